@@ -1,0 +1,39 @@
+# The front door. Each target does its own set-up; the logic is in xtask/.
+
+# A test that cannot run is skipped with the reason in the table; STRICT=1 makes a skip a failure.
+STRICT ?= 0
+export STRICT
+
+XTASK := cargo run --quiet --locked --package xtask --
+
+.PHONY: help demo test check test-all bench tools generate packages clean
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: packages ## Set everything up and show what works today
+	@$(XTASK) demo
+
+test: packages ## Set everything up and run the tests, the slow suites last
+	@$(XTASK) test
+
+check: packages ## Format, lints, unit tests: what to run before every commit
+	@$(XTASK) check
+
+test-all: packages ## Every test there is, however long it takes
+	@$(XTASK) test --all
+
+bench: packages ## Run the benchmarks
+	@$(XTASK) bench
+
+tools: packages ## Build the pinned third-party programs the tests run against
+	@$(XTASK) tools
+
+generate: packages ## Write config/crd from the types
+	@cargo run --quiet --locked --package capstan -- crds --out-dir config/crd
+
+packages:
+	@sh tools/packages.sh
+
+clean: ## Remove what cargo has built; the third-party programs stay in their cache
+	@cargo clean

@@ -1,0 +1,8 @@
+//! The kinds of `bootstrap.cluster.x-k8s.io` that Capstan provides.
+//!
+//! A CapstanConfig says how one machine should be set up. What a machine starts with installs the agent and
+//! nothing more; all the rest reaches it as a plan, so a change here can be carried out in place.
+
+mod capstanconfig;
+
+pub use capstanconfig::*;

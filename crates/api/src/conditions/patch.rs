@@ -1,0 +1,135 @@
+//! Three-way merge of conditions, by type.
+//!
+//! Several controllers write conditions of one object at the same time. A patch is what one of them did
+//! between reading (`before`) and writing (`after`); it is applied to what the object has become meanwhile
+//! (`latest`), as often as it takes.
+
+use thiserror::Error;
+
+use super::set::upsert;
+use super::{Condition, find, sort};
+
+/// The changes from one list of conditions to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionsPatch {
+    changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Change {
+    Add(Condition),
+    Update { before: Condition, after: Condition },
+    Remove(Condition),
+}
+
+/// For which condition types the writer's word counts, whatever others have written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precedence<'a> {
+    /// For these, which it owns. For the rest, a disagreement is a conflict.
+    Owned(&'a [&'a str]),
+    /// For all it touches.
+    Always,
+}
+
+impl Precedence<'_> {
+    fn covers(self, type_: &str) -> bool {
+        match self {
+            Self::Owned(types) => types.contains(&type_),
+            Self::Always => true,
+        }
+    }
+}
+
+/// Somebody else has written a condition meanwhile, and wants something else. The name is the type.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConditionConflict {
+    /// Both added it, with different states.
+    #[error("condition {0} was to be added but somebody else added it with another state")]
+    BothAdded(String),
+    /// Both changed it, to different states.
+    #[error("condition {0} was to be changed but somebody else changed it to another state")]
+    BothChanged(String),
+    /// One changed it, the other deleted it.
+    #[error("condition {0} was to be changed but somebody else deleted it")]
+    DeletedByOther(String),
+    /// One deleted it, the other changed it.
+    #[error("condition {0} was to be deleted but somebody else changed it")]
+    ChangedByOther(String),
+}
+
+impl ConditionsPatch {
+    /// The changes that lead from `before` to `after`.
+    pub fn between(before: &[Condition], after: &[Condition]) -> Self {
+        let written = after.iter().filter_map(|after| match find(before, &after.type_) {
+            None => Some(Change::Add(after.clone())),
+            Some(before) if is_same(before, after) => None,
+            Some(before) => Some(Change::Update { before: before.clone(), after: after.clone() }),
+        });
+        let removed = before.iter().filter(|before| find(after, &before.type_).is_none());
+        Self { changes: written.chain(removed.cloned().map(Change::Remove)).collect() }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The conditions that come of applying the changes to `latest`. If there is nothing to do, they are
+    /// `latest`; otherwise they are in the order of [`sort`].
+    ///
+    /// Where both have done the same, theirs stays, with its transition time.
+    pub fn apply(
+        &self,
+        latest: &[Condition],
+        precedence: Precedence<'_>,
+    ) -> Result<Vec<Condition>, ConditionConflict> {
+        let mut merged = latest.to_vec();
+        for change in &self.changes {
+            change.apply(&mut merged, precedence)?;
+        }
+        if !self.is_empty() {
+            sort(&mut merged);
+        }
+        Ok(merged)
+    }
+}
+
+impl Change {
+    fn apply(
+        &self,
+        merged: &mut Vec<Condition>,
+        precedence: Precedence<'_>,
+    ) -> Result<(), ConditionConflict> {
+        let (Self::Add(Condition { type_, .. })
+        | Self::Update { after: Condition { type_, .. }, .. }
+        | Self::Remove(Condition { type_, .. })) = self;
+
+        if !precedence.covers(type_) {
+            let latest = find(merged, type_);
+            match (self, latest) {
+                (Self::Add(_), None) | (Self::Remove(_), None) => {}
+                (Self::Add(after), Some(latest)) if latest.has_same_state(after) => return Ok(()),
+                (Self::Add(_), Some(_)) => return Err(ConditionConflict::BothAdded(type_.clone())),
+
+                (Self::Update { .. }, None) => return Err(ConditionConflict::DeletedByOther(type_.clone())),
+                (Self::Update { before, .. }, Some(latest)) if is_same(latest, before) => {}
+                (Self::Update { after, .. }, Some(latest)) if latest.has_same_state(after) => return Ok(()),
+                (Self::Update { .. }, Some(_)) => return Err(ConditionConflict::BothChanged(type_.clone())),
+
+                (Self::Remove(before), Some(latest)) if latest.has_same_state(before) => {}
+                (Self::Remove(_), Some(_)) => return Err(ConditionConflict::ChangedByOther(type_.clone())),
+            }
+        }
+        match self {
+            Self::Add(after) | Self::Update { after, .. } => {
+                upsert(merged, after.clone());
+            }
+            Self::Remove(_) => merged.retain(|condition| condition.type_ != *type_),
+        }
+        Ok(())
+    }
+}
+
+fn is_same(a: &Condition, b: &Condition) -> bool {
+    a.has_same_state(b) && a.last_transition_time == b.last_transition_time
+}

@@ -1,0 +1,7 @@
+//! The kinds of `controlplane.cluster.x-k8s.io` that Capstan provides.
+
+mod capstancontrolplane;
+mod template;
+
+pub use capstancontrolplane::*;
+pub use template::*;

@@ -1,0 +1,121 @@
+//! What derive cannot say, corrected once for all kinds.
+//!
+//! The derive marks every `Option` as nullable, gives empty lists and maps a default, puts `null` among the
+//! values of an optional enum, forgets the three properties every object has, and describes borrowed types
+//! in somebody else's words. Upstream does none of that, and an API server treats each of them differently:
+//! `nullable` lets an explicit null be stored, a default is written into objects that never had the field.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+pub(super) fn tidy(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        if let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
+            walk(root);
+            add_type_and_object_meta(root);
+        }
+    }
+    crd
+}
+
+/// `apiVersion`, `kind` and `metadata` are on every object; `kubectl explain` shows them from here.
+fn add_type_and_object_meta(root: &mut JSONSchemaProps) {
+    let properties = root.properties.get_or_insert_default();
+    for (name, type_, description) in [
+        ("apiVersion", "string", "Group and version of the schema this object is written in."),
+        ("kind", "string", "Kind of this object, in CamelCase. Cannot be changed."),
+        ("metadata", "object", "Name, namespace, labels and the like, as every object has them."),
+    ] {
+        properties.insert(name.to_owned(), described(type_, (name != "metadata").then_some(description)));
+    }
+}
+
+fn described(type_: &str, description: Option<&str>) -> JSONSchemaProps {
+    JSONSchemaProps {
+        type_: Some(type_.to_owned()),
+        description: description.map(str::to_owned),
+        ..Default::default()
+    }
+}
+
+fn walk(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    if let Some(values) = &mut schema.enum_ {
+        values.retain(|value| !value.0.is_null());
+    }
+    if schema.default.as_ref().is_some_and(says_nothing) {
+        schema.default = None;
+    }
+    if schema.x_kubernetes_int_or_string == Some(true) {
+        schema.any_of = Some(vec![described("integer", None), described("string", None)]);
+    }
+    if is_label_selector(schema) {
+        *schema = label_selector(schema);
+    }
+    for property in schema.properties.iter_mut().flat_map(BTreeMap::values_mut) {
+        walk(property);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        walk(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        walk(values);
+    }
+}
+
+/// Derive's defaults for fields that are skipped when empty. A default that is wanted says something.
+fn says_nothing(default: &JSON) -> bool {
+    match &default.0 {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+fn is_label_selector(schema: &JSONSchemaProps) -> bool {
+    schema
+        .properties
+        .as_ref()
+        .is_some_and(|p| p.len() == 2 && p.contains_key("matchExpressions") && p.contains_key("matchLabels"))
+}
+
+/// A label selector is replaced whole by everybody who writes it, so it is atomic, lists and all.
+fn label_selector(derived: &JSONSchemaProps) -> JSONSchemaProps {
+    let string = |description: &str| described("string", Some(description));
+    let atomic_list = |description: &str, items: JSONSchemaProps| JSONSchemaProps {
+        items: Some(JSONSchemaPropsOrArray::Schema(Box::new(items))),
+        x_kubernetes_list_type: Some("atomic".to_owned()),
+        ..described("array", Some(description))
+    };
+    let requirement = JSONSchemaProps {
+        properties: Some(BTreeMap::from([
+            ("key".to_owned(), string("Label the requirement is about.")),
+            ("operator".to_owned(), string("In, NotIn, Exists or DoesNotExist.")),
+            (
+                "values".to_owned(),
+                atomic_list("Values for In and NotIn; none for the other two.", described("string", None)),
+            ),
+        ])),
+        required: Some(vec!["key".to_owned(), "operator".to_owned()]),
+        ..described("object", Some("One requirement on a label."))
+    };
+    let labels = JSONSchemaProps {
+        additional_properties: Some(JSONSchemaPropsOrBool::Schema(Box::new(described("string", None)))),
+        ..described("object", Some("Labels that must have exactly these values."))
+    };
+    JSONSchemaProps {
+        properties: Some(BTreeMap::from([
+            (
+                "matchExpressions".to_owned(),
+                atomic_list("Requirements on labels, all of which must hold.", requirement),
+            ),
+            ("matchLabels".to_owned(), labels),
+        ])),
+        x_kubernetes_map_type: Some("atomic".to_owned()),
+        ..described("object", derived.description.as_deref())
+    }
+}

@@ -1,0 +1,29 @@
+//! The kinds of `ipam.cluster.x-k8s.io/v1beta2`: how a provider asks for an address and is given one.
+
+mod ipaddress;
+mod ipaddressclaim;
+
+pub use ipaddress::*;
+pub use ipaddressclaim::*;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema::{DNS_SUBDOMAIN, KIND};
+
+/// Names the pool an address comes from. The pool's kind belongs to an IPAM provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IpPoolReference {
+    /// Name of the pool.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
+    pub name: String,
+
+    /// Kind of the pool.
+    #[schemars(length(min = 1, max = 63), regex(pattern = KIND))]
+    pub kind: String,
+
+    /// API group of the pool, without a version.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
+    pub api_group: String,
+}

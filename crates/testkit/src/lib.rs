@@ -1,0 +1,39 @@
+//! Real programs for tests: a management plane of etcd, kube-apiserver and kube-controller-manager, and
+//! Cluster API's own managers, on loopback, started in seconds and gone with the test.
+//!
+//! What lives here: starting and stopping those programs ([`RealPlane`], [`UpstreamManagers`]), their
+//! certificates and ports, upstream's CRDs, `kubectl`, and waiting with a deadline ([`eventually`]).
+//! It is the only crate that knows upstream's programs and their flags.
+//!
+//! What must not live here: anything about Capstan itself, and anything the product needs. Only tests
+//! depend on this crate.
+//!
+//! Rules that hold everywhere in it: every port is a free one and every file lies in a temporary folder, so
+//! that tests run side by side; every wait has a deadline and says what it last saw; whatever is started is
+//! stopped when its value is dropped, also by a panic, and dies with the test process if that is killed.
+
+mod crds;
+mod health;
+mod kubeconfig;
+mod kubectl;
+mod managers;
+mod pki;
+mod plane;
+mod ports;
+mod process;
+mod turn;
+mod wait;
+
+pub use capstan_tools::CrdSet;
+pub use crds::{install_crds, install_upstream_crds, upstream_crds};
+pub use kubectl::Ran;
+pub use managers::{FeatureGates, Manager, UpstreamManagers};
+pub use plane::RealPlane;
+pub use wait::eventually;
+
+/// Makes aws-lc-rs the process's TLS provider. Every start in this crate calls it; a test that opens a
+/// client before that calls it itself.
+pub fn install_crypto_provider() {
+    // An error says that there is one already: installed by an earlier call.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}

@@ -1,0 +1,131 @@
+//! Cluster API's own managers, as processes beside a plane.
+//!
+//! Their webhooks are served, because a manager does not run otherwise, but nobody calls them: objects must
+//! arrive with every default filled in.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use capstan_tools::{Program, locate};
+use tempfile::TempDir;
+
+use crate::pki::Authority;
+use crate::process::{Crew, Launch, Process};
+use crate::turn::Turn;
+use crate::{RealPlane, eventually, health, install_crypto_provider, ports};
+
+/// A manager is healthy when its webhook server runs; before that come discovery and all its set-up.
+const HEALTHY_DEADLINE: Duration = Duration::from_secs(120);
+/// The dev manager's debug server, which has no flag. Its workload clusters take the ports from 20000 on.
+const DEV_DEBUG_PORT: u16 = 19000;
+
+/// One of upstream's managers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Manager {
+    /// Cluster, Machine, MachineSet, MachineDeployment and the rest of core.
+    Core,
+    /// KubeadmConfig.
+    KubeadmBootstrap,
+    /// KubeadmControlPlane.
+    KubeadmControlPlane,
+    /// DevCluster and DevMachine. One at a time on a machine: starting one waits for the others to end.
+    Dev,
+}
+
+impl Manager {
+    /// All four.
+    pub const ALL: [Self; 4] = [Self::Core, Self::KubeadmBootstrap, Self::KubeadmControlPlane, Self::Dev];
+
+    fn program(self) -> Program {
+        match self {
+            Self::Core => Program::CapiCore,
+            Self::KubeadmBootstrap => Program::CapiKubeadmBootstrap,
+            Self::KubeadmControlPlane => Program::CapiKubeadmControlPlane,
+            Self::Dev => Program::CapiDev,
+        }
+    }
+}
+
+/// Upstream's feature gates by name, on or off; those not named keep upstream's default.
+pub type FeatureGates = BTreeMap<String, bool>;
+
+/// Some of upstream's managers, running. Dropping it ends them.
+pub struct UpstreamManagers {
+    // In this order: the next dev manager may start when ours has ended.
+    crew: Crew,
+    _folder: TempDir,
+    _turn: Option<Turn>,
+}
+
+impl UpstreamManagers {
+    /// Starts the managers `which` on `plane` and returns when all are healthy. The plane has the CRDs of all
+    /// they watch; the managers end after some minutes if one is missing.
+    pub async fn start(plane: &RealPlane, which: &[Manager]) -> Result<Self> {
+        Self::start_on(plane.kubeconfig(), which, &FeatureGates::new()).await
+    }
+
+    /// The same for any API server, with feature gates.
+    pub async fn start_on(kubeconfig: &Path, which: &[Manager], gates: &FeatureGates) -> Result<Self> {
+        install_crypto_provider();
+        let turn = match which.contains(&Manager::Dev) {
+            true => Some(Turn::take("capi-dev", DEV_DEBUG_PORT).await?),
+            false => None,
+        };
+        let start = async || Self::start_once(kubeconfig, which, gates).await;
+        let (crew, folder) = ports::retrying(start).await.context("upstream's managers do not start")?;
+        Ok(Self { crew, _folder: folder, _turn: turn })
+    }
+
+    async fn start_once(kubeconfig: &Path, which: &[Manager], gates: &FeatureGates) -> Result<(Crew, TempDir)> {
+        let folder = TempDir::with_prefix("capstan-managers-").context("no temporary folder")?;
+        let mut crew = Crew::default();
+        let mut health_ports = Vec::new();
+        for &manager in which {
+            let name = manager.program().name();
+            let [webhook, health, diagnostics] = ports::free()?;
+            let certificates = folder.path().join(name);
+            fs::create_dir(&certificates).with_context(|| format!("cannot make {}", certificates.display()))?;
+            Authority::new(name)?.server(name)?.write(&certificates, "tls")?;
+            let mut launch = Launch::new(locate(manager.program())?)
+                .path_arg("--kubeconfig", kubeconfig)
+                .path_arg("--webhook-cert-dir", &certificates)
+                .arg(format!("--webhook-port={webhook}"))
+                .arg(format!("--health-addr=127.0.0.1:{health}"))
+                .arg(format!("--diagnostics-address=127.0.0.1:{diagnostics}"))
+                .arg("--insecure-diagnostics")
+                // Where it tells workload clusters to be reached.
+                .env("POD_IP", "127.0.0.1");
+            if !gates.is_empty() {
+                let gates: Vec<_> = gates.iter().map(|(name, on)| format!("{name}={on}")).collect();
+                launch = launch.arg(format!("--feature-gates={}", gates.join(",")));
+            }
+            crew.add(Process::spawn(name, &launch, folder.path())?);
+            health_ports.push((name, health));
+        }
+        for (name, port) in health_ports {
+            let healthy = eventually(HEALTHY_DEADLINE, &format!("{name} to be healthy"), async || {
+                if let Err(dead) = crew.ensure_running() {
+                    return Ok(Err(dead));
+                }
+                health::ok(port, "/readyz").await?;
+                health::ok(port, "/healthz").await.map(Ok)
+            })
+            .await;
+            healthy.with_context(|| format!("the ends of the logs:\n{}", crew.tails()))??;
+        }
+        Ok((crew, folder))
+    }
+
+    /// Fails, with the end of its log, if one of them has ended.
+    pub fn ensure_running(&mut self) -> Result<()> {
+        self.crew.ensure_running()
+    }
+
+    /// Their process ids.
+    pub fn process_ids(&self) -> Vec<u32> {
+        self.crew.ids()
+    }
+}

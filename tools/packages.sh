@@ -1,0 +1,34 @@
+#!/bin/sh
+# Installs what a fresh Debian machine lacks to build and test Capstan, and only that.
+set -eu
+
+missing=""
+need() { # need COMMAND PACKAGE…
+	command -v "$1" >/dev/null 2>&1 && return
+	shift
+	missing="$missing $*"
+}
+
+need cc gcc libc6-dev
+need setpriv util-linux
+[ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
+
+for program in cargo go; do
+	command -v "$program" >/dev/null 2>&1 || {
+		echo "packages: $program is missing; install Rust 1.95 or later and Go 1.26 or later first" >&2
+		exit 1
+	}
+done
+[ -n "$missing" ] || exit 0
+
+root=""
+[ "$(id -u)" -eq 0 ] || root=sudo
+command -v apt-get >/dev/null 2>&1 || {
+	echo "packages: please install:$missing" >&2
+	exit 1
+}
+echo "packages: installing$missing" >&2
+$root apt-get update -qq
+# Split on purpose: these are names of packages.
+# shellcheck disable=SC2086
+DEBIAN_FRONTEND=noninteractive $root apt-get install -qq -y --no-install-recommends $missing

@@ -1,0 +1,62 @@
+//! The project's chores, behind `make`.
+//!
+//! What lives here: which suites there are and in what order, the table at their end, the rules every file of
+//! the repository keeps, and the check of licences. What must not: anything a user of Capstan runs, and any
+//! heavy dependency, because this is the first thing a new machine compiles.
+
+mod cargo;
+mod demo;
+mod licences;
+mod plan;
+mod suite;
+mod table;
+mod tidy;
+
+use anyhow::{Result, bail};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo run -p xtask -- demo | test [--all] | check | bench | tools | tidy | licences";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Result<ExitCode> {
+    match words {
+        ["check"] => Ok(suite::run_all(&plan::check())),
+        ["test"] => Ok(suite::run_all(&plan::test())),
+        ["test", "--all"] => Ok(suite::run_all(&plan::test_all())),
+        ["tools"] => done(tools()),
+        ["demo"] => done(demo::run()),
+        ["bench"] => bench(),
+        ["tidy"] => done(tidy::check()),
+        ["licences"] => done(licences::check()),
+        _ => bail!("{USAGE}"),
+    }
+}
+
+fn done(result: Result<()>) -> Result<ExitCode> {
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+fn bench() -> Result<ExitCode> {
+    bail!("there is nothing to measure yet: the first benchmarks come with the controllers")
+}
+
+/// Builds every third-party program, then says where each one is.
+fn tools() -> Result<()> {
+    capstan_tools::build_all(&capstan_tools::to_stderr)?;
+    for status in capstan_tools::list()? {
+        let origin = if status.own { "the machine's own" } else { status.version };
+        eprintln!("  {:<26} {:<18} {}", status.program.name(), origin, status.path.display());
+    }
+    Ok(())
+}

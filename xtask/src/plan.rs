@@ -1,0 +1,58 @@
+//! Which suites there are, and in what order: the quick ones first, the slow ones last.
+
+use anyhow::Result;
+
+use crate::suite::{Suite, Tests};
+use crate::{cargo, licences, tidy};
+
+/// What to run before every commit.
+pub(crate) fn check() -> Vec<Suite> {
+    vec![
+        suite("format", || cargo::succeed(&["fmt", "--all", "--check"])),
+        suite("tidy", || tidy::check().map(|()| Tests::ONE)),
+        suite("licences", || licences::check().map(|()| Tests::ONE)),
+        suite("lints", || {
+            cargo::succeed(&[
+                "clippy",
+                "--quiet",
+                "--locked",
+                "--workspace",
+                "--all-targets",
+                "--all-features",
+                "--",
+                "--deny=warnings",
+            ])
+        }),
+        suite("unit", || cargo::test(&["test", "--locked", "--workspace", "--no-fail-fast"])),
+    ]
+}
+
+/// What decides whether a change lands.
+pub(crate) fn test() -> Vec<Suite> {
+    let mut suites = check();
+    suites.push(suite("tools", || {
+        capstan_tools::build_all(&capstan_tools::to_stderr)?;
+        Ok(Tests::ONE)
+    }));
+    suites.extend([real("real_plane"), real("crds"), real("upstream_managers")]);
+    suites
+}
+
+/// Every test there is.
+pub(crate) fn test_all() -> Vec<Suite> {
+    let mut suites = test();
+    suites.push(suite("release", || cargo::succeed(&["build", "--locked", "--release", "--package", "capstan"])));
+    suites
+}
+
+fn suite(name: &'static str, run: impl Fn() -> Result<Tests> + 'static) -> Suite {
+    Suite { name, needs: None, run: Box::new(run) }
+}
+
+/// A suite of the `tests` package, which runs against the programs that `tools` builds.
+fn real(name: &'static str) -> Suite {
+    let run = move || {
+        cargo::test(&["test", "--locked", "--package", "capstan-tests", "--features", "real", "--test", name])
+    };
+    Suite { needs: Some("tools"), ..suite(name, run) }
+}
