@@ -17,16 +17,18 @@
 //! - Limits stand beside the field as schema attributes. What derive cannot say, [`crd`] corrects, once,
 //!   for all kinds; what no schema can say is a CEL rule.
 
+#![allow(clippy::duplicated_attributes, reason = "printer columns share types and priorities")]
+
 pub mod addons;
-pub mod clusterctl;
 pub mod agent;
 pub mod bootstrap;
+pub mod clusterctl;
 pub mod conditions;
 pub mod controlplane;
 pub mod core;
 pub mod crd;
-pub mod ipam;
 pub mod infrastructure;
+pub mod ipam;
 pub mod meta;
 pub mod runtime;
 mod schema;

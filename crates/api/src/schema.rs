@@ -65,7 +65,15 @@ macro_rules! set_once {
     ($field:literal) => {
         (
             concat!(
-                "!has(oldSelf.", $field, ") || (has(self.", $field, ") && self.", $field, " == oldSelf.", $field, ")"
+                "!has(oldSelf.",
+                $field,
+                ") || (has(self.",
+                $field,
+                ") && self.",
+                $field,
+                " == oldSelf.",
+                $field,
+                ")"
             ),
             concat!($field, " cannot be changed once it is set"),
         )

@@ -53,7 +53,10 @@ fn can_update_machine() {
 #[test]
 fn can_update_machine_set() {
     let request = golden::<CanUpdateMachineSetRequest>();
-    assert_eq!(request.current.infrastructure_machine_template["spec"]["template"]["spec"]["backend"]["memoryGiB"], 4);
+    assert_eq!(
+        request.current.infrastructure_machine_template["spec"]["template"]["spec"]["backend"]["memoryGiB"],
+        4
+    );
     let response = golden::<CanUpdateMachineSetResponse>();
     assert_eq!(response.machine_set_patch.unwrap().patch_type, PatchType::JSONMergePatch);
 }
@@ -70,7 +73,10 @@ fn a_short_answer_is_enough() {
     let done: UpdateMachineResponse = read(json!({"status": "Success"})).unwrap();
     assert_eq!(done, UpdateMachineResponse { common: CommonResponse::success(), retry_after_seconds: 0 });
     let no: CanUpdateMachineResponse = read(json!({"kind": "", "status": "Success"})).unwrap();
-    assert_eq!((no.machine_patch, no.infrastructure_machine_patch, no.bootstrap_config_patch), (None, None, None));
+    assert_eq!(
+        (no.machine_patch, no.infrastructure_machine_patch, no.bootstrap_config_patch),
+        (None, None, None)
+    );
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn survives<K: Resource<DynamicType = ()> + Serialize + DeserializeOwned>(mut ob
     typed
 }
 
-fn status_with(more: Value) -> Value {
+fn status_with(more: &Value) -> Value {
     let mut status = json!({
         "conditions": [{
             "type": "Ready",
@@ -57,7 +57,7 @@ fn cluster_resource_set() {
             "resources": [{"name": "cilium", "kind": "ConfigMap"}, {"name": "keys", "kind": "Secret"}],
             "strategy": "Reconcile",
         },
-        "status": status_with(json!({"observedGeneration": 3})),
+        "status": status_with(&json!({"observedGeneration": 3})),
     }));
     survives::<ClusterResourceSet>(json!({
         "metadata": {},
@@ -121,7 +121,7 @@ fn ip_address_claim() {
     survives::<IpAddressClaim>(json!({
         "metadata": {"name": "web-1", "namespace": "shop"},
         "spec": {"clusterName": "web", "poolRef": pool},
-        "status": status_with(json!({"addressRef": {"name": "web-1"}})),
+        "status": status_with(&json!({"addressRef": {"name": "web-1"}})),
     }));
     survives::<IpAddressClaim>(json!({"metadata": {}, "spec": {"poolRef": pool}}));
 }
@@ -139,7 +139,7 @@ fn extension_config() {
             "namespaceSelector": {"matchLabels": {"tier": "gold"}},
             "settings": {"tier": "gold"},
         },
-        "status": status_with(json!({"handlers": [
+        "status": status_with(&json!({"handlers": [
             {"name": "a.in-place", "requestHook": hook, "timeoutSeconds": 20, "failurePolicy": "Ignore"},
             {"name": "b.in-place", "requestHook": hook},
         ]})),
@@ -173,8 +173,7 @@ fn provider() {
 
 #[test]
 fn provider_types_are_named_and_ordered_as_upstream_does() {
-    let labels: Vec<_> =
-        ProviderType::ALL.iter().map(|type_| (type_.as_str(), type_.label("x"))).collect();
+    let labels: Vec<_> = ProviderType::ALL.iter().map(|type_| (type_.as_str(), type_.label("x"))).collect();
     let expected = [
         ("CoreProvider", "x"),
         ("BootstrapProvider", "bootstrap-x"),

@@ -89,9 +89,7 @@ pub struct ResourceRef {
 }
 
 /// What can hold manifests.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ResourceKind {
     /// A Secret of the type `addons.cluster.x-k8s.io/resource-set`.
     Secret,
@@ -99,7 +97,8 @@ pub enum ResourceKind {
     ConfigMap,
 }
 
-/// When manifests are applied.
+/// Whether manifests are applied once or again whenever they change. `ApplyOnce` when unset. Cannot be
+/// changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ClusterResourceSetStrategy {
     /// Once for each cluster.

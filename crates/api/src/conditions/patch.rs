@@ -95,38 +95,45 @@ impl ConditionsPatch {
 }
 
 impl Change {
-    fn apply(
-        &self,
-        merged: &mut Vec<Condition>,
-        precedence: Precedence<'_>,
-    ) -> Result<(), ConditionConflict> {
-        let (Self::Add(Condition { type_, .. })
-        | Self::Update { after: Condition { type_, .. }, .. }
-        | Self::Remove(Condition { type_, .. })) = self;
+    fn type_(&self) -> &str {
+        match self {
+            Self::Add(condition) | Self::Update { after: condition, .. } | Self::Remove(condition) => &condition.type_,
+        }
+    }
 
-        if !precedence.covers(type_) {
-            let latest = find(merged, type_);
-            match (self, latest) {
-                (Self::Add(_), None) | (Self::Remove(_), None) => {}
-                (Self::Add(after), Some(latest)) if latest.has_same_state(after) => return Ok(()),
-                (Self::Add(_), Some(_)) => return Err(ConditionConflict::BothAdded(type_.clone())),
-
-                (Self::Update { .. }, None) => return Err(ConditionConflict::DeletedByOther(type_.clone())),
-                (Self::Update { before, .. }, Some(latest)) if is_same(latest, before) => {}
-                (Self::Update { after, .. }, Some(latest)) if latest.has_same_state(after) => return Ok(()),
-                (Self::Update { .. }, Some(_)) => return Err(ConditionConflict::BothChanged(type_.clone())),
-
-                (Self::Remove(before), Some(latest)) if latest.has_same_state(before) => {}
-                (Self::Remove(_), Some(_)) => return Err(ConditionConflict::ChangedByOther(type_.clone())),
-            }
+    fn apply(&self, merged: &mut Vec<Condition>, precedence: Precedence<'_>) -> Result<(), ConditionConflict> {
+        if !precedence.covers(self.type_())
+            && let Some(conflict) = self.conflict(find(merged, self.type_()))
+        {
+            return Err(conflict);
         }
         match self {
+            // Where both agree already, this changes nothing.
             Self::Add(after) | Self::Update { after, .. } => {
                 upsert(merged, after.clone());
             }
-            Self::Remove(_) => merged.retain(|condition| condition.type_ != *type_),
+            Self::Remove(before) => merged.retain(|condition| condition.type_ != before.type_),
         }
         Ok(())
+    }
+
+    /// Whether what the condition has become meanwhile is neither what it was nor what it is to be.
+    fn conflict(&self, latest: Option<&Condition>) -> Option<ConditionConflict> {
+        let type_ = || self.type_().to_owned();
+        match (self, latest) {
+            (Self::Add(_) | Self::Remove(_), None) => None,
+            (Self::Update { .. }, None) => Some(ConditionConflict::DeletedByOther(type_())),
+            (Self::Add(after), Some(latest)) => {
+                (!latest.has_same_state(after)).then(|| ConditionConflict::BothAdded(type_()))
+            }
+            (Self::Update { before, after }, Some(latest)) => {
+                let agrees = is_same(latest, before) || latest.has_same_state(after);
+                (!agrees).then(|| ConditionConflict::BothChanged(type_()))
+            }
+            (Self::Remove(before), Some(latest)) => {
+                (!latest.has_same_state(before)).then(|| ConditionConflict::ChangedByOther(type_()))
+            }
+        }
     }
 }
 

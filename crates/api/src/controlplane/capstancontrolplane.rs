@@ -56,7 +56,12 @@ use crate::schema::{cel, kubernetes_version};
         json_path = ".status.initialization.controlPlaneInitialized",
         description = "Whether the API server has ever been reached"
     ),
-    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas", description = "Machines wanted"),
+    printcolumn(
+        name = "Desired",
+        type_ = "integer",
+        json_path = ".spec.replicas",
+        description = "Machines wanted"
+    ),
     printcolumn(
         name = "Current",
         type_ = "integer",
@@ -88,7 +93,12 @@ use crate::schema::{cel, kubernetes_version};
         json_path = ".metadata.creationTimestamp",
         description = "Time since creation"
     ),
-    printcolumn(name = "Version", type_ = "string", json_path = ".spec.version", description = "Version wanted")
+    printcolumn(
+        name = "Version",
+        type_ = "string",
+        json_path = ".spec.version",
+        description = "Version wanted"
+    )
 )]
 pub struct CapstanControlPlaneSpec {
     /// How many machines are wanted; odd, because they run etcd. 1 when unset.

@@ -1,12 +1,15 @@
 //! The CRDs, generated from the types.
 //!
-//! The derive gives a schema that is close; [`tidy`] makes it the one upstream serves. Nothing is patched
+//! [`derive`] gives a schema that is close; [`tidy`] makes it the one upstream serves. Nothing is patched
 //! as text afterwards, and nothing here differs by kind, except what stands beside the kind itself.
 
+mod derive;
 mod tidy;
 
 pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceValidation;
 use kube::CustomResourceExt;
+use schemars::JsonSchema;
 
 use crate::{addons, agent, bootstrap, clusterctl, controlplane, core, infrastructure, ipam, runtime};
 
@@ -78,8 +81,13 @@ pub fn infrastructure_provider() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-fn of<K: CustomResourceExt>() -> CustomResourceDefinition {
-    tidy::tidy(K::crd())
+fn of<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
+    let mut crd = K::crd();
+    for version in &mut crd.spec.versions {
+        let schema = CustomResourceValidation { open_api_v3_schema: Some(derive::schema_of::<K>()) };
+        version.schema = Some(schema);
+    }
+    tidy::tidy(crd)
 }
 
 /// Name of a CRD, as in `machines.cluster.x-k8s.io`.

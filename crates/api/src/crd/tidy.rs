@@ -43,6 +43,7 @@ fn described(type_: &str, description: Option<&str>) -> JSONSchemaProps {
 
 fn walk(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
+    schema.title = None;
     if let Some(values) = &mut schema.enum_ {
         values.retain(|value| !value.0.is_null());
     }
@@ -116,6 +117,8 @@ fn label_selector(derived: &JSONSchemaProps) -> JSONSchemaProps {
             ("matchLabels".to_owned(), labels),
         ])),
         x_kubernetes_map_type: Some("atomic".to_owned()),
+        x_kubernetes_validations: derived.x_kubernetes_validations.clone(),
+        default: derived.default.clone(),
         ..described("object", derived.description.as_deref())
     }
 }

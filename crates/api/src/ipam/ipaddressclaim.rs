@@ -45,7 +45,7 @@ use crate::schema::{DNS_SUBDOMAIN, immutable};
     )
 )]
 pub struct IpAddressClaimSpec {
-    /// Name of the Cluster the address is for. While that Cluster is paused, the claim is as well.
+    /// Name of the Cluster the address is for.
     #[schemars(length(min = 1, max = 63))]
     pub cluster_name: Option<String>,
 

@@ -60,11 +60,11 @@ pub struct ExtensionConfigSpec {
     /// How the extension is reached.
     pub client_config: ClientConfig,
 
-    /// The extension is called for objects in these namespaces only, by the labels of the namespace. Empty:
-    /// for all.
+    /// The extension is called for objects in these namespaces only, by the labels of the namespace. Empty
+    /// or unset: for all.
     pub namespace_selector: Option<LabelSelector>,
 
-    /// Handed to the extension with every call.
+    /// Handed to the extension with every call. A ClusterClass may add to them and override them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }
@@ -182,7 +182,7 @@ pub struct ExtensionHandler {
     #[schemars(range(min = 1))]
     pub timeout_seconds: Option<i32>,
 
-    /// What a call that could not be made means. `Fail` when unset.
+    /// What follows when the handler cannot be called. `Fail` when unset.
     pub failure_policy: Option<FailurePolicy>,
 }
 
@@ -199,7 +199,8 @@ pub struct GroupVersionHook {
     pub hook: String,
 }
 
-/// What follows when an extension cannot be called. An answer of `Failure` is never ignored.
+/// What follows when an extension cannot be called. `Fail` when unset. An answer of `Failure` is never
+/// ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FailurePolicy {
     /// Go on as if there were no extension.

@@ -77,19 +77,19 @@ fn who_agrees_has_no_conflict_and_the_first_time_stays() {
 
 #[test]
 fn who_disagrees_has_a_conflict_unless_he_takes_precedence() {
-    type Conflict = fn(String) -> ConditionConflict;
-    let cases: [(&[Condition], &[Condition], &[Condition], Conflict); 4] = [
-        (&[], &[yes()], &[no()], ConditionConflict::BothAdded),
-        (&[no()], &[other()], &[yes()], ConditionConflict::BothChanged),
-        (&[yes()], &[no()], &[], ConditionConflict::DeletedByOther),
-        (&[yes()], &[], &[no()], ConditionConflict::ChangedByOther),
+    let foo = || "Foo".to_owned();
+    let cases = [
+        (vec![], vec![yes()], vec![no()], ConditionConflict::BothAdded(foo())),
+        (vec![no()], vec![other()], vec![yes()], ConditionConflict::BothChanged(foo())),
+        (vec![yes()], vec![no()], vec![], ConditionConflict::DeletedByOther(foo())),
+        (vec![yes()], vec![], vec![no()], ConditionConflict::ChangedByOther(foo())),
     ];
     for (before, after, latest, conflict) in cases {
-        let conflict = Err(conflict("Foo".to_owned()));
-        assert_eq!(apply(before, after, latest, NOTHING_OWNED), conflict);
-        assert_eq!(apply(before, after, latest, Precedence::Owned(&["Bar"])), conflict);
-        assert_eq!(apply(before, after, latest, Precedence::Owned(&["Bar", "Foo"])).unwrap(), after);
-        assert_eq!(apply(before, after, latest, Precedence::Always).unwrap(), after);
+        let apply = |precedence| apply(&before, &after, &latest, precedence);
+        assert_eq!(apply(NOTHING_OWNED), Err(conflict.clone()));
+        assert_eq!(apply(Precedence::Owned(&["Bar"])), Err(conflict));
+        assert_eq!(apply(Precedence::Owned(&["Bar", "Foo"])).unwrap(), after);
+        assert_eq!(apply(Precedence::Always).unwrap(), after);
     }
 }
 

@@ -265,7 +265,6 @@ pub struct ValidationRule {
 
 /// Kinds of mistakes in a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(clippy::enum_variant_names, reason = "names on the wire")]
 pub enum FieldValueErrorReason {
     /// It is not of the right form.
     #[default]

@@ -4,9 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::{
-    ClassHealthCheck, ClassInfrastructureTemplate, ClassNamingSpec, ClusterClassTemplateReference,
-};
+use super::{ClassHealthCheck, ClassInfrastructureTemplate, ClassNamingSpec, ClusterClassTemplateReference};
 use crate::core::{
     MachineDeletionSpec, MachineDeploymentRolloutStrategy, MachineTaint, WorkerDeletionSpec,
     WorkerHealthCheckRemediation,
