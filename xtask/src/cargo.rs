@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn closing_lines_are_read() {
-        let ok = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.40s";
+        let ok =
+            "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.40s";
         assert_eq!(closing_line(ok), Some(Tests { passed: 3, failed: 0 }));
         let bad = "test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out";
         assert_eq!(closing_line(bad), Some(Tests { passed: 2, failed: 1 }));

@@ -41,7 +41,13 @@ pub(crate) fn check() -> Result<()> {
 
 fn refusal(package: &Value) -> Option<String> {
     let licence = package["license"].as_str().unwrap_or_default();
-    let name = || format!("  {} {}", package["name"].as_str().unwrap_or("?"), package["version"].as_str().unwrap_or("?"));
+    let name = || {
+        format!(
+            "  {} {}",
+            package["name"].as_str().unwrap_or("?"),
+            package["version"].as_str().unwrap_or("?")
+        )
+    };
     match is_allowed(licence) {
         true => None,
         false if licence.is_empty() => Some(format!("{}: names none", name())),

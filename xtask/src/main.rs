@@ -15,7 +15,8 @@ mod tidy;
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- demo | test [--all] | check | bench | tools | tidy | licences";
+const USAGE: &str =
+    "usage: cargo run -p xtask -- demo | test [--all] | check | bench | tools | tidy | licences";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -41,7 +41,9 @@ pub(crate) fn test() -> Vec<Suite> {
 /// Every test there is.
 pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = test();
-    suites.push(suite("release", || cargo::succeed(&["build", "--locked", "--release", "--package", "capstan"])));
+    suites.push(suite("release", || {
+        cargo::succeed(&["build", "--locked", "--release", "--package", "capstan"])
+    }));
     suites
 }
 

@@ -49,7 +49,11 @@ mod tests {
                 took: Duration::from_millis(1500),
             },
             Outcome { name: "tools", result: Ran::Failed("no Go\nat all".to_owned()), took: Duration::ZERO },
-            Outcome { name: "real-plane", result: Ran::Skipped("needs tools".to_owned()), took: Duration::ZERO },
+            Outcome {
+                name: "real-plane",
+                result: Ran::Skipped("needs tools".to_owned()),
+                took: Duration::ZERO,
+            },
         ];
         let table = render(&outcomes, true);
         let lines: Vec<&str> = table.lines().collect();

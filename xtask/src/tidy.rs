@@ -20,12 +20,16 @@ pub(crate) fn check() -> Result<()> {
     let mut faults = Vec::new();
     for file in files(root)? {
         let Ok(text) = std::fs::read_to_string(root.join(&file)) else { continue };
-        faults.extend(faults_of(&file, &text).into_iter().map(|fault| format!("  {}: {fault}", file.display())));
+        faults.extend(
+            faults_of(&file, &text).into_iter().map(|fault| format!("  {}: {fault}", file.display())),
+        );
     }
     for (folder, never) in BORDERS {
         let manifest = std::fs::read_to_string(root.join(folder).join("Cargo.toml"))
             .with_context(|| format!("cannot read the manifest of {folder}"))?;
-        faults.extend(crossings(&manifest, never).into_iter().map(|name| format!("  {folder}: depends on {name}")));
+        faults.extend(
+            crossings(&manifest, never).into_iter().map(|name| format!("  {folder}: depends on {name}")),
+        );
     }
     if !faults.is_empty() {
         bail!("{} faults:\n{}", faults.len(), faults.join("\n"));

@@ -75,7 +75,7 @@ macro_rules! set_once {
                 $field,
                 ")"
             ),
-            concat!($field, " cannot be changed once it is set"),
+            concat!($field, " cannot be changed once it is set; delete the object and create it anew"),
         )
     };
 }

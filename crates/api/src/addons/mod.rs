@@ -11,3 +11,5 @@ pub const RESOURCE_SET_SECRET_TYPE: &str = "addons.cluster.x-k8s.io/resource-set
 
 /// The finalizer on ClusterResourceSets.
 pub const CLUSTER_RESOURCE_SET_FINALIZER: &str = "addons.cluster.x-k8s.io";
+
+crate::status_conditions!(ClusterResourceSetStatus);

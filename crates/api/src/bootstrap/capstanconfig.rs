@@ -117,7 +117,7 @@ pub enum BootstrapFormat {
     Script,
 }
 
-/// The value of a setting: any JSON.
+/// The value of a setting: any JSON, but an API server drops a null as if the setting were not there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Setting(pub serde_json::Value);

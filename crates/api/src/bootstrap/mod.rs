@@ -6,3 +6,5 @@
 mod capstanconfig;
 
 pub use capstanconfig::*;
+
+crate::status_conditions!(CapstanConfigStatus);

@@ -22,17 +22,17 @@ struct Weight {
 /// Tells what objects report, one line for each message, grouped by kind.
 ///
 /// Messages of control plane machines come first, then those of the worst priority, then those that most
-/// objects report. The order of `sources` breaks the last ties.
+/// objects report. The order of `sources` breaks the last ties; they are given worst first.
 pub(super) fn digest(sources: &[(Priority, &Source<'_>)]) -> String {
     let mut weights: BTreeMap<&str, Weight> = BTreeMap::new();
     let mut reporters: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
     let mut control_plane: BTreeSet<&str> = BTreeSet::new();
     for (priority, source) in sources {
         let owner = &source.owner;
+        // A message that is reported with several priorities keeps the worst, which is the first.
         let weight = weights
             .entry(&source.message)
             .or_insert(Weight { from_control_plane: false, priority: *priority });
-        weight.priority = weight.priority.min(*priority);
         weight.from_control_plane |= owner.is_control_plane_machine;
         reporters.entry(&owner.kind).or_default().entry(&source.message).or_default().push(owner.name);
         if owner.is_control_plane_machine {

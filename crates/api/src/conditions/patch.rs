@@ -97,11 +97,17 @@ impl ConditionsPatch {
 impl Change {
     fn type_(&self) -> &str {
         match self {
-            Self::Add(condition) | Self::Update { after: condition, .. } | Self::Remove(condition) => &condition.type_,
+            Self::Add(condition) | Self::Update { after: condition, .. } | Self::Remove(condition) => {
+                &condition.type_
+            }
         }
     }
 
-    fn apply(&self, merged: &mut Vec<Condition>, precedence: Precedence<'_>) -> Result<(), ConditionConflict> {
+    fn apply(
+        &self,
+        merged: &mut Vec<Condition>,
+        precedence: Precedence<'_>,
+    ) -> Result<(), ConditionConflict> {
         if !precedence.covers(self.type_())
             && let Some(conflict) = self.conflict(find(merged, self.type_()))
         {

@@ -5,3 +5,5 @@ mod template;
 
 pub use capstancontrolplane::*;
 pub use template::*;
+
+crate::status_conditions!(CapstanControlPlaneStatus);

@@ -23,3 +23,13 @@ pub use machinehealthcheck::*;
 pub use machinepool::*;
 pub use machineset::*;
 pub use topology::*;
+
+crate::status_conditions!(
+    ClusterStatus,
+    ClusterClassStatus,
+    MachineStatus,
+    MachineSetStatus,
+    MachineDeploymentStatus,
+    MachinePoolStatus,
+    MachineHealthCheckStatus
+);

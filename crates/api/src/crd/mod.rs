@@ -1,6 +1,6 @@
 //! The CRDs, generated from the types.
 //!
-//! [`derive`] gives a schema that is close; [`tidy`] makes it the one upstream serves. Nothing is patched
+//! `derive` gives a schema that is close; `tidy` makes it the one upstream serves. Nothing is patched
 //! as text afterwards, and nothing here differs by kind, except what stands beside the kind itself.
 
 mod derive;

@@ -19,7 +19,8 @@ use crate::schema::cel;
     "x-kubernetes-validations" = cel([(
         "!has(oldSelf.controlPlaneEndpoint) || \
          (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",
-        "controlPlaneEndpoint cannot be changed once it is set: every kubeconfig and node points to it",
+        "controlPlaneEndpoint cannot be changed once it is set, because every kubeconfig and node points to it; \
+         make another cluster",
     )])
 ))]
 #[kube(

@@ -14,3 +14,5 @@ pub use host::*;
 pub use hostcluster::*;
 pub use hostmachine::*;
 pub use hostpool::*;
+
+crate::status_conditions!(HostClusterStatus, HostMachineStatus, HostStatus, HostPoolStatus);

@@ -79,7 +79,8 @@ pub struct IpAddressClaimReference {
 /// What Go's `netip` can parse. `isIP` is stricter: it knows neither zones nor IPv4 addresses mapped to IPv6.
 fn ip_address() -> serde_json::Value {
     cel([(
-        "isIP(self.split('%', 2)[0]) || self.lowerAscii().contains(':ffff:')",
+        "isIP(self) || (self.matches('^[^%]*:[^%]*%.') && isIP(self.split('%', 2)[0])) || \
+         self.matches('^[0-9A-Fa-f:]*:[Ff]{4}:[0-9A-Fa-f:.]+$')",
         "must be an IPv4 or IPv6 address, such as 192.0.2.7 or 2001:db8::7",
     )])
 }

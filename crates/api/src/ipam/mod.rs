@@ -27,3 +27,5 @@ pub struct IpPoolReference {
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub api_group: String,
 }
+
+crate::status_conditions!(IpAddressClaimStatus);

@@ -14,3 +14,5 @@ pub mod annotations {
     /// On a Cluster: the hook before its deletion has been called and has let it go.
     pub const OK_TO_DELETE: &str = "runtime.cluster.x-k8s.io/ok-to-delete";
 }
+
+crate::status_conditions!(ExtensionConfigStatus);

@@ -86,8 +86,15 @@ fn three_messages_are_shown_and_the_rest_is_counted_by_priority() {
 
 #[test]
 fn a_message_that_is_both_issue_and_unknown_counts_as_issue() {
-    let objects = things(&[(U, "both"), (U, "unknown"), (U, "unknown"), (F, "both")]);
-    let lines = ["* Things obj0, obj3: both", "* Things obj1, obj2: unknown"];
+    let objects = things(&[(U, "both"), (U, "unknown"), (U, "unknown"), (U, "unknown"), (F, "both")]);
+    let lines = ["* Things obj0, obj4: both", "* Things obj1, obj2, obj3: unknown"];
+    assert_eq!(aggregate(&objects), outcome(F, "IssuesReported", &lines));
+}
+
+#[test]
+fn what_more_objects_say_comes_first() {
+    let objects = things(&[(F, "one"), (F, "two"), (F, "three"), (F, "two"), (F, "three"), (F, "three")]);
+    let lines = ["* Things obj2, obj4, obj5: three", "* Things obj1, obj3: two", "* Thing obj0: one"];
     assert_eq!(aggregate(&objects), outcome(F, "IssuesReported", &lines));
 }
 
@@ -120,16 +127,32 @@ fn control_plane_machines_come_first_among_messages_and_names() {
     assert_eq!(aggregate(&objects), outcome(F, "IssuesReported", &lines));
 }
 
+/// Four Machines, two of which say `1` and two `2`: nothing but who comes first can decide.
+fn tie(a: (ConditionStatus, i64), b: i64, c: i64, d: i64) -> [Thing; 4] {
+    let machine = |name: &str, status, message: &str, second| {
+        Thing::new("Machine", name, vec![condition("Available", status, message).since(second)])
+    };
+    [machine("a", a.0, "1", a.1), machine("d", F, "1", d), machine("b", F, "2", b), machine("c", F, "2", c)]
+}
+
 #[test]
 fn among_equals_the_oldest_reporter_decides() {
-    let since = |name: &str, message: &str, second| {
-        Thing::new("Machine", name, vec![condition("Available", F, message).since(second)])
-    };
-    // First come the names in order of time, d before a, and only then does the alphabet count.
-    let objects = [since("a", "1", 2), since("d", "1", 1), since("b", "2", 1), since("c", "2", 2)];
-    assert_eq!(aggregate(&objects).message, "* Machines b, c: 2\n* Machines a, d: 1");
-    let objects = [since("a", "1", 1), since("d", "1", 2), since("b", "2", 1), since("c", "2", 2)];
-    assert_eq!(aggregate(&objects).message, "* Machines a, d: 1\n* Machines b, c: 2");
+    // The names are compared in order of time: a,d against b,c and then d,a against b,c.
+    assert_eq!(aggregate(&tie((F, 1), 1, 2, 2)).message, "* Machines a, d: 1\n* Machines b, c: 2");
+    assert_eq!(aggregate(&tie((F, 2), 1, 2, 1)).message, "* Machines b, c: 2\n* Machines a, d: 1");
+}
+
+#[test]
+fn among_equals_who_has_an_issue_counts_as_older_than_who_is_unknown() {
+    assert_eq!(aggregate(&tie((U, 1), 2, 2, 2)).message, "* Machines b, c: 2\n* Machines a, d: 1");
+}
+
+#[test]
+fn among_reporters_of_the_same_second_the_name_decides_in_whatever_order_they_come() {
+    let [a, d, b, c] = tie((F, 1), 1, 1, 1);
+    let expected = "* Machines a, d: 1\n* Machines b, c: 2";
+    assert_eq!(aggregate(&[a.clone(), d.clone(), b.clone(), c.clone()]).message, expected);
+    assert_eq!(aggregate(&[d, a, b, c]).message, expected);
 }
 
 #[test]

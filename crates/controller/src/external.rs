@@ -1,0 +1,239 @@
+//! Objects of somebody else's kind, found by the contract.
+//!
+//! A reference names group, kind and name. Which version to read is said by a label on the CRD, so that a
+//! provider can move on to a new version without anybody rewriting references. Reading a kind for the first time
+//! also starts watching it: owners hear of changes through [`Externals::changes`].
+
+use capstan_api::meta::ContractVersionedObjectReference;
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Api, DynamicObject, PartialObjectMeta};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Client, Resource, ResourceExt as _};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
+
+use crate::error::{Doing, Error, Result};
+
+/// Versions of the contract that are understood, newest first.
+const CONTRACTS: [&str; 1] = ["v1beta2"];
+
+/// How many changes may be on their way to a slow listener before it loses the oldest ones; it reconciles
+/// everything then.
+const CHANGES_IN_FLIGHT: usize = 4096;
+
+/// An object of a watched kind has changed; these are its owners.
+#[derive(Clone, Debug)]
+struct Change {
+    namespace: Option<String>,
+    owners: Vec<OwnerReference>,
+}
+
+/// Reads objects of any kind, and watches the kinds it has read.
+#[derive(Clone)]
+pub struct Externals {
+    client: Client,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    changes: broadcast::Sender<Change>,
+    kinds: Mutex<HashMap<(String, String), ApiResource>>,
+    watches: Mutex<JoinSet<()>>,
+}
+
+impl Externals {
+    /// Nothing is read or watched yet.
+    pub fn new(client: Client) -> Self {
+        let (changes, _) = broadcast::channel(CHANGES_IN_FLIGHT);
+        let shared = Shared { changes, kinds: Mutex::default(), watches: Mutex::default() };
+        Self { client, shared: Arc::new(shared) }
+    }
+
+    /// The object that `reference` names, or `None` when there is none.
+    pub async fn get(
+        &self,
+        reference: &ContractVersionedObjectReference,
+        namespace: &str,
+    ) -> Result<Option<DynamicObject>> {
+        let api = self.api(reference, namespace).await?;
+        api.get_opt(&reference.name)
+            .await
+            .doing(|| format!("cannot read {} {namespace}/{}", reference.kind, reference.name))
+    }
+
+    /// Access to the kind that `reference` names, in one namespace.
+    pub async fn api(
+        &self,
+        reference: &ContractVersionedObjectReference,
+        namespace: &str,
+    ) -> Result<Api<DynamicObject>> {
+        let resource = self.resource(&reference.api_group, &reference.kind).await?;
+        Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
+    }
+
+    /// How the kind is called on the wire, in the version that its CRD's contract label names.
+    pub async fn resource(&self, group: &str, kind: &str) -> Result<ApiResource> {
+        let key = (group.to_owned(), kind.to_owned());
+        if let Some(resource) = lock(&self.shared.kinds).get(&key) {
+            return Ok(resource.clone());
+        }
+        let name = format!("{}.{group}", plural(kind));
+        let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let crd =
+            crds.get_opt(&name).await.doing(|| format!("cannot read CRD {name}"))?.ok_or_else(|| {
+                Error::user(
+                    format!("{kind}.{group}"),
+                    format!("there is no CRD {name}: install the provider"),
+                )
+            })?;
+        let version = contract_version(crd.labels()).ok_or_else(|| {
+            let label = format!("cluster.x-k8s.io/{}", CONTRACTS[0]);
+            Error::user(
+                format!("CRD {name}"),
+                format!("has no label {label}: the provider is too old or too new"),
+            )
+        })?;
+        let gvk = GroupVersionKind::gvk(group, &version, kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
+        if lock(&self.shared.kinds).insert(key, resource.clone()).is_none() {
+            self.watch(&resource);
+        }
+        Ok(resource)
+    }
+
+    fn watch(&self, resource: &ApiResource) {
+        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), resource);
+        let changes = self.shared.changes.clone();
+        let kind = resource.kind.clone();
+        lock(&self.shared.watches).spawn(async move {
+            let events = watcher(api, watcher::Config::default()).default_backoff().touched_objects();
+            let mut events = std::pin::pin!(events);
+            while let Some(event) = events.next().await {
+                match event {
+                    // Nobody listening yet is not an error.
+                    Ok(object) => _ = changes.send(Change::of(&object)),
+                    Err(error) => tracing::warn!(%kind, %error, "watch failed; trying again"),
+                }
+            }
+        });
+    }
+
+    /// Which objects of kind `K` own something that has changed.
+    pub fn changes<K>(&self) -> impl Stream<Item = ObjectRef<K>> + Send + 'static
+    where
+        K: Resource<DynamicType = ()> + 'static,
+    {
+        let receiver = self.shared.changes.subscribe();
+        futures::stream::unfold(receiver, |mut receiver| async {
+            loop {
+                match receiver.recv().await {
+                    Ok(change) => return Some((change, receiver)),
+                    Err(broadcast::error::RecvError::Lagged(lost)) => {
+                        tracing::warn!(lost, "changes came faster than they were handled");
+                    }
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            }
+        })
+        .flat_map(|change| futures::stream::iter(owners_of_kind::<K>(&change)))
+    }
+}
+
+impl Change {
+    fn of(object: &PartialObjectMeta<DynamicObject>) -> Self {
+        Self { namespace: object.namespace(), owners: object.owner_references().to_vec() }
+    }
+}
+
+fn owners_of_kind<K: Resource<DynamicType = ()>>(change: &Change) -> Vec<ObjectRef<K>> {
+    change
+        .owners
+        .iter()
+        .filter(|owner| owner.kind == K::kind(&()))
+        .map(|owner| {
+            let reference = ObjectRef::new(&owner.name);
+            match &change.namespace {
+                Some(namespace) => reference.within(namespace),
+                None => reference,
+            }
+        })
+        .collect()
+}
+
+/// The version that implements the newest contract we understand: the highest of those its label lists.
+fn contract_version(labels: &std::collections::BTreeMap<String, String>) -> Option<String> {
+    let listed = CONTRACTS.iter().find_map(|contract| labels.get(&format!("cluster.x-k8s.io/{contract}")))?;
+    listed
+        .split('_')
+        .filter(|version| !version.is_empty())
+        .max_by_key(|version| priority(version))
+        .map(str::to_owned)
+}
+
+/// Kubernetes' order of versions: stable over beta over alpha, then by number.
+fn priority(version: &str) -> (u8, u32, u32) {
+    let number = |text: &str| text.parse().unwrap_or(0);
+    let rest = version.strip_prefix('v').unwrap_or(version);
+    for (level, word) in [(1, "beta"), (0, "alpha")] {
+        if let Some((major, minor)) = rest.split_once(word) {
+            return (level, number(major), number(minor));
+        }
+    }
+    (2, number(rest), 0)
+}
+
+/// The plural that the contract derives from a kind. A CRD with another one cannot be found by anybody.
+fn plural(kind: &str) -> String {
+    let kind = kind.to_ascii_lowercase();
+    match kind.as_bytes() {
+        [.., b's' | b'x' | b'z'] | [.., b'c' | b's', b'h'] => format!("{kind}es"),
+        [.., before, b'y'] if !b"aeiou".contains(before) => format!("{}ies", &kind[..kind.len() - 1]),
+        _ => format!("{kind}s"),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // What is inside is a cache: a panic elsewhere has not broken it.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_highest_version_of_the_contract_counts() {
+        for (label, version) in [
+            ("v1beta1", Some("v1beta1")),
+            ("v1alpha4_v1beta1", Some("v1beta1")),
+            ("v1beta1_v1_v1beta2", Some("v1")),
+            ("v1beta2_v1beta10", Some("v1beta10")),
+            ("", None),
+        ] {
+            let labels = BTreeMap::from([("cluster.x-k8s.io/v1beta2".to_owned(), label.to_owned())]);
+            assert_eq!(contract_version(&labels).as_deref(), version, "{label}");
+        }
+        assert_eq!(contract_version(&BTreeMap::new()), None);
+    }
+
+    #[test]
+    fn plurals_are_those_of_the_contract() {
+        for (kind, expected) in [
+            ("HostMachine", "hostmachines"),
+            ("CapstanConfig", "capstanconfigs"),
+            ("IPAddress", "ipaddresses"),
+            ("ClusterClass", "clusterclasses"),
+            ("Policy", "policies"),
+            ("Gateway", "gateways"),
+        ] {
+            assert_eq!(plural(kind), expected);
+        }
+    }
+}

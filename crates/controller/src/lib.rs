@@ -1,0 +1,24 @@
+//! What every controller of Capstan shares.
+//!
+//! What lives here: writing an object back with conditions ([`patch`]), finalizers and owners, the pause, looking
+//! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
+//! ([`remote`]), names ([`names`]), errors ([`Error`]) and the loop that runs a reconciler ([`run`]).
+//!
+//! What must not: anything that only one kind needs, and any decision about what a cluster should look like.
+//!
+//! A reconciler is written as observe → decide → act. It reads what it needs, hands it to a pure function, and
+//! carries out what that function says with few writes that are safe to repeat, because the process may die
+//! between any two of them and another one may run beside it. A reconcile that changes nothing writes nothing.
+
+pub mod error;
+pub mod external;
+pub mod merge;
+pub mod names;
+pub mod owners;
+pub mod patch;
+pub mod pause;
+pub mod remote;
+pub mod run;
+
+pub use error::{Error, Result};
+pub use run::{Next, Reconciler};

@@ -1,0 +1,124 @@
+//! Writing an object back after a reconcile: only what changed, and never over somebody else's conditions.
+//!
+//! Up to three requests, in this order: conditions, then metadata and spec, then the rest of status. Conditions
+//! go first and with the resource version, because several controllers write conditions of the same object; on
+//! a conflict they are read again and merged by type.
+
+use capstan_api::conditions::{Condition, Conditioned, ConditionsPatch, Precedence};
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fmt::Debug;
+
+use crate::error::{Doing, Error, Result};
+use crate::merge::difference;
+
+/// How often conditions are read again and merged before the reconcile is given up.
+const MOST_TRIES: usize = 10;
+
+/// Remembers what an object was, to write back what became of it.
+pub struct Patcher<K> {
+    api: Api<K>,
+    before: K,
+}
+
+impl<K> Patcher<K>
+where
+    K: Resource<DynamicType = ()> + Conditioned + Serialize + DeserializeOwned + Clone + Debug,
+{
+    /// Remembers `object` as it was read.
+    pub fn new(api: Api<K>, object: &K) -> Self {
+        Self { api, before: object.clone() }
+    }
+
+    /// Writes what differs. `owned` are the condition types whose value is this controller's to say.
+    pub async fn finish(self, after: &K, owned: &[&str]) -> Result<()> {
+        let name = after.name_any();
+        let doing = |what: &str| format!("cannot write {what} of {} {name}", K::kind(&()));
+        self.write_conditions(after, owned).await?;
+
+        let (before, wanted) = (value(&self.before)?, value(after)?);
+        if let Some(patch) = difference(&without_status(&before), &without_status(&wanted)) {
+            self.patch(&name, &patch, false).await.doing(|| doing("metadata and spec"))?;
+        }
+        if let Some(status) = difference(&status_of(&before), &status_of(&wanted)) {
+            let patch = json!({"status": status});
+            let written = self.patch(&name, &patch, true).await;
+            // The last finalizer went with the request before: there is nothing left to describe.
+            if after.meta().deletion_timestamp.is_some() && is_not_found(&written) {
+                return Ok(());
+            }
+            written.doing(|| doing("status"))?;
+        }
+        Ok(())
+    }
+
+    async fn write_conditions(&self, after: &K, owned: &[&str]) -> Result<()> {
+        let name = after.name_any();
+        let changes = ConditionsPatch::between(self.before.conditions(), after.conditions());
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let doing = || format!("cannot write conditions of {} {name}", K::kind(&()));
+        let mut latest = self.before.clone();
+        for _ in 0..MOST_TRIES {
+            let merged = changes
+                .apply(latest.conditions(), Precedence::Owned(owned))
+                .map_err(|conflict| Error::transient(doing(), conflict))?;
+            let written = self.patch(&name, &conditions_patch(&latest, &merged), true).await;
+            if !is_conflict(&written) {
+                if self.before.meta().deletion_timestamp.is_some() && is_not_found(&written) {
+                    return Ok(());
+                }
+                return written.map(|_| ()).doing(doing);
+            }
+            latest = self.api.get(&name).await.doing(doing)?;
+        }
+        Err(Error::Conflict { doing: doing() })
+    }
+
+    async fn patch(&self, name: &str, patch: &Value, status: bool) -> std::result::Result<K, kube::Error> {
+        let params = PatchParams::default();
+        match status {
+            true => self.api.patch_status(name, &params, &Patch::Merge(patch)).await,
+            false => self.api.patch(name, &params, &Patch::Merge(patch)).await,
+        }
+    }
+}
+
+fn conditions_patch<K: ResourceExt>(latest: &K, merged: &[Condition]) -> Value {
+    json!({
+        "metadata": {"resourceVersion": latest.resource_version()},
+        "status": {"conditions": merged},
+    })
+}
+
+fn value<K: Serialize>(object: &K) -> Result<Value> {
+    serde_json::to_value(object).map_err(|error| Error::transient("cannot serialise an object", error))
+}
+
+fn without_status(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    object
+}
+
+fn status_of(object: &Value) -> Value {
+    let mut status = object.get("status").cloned().unwrap_or_else(|| json!({}));
+    if let Some(fields) = status.as_object_mut() {
+        fields.remove("conditions");
+    }
+    status
+}
+
+fn is_conflict<T>(result: &std::result::Result<T, kube::Error>) -> bool {
+    matches!(result, Err(kube::Error::Api(status)) if status.code == 409)
+}
+
+fn is_not_found<T>(result: &std::result::Result<T, kube::Error>) -> bool {
+    matches!(result, Err(kube::Error::Api(status)) if status.code == 404)
+}

@@ -1,0 +1,49 @@
+//! The pause: nobody touches an object while its Cluster, or the object itself, says so.
+
+use capstan_api::conditions::{ConditionStatus, NewCondition};
+use capstan_api::core::Cluster;
+use capstan_api::meta::annotations;
+use kube::ResourceExt;
+use kube::core::ObjectMeta;
+
+/// Who asked for a pause, as the `Paused` condition tells it; `None` when nobody did.
+pub fn reason(cluster: Option<&Cluster>, kind: &str, object: &ObjectMeta) -> Option<String> {
+    let by_cluster = cluster.is_some_and(|cluster| cluster.spec.paused == Some(true));
+    let by_object = object.annotations.as_ref().is_some_and(|map| map.contains_key(annotations::PAUSED));
+    let reasons: Vec<String> = [
+        by_cluster.then(|| "Cluster spec.paused is set to true".to_owned()),
+        by_object.then(|| format!("{kind} has the {} annotation", annotations::PAUSED)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!reasons.is_empty()).then(|| reasons.join(", "))
+}
+
+/// The `Paused` condition for what [`reason`] found.
+pub fn condition(reason: Option<&str>) -> NewCondition {
+    match reason {
+        Some(reason) => NewCondition::new("Paused", ConditionStatus::True, "Paused").message(reason),
+        None => NewCondition::new("Paused", ConditionStatus::False, "NotPaused"),
+    }
+}
+
+/// Whether somebody outside fills in the object, so that its provider keeps its hands off.
+pub fn is_externally_managed(object: &impl ResourceExt) -> bool {
+    object.annotations().contains_key(annotations::MANAGED_BY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_object_itself_can_ask_for_a_pause() {
+        let mut meta = ObjectMeta::default();
+        assert_eq!(reason(None, "Machine", &meta), None);
+        meta.annotations = Some(BTreeMap::from([(annotations::PAUSED.to_owned(), String::new())]));
+        let told = reason(None, "Machine", &meta);
+        assert_eq!(told.as_deref(), Some("Machine has the cluster.x-k8s.io/paused annotation"));
+    }
+}
