@@ -1,1 +1,15 @@
-//! x
+//! What the black-box suites under `suites/` share: objects to create and ways to look at them.
+//!
+//! The suites see Capstan and its peers only from outside, through an API server and the command line. They
+//! may use the types of `capstan-api` as any client would; nothing here reaches into a controller.
+
+pub mod fixtures;
+mod in_memory;
+mod objects;
+mod program;
+mod resource;
+
+pub use in_memory::InMemoryCluster;
+pub use objects::{condition, namespaced, not_true};
+pub use program::capstan;
+pub use resource::Resource;

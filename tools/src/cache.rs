@@ -122,7 +122,8 @@ mod tests {
     fn each_version_and_recipe_has_its_own_folder() {
         let cache = Cache { root: "/c".into() };
         let path = cache.path_of(Program::Etcd);
-        let folder = path.parent().and_then(Path::file_name).expect("a folder").to_string_lossy().into_owned();
+        let folder =
+            path.parent().and_then(Path::file_name).expect("a folder").to_string_lossy().into_owned();
         assert!(path.starts_with("/c/etcd") && path.ends_with("etcd"), "{}", path.display());
         assert!(folder.starts_with(&format!("{}-", Program::Etcd.version())), "{folder}");
         assert!(folder.ends_with(&Program::Etcd.recipe_digest()[..8]), "{folder}");

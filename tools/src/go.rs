@@ -37,17 +37,9 @@ pub(crate) fn require(module: &Module) -> Result<()> {
         .args(["env", "GOVERSION"])
         .output()
         .with_context(|| format!("cannot run `go`: {}", remedy()))?;
-    let said = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    ensure!(
-        new_enough(said.trim(), module.go),
-        "`go env GOVERSION` says {:?}: {}",
-        said.trim(),
-        remedy()
-    );
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(new_enough(said.trim(), module.go), "`go env GOVERSION` says {:?}: {}", said.trim(), remedy());
     Ok(())
 }
 
@@ -186,7 +178,9 @@ mod tests {
     #[test]
     fn packages_are_counted_and_trouble_is_kept() {
         let mut transcript = Transcript::default();
-        for line in ["go: downloading a.b/c v1.0.0", "internal/abi", "k8s.io/api/core/v1", "# a.b/c", "x.go:1: bad"] {
+        for line in
+            ["go: downloading a.b/c v1.0.0", "internal/abi", "k8s.io/api/core/v1", "# a.b/c", "x.go:1: bad"]
+        {
             transcript.add(line.to_owned());
         }
         assert_eq!(transcript.to_string(), "1 modules fetched, 2 packages compiled");

@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn a_version_is_one_word() {
-        const GO_MOD: &str = "module m\n\ngo 1.26.0\n\nrequire (\n\ta.b/c/v3 v3.0.1\n\ta.b/c v1.2.3 // indirect\n)\n";
+        const GO_MOD: &str =
+            "module m\n\ngo 1.26.0\n\nrequire (\n\ta.b/c/v3 v3.0.1\n\ta.b/c v1.2.3 // indirect\n)\n";
         assert_eq!(word_after(GO_MOD, "\n\ta.b/c "), "v1.2.3");
         assert_eq!(word_after(GO_MOD, "\n\ta.b/c/v3 "), "v3.0.1");
         assert_eq!(word_after(GO_MOD, "\ngo "), "1.26.0");

@@ -26,12 +26,7 @@ pub struct Status {
 pub fn locate(program: Program) -> Result<PathBuf> {
     let status = status(&Cache::of_user()?, program);
     if !status.present {
-        bail!(
-            "{} {} is not at {}: run `make tools`",
-            program.name(),
-            status.version,
-            status.path.display()
-        );
+        bail!("{} {} is not at {}: run `make tools`", program.name(), status.version, status.path.display());
     }
     Ok(status.path)
 }

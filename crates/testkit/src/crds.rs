@@ -22,17 +22,15 @@ const PARALLEL: usize = 4;
 pub async fn install_crds<T: Serialize>(client: &kube::Client, crds: &[T]) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crds = crds.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>().context("not a CRD")?;
-    futures::stream::iter(&crds)
-        .map(|crd| install(&api, crd))
-        .buffer_unordered(PARALLEL)
-        .try_collect()
-        .await
+    futures::stream::iter(&crds).map(|crd| install(&api, crd)).buffer_unordered(PARALLEL).try_collect().await
 }
 
 async fn install(api: &Api<CustomResourceDefinition>, crd: &Value) -> Result<()> {
     let name = crd.pointer("/metadata/name").and_then(Value::as_str).context("a CRD without a name")?;
     let parameters = PatchParams::apply("capstan-testkit").force();
-    api.patch(name, &parameters, &Patch::Apply(crd)).await.with_context(|| format!("the CRD {name} is refused"))?;
+    api.patch(name, &parameters, &Patch::Apply(crd))
+        .await
+        .with_context(|| format!("the CRD {name} is refused"))?;
     eventually(DEADLINE, &format!("the CRD {name} to be served"), async || {
         let crd = api.get(name).await?;
         let conditions = crd.status.and_then(|status| status.conditions).unwrap_or_default();
@@ -60,8 +58,8 @@ pub fn upstream_crds(set: CrdSet) -> Result<Vec<Value>> {
         .iter()
         .map(|path| {
             let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-            let mut crd: Value = serde_saphyr::from_str(&text)
-                .with_context(|| format!("{} is not YAML", path.display()))?;
+            let mut crd: Value =
+                serde_saphyr::from_str(&text).with_context(|| format!("{} is not YAML", path.display()))?;
             if is_provider(set) {
                 for contract in ["v1beta1", "v1beta2"] {
                     crd["metadata"]["labels"][format!("cluster.x-k8s.io/{contract}")] = json!(contract);

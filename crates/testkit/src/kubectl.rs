@@ -26,7 +26,13 @@ pub struct Ran {
 impl Ran {
     /// Its standard output; an error with all it printed unless it succeeded.
     pub fn success(self) -> Result<String> {
-        ensure!(self.status.success(), "the command failed ({}):\n{}{}", self.status, self.stdout, self.stderr);
+        ensure!(
+            self.status.success(),
+            "the command failed ({}):\n{}{}",
+            self.status,
+            self.stdout,
+            self.stderr
+        );
         Ok(self.stdout)
     }
 }

@@ -79,7 +79,11 @@ impl UpstreamManagers {
         Ok(Self { crew, _folder: folder, _turn: turn })
     }
 
-    async fn start_once(kubeconfig: &Path, which: &[Manager], gates: &FeatureGates) -> Result<(Crew, TempDir)> {
+    async fn start_once(
+        kubeconfig: &Path,
+        which: &[Manager],
+        gates: &FeatureGates,
+    ) -> Result<(Crew, TempDir)> {
         let folder = TempDir::with_prefix("capstan-managers-").context("no temporary folder")?;
         let mut crew = Crew::default();
         let mut health_ports = Vec::new();
@@ -87,7 +91,8 @@ impl UpstreamManagers {
             let name = manager.program().name();
             let [webhook, health, diagnostics] = ports::free()?;
             let certificates = folder.path().join(name);
-            fs::create_dir(&certificates).with_context(|| format!("cannot make {}", certificates.display()))?;
+            fs::create_dir(&certificates)
+                .with_context(|| format!("cannot make {}", certificates.display()))?;
             Authority::new(name)?.server(name)?.write(&certificates, "tls")?;
             let mut launch = Launch::new(locate(manager.program())?)
                 .path_arg("--kubeconfig", kubeconfig)
@@ -122,6 +127,11 @@ impl UpstreamManagers {
     /// Fails, with the end of its log, if one of them has ended.
     pub fn ensure_running(&mut self) -> Result<()> {
         self.crew.ensure_running()
+    }
+
+    /// The lines of all their logs that hold one of `words`, each after the name of its manager.
+    pub fn log_lines(&self, words: &[&str]) -> Vec<String> {
+        self.crew.log_lines(words)
     }
 
     /// Their process ids.

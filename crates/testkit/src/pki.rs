@@ -75,9 +75,10 @@ impl Identity {
     }
 }
 
-/// A private key, as PEM, for signing service account tokens.
-pub(crate) fn signing_key() -> Result<String> {
-    Ok(new_key()?.serialize_pem())
+/// A key for signing service account tokens: the private and the public half, as PEM.
+pub(crate) fn signing_key() -> Result<(String, String)> {
+    let key = new_key()?;
+    Ok((key.serialize_pem(), key.public_key_pem()))
 }
 
 pub(crate) fn write(path: &Path, text: &str) -> Result<()> {

@@ -1,5 +1,5 @@
-//! A real management plane: etcd, kube-apiserver, and kube-controller-manager for garbage collection and
-//! the deletion of namespaces. No scheduler, no kubelet, no service accounts: what runs is what a manager of
+//! A real management plane: etcd, kube-apiserver, and kube-controller-manager for garbage collection, the
+//! deletion of namespaces and roles that are made of others. No scheduler, no kubelet, no service accounts: what runs is what a manager of
 //! Cluster API needs, and nothing that writes objects a test did not ask for.
 
 use std::ffi::OsString;
@@ -60,7 +60,8 @@ impl RealPlane {
         let address = format!("https://127.0.0.1:{controllers}");
         kubeconfig::write_kubeconfig(&health, &address, &authority.certificate(), &identity)?;
         let health = kubeconfig::client(&health).await?;
-        ready(&mut crew, "the controllers to be healthy", async || answers(&health, "/healthz").await).await?;
+        ready(&mut crew, "the controllers to be healthy", async || answers(&health, "/healthz").await)
+            .await?;
         Ok(Self { crew, folder, authority, server, admin, client })
     }
 
@@ -153,7 +154,8 @@ async fn answers(client: &kube::Client, path: &str) -> Result<()> {
 struct Files {
     folder: PathBuf,
     ca: PathBuf,
-    service_accounts: PathBuf,
+    token_key: PathBuf,
+    token_public_key: PathBuf,
     serving: IdentityFiles,
     etcd_client: IdentityFiles,
 }
@@ -164,13 +166,16 @@ impl Files {
         fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let files = Self {
             ca: folder.join("ca.crt"),
-            service_accounts: folder.join("service-accounts.key"),
+            token_key: folder.join("tokens.key"),
+            token_public_key: folder.join("tokens.pub"),
             serving: authority.server("plane")?.write(&folder, "serving")?,
             etcd_client: authority.client("kube-apiserver", &[])?.write(&folder, "etcd-client")?,
             folder,
         };
         write(&files.ca, &authority.certificate())?;
-        write(&files.service_accounts, &signing_key()?)?;
+        let (private, public) = signing_key()?;
+        write(&files.token_key, &private)?;
+        write(&files.token_public_key, &public)?;
         Ok(files)
     }
 
@@ -214,8 +219,8 @@ impl Files {
             .path_arg("--client-ca-file", &self.ca)
             .arg("--authorization-mode=RBAC")
             .arg("--service-account-issuer=https://kubernetes.default.svc")
-            .path_arg("--service-account-key-file", &self.service_accounts)
-            .path_arg("--service-account-signing-key-file", &self.service_accounts)
+            .path_arg("--service-account-key-file", &self.token_public_key)
+            .path_arg("--service-account-signing-key-file", &self.token_key)
             .arg("--service-cluster-ip-range=10.0.0.0/24")
             // It wants the service account that a controller would make in each namespace.
             .arg("--disable-admission-plugins=ServiceAccount")
@@ -226,7 +231,8 @@ impl Files {
     fn controllers(&self, port: u16, kubeconfig: &Path) -> Result<Launch> {
         Ok(Launch::new(locate(Program::KubeControllerManager)?)
             .path_arg("--kubeconfig", kubeconfig)
-            .arg("--controllers=garbage-collector-controller,namespace-controller")
+            // Without the last one view, edit and admin are roles without a rule.
+            .arg("--controllers=garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller")
             .arg("--leader-elect=false")
             .arg("--bind-address=127.0.0.1")
             .arg(format!("--secure-port={port}"))

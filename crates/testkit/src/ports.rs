@@ -62,7 +62,11 @@ mod tests {
         let mut tries = 0;
         let clash = retrying(async || {
             tries += 1;
-            if tries < 3 { Err(anyhow!("listen tcp 127.0.0.1:1: bind: address already in use")) } else { Ok(tries) }
+            if tries < 3 {
+                Err(anyhow!("listen tcp 127.0.0.1:1: bind: address already in use"))
+            } else {
+                Ok(tries)
+            }
         });
         assert_eq!(clash.await.expect("third time"), 3);
 

@@ -85,16 +85,22 @@ impl Process {
 
     /// Fails, with the end of its log, if it has ended.
     pub(crate) fn ensure_running(&mut self) -> Result<()> {
-        if let Some(status) = self.child.try_wait().with_context(|| format!("cannot wait for {}", self.name))? {
+        if let Some(status) =
+            self.child.try_wait().with_context(|| format!("cannot wait for {}", self.name))?
+        {
             bail!("{} ended ({status}); the end of its log:\n{}", self.name, self.tail());
         }
         Ok(())
     }
 
+    fn log(&self) -> String {
+        let text = fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        text.unwrap_or_else(|error| format!("(no log: {error})"))
+    }
+
     /// The last lines of its log.
     pub(crate) fn tail(&self) -> String {
-        let text = fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let text = text.unwrap_or_else(|error| format!("(no log: {error})"));
+        let text = self.log();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(TAIL)..].iter().map(|line| format!("    {line}\n")).collect()
     }
@@ -106,12 +112,23 @@ impl Process {
         }
     }
 
-    fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
+    /// Ends it and reaps it.
+    fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        let deadline = Instant::now() + GRACE;
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                self.signal(Signal::KILL);
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
-/// Programs that are stopped together, the last one first to be told.
+/// Programs that belong together. The last one started is the first one stopped: an API server whose etcd is
+/// gone does not end in peace.
 #[derive(Debug, Default)]
 pub(crate) struct Crew(Vec<Process>);
 
@@ -133,19 +150,20 @@ impl Crew {
         self.0.iter().map(|process| format!("  {}:\n{}", process.name, process.tail())).collect()
     }
 
+    /// The lines of all logs that hold one of `words`.
+    pub(crate) fn log_lines(&self, words: &[&str]) -> Vec<String> {
+        let mut found = Vec::new();
+        for process in &self.0 {
+            let log = process.log();
+            let hits = log.lines().filter(|line| words.iter().any(|word| line.contains(word)));
+            found.extend(hits.map(|line| format!("{}: {line}", process.name)));
+        }
+        found
+    }
+
     fn stop(&mut self) {
-        for process in self.0.iter().rev() {
-            process.signal(Signal::TERM);
-        }
-        let deadline = Instant::now() + GRACE;
-        while Instant::now() < deadline && !self.0.iter_mut().all(Process::has_ended) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        for process in &mut self.0 {
-            if !process.has_ended() {
-                process.signal(Signal::KILL);
-            }
-            let _ = process.child.wait();
+        for process in self.0.iter_mut().rev() {
+            process.stop();
         }
     }
 }
@@ -164,11 +182,15 @@ impl Drop for Crew {
 
 /// Copies a log to the folder named by `CAPSTAN_KEEP_LOGS`, if that is set.
 fn keep_log(log: &Path) {
-    let Some(target) = std::env::var_os("CAPSTAN_KEEP_LOGS").filter(|value| !value.is_empty()) else { return };
-    let of = |path: Option<&Path>| path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let Some(target) = std::env::var_os("CAPSTAN_KEEP_LOGS").filter(|value| !value.is_empty()) else {
+        return;
+    };
+    let of =
+        |path: Option<&Path>| path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let (Some(name), Some(folder)) = (of(Some(log)), of(log.parent())) else { return };
     let target = Path::new(&target);
-    let copy = fs::create_dir_all(target).and_then(|()| fs::copy(log, target.join(format!("{folder}-{name}"))));
+    let copy =
+        fs::create_dir_all(target).and_then(|()| fs::copy(log, target.join(format!("{folder}-{name}"))));
     if let Err(error) = copy {
         eprintln!("cannot keep {}: {error}", log.display());
     }

@@ -12,7 +12,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// ```
 /// # use std::time::Duration;
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> anyhow::Result<()> {
 /// let mut replicas = 0;
 /// let enough = capstan_testkit::eventually(Duration::from_secs(5), "three replicas", async || {
 ///     replicas += 1;
@@ -20,11 +21,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 ///     Ok(replicas)
 /// });
 /// assert_eq!(enough.await?, 3);
-/// # Ok(()) })
-/// # as anyhow::Result<()>
-/// # ;
+/// # Ok(())
+/// # }
 /// ```
-pub async fn eventually<T>(deadline: Duration, what: &str, mut look: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+pub async fn eventually<T>(
+    deadline: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<T>,
+) -> Result<T> {
     let started = Instant::now();
     let mut pause = FIRST_PAUSE;
     let mut last_seen = anyhow!("nothing: the first look did not end");

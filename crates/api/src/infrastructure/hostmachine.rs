@@ -151,19 +151,22 @@ pub struct HostMachineTemplateSpec {
 
 /// The HostMachine to make.
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend(
-    "x-kubernetes-validations" = cel([(
-        "!has(self.spec.providerID) && !has(self.spec.claimID) && !has(self.spec.hostName)",
-        "spec must not name a host, a claim or a provider ID: a template is for many machines; use hostSelector",
-    )])
-))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostMachineTemplateResource {
     /// Labels and annotations of the HostMachine.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Spec of the HostMachine.
-    pub spec: HostMachineSpec,
+    /// Spec of the HostMachine, without what belongs to one machine alone.
+    pub spec: HostMachineTemplateResourceSpec,
+}
+
+/// What many HostMachines have in common: no host, no claim and no identity.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HostMachineTemplateResourceSpec {
+    /// Which hosts may be claimed. Any when unset.
+    pub host_selector: Option<LabelSelector>,
 }
 
 /// What an autoscaler may want to know of machines that do not exist yet.

@@ -1,3 +1,5 @@
+//! Reading conditions.
+
 use kube::CustomResource;
 use kube::core::ObjectMeta;
 use schemars::JsonSchema;

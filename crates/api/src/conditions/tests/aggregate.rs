@@ -1,3 +1,5 @@
+//! One condition over many objects.
+
 use super::fixtures::{F, T, Thing, U, condition};
 use crate::conditions::{
     Aggregate, ConditionStatus, Conditioned, MergeError, MergeStrategy, NewCondition, Polarity, Reasons,

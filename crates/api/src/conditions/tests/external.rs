@@ -1,3 +1,5 @@
+//! Conditions of objects that are not known as a type.
+
 use serde_json::{Value, json};
 
 use super::fixtures::{F, T, U, at, condition};

@@ -1,3 +1,5 @@
+//! How messages are joined and cut.
+
 use crate::conditions::message::{nest, plural};
 
 #[test]

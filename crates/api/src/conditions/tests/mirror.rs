@@ -1,3 +1,5 @@
+//! One condition copied from another object.
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -1,3 +1,5 @@
+//! Three-way merges of conditions.
+
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

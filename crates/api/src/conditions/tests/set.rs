@@ -1,3 +1,5 @@
+//! Setting and deleting conditions.
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -1,3 +1,5 @@
+//! Many conditions of one object.
+
 use super::fixtures::{F, T, Thing, U, at, condition};
 use crate::conditions::{
     Condition, ConditionStatus, MergeError, MergeStrategy, NewCondition, Polarity, Priority, Reasons, Summary,

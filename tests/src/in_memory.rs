@@ -1,0 +1,139 @@
+//! A cluster whose machines exist only in the memory of upstream's dev manager.
+
+use serde_json::{Value, json};
+
+const CORE: &str = "cluster.x-k8s.io";
+const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io";
+const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
+const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
+
+/// Describes the cluster to make.
+#[derive(Clone, Debug)]
+pub struct InMemoryCluster {
+    /// Its namespace, which must exist.
+    pub namespace: String,
+    /// Its name, which begins the names of all its objects.
+    pub name: String,
+    /// The Kubernetes version of its machines.
+    pub version: String,
+    /// How many machines its KubeadmControlPlane has.
+    pub control_planes: u32,
+    /// How many machines its MachineDeployment has.
+    pub workers: u32,
+}
+
+impl InMemoryCluster {
+    /// All objects a user would create, with every default written out: no webhook will do it.
+    pub fn objects(&self) -> Vec<Value> {
+        vec![
+            self.infrastructure(),
+            self.machine_template("control-plane"),
+            self.machine_template("worker"),
+            self.bootstrap_template(),
+            self.control_plane(),
+            self.machine_deployment(),
+            self.cluster(),
+        ]
+    }
+
+    /// The same as one manifest.
+    pub fn manifest(&self) -> String {
+        json!({ "apiVersion": "v1", "kind": "List", "items": self.objects() }).to_string()
+    }
+
+    fn object(&self, group: &str, kind: &str, name: &str, spec: Value) -> Value {
+        json!({
+            "apiVersion": format!("{group}/v1beta2"),
+            "kind": kind,
+            "metadata": {
+                "namespace": self.namespace,
+                "name": name,
+                "labels": { "cluster.x-k8s.io/cluster-name": self.name },
+            },
+            "spec": spec,
+        })
+    }
+
+    fn cluster(&self) -> Value {
+        let spec = json!({
+            "clusterNetwork": {
+                "pods": { "cidrBlocks": ["10.244.0.0/16"] },
+                "services": { "cidrBlocks": ["10.96.0.0/12"] },
+                "serviceDomain": "cluster.local",
+            },
+            "infrastructureRef": reference(INFRASTRUCTURE, "DevCluster", &self.name),
+            "controlPlaneRef": reference(CONTROL_PLANE, "KubeadmControlPlane", &self.name),
+        });
+        self.object(CORE, "Cluster", &self.name, spec)
+    }
+
+    fn infrastructure(&self) -> Value {
+        let spec = json!({ "backend": { "inMemory": {} } });
+        let mut cluster = self.object(INFRASTRUCTURE, "DevCluster", &self.name, spec);
+        // Any will do: upstream v1.14 adds one of its own to the map, and panics if there is no map.
+        cluster["metadata"]["annotations"] = json!({ "capstan.dev/made-for": "a test" });
+        cluster
+    }
+
+    fn machine_template(&self, role: &str) -> Value {
+        let prompt = json!({ "provisioning": { "startupDuration": "100ms" } });
+        let backend =
+            json!({ "inMemory": { "vm": prompt, "node": prompt, "etcd": prompt, "apiServer": prompt } });
+        let spec = json!({ "template": { "spec": { "backend": backend } } });
+        self.object(INFRASTRUCTURE, "DevMachineTemplate", &format!("{}-{role}", self.name), spec)
+    }
+
+    fn bootstrap_template(&self) -> Value {
+        let node = json!({ "criSocket": "unix:///run/containerd/containerd.sock" });
+        let spec = json!({ "template": { "spec": { "joinConfiguration": { "nodeRegistration": node } } } });
+        self.object(BOOTSTRAP, "KubeadmConfigTemplate", &format!("{}-worker", self.name), spec)
+    }
+
+    fn control_plane(&self) -> Value {
+        let template =
+            reference(INFRASTRUCTURE, "DevMachineTemplate", &format!("{}-control-plane", self.name));
+        let spec = json!({
+            "replicas": self.control_planes,
+            "version": self.version,
+            "rollout": { "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1 } } },
+            "machineTemplate": { "spec": {
+                "infrastructureRef": template,
+                "deletion": { "nodeDeletionTimeoutSeconds": 10 },
+            } },
+            "kubeadmConfigSpec": { "clusterConfiguration": { "apiServer": { "certSANs": ["127.0.0.1"] } } },
+        });
+        self.object(CONTROL_PLANE, "KubeadmControlPlane", &self.name, spec)
+    }
+
+    fn machine_deployment(&self) -> Value {
+        let name = format!("{}-worker", self.name);
+        let labels = json!({
+            "cluster.x-k8s.io/cluster-name": self.name,
+            "cluster.x-k8s.io/deployment-name": name,
+        });
+        let spec = json!({
+            "clusterName": self.name,
+            "replicas": self.workers,
+            "rollout": { "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 },
+            } },
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": {
+                    "clusterName": self.name,
+                    "version": self.version,
+                    "bootstrap": { "configRef": reference(BOOTSTRAP, "KubeadmConfigTemplate", &name) },
+                    "infrastructureRef": reference(INFRASTRUCTURE, "DevMachineTemplate", &name),
+                    "deletion": { "nodeDeletionTimeoutSeconds": 10 },
+                },
+            },
+        });
+        self.object(CORE, "MachineDeployment", &name, spec)
+    }
+}
+
+fn reference(group: &str, kind: &str, name: &str) -> Value {
+    json!({ "apiGroup": group, "kind": kind, "name": name })
+}
