@@ -41,7 +41,7 @@ impl InMemoryCluster {
         json!({ "apiVersion": "v1", "kind": "List", "items": self.objects() }).to_string()
     }
 
-    fn object(&self, group: &str, kind: &str, name: &str, spec: Value) -> Value {
+    fn object(&self, group: &str, kind: &str, name: &str, spec: &Value) -> Value {
         json!({
             "apiVersion": format!("{group}/v1beta2"),
             "kind": kind,
@@ -64,12 +64,12 @@ impl InMemoryCluster {
             "infrastructureRef": reference(INFRASTRUCTURE, "DevCluster", &self.name),
             "controlPlaneRef": reference(CONTROL_PLANE, "KubeadmControlPlane", &self.name),
         });
-        self.object(CORE, "Cluster", &self.name, spec)
+        self.object(CORE, "Cluster", &self.name, &spec)
     }
 
     fn infrastructure(&self) -> Value {
         let spec = json!({ "backend": { "inMemory": {} } });
-        let mut cluster = self.object(INFRASTRUCTURE, "DevCluster", &self.name, spec);
+        let mut cluster = self.object(INFRASTRUCTURE, "DevCluster", &self.name, &spec);
         // Any will do: upstream v1.14 adds one of its own to the map, and panics if there is no map.
         cluster["metadata"]["annotations"] = json!({ "capstan.dev/made-for": "a test" });
         cluster
@@ -80,13 +80,13 @@ impl InMemoryCluster {
         let backend =
             json!({ "inMemory": { "vm": prompt, "node": prompt, "etcd": prompt, "apiServer": prompt } });
         let spec = json!({ "template": { "spec": { "backend": backend } } });
-        self.object(INFRASTRUCTURE, "DevMachineTemplate", &format!("{}-{role}", self.name), spec)
+        self.object(INFRASTRUCTURE, "DevMachineTemplate", &format!("{}-{role}", self.name), &spec)
     }
 
     fn bootstrap_template(&self) -> Value {
         let node = json!({ "criSocket": "unix:///run/containerd/containerd.sock" });
         let spec = json!({ "template": { "spec": { "joinConfiguration": { "nodeRegistration": node } } } });
-        self.object(BOOTSTRAP, "KubeadmConfigTemplate", &format!("{}-worker", self.name), spec)
+        self.object(BOOTSTRAP, "KubeadmConfigTemplate", &format!("{}-worker", self.name), &spec)
     }
 
     fn control_plane(&self) -> Value {
@@ -102,7 +102,7 @@ impl InMemoryCluster {
             } },
             "kubeadmConfigSpec": { "clusterConfiguration": { "apiServer": { "certSANs": ["127.0.0.1"] } } },
         });
-        self.object(CONTROL_PLANE, "KubeadmControlPlane", &self.name, spec)
+        self.object(CONTROL_PLANE, "KubeadmControlPlane", &self.name, &spec)
     }
 
     fn machine_deployment(&self) -> Value {
@@ -130,7 +130,7 @@ impl InMemoryCluster {
                 },
             },
         });
-        self.object(CORE, "MachineDeployment", &name, spec)
+        self.object(CORE, "MachineDeployment", &name, &spec)
     }
 }
 

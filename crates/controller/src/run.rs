@@ -72,7 +72,7 @@ pub async fn run<R>(
     Controller::new(api, watcher::Config::default())
         .reconcile_on(also)
         .graceful_shutdown_on(stop)
-        .run(reconcile, on_error, context)
+        .run(reconcile, |object, error, context| on_error::<R>(&object, error, &context), context)
         .for_each(|result| async move {
             if let Err(kube::runtime::controller::Error::QueueError(error)) = &result {
                 tracing::warn!(controller = name, %error, "watch failed; trying again");
@@ -90,8 +90,8 @@ async fn reconcile<R: Reconciler>(object: Arc<R::Object>, context: Arc<Context<R
     })
 }
 
-fn on_error<R: Reconciler>(object: Arc<R::Object>, error: &Error, context: Arc<Context<R>>) -> Action {
-    let reference = ObjectRef::from_obj(object.as_ref());
+fn on_error<R: Reconciler>(object: &R::Object, error: &Error, context: &Context<R>) -> Action {
+    let reference = ObjectRef::from_obj(object);
     let controller = context.reconciler.name();
     match error {
         Error::Conflict { .. } => {
