@@ -17,7 +17,8 @@ pub fn capstan(args: &[&str]) -> Result<String> {
 /// Builds it, and gives its path in the words of cargo, who knows where everything goes.
 fn build() -> Result<PathBuf> {
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked", "--package=capstan", "--bin=capstan", "--message-format=json"])
+        // Of the workspace, not of its package: the same features as the tests, so nothing is compiled twice.
+        .args(["build", "--quiet", "--locked", "--workspace", "--bin=capstan", "--message-format=json"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .context("cannot run cargo")?;

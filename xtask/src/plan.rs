@@ -51,10 +51,11 @@ fn suite(name: &'static str, run: impl Fn() -> Result<Tests> + 'static) -> Suite
     Suite { name, needs: None, run: Box::new(run) }
 }
 
-/// A suite of the `tests` package, which runs against the programs that `tools` builds.
+/// A suite of the `tests` package, which runs against the programs that `tools` builds. The whole workspace is
+/// named, so that dependencies have the same features as for the unit tests and are not compiled once more.
 fn real(name: &'static str) -> Suite {
     let run = move || {
-        cargo::test(&["test", "--locked", "--package", "capstan-tests", "--features", "real", "--test", name])
+        cargo::test(&["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", name])
     };
     Suite { needs: Some("tools"), ..suite(name, run) }
 }

@@ -15,6 +15,86 @@ pub(crate) struct Args {
 pub(crate) enum Verb {
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`
     Crds(CrdsArgs),
+
+    /// Print manifests made from templates
+    #[command(subcommand)]
+    Generate(Generate),
+
+    /// Print things out of the management plane
+    #[command(subcommand)]
+    Get(Get),
+
+    /// Show what something is made of, and how each part does
+    #[command(subcommand)]
+    Describe(Describe),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Get {
+    /// Print the kubeconfig of a workload cluster
+    Kubeconfig(ClusterArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Describe {
+    /// Show a cluster as a tree
+    Cluster(ClusterArgs),
+}
+
+/// One cluster of a management plane.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClusterArgs {
+    /// Name of the cluster
+    pub(crate) name: String,
+
+    /// Namespace of the cluster
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+
+    /// Kubeconfig of the management plane [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Generate {
+    /// Print the manifests of a cluster
+    Cluster(GenerateClusterArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GenerateClusterArgs {
+    /// Name of the cluster
+    #[arg(required_unless_present = "list_variables")]
+    pub(crate) name: Option<String>,
+
+    /// Kubernetes version, with its leading v [env: KUBERNETES_VERSION]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kubernetes_version: Option<String>,
+
+    /// Number of control plane machines, which must be odd [env: CONTROL_PLANE_MACHINE_COUNT]
+    #[arg(long, value_name = "N")]
+    pub(crate) control_plane_machine_count: Option<u32>,
+
+    /// Number of workers [env: WORKER_MACHINE_COUNT]
+    #[arg(long, value_name = "N")]
+    pub(crate) worker_machine_count: Option<u32>,
+
+    /// Namespace of the cluster
+    #[arg(short = 'n', long, value_name = "NAMESPACE", default_value = "default")]
+    pub(crate) target_namespace: String,
+
+    /// Template to use instead of the built-in one: a file, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_to: Option<PathBuf>,
+
+    /// List the variables of the template with their defaults, and do nothing else
+    #[arg(long)]
+    pub(crate) list_variables: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -4,15 +4,22 @@
 //! program. What must not: any decision about clusters, machines or objects; that is a library's work.
 
 mod args;
+mod client;
 mod crds;
+mod describe;
+mod generate;
+mod kubeconfig;
 
 use anyhow::Result;
-use args::{Args, Verb};
+use args::{Args, Describe, Generate, Get, Verb};
 use clap::Parser;
 use std::process::ExitCode;
 
-fn main() -> ExitCode {
-    match run(Args::parse()) {
+#[tokio::main]
+async fn main() -> ExitCode {
+    // An error says that there is one already, which is as good.
+    _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    match run(Args::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -22,9 +29,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: Args) -> Result<()> {
+async fn run(args: Args) -> Result<()> {
     match args.verb {
         Verb::Crds(args) => crds::run(&args),
+        Verb::Generate(Generate::Cluster(args)) => generate::cluster(&args),
+        Verb::Get(Get::Kubeconfig(args)) => {
+            kubeconfig::run(client::connect(args.kubeconfig.as_deref()).await?, &args.namespace, &args.name)
+                .await
+        }
+        Verb::Describe(Describe::Cluster(args)) => {
+            describe::run(client::connect(args.kubeconfig.as_deref()).await?, &args.namespace, &args.name)
+                .await
+        }
     }
 }
 

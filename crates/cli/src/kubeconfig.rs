@@ -1,0 +1,28 @@
+//! `capstan get kubeconfig`: how to reach a workload cluster.
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::api::Api;
+use std::io::Write as _;
+
+pub(crate) async fn run(client: Client, namespace: &str, cluster: &str) -> Result<()> {
+    let name = format!("{cluster}-kubeconfig");
+    let secrets: Api<Secret> = Api::namespaced(client, namespace);
+    let secret = secrets
+        .get_opt(&name)
+        .await
+        .with_context(|| format!("cannot read Secret {namespace}/{name}"))?
+        .with_context(|| {
+            format!(
+                "there is no Secret {name} in namespace {namespace}: either there is no such cluster, or its \
+                 control plane has not got that far (see `capstan describe cluster {cluster} -n {namespace}`)"
+            )
+        })?;
+    let kubeconfig = secret
+        .data
+        .as_ref()
+        .and_then(|data| data.get("value"))
+        .with_context(|| format!("Secret {namespace}/{name} has no key `value`"))?;
+    std::io::stdout().write_all(&kubeconfig.0).map_err(Into::into)
+}
