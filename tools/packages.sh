@@ -10,6 +10,7 @@ need() { # need COMMAND PACKAGE…
 }
 
 need cc gcc libc6-dev
+need git git
 need setpriv util-linux
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 
