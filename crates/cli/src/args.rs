@@ -1,7 +1,10 @@
 //! What can be asked of `capstan`, as clap parses it.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+
+use crate::controllers::Selection;
 
 /// Cluster API in Rust, for machines people keep.
 #[derive(Debug, Parser)]
@@ -13,6 +16,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Run the management plane: API server, store and controllers in one process
+    Up(UpArgs),
+
+    /// Run the controllers against a management plane that is there already
+    Manager(ManagerArgs),
+
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`
     Crds(CrdsArgs),
 
@@ -54,6 +63,44 @@ pub(crate) struct ClusterArgs {
     /// Kubeconfig of the management plane [default: as kubectl finds it]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct UpArgs {
+    /// Folder for everything that must last [default: ~/.local/share/capstan]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Address and port to serve the API on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6440")]
+    pub(crate) listen: SocketAddr,
+
+    /// Address that machines and kubeconfigs use, if it is another than the one listened on
+    #[arg(long, value_name = "HOST")]
+    pub(crate) advertise_address: Option<String>,
+
+    /// Where to write the administrator's kubeconfig [default: admin.kubeconfig in the data folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig_out: Option<PathBuf>,
+
+    /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    pub(crate) controllers: Selection,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManagerArgs {
+    /// Kubeconfig of the management plane [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Folder in which simulated hosts keep their state
+    #[arg(long, value_name = "DIR", default_value = "capstan-data")]
+    pub(crate) data_dir: PathBuf,
+
+    /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    pub(crate) controllers: Selection,
 }
 
 #[derive(Debug, Subcommand)]

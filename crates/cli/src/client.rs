@@ -5,19 +5,20 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::Path;
 
-/// A client by `--kubeconfig`, else as kubectl finds it.
-pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
-    let config = match kubeconfig {
-        Some(path) => {
-            let file =
-                Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-                .await
-                .with_context(|| format!("cannot use {}", path.display()))?
-        }
-        None => Config::infer()
+/// By `--kubeconfig`, else as kubectl finds it.
+pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config> {
+    let Some(path) = kubeconfig else {
+        return Config::infer()
             .await
-            .context("there is no management plane to talk to: pass --kubeconfig, or set KUBECONFIG")?,
+            .context("there is no management plane to talk to: pass --kubeconfig, or set KUBECONFIG");
     };
-    Client::try_from(config).context("cannot make a client")
+    let file = Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("cannot use {}", path.display()))
+}
+
+/// A client for that plane.
+pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
+    Client::try_from(config(kubeconfig).await?).context("cannot make a client")
 }

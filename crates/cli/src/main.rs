@@ -5,10 +5,17 @@
 
 mod args;
 mod client;
+mod controllers;
 mod crds;
 mod describe;
 mod generate;
+mod in_place;
+mod install;
 mod kubeconfig;
+mod log;
+mod manager;
+mod stop;
+mod up;
 
 use anyhow::Result;
 use args::{Args, Describe, Generate, Get, Verb};
@@ -31,6 +38,8 @@ async fn main() -> ExitCode {
 
 async fn run(args: Args) -> Result<()> {
     match args.verb {
+        Verb::Up(args) => up::run(&args).await,
+        Verb::Manager(args) => manager::run(&args).await,
         Verb::Crds(args) => crds::run(&args),
         Verb::Generate(Generate::Cluster(args)) => generate::cluster(&args),
         Verb::Get(Get::Kubeconfig(args)) => {

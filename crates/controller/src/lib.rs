@@ -2,7 +2,8 @@
 //!
 //! What lives here: writing an object back with conditions ([`patch`]), finalizers and owners, the pause, looking
 //! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
-//! ([`remote`]), names ([`names`]), errors ([`Error`]) and the loop that runs a reconciler ([`run`]).
+//! ([`remote`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]) and what wakes it
+//! ([`watch`]).
 //!
 //! What must not: anything that only one kind needs, and any decision about what a cluster should look like.
 //!
@@ -10,8 +11,11 @@
 //! carries out what that function says with few writes that are safe to repeat, because the process may die
 //! between any two of them and another one may run beside it. A reconcile that changes nothing writes nothing.
 
+pub mod apply;
 pub mod error;
 pub mod external;
+pub mod finalizers;
+pub mod identity;
 pub mod merge;
 pub mod names;
 pub mod owners;
@@ -19,6 +23,8 @@ pub mod patch;
 pub mod pause;
 pub mod remote;
 pub mod run;
+pub mod secrets;
+pub mod watch;
 
 pub use error::{Error, Result};
 pub use run::{Next, Reconciler};

@@ -4,9 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-/// A reference to `owner`, as its only controller.
+/// A reference to `owner`, as its only controller, which in a foreground deletion stays until the object is gone.
 pub fn controller<K: Resource<DynamicType = ()>>(owner: &K) -> Option<OwnerReference> {
-    owner.controller_owner_ref(&())
+    let reference = owner.controller_owner_ref(&())?;
+    Some(OwnerReference { block_owner_deletion: Some(true), ..reference })
 }
 
 /// A reference to `owner` that does not control.

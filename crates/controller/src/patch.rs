@@ -2,7 +2,9 @@
 //!
 //! Up to three requests, in this order: conditions, then metadata and spec, then the rest of status. Conditions
 //! go first and with the resource version, because several controllers write conditions of the same object; on
-//! a conflict they are read again and merged by type.
+//! a conflict they are read again and merged by type. Lists of metadata that several controllers write (finalizers
+//! and owners) are replaced whole by a merge patch, so those go with the resource version too: a conflict there
+//! ends the reconcile.
 
 use capstan_api::conditions::{Condition, Conditioned, ConditionsPatch, Precedence};
 use kube::api::{Api, Patch, PatchParams};
@@ -37,11 +39,16 @@ where
     pub async fn finish(self, after: &K, owned: &[&str]) -> Result<()> {
         let name = after.name_any();
         let doing = |what: &str| format!("cannot write {what} of {} {name}", K::kind(&()));
-        self.write_conditions(after, owned).await?;
+        let version = self.write_conditions(after, owned).await?;
 
         let (before, wanted) = (value(&self.before)?, value(after)?);
-        if let Some(patch) = difference(&without_status(&before), &without_status(&wanted)) {
-            self.patch(&name, &patch, false).await.doing(|| doing("metadata and spec"))?;
+        if let Some(mut patch) = difference(&without_status(&before), &without_status(&wanted)) {
+            lock_shared_lists(&mut patch, version.as_deref());
+            let written = self.patch(&name, &patch, false).await;
+            if after.meta().deletion_timestamp.is_some() && is_not_found(&written) {
+                return Ok(());
+            }
+            written.doing(|| doing("metadata and spec"))?;
         }
         if let Some(status) = difference(&status_of(&before), &status_of(&wanted)) {
             let patch = json!({"status": status});
@@ -55,11 +62,14 @@ where
         Ok(())
     }
 
-    async fn write_conditions(&self, after: &K, owned: &[&str]) -> Result<()> {
+    /// Gives the version of the object that what comes next builds on: that of its own write, unless somebody else
+    /// has written in between.
+    async fn write_conditions(&self, after: &K, owned: &[&str]) -> Result<Option<String>> {
         let name = after.name_any();
+        let read = self.before.resource_version();
         let changes = ConditionsPatch::between(self.before.conditions(), after.conditions());
         if changes.is_empty() {
-            return Ok(());
+            return Ok(read);
         }
         let doing = || format!("cannot write conditions of {} {name}", K::kind(&()));
         let mut latest = self.before.clone();
@@ -70,9 +80,11 @@ where
             let written = self.patch(&name, &conditions_patch(&latest, &merged), true).await;
             if !is_conflict(&written) {
                 if self.before.meta().deletion_timestamp.is_some() && is_not_found(&written) {
-                    return Ok(());
+                    return Ok(read);
                 }
-                return written.map(|_| ()).doing(doing);
+                let written = written.doing(doing)?;
+                let undisturbed = latest.resource_version() == read;
+                return Ok(if undisturbed { written.resource_version() } else { read });
             }
             latest = self.api.get(&name).await.doing(doing)?;
         }
@@ -93,6 +105,13 @@ fn conditions_patch<K: ResourceExt>(latest: &K, merged: &[Condition]) -> Value {
         "metadata": {"resourceVersion": latest.resource_version()},
         "status": {"conditions": merged},
     })
+}
+
+fn lock_shared_lists(patch: &mut Value, version: Option<&str>) {
+    let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    if metadata.contains_key("finalizers") || metadata.contains_key("ownerReferences") {
+        metadata.insert("resourceVersion".to_owned(), json!(version));
+    }
 }
 
 fn value<K: Serialize>(object: &K) -> Result<Value> {
@@ -121,4 +140,19 @@ fn is_conflict<T>(result: &std::result::Result<T, kube::Error>) -> bool {
 
 fn is_not_found<T>(result: &std::result::Result<T, kube::Error>) -> bool {
     matches!(result, Err(kube::Error::Api(status)) if status.code == 404)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_that_others_write_too_are_locked() {
+        let mut patch = json!({"metadata": {"labels": {"a": "b"}}, "spec": {}});
+        lock_shared_lists(&mut patch, Some("7"));
+        assert_eq!(patch, json!({"metadata": {"labels": {"a": "b"}}, "spec": {}}));
+        let mut patch = json!({"metadata": {"finalizers": []}});
+        lock_shared_lists(&mut patch, Some("7"));
+        assert_eq!(patch, json!({"metadata": {"finalizers": [], "resourceVersion": "7"}}));
+    }
 }

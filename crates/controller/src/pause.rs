@@ -1,10 +1,18 @@
 //! The pause: nobody touches an object while its Cluster, or the object itself, says so.
 
-use capstan_api::conditions::{ConditionStatus, NewCondition};
+use capstan_api::conditions::{ConditionStatus, Conditioned, NewCondition, set};
 use capstan_api::core::Cluster;
 use capstan_api::meta::annotations;
-use kube::ResourceExt;
+use jiff::Timestamp;
+use kube::api::Api;
 use kube::core::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+
+use crate::error::Result;
+use crate::patch::Patcher;
 
 /// Who asked for a pause, as the `Paused` condition tells it; `None` when nobody did.
 pub fn reason(cluster: Option<&Cluster>, kind: &str, object: &ObjectMeta) -> Option<String> {
@@ -26,6 +34,21 @@ pub fn condition(reason: Option<&str>) -> NewCondition {
         Some(reason) => NewCondition::new("Paused", ConditionStatus::True, "Paused").message(reason),
         None => NewCondition::new("Paused", ConditionStatus::False, "NotPaused"),
     }
+}
+
+/// Keeps the `Paused` condition of `object` true to the facts, and says whether the reconcile may go on: not while
+/// paused, and not after a write, which wakes the next reconcile.
+pub async fn allows<K>(api: &Api<K>, object: &K, cluster: Option<&Cluster>, now: Timestamp) -> Result<bool>
+where
+    K: Resource<DynamicType = ()> + Conditioned + Serialize + DeserializeOwned + Clone + Debug,
+{
+    let reason = reason(cluster, &K::kind(&()), object.meta());
+    let mut told = object.clone();
+    if set(&mut told, condition(reason.as_deref()), now) {
+        Patcher::new(api.clone(), object).finish(&told, &["Paused"]).await?;
+        return Ok(false);
+    }
+    Ok(reason.is_none())
 }
 
 /// Whether somebody outside fills in the object, so that its provider keeps its hands off.

@@ -3,7 +3,7 @@
 use futures::{Stream, StreamExt as _};
 use kube::Resource;
 use kube::api::Api;
-use kube::runtime::controller::{Action, Controller};
+use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use serde::de::DeserializeOwned;
@@ -15,6 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::error::{Error, Result, chain};
+
+/// Reconciles of one kind that may run at the same time: a restart must not flood the API server.
+const AT_ONCE: u16 = 50;
 
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
@@ -70,6 +73,7 @@ pub async fn run<R>(
     let name = reconciler.name();
     let context = Arc::new(Context { reconciler, failures: Mutex::default() });
     Controller::new(api, watcher::Config::default())
+        .with_config(Config::default().concurrency(AT_ONCE))
         .reconcile_on(also)
         .graceful_shutdown_on(stop)
         .run(reconcile, |object, error, context| on_error::<R>(&object, error, &context), context)

@@ -1,0 +1,268 @@
+//! What comes next: a pure function of the plan, what has been done, and the time.
+//!
+//! All thinking of the engine is here. Nothing in here does I/O.
+
+use capstan_plan::{
+    Action, Digest, Epoch, MachineIdentity, MachinePath, PlanId, Repeat, Retry, Revision, Step, StepName,
+    VerifiedPlan,
+};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::journal::{Class, Current, End, History, OnceRun, Tries};
+use crate::ledger::After;
+
+/// A step that was interrupted more often than this may be what interrupts the agent.
+pub const MOST_INTERRUPTIONS: u32 = 10;
+
+/// Why a plan is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The machine is being cleaned.
+    #[error("this machine is being reset, and obeys no plan until it is clean")]
+    Resetting,
+    /// It is for somebody else, or for another life of this host.
+    #[error("the plan is for {theirs}, and this is {ours}")]
+    OtherMachine {
+        /// Whom it is for.
+        theirs: MachineIdentity,
+        /// Who we are.
+        ours: MachineIdentity,
+    },
+    /// It comes from a manager that has been replaced.
+    #[error("the plan is from manager epoch {theirs}, and this machine has obeyed epoch {known}")]
+    OldManager {
+        /// Whom it is from.
+        theirs: Epoch,
+        /// Who came after.
+        known: Epoch,
+    },
+    /// There was a later one.
+    #[error("the plan is revision {theirs}, and this machine knows {known}")]
+    OldRevision {
+        /// Which it is.
+        theirs: Revision,
+        /// Which is known.
+        known: PlanId,
+    },
+    /// There was another one of the same revision.
+    #[error("the plan says it is revision {}, but so did another one, {known}", known.revision())]
+    OtherPlan {
+        /// The other one.
+        known: PlanId,
+    },
+    /// It came too late, or took too long.
+    #[error("the plan expired at {at}; a later revision is needed")]
+    Expired {
+        /// When.
+        at: Timestamp,
+    },
+    /// It would write where only the agent may.
+    #[error("step {step} would write {path}, which is the agent's own")]
+    Protected {
+        /// Which step.
+        step: StepName,
+        /// What it would write.
+        path: MachinePath,
+    },
+}
+
+/// What comes next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing: the plan must not be carried out.
+    Refuse(Refusal),
+    /// Write down that this plan is carried out from here on.
+    Accept,
+    /// Give back a path that the plan no longer has.
+    GiveBack(MachinePath),
+    /// Try a step.
+    Try {
+        /// Which one, counted from 0.
+        step: usize,
+    },
+    /// A command that must not be run twice was interrupted: ask its guard whether it is done.
+    Settle {
+        /// Which one.
+        step: usize,
+        /// In which plan it was interrupted.
+        revision: Revision,
+    },
+    /// Wait before the next attempt.
+    Wait {
+        /// At which step.
+        step: usize,
+        /// Until when.
+        until: Timestamp,
+    },
+    /// Write down that the plan has failed.
+    Stop {
+        /// At which step.
+        step: usize,
+        /// Why.
+        reason: String,
+    },
+    /// Write down that every step is done.
+    Finish,
+    /// Nothing: the plan has ended.
+    Rest(End),
+}
+
+/// What comes next for this plan. `protected` are folders that only the agent may write in.
+pub fn decide(plan: &VerifiedPlan, history: &History, protected: &[MachinePath], now: Timestamp) -> Decision {
+    if let Err(refusal) = is_in_order(plan, history) {
+        return Decision::Refuse(refusal);
+    }
+    let current = history.current.as_ref().filter(|current| current.plan == plan.id());
+    if let Some(end) = current.and_then(|current| current.end.clone()) {
+        return Decision::Rest(end);
+    }
+    if let Err(refusal) = is_acceptable(plan, protected, now) {
+        return Decision::Refuse(refusal);
+    }
+    let Some(current) = current else { return Decision::Accept };
+    if let Some(holding) = history.ledger.surplus(plan.plan(), &current.stays) {
+        return Decision::GiveBack(holding.path.clone());
+    }
+    let steps = 0..plan.plan().steps.len();
+    steps.into_iter().find_map(|step| about(step, plan, history, current, now)).unwrap_or(Decision::Finish)
+}
+
+/// Whether the plan is ours to look at, and not behind what is known.
+fn is_in_order(plan: &VerifiedPlan, history: &History) -> Result<(), Refusal> {
+    let (id, plan) = (plan.id(), plan.plan());
+    if history.resetting {
+        return Err(Refusal::Resetting);
+    }
+    if let Some(ours) = history.machine.as_ref().filter(|ours| **ours != plan.machine) {
+        return Err(Refusal::OtherMachine { theirs: plan.machine.clone(), ours: ours.clone() });
+    }
+    if plan.epoch < history.epoch {
+        return Err(Refusal::OldManager { theirs: plan.epoch, known: history.epoch });
+    }
+    match history.current.as_ref().map(|current| current.plan) {
+        Some(known) if plan.revision < known.revision() => {
+            Err(Refusal::OldRevision { theirs: plan.revision, known })
+        }
+        Some(known) if plan.revision == known.revision() && id != known => Err(Refusal::OtherPlan { known }),
+        _ => Ok(()),
+    }
+}
+
+fn is_acceptable(plan: &VerifiedPlan, protected: &[MachinePath], now: Timestamp) -> Result<(), Refusal> {
+    let plan = plan.plan();
+    if plan.expires <= now {
+        return Err(Refusal::Expired { at: plan.expires });
+    }
+    for step in &plan.steps {
+        if let Some(path) = step.path()
+            && protected.iter().any(|folder| path == folder || path.is_within(folder))
+        {
+            return Err(Refusal::Protected { step: step.name.clone(), path: path.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// What is to be done about a step; nothing if it is done.
+fn about(
+    index: usize,
+    plan: &VerifiedPlan,
+    history: &History,
+    current: &Current,
+    now: Timestamp,
+) -> Option<Decision> {
+    let step = &plan.plan().steps[index];
+    let inputs = plan.inputs(step);
+    if current.done.contains(&step.name) {
+        return None;
+    }
+    if must_run_once(step) {
+        match history.once(&step.name, &inputs) {
+            Some(OnceRun::Succeeded) => return None,
+            Some(OnceRun::Open { revision }) => {
+                return Some(Decision::Settle { step: index, revision: *revision });
+            }
+            Some(OnceRun::Failed { revision, message }) => {
+                return Some(Decision::Stop { step: index, reason: ran_before(*revision, message, current) });
+            }
+            None => {}
+        }
+    } else if step.repeat != Repeat::Always && is_still_done(step, &inputs, history) {
+        return None;
+    }
+    Some(match current.tries.get(&step.name) {
+        None => Decision::Try { step: index },
+        Some(tries) => again(index, step, tries, &plan.id(), now),
+    })
+}
+
+/// Whether a step must not be done twice with the same inputs.
+pub fn must_run_once(step: &Step) -> bool {
+    step.repeat == Repeat::Once && !step.action.is_idempotent()
+}
+
+fn ran_before(revision: Revision, message: &str, current: &Current) -> String {
+    if revision == current.plan.revision() {
+        return message.to_owned();
+    }
+    format!(
+        "it ran in revision {revision} with the same inputs and failed: {message}; it is not run twice, change its \
+         inputs to run it again"
+    )
+}
+
+/// Whether it has succeeded with these inputs, and what it put on the machine was not given back since.
+fn is_still_done(step: &Step, inputs: &Digest, history: &History) -> bool {
+    let held = || match (&step.action, step.path()) {
+        (Action::File(_) | Action::Directory(_), Some(path)) => {
+            history.ledger.holding(path).map(|holding| &holding.after) == After::of(step).as_ref()
+        }
+        _ => true,
+    };
+    history.succeeded.get(&step.name) == Some(inputs) && held()
+}
+
+fn again(index: usize, step: &Step, tries: &Tries, plan: &PlanId, now: Timestamp) -> Decision {
+    let stop = |reason: String| Decision::Stop { step: index, reason };
+    if tries.open {
+        return if tries.interrupted >= MOST_INTERRUPTIONS {
+            stop(format!("it was interrupted {} times and may be what ends the agent", tries.interrupted + 1))
+        } else {
+            Decision::Try { step: index }
+        };
+    }
+    let Some(failure) = &tries.failure else { return Decision::Try { step: index } };
+    let attempts = step.retry.map_or(1, |retry| retry.attempts);
+    if failure.class == Class::Permanent {
+        return stop(failure.message.clone());
+    }
+    let Some(retry) = step.retry.filter(|_| tries.failed < attempts) else {
+        return stop(if attempts == 1 {
+            failure.message.clone()
+        } else {
+            format!("it failed {} times, the last time because {}", tries.failed, failure.message)
+        });
+    };
+    let seed = Digest::of(format!("{plan}/{}/{}", step.name, tries.failed).as_bytes());
+    let until = tries.at.and_then(|at| at.checked_add(pause(&retry, tries.failed, &seed)).ok());
+    match until {
+        // A clock that was set back must not make anybody wait for hours.
+        Some(until) if now < until && tries.at.is_some_and(|at| at <= now) => {
+            Decision::Wait { step: index, until }
+        }
+        _ => Decision::Try { step: index },
+    }
+}
+
+/// How long to wait after so many failures: twice as long each time, and where it grows, up to a quarter more,
+/// so that machines that failed together do not come back together.
+pub fn pause(retry: &Retry, failures: u32, seed: &Digest) -> SignedDuration {
+    let first = i64::from(retry.delay_seconds) * 1000;
+    let longest = i64::from(retry.max_delay_seconds) * 1000;
+    let doubled = first.saturating_mul(1_i64 << failures.saturating_sub(1).min(30));
+    let steady = doubled.min(longest);
+    let spread = if retry.max_delay_seconds > retry.delay_seconds { steady / 4 } else { 0 };
+    let [a, b, ..] = seed.as_bytes();
+    let share = i64::from(u16::from_be_bytes([*a, *b]));
+    SignedDuration::from_millis(steady + spread * share / i64::from(u16::MAX))
+}

@@ -1,0 +1,98 @@
+//! Takes everything back that was put on the machine, and looks whether it is gone.
+
+use capstan_plan::VerifiedPlan;
+use std::fmt;
+use std::time::Duration;
+
+use super::{Engine, EngineError};
+use crate::clock::Clock;
+use crate::journal::Entry;
+use crate::ledger::Item;
+use crate::machine::{Exit, Invocation, Machine};
+use crate::redact::Redactor;
+use crate::report;
+use crate::store::Store;
+
+/// What came of a reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// The machine is as it was before the first plan; the journal has forgotten it.
+    Clean,
+    /// Something is left. Everything is still known, and the next reset tries all of it again.
+    Left(Vec<Leftover>),
+}
+
+/// Something that could not be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// What: a path, or a step.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.reason)
+    }
+}
+
+impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
+    /// Takes everything back, the last first; then looks at all of it again, because one thing may bring another
+    /// back. From the beginning of it until the machine is clean no plan is obeyed. After a crash it is done
+    /// again as a whole, so undo commands may run more than once.
+    ///
+    /// The plan, if it is at hand, says which values must not appear in what is told; without it, what undo
+    /// commands print is not told at all.
+    ///
+    /// # Errors
+    /// If the journal fails.
+    pub async fn reset(&mut self, plan: Option<&VerifiedPlan>) -> Result<Reset, EngineError> {
+        if !self.history().resetting {
+            self.journal.append(Entry::ResetBegan).await?;
+        }
+        let items: Vec<Item> = self.history().ledger.items().iter().rev().cloned().collect();
+        let mut left = Vec::new();
+        for item in &items {
+            match item {
+                Item::Path(holding) => {
+                    // Whether it worked is looked at below, for all of them.
+                    let _ = self.restore(holding).await;
+                }
+                Item::Command { .. } => left.extend(self.undo(item, plan).await),
+            }
+        }
+        for item in &items {
+            if let Item::Path(holding) = item
+                && let Err(error) = self.is_restored(holding).await
+            {
+                left.push(Leftover { what: holding.path.to_string(), reason: error.to_string() });
+            }
+        }
+        if !left.is_empty() {
+            return Ok(Reset::Left(left));
+        }
+        self.journal.append(Entry::ResetEnded).await?;
+        self.journal.forget().await?;
+        Ok(Reset::Clean)
+    }
+
+    async fn undo(&self, item: &Item, plan: Option<&VerifiedPlan>) -> Option<Leftover> {
+        let Item::Command { step, undo, timeout_seconds } = item else { return None };
+        let timeout = Duration::from_secs((*timeout_seconds).into());
+        let invocation = Invocation { argv: &undo.argv, env: &undo.env, timeout };
+        let secrets = undo.env.iter().filter(|variable| variable.secret).map(|v| v.value.expose().as_bytes());
+        let known = plan.map(|plan| plan.plan().secrets()).unwrap_or_default();
+        let redactor = Redactor::new(secrets.chain(known));
+        let reason = match self.machine.run(invocation).await {
+            Ok(ran) if ran.exit == Exit::Code(0) => return None,
+            Ok(ran) => {
+                let said = plan.and_then(|_| report::last_words(&redactor.output(&ran)));
+                let ending = report::ending(ran.exit);
+                said.map_or_else(|| format!("its undo {ending}"), |said| format!("its undo {ending}: {said}"))
+            }
+            Err(error) => redactor.text(&format!("its undo was not started: {error}")),
+        };
+        Some(Leftover { what: format!("step {step}"), reason })
+    }
+}

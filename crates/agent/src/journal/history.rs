@@ -1,0 +1,231 @@
+//! The sum of the journal: what is known of this machine's plans.
+
+use capstan_plan::{Digest, Epoch, MachineIdentity, MachinePath, PlanId, Revision, StepName, StepOutput};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Entry, Failure, Outcome};
+use crate::ledger::Ledger;
+
+/// What is known of this machine's plans.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct History {
+    /// Whose plans they are.
+    pub machine: Option<MachineIdentity>,
+    /// The last manager that was obeyed.
+    pub epoch: Epoch,
+    /// The plan that is carried out, or was last.
+    pub current: Option<Current>,
+    /// The last plan that was carried out to its end.
+    pub applied: Option<PlanId>,
+    /// With which inputs each step has succeeded, if it was not tried with others since.
+    pub succeeded: BTreeMap<StepName, Digest>,
+    /// What came of the commands that must not be run twice, by step and inputs.
+    pub once: BTreeMap<StepName, BTreeMap<Digest, OnceRun>>,
+    /// What would have to be taken back.
+    pub ledger: Ledger,
+    /// Whether everything is being taken back.
+    pub resetting: bool,
+}
+
+/// How far a plan is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Current {
+    /// Which plan.
+    pub plan: PlanId,
+    /// Steps that have succeeded.
+    pub done: BTreeSet<StepName>,
+    /// How often the others were tried.
+    pub tries: BTreeMap<StepName, Tries>,
+    /// Folders that should have gone but cannot.
+    pub stays: BTreeSet<MachinePath>,
+    /// The last attempt at a step.
+    pub last: Option<Attempt>,
+    /// How it ended, if it has.
+    pub end: Option<End>,
+}
+
+/// How often a step was tried in this plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tries {
+    /// How often it failed.
+    pub failed: u32,
+    /// How often it was interrupted before it ended, not counting an attempt that is open.
+    pub interrupted: u32,
+    /// Whether it has begun and not ended. As nobody asks while a step is being carried out: it was interrupted.
+    pub open: bool,
+    /// Why it failed last.
+    pub failure: Option<Failure>,
+    /// When it failed last.
+    pub at: Option<Timestamp>,
+}
+
+/// The last attempt at a step: what is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// Which step.
+    pub step: StepName,
+    /// The how manieth it is.
+    pub number: u32,
+    /// When it began. Unknown if it began in an earlier plan.
+    pub started: Option<Timestamp>,
+    /// When it ended.
+    pub finished: Option<Timestamp>,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// How a plan ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum End {
+    /// Every step was done.
+    Applied,
+    /// A step failed for good.
+    Failed {
+        /// Which.
+        step: Option<StepName>,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What came of a command that must not be run twice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum OnceRun {
+    /// It began and has not ended: nobody knows.
+    Open {
+        /// In which plan.
+        revision: Revision,
+    },
+    /// It succeeded.
+    Succeeded,
+    /// It failed.
+    Failed {
+        /// In which plan.
+        revision: Revision,
+        /// Why.
+        message: String,
+    },
+}
+
+impl Current {
+    fn new(plan: PlanId) -> Self {
+        Self {
+            plan,
+            done: BTreeSet::new(),
+            tries: BTreeMap::new(),
+            stays: BTreeSet::new(),
+            last: None,
+            end: None,
+        }
+    }
+}
+
+impl History {
+    /// What came of a command that must not be run twice with the same inputs.
+    pub fn once(&self, step: &StepName, inputs: &Digest) -> Option<&OnceRun> {
+        self.once.get(step)?.get(inputs)
+    }
+
+    /// Adds a line. Takes any line at any time: what cannot be is not written.
+    pub fn record(&mut self, entry: Entry) {
+        match entry {
+            Entry::Snapshot(history) => *self = *history,
+            Entry::Accepted { plan, machine, epoch } => {
+                self.machine = Some(machine);
+                self.epoch = epoch;
+                self.current = Some(Current::new(plan));
+            }
+            Entry::Began { step, inputs, once, undo, at } => {
+                if let Some((undo, timeout)) = undo {
+                    self.ledger.owe(step.clone(), undo, timeout);
+                }
+                self.began(step, inputs, once, at);
+            }
+            Entry::Ended { step, inputs, outcome, at } => self.ended(step, inputs, outcome, at),
+            Entry::Took(holding) => self.ledger.take(holding),
+            Entry::Released { path } => self.ledger.release(&path),
+            Entry::Stayed { path } => {
+                if let Some(current) = &mut self.current {
+                    current.stays.insert(path);
+                }
+            }
+            Entry::Finished { plan } => {
+                self.applied = Some(plan);
+                self.end(plan, End::Applied);
+            }
+            Entry::Stopped { plan, step, reason } => self.end(plan, End::Failed { step, reason }),
+            Entry::ResetBegan => self.resetting = true,
+            Entry::ResetEnded => *self = Self::default(),
+        }
+    }
+
+    fn began(&mut self, step: StepName, inputs: Digest, once: bool, at: Timestamp) {
+        // Even if these inputs succeeded before: from now on the machine may be in another state.
+        self.succeeded.remove(&step);
+        let Some(current) = &mut self.current else { return };
+        let tries = current.tries.entry(step.clone()).or_default();
+        tries.interrupted += u32::from(tries.open);
+        tries.open = true;
+        current.last = Some(Attempt {
+            step: step.clone(),
+            number: tries.failed + tries.interrupted + 1,
+            started: Some(at),
+            finished: None,
+            outcome: Outcome { failure: None, exit_code: None, output: StepOutput::default() },
+        });
+        if once {
+            let revision = current.plan.revision();
+            self.once.entry(step).or_default().insert(inputs, OnceRun::Open { revision });
+        }
+    }
+
+    fn ended(&mut self, step: StepName, inputs: Digest, outcome: Outcome, at: Timestamp) {
+        let Some(current) = &mut self.current else { return };
+        let tries = current.tries.entry(step.clone()).or_default();
+        tries.open = false;
+        let (started, number) = match &current.last {
+            Some(last) if last.step == step && last.finished.is_none() => (last.started, last.number),
+            _ => (None, tries.failed + tries.interrupted + 1),
+        };
+        let failure = outcome.failure.clone();
+        current.last = Some(Attempt { step: step.clone(), number, started, finished: Some(at), outcome });
+        let revision = current.plan.revision();
+        let once = self.once.get_mut(&step).and_then(|runs| runs.get_mut(&inputs));
+        match failure {
+            None => {
+                current.done.insert(step.clone());
+                if let Some(run) = once {
+                    *run = OnceRun::Succeeded;
+                }
+                self.succeeded.insert(step, inputs);
+            }
+            Some(failure) => {
+                if let Some(run) = once {
+                    *run = OnceRun::Failed { revision, message: failure.message.clone() };
+                    if !failure.ran {
+                        self.once.entry(step).or_default().remove(&inputs);
+                    }
+                }
+                tries.failed += 1;
+                tries.failure = Some(failure);
+                tries.at = Some(at);
+            }
+        }
+    }
+
+    fn end(&mut self, plan: PlanId, end: End) {
+        if let Some(current) = &mut self.current
+            && current.plan == plan
+        {
+            current.end = Some(end);
+        }
+    }
+}

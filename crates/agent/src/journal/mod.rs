@@ -1,0 +1,152 @@
+//! What has been done, written down before and after, and made durable each time.
+//!
+//! Append-only lines. Their sum is the [`History`]; nothing else about a plan is remembered, so what is known
+//! after a crash is what was known before it.
+
+mod entry;
+mod history;
+mod lines;
+
+pub use entry::{Class, Entry, Failure, Outcome};
+pub use history::{Attempt, Current, End, History, OnceRun, Tries};
+pub use lines::{Decoded, JournalDamaged, decode, encode};
+
+use capstan_plan::Digest;
+use std::io;
+
+use crate::store::Store;
+
+/// Beyond this the journal is written anew as the sum of its lines.
+const LARGE: usize = 512 * 1024;
+
+/// Why nothing can be written down. Nothing may be done either, then.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The disk.
+    #[error("cannot {what} the journal: {source}")]
+    Store {
+        /// What was tried.
+        what: &'static str,
+        /// What the store said.
+        source: io::Error,
+    },
+    /// Somebody has changed it.
+    #[error(transparent)]
+    Damaged(#[from] JournalDamaged),
+    /// A write has failed before, so that nobody knows what lies on the disk.
+    #[error("the journal failed before and must be opened anew")]
+    Failed,
+}
+
+impl JournalError {
+    fn store(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Store { what, source }
+    }
+}
+
+/// A journal that is open.
+#[derive(Debug)]
+pub struct Journal<S> {
+    store: S,
+    history: History,
+    next: u64,
+    size: usize,
+    failed: bool,
+}
+
+impl<S: Store> Journal<S> {
+    /// Reads the journal. A last line that a crash has torn is dropped: what it would have said had not begun.
+    ///
+    /// # Errors
+    /// If the store fails, or a line that is not the last one is damaged.
+    pub async fn open(mut store: S) -> Result<Self, JournalError> {
+        let bytes = store.load().await.map_err(JournalError::store("read"))?;
+        let decoded = decode(&bytes)?;
+        let mut history = History::default();
+        let next = decoded.entries.len() as u64;
+        decoded.entries.into_iter().for_each(|entry| history.record(entry));
+        if decoded.whole < bytes.len() {
+            store.replace(&bytes[..decoded.whole]).await.map_err(JournalError::store("mend"))?;
+        }
+        store.keep_only(&history.ledger.kept()).await.map_err(JournalError::store("tidy"))?;
+        Ok(Self { store, history, next, size: decoded.whole, failed: false })
+    }
+
+    /// The sum of what has been written down.
+    pub const fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Gives the store back.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// Writes a line. When it returns, the line is durable and part of the history.
+    pub(crate) async fn append(&mut self, entry: Entry) -> Result<(), JournalError> {
+        let line = encode(self.next, &entry);
+        self.write(async |store| store.append(&line).await.map_err(JournalError::store("write"))).await?;
+        self.next += 1;
+        self.size += line.len();
+        self.history.record(entry);
+        Ok(())
+    }
+
+    /// Writes the journal anew as one line if it has become large.
+    pub(crate) async fn tidy(&mut self) -> Result<(), JournalError> {
+        if self.size < LARGE {
+            return Ok(());
+        }
+        let line = encode(0, &Entry::Snapshot(Box::new(self.history.clone())));
+        self.start_anew(line, 1).await
+    }
+
+    /// Forgets everything: the machine is as it was before we came.
+    pub(crate) async fn forget(&mut self) -> Result<(), JournalError> {
+        self.start_anew(Vec::new(), 0).await?;
+        self.history = History::default();
+        self.drop_surplus().await
+    }
+
+    async fn start_anew(&mut self, bytes: Vec<u8>, next: u64) -> Result<(), JournalError> {
+        self.write(async |store| store.replace(&bytes).await.map_err(JournalError::store("rewrite"))).await?;
+        self.next = next;
+        self.size = bytes.len();
+        Ok(())
+    }
+
+    /// Keeps the content of a file that is about to be replaced.
+    pub(crate) async fn keep(&mut self, content: &[u8]) -> Result<Digest, JournalError> {
+        let digest = Digest::of(content);
+        self.write(async |store| {
+            store.keep(digest, content).await.map_err(JournalError::store("keep a file in"))
+        })
+        .await?;
+        Ok(digest)
+    }
+
+    /// Content that was kept.
+    pub(crate) async fn kept(&mut self, digest: Digest) -> io::Result<Vec<u8>> {
+        self.store.kept(digest).await
+    }
+
+    /// Forgets kept content that nothing can need any more.
+    pub(crate) async fn drop_surplus(&mut self) -> Result<(), JournalError> {
+        let wanted = self.history.ledger.kept();
+        self.write(async |store| store.keep_only(&wanted).await.map_err(JournalError::store("tidy"))).await
+    }
+
+    /// After a failed write nobody knows what the disk holds; only reading it again tells.
+    async fn write(
+        &mut self,
+        work: impl AsyncFnOnce(&mut S) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        if self.failed {
+            return Err(JournalError::Failed);
+        }
+        self.failed = true;
+        work(&mut self.store).await?;
+        self.failed = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,34 @@
+//! Carries out machine plans, and survives being killed at any point of it.
+//!
+//! | part | what lives there |
+//! |---|---|
+//! | [`machine`] | the operating system as the engine sees it: a trait, so that a machine can be simulated |
+//! | [`real`] | that trait on Linux |
+//! | [`store`] | where the journal lies: a trait, and a folder |
+//! | [`journal`] | what has been done, written down before and after; its sum is the [`History`](journal::History) |
+//! | [`ledger`] | what was put on the machine, and what was there before |
+//! | [`decide`] | what comes next: a pure function of plan, history and time |
+//! | [`engine`] | does it, one decision at a time; takes everything back |
+//! | [`probes`] | what is watched once a plan is done |
+//! | [`report`] | what is told, bounded and without secrets |
+//!
+//! Nothing in here knows Kubernetes or the network: plans come in as [`VerifiedPlan`](capstan_plan::VerifiedPlan),
+//! and what is to be told goes out as [`Report`](capstan_plan::Report).
+
+pub mod clock;
+pub mod decide;
+pub mod engine;
+pub mod journal;
+pub mod ledger;
+pub mod machine;
+pub mod probes;
+pub mod real;
+mod redact;
+pub mod report;
+pub mod store;
+
+pub use clock::{Clock, SystemClock};
+pub use engine::{Engine, EngineError, Leftover, Reset, Turn};
+pub use journal::Journal;
+pub use machine::Machine;
+pub use redact::Redactor;

@@ -1,0 +1,70 @@
+//! What can go wrong on a machine, and whether it may pass.
+
+use capstan_plan::MachinePath;
+use std::io;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// A symbolic link on the way. Following it would let whoever made it choose where we write.
+    #[error("{0} is a symbolic link, and links are not followed: name the path it leads to")]
+    Link(MachinePath),
+    /// There is something else than expected.
+    #[error("{path} is {found}, not {wanted}")]
+    WrongKind {
+        /// Where.
+        path: MachinePath,
+        /// What there is.
+        found: &'static str,
+        /// What there should be.
+        wanted: &'static str,
+    },
+    /// A folder that others use.
+    #[error("{0} is not empty")]
+    NotEmpty(MachinePath),
+    /// A file that is too large to be read.
+    #[error("{path} has {size} bytes, and {most} is the most")]
+    TooLarge {
+        /// Where.
+        path: MachinePath,
+        /// How large it is.
+        size: u64,
+        /// How large it may be.
+        most: u64,
+    },
+    /// The operating system said no.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl MachineError {
+    /// The operating system said no to this.
+    pub fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self::Io { what: what.into(), source: source.into() }
+    }
+
+    /// Whether it may pass by itself: a full disk may, a missing program does not.
+    pub fn is_transient(&self) -> bool {
+        use io::ErrorKind as K;
+        match self {
+            Self::Io { source, .. } => !matches!(
+                source.kind(),
+                K::NotFound
+                    | K::PermissionDenied
+                    | K::NotADirectory
+                    | K::IsADirectory
+                    | K::ReadOnlyFilesystem
+                    | K::InvalidFilename
+                    | K::InvalidInput
+                    | K::ArgumentListTooLong
+                    | K::Unsupported
+            ),
+            Self::Link(_) | Self::WrongKind { .. } | Self::NotEmpty(_) | Self::TooLarge { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The operating system as the engine sees it.
+//!
+//! Small on purpose: whoever simulates a machine implements these nine functions and gets the whole engine. The
+//! rules an implementation must keep stand beside each; the engine's crash safety rests on them.
+
+mod error;
+mod output;
+
+pub use error::MachineError;
+pub use output::{Capture, Captured};
+
+use capstan_plan::{Argv, EnvVar, Facts, HttpUrl, MachinePath};
+use serde::{Deserialize, Serialize};
+use std::future::Future;
+use std::time::Duration;
+
+/// A machine whose files can be written and whose programs can be run.
+pub trait Machine: Send + Sync {
+    /// What is at a path. Follows no symbolic link: one on the way is an error, one at the path itself is
+    /// [`Found::Other`]. Where a folder on the way is missing, there is nothing.
+    fn inspect(&self, path: &MachinePath) -> impl Future<Output = Result<Found, MachineError>> + Send;
+
+    /// What is in a regular file, if it is no larger than `most`.
+    fn read(
+        &self,
+        path: &MachinePath,
+        most: u64,
+    ) -> impl Future<Output = Result<Vec<u8>, MachineError>> + Send;
+
+    /// Puts a regular file there, in place of one that is. Whole and at once: whoever looks, also after a crash,
+    /// sees the old file or the new one with its owner and mode. Durable when it returns.
+    fn write(
+        &self,
+        path: &MachinePath,
+        content: &[u8],
+        metadata: Metadata,
+    ) -> impl Future<Output = Result<(), MachineError>> + Send;
+
+    /// Puts a folder there, or gives the one that is there this owner and mode. The folder above must exist.
+    /// Durable when it returns.
+    fn make_directory(
+        &self,
+        path: &MachinePath,
+        metadata: Metadata,
+    ) -> impl Future<Output = Result<(), MachineError>> + Send;
+
+    /// Removes a regular file and nothing else. It is no error if there is none. Durable when it returns.
+    fn remove_file(&self, path: &MachinePath) -> impl Future<Output = Result<(), MachineError>> + Send;
+
+    /// Removes an empty folder and nothing else. It is no error if there is none; one that is not empty is
+    /// [`MachineError::NotEmpty`]. Durable when it returns.
+    fn remove_directory(&self, path: &MachinePath) -> impl Future<Output = Result<(), MachineError>> + Send;
+
+    /// Runs a program to its end. An error means that it was not started; whatever happened after that is in
+    /// [`Ran`]. A program that outlives its timeout is ended together with all it has started. What it prints
+    /// never makes it wait. If the future is dropped, the program is ended.
+    fn run(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<Ran, MachineError>> + Send;
+
+    /// The status of the answer to a GET request.
+    fn get(&self, url: &HttpUrl, timeout: Duration)
+    -> impl Future<Output = Result<u16, MachineError>> + Send;
+
+    /// What the machine says of itself. What it does not know is missing.
+    fn facts(&self) -> impl Future<Output = Facts> + Send;
+}
+
+/// Whose a file or folder is, and who may do what with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// Permission bits, with those beyond `0777` that a file which was there before may have.
+    pub mode: u32,
+    /// User ID of the owner.
+    pub owner: u32,
+    /// ID of the group.
+    pub group: u32,
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// A regular file.
+    File {
+        /// Whose it is.
+        metadata: Metadata,
+        /// How many bytes it has.
+        size: u64,
+    },
+    /// A folder.
+    Directory {
+        /// Whose it is.
+        metadata: Metadata,
+    },
+    /// Something no plan is about, such as "a symbolic link".
+    Other(&'static str),
+}
+
+impl Found {
+    /// What it is, in words.
+    pub const fn describe(&self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::File { .. } => "a file",
+            Self::Directory { .. } => "a folder",
+            Self::Other(what) => what,
+        }
+    }
+}
+
+/// A program to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Invocation<'a> {
+    /// Program and arguments.
+    pub argv: &'a Argv,
+    /// Variables it sees, beside a `PATH` of the machine's.
+    pub env: &'a [EnvVar],
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// A program that was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// How it ended.
+    pub exit: Exit,
+    /// What it printed to standard output.
+    pub stdout: Captured,
+    /// What it printed to standard error.
+    pub stderr: Captured,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It was ended because it took too long.
+    TimedOut,
+}

@@ -1,0 +1,134 @@
+//! What is watched once a plan is done, and how an answer is had.
+//!
+//! A verdict changes only after as many answers in a row as the probe asks for, and only a change is news.
+
+use capstan_plan::{Probe, ProbeResult, Target, VerifiedPlan};
+use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::journal::{Class, Outcome};
+use crate::machine::{Exit, Invocation, Machine, MachineError, Ran};
+use crate::redact::Redactor;
+use crate::report;
+
+/// What was answered.
+pub(crate) enum Answer {
+    Exec(Ran),
+    Http(u16),
+}
+
+/// Asks once. An error means that there was no answer.
+pub(crate) async fn ask<M: Machine>(
+    machine: &M,
+    target: &Target,
+    timeout: Duration,
+) -> Result<Answer, MachineError> {
+    match target {
+        Target::Exec(argv) => machine.run(Invocation { argv, env: &[], timeout }).await.map(Answer::Exec),
+        Target::Http(url) => machine.get(url, timeout).await.map(Answer::Http),
+    }
+}
+
+impl Answer {
+    /// Whether all is well, and if not, what was answered.
+    fn verdict(&self) -> Result<(), String> {
+        match self {
+            Self::Exec(ran) if ran.exit == Exit::Code(0) => Ok(()),
+            Self::Exec(ran) => Err(format!("the command {}", report::ending(ran.exit))),
+            Self::Http(200..=299) => Ok(()),
+            Self::Http(status) => Err(format!("the answer was {status}")),
+        }
+    }
+
+    pub(crate) fn outcome(&self, redactor: &Redactor) -> Outcome {
+        match (self, self.verdict()) {
+            (Self::Exec(ran), _) => report::outcome(ran, redactor),
+            (Self::Http(_), Ok(())) => Outcome::success(),
+            (Self::Http(_), Err(message)) => Outcome::failure(Class::Transient, message),
+        }
+    }
+}
+
+/// How it stands with one probe. Pure: the time is an argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    in_a_row: u32,
+    last_was_good: bool,
+    next: Timestamp,
+    verdict: Option<(bool, Option<String>, Timestamp)>,
+}
+
+impl Health {
+    /// Nothing is known yet, and the first question is due.
+    pub const fn unknown(now: Timestamp) -> Self {
+        Self { in_a_row: 0, last_was_good: false, next: now, verdict: None }
+    }
+
+    /// Takes an answer in. Says whether the verdict has changed.
+    pub fn observe(&mut self, probe: &Probe, answer: Result<(), String>, now: Timestamp) -> bool {
+        let is_good = answer.is_ok();
+        self.in_a_row = if is_good == self.last_was_good { self.in_a_row.saturating_add(1) } else { 1 };
+        self.last_was_good = is_good;
+        let pause = SignedDuration::from_secs(probe.interval_seconds.into());
+        self.next = now.checked_add(pause).unwrap_or(Timestamp::MAX);
+        let needed = if is_good { probe.success_threshold } else { probe.failure_threshold };
+        let was = self.verdict.as_ref().map(|(healthy, ..)| *healthy);
+        if self.in_a_row < needed || was == Some(is_good) {
+            return false;
+        }
+        self.verdict = Some((is_good, answer.err(), now));
+        true
+    }
+}
+
+/// Watches the probes of a plan.
+#[derive(Debug, Default)]
+pub struct Prober {
+    watched: Vec<(Probe, Health)>,
+    redactor: Redactor,
+}
+
+impl Prober {
+    /// Watches the probes of this plan from now on. What is known of a probe that stays the same stays known.
+    pub fn watch(&mut self, plan: &VerifiedPlan, now: Timestamp) {
+        let known = std::mem::take(&mut self.watched);
+        let health =
+            |probe: &Probe| known.iter().find(|(other, _)| other == probe).map(|(_, health)| health.clone());
+        let probes = plan.plan().probes.iter();
+        self.watched = probes
+            .map(|probe| (probe.clone(), health(probe).unwrap_or_else(|| Health::unknown(now))))
+            .collect();
+        self.redactor = Redactor::of(plan.plan());
+    }
+
+    /// When the next question is due.
+    pub fn next(&self) -> Option<Timestamp> {
+        self.watched.iter().map(|(_, health)| health.next).min()
+    }
+
+    /// Asks all questions that are due, at the same time. Says whether a verdict has changed.
+    pub async fn round(&mut self, machine: &impl Machine, clock: &impl Clock) -> bool {
+        let now = clock.now();
+        let due = self.watched.iter_mut().filter(|(_, health)| health.next <= now);
+        let asked = due.map(async |(probe, health)| {
+            let timeout = Duration::from_secs(probe.timeout_seconds.into());
+            let answer = match ask(machine, &probe.target, timeout).await {
+                Ok(answer) => answer.verdict(),
+                Err(error) => Err(error.to_string()),
+            };
+            health.observe(probe, answer.map_err(|reason| self.redactor.text(&reason)), clock.now())
+        });
+        join_all(asked).await.into_iter().any(|changed| changed)
+    }
+
+    /// What was found. Probes without a verdict are missing.
+    pub fn results(&self) -> Vec<ProbeResult> {
+        let found = self.watched.iter().filter_map(|(probe, health)| {
+            let (healthy, message, since) = health.verdict.clone()?;
+            Some(ProbeResult { name: probe.name.clone(), healthy, message, since: Some(since) })
+        });
+        found.collect()
+    }
+}

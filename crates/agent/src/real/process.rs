@@ -1,0 +1,131 @@
+//! Programs on Linux: each in a process group of its own, so that it can be ended with all it has started.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::machine::{Capture, Captured, Exit, Invocation, MachineError, Ran};
+
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// How long a program that is asked to end may take for it.
+const LAST_MOMENTS: Duration = Duration::from_secs(5);
+
+/// How long what a program printed may still be on its way after it has ended. A service that it left behind may
+/// hold its output open for ever.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Reads what programs print. A service that a program left behind goes on printing after we have stopped
+/// listening; somebody must take it in, or the service would wait or be ended by it.
+#[derive(Debug, Default)]
+pub(super) struct Readers(Mutex<JoinSet<()>>);
+
+impl Readers {
+    /// Reads to the end. What was read, and whether the end was reached, can be asked at any time.
+    fn read(&self, stream: Option<impl AsyncRead + Send + Unpin + 'static>) -> Reading {
+        let capture = Arc::new(Mutex::new(Capture::default()));
+        let (ended, has_ended) = watch::channel(false);
+        let taken = Arc::clone(&capture);
+        let mut readers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while readers.try_join_next().is_some() {}
+        readers.spawn(async move {
+            let mut stream = stream;
+            let mut buffer = [0; 8192];
+            while let Some(stream) = &mut stream
+                && let Ok(length @ 1..) = stream.read(&mut buffer).await
+            {
+                taken.lock().unwrap_or_else(PoisonError::into_inner).push(&buffer[..length]);
+            }
+            ended.send_replace(true);
+        });
+        Reading { capture, has_ended }
+    }
+}
+
+struct Reading {
+    capture: Arc<Mutex<Capture>>,
+    has_ended: watch::Receiver<bool>,
+}
+
+impl Reading {
+    async fn finish(mut self) -> Captured {
+        // Neither a timeout nor a reader that was ended is an error: what was read was read.
+        let _ = timeout(LAST_WORDS, self.has_ended.wait_for(|ended| *ended)).await;
+        self.capture.lock().unwrap_or_else(PoisonError::into_inner).captured()
+    }
+}
+
+/// Ends a program with all it has started, unless it has ended by itself.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // It may be gone by now, which is what we want.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+pub(super) async fn run(invocation: Invocation<'_>, readers: &Readers) -> Result<Ran, MachineError> {
+    let program = invocation.argv.program();
+    let mut command = Command::new(program);
+    command
+        .args(invocation.argv.arguments())
+        .env_clear()
+        .env("PATH", PATH)
+        .envs(invocation.env.iter().map(|variable| (&variable.name, variable.value.expose())))
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| MachineError::io(format!("start {program}"), error))?;
+    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let mut group = Group(pid);
+    let stdout = readers.read(child.stdout.take());
+    let stderr = readers.read(child.stderr.take());
+    let exit = match timeout(invocation.timeout, child.wait()).await {
+        Ok(status) => {
+            // What it left behind, such as a service, is meant to stay.
+            group.0 = None;
+            status.map_or(Exit::Signal(0), exit)
+        }
+        Err(_) => {
+            end(&mut child, &mut group).await;
+            Exit::TimedOut
+        }
+    };
+    let (stdout, stderr) = tokio::join!(stdout.finish(), stderr.finish());
+    Ok(Ran { exit, stdout, stderr })
+}
+
+async fn end(child: &mut Child, group: &mut Group) {
+    group.signal(Signal::TERM);
+    let _ = timeout(LAST_MOMENTS, child.wait()).await;
+    group.signal(Signal::KILL);
+    let _ = child.wait().await;
+    // From here on its number may be somebody else's.
+    group.0 = None;
+}
+
+fn exit(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+    }
+}

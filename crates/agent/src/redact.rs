@@ -1,0 +1,180 @@
+//! Takes secrets out of what is told.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use capstan_plan::{Excerpt, MachinePlan, StepOutput};
+
+use crate::machine::{Captured, Ran};
+
+/// A line of a secret text that is shorter than this says too little to be a secret, and its loss too much.
+const SHORTEST_LINE: usize = 8;
+
+const MARK: &[u8] = b"[redacted]";
+
+/// Knows the values that must not be told.
+#[derive(Default)]
+pub struct Redactor {
+    secrets: Vec<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redactor({} values)", self.secrets.len())
+    }
+}
+
+impl Redactor {
+    /// Knows these values, each also line by line and in base64, which is how Kubernetes prints them.
+    pub fn new<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut secrets = Vec::new();
+        for value in values {
+            let value = value.trim_ascii();
+            let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+            secrets.extend(lines.filter(|line| line.len() >= SHORTEST_LINE).map(<[u8]>::to_vec));
+            secrets.push(STANDARD.encode(value).into_bytes());
+            secrets.push(value.to_vec());
+        }
+        secrets.retain(|secret| !secret.is_empty());
+        secrets.sort_unstable();
+        secrets.dedup();
+        Self { secrets }
+    }
+
+    /// Knows every secret of a plan.
+    pub fn of(plan: &MachinePlan) -> Self {
+        Self::new(plan.secrets())
+    }
+
+    /// A text without the values.
+    pub fn text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.strike(text.as_bytes(), false, false)).into_owned()
+    }
+
+    /// What a program printed, without the values, and no longer than a report may hold.
+    pub fn output(&self, ran: &Ran) -> StepOutput {
+        StepOutput { stdout: self.excerpt(&ran.stdout), stderr: self.excerpt(&ran.stderr) }
+    }
+
+    fn excerpt(&self, captured: &Captured) -> Option<Excerpt> {
+        if captured.omitted > 0 {
+            // Where the text was cut, half a secret may stand.
+            let head = self.strike(&captured.head, false, true);
+            let tail = self.strike(&captured.tail, true, false);
+            return Some(Excerpt {
+                head: Some(first(&String::from_utf8_lossy(&head)).to_owned()),
+                tail: Some(last(&String::from_utf8_lossy(&tail)).to_owned()),
+                omitted_bytes: Some(captured.omitted),
+            });
+        }
+        let whole = self.strike(&[&captured.head[..], &captured.tail[..]].concat(), false, false);
+        let whole = String::from_utf8_lossy(&whole);
+        let head = first(&whole);
+        let rest = &whole[head.len()..];
+        let tail = last(rest);
+        if whole.is_empty() {
+            return None;
+        }
+        let cut = !rest.is_empty();
+        Some(Excerpt {
+            head: Some(head.to_owned()),
+            tail: cut.then(|| tail.to_owned()),
+            omitted_bytes: cut.then_some((rest.len() - tail.len()) as u64),
+        })
+    }
+
+    /// Strikes out every value, also where two overlap; at a cut end also what may be the half of one.
+    fn strike(&self, text: &[u8], cut_before: bool, cut_after: bool) -> Vec<u8> {
+        let mut struck = vec![false; text.len()];
+        for secret in &self.secrets {
+            for at in (0..text.len()).filter(|at| text[*at..].starts_with(secret)) {
+                struck[at..at + secret.len()].fill(true);
+            }
+            let most = secret.len().min(text.len());
+            if cut_before && let Some(n) = (1..=most).rev().find(|n| secret.ends_with(&text[..*n])) {
+                struck[..n].fill(true);
+            }
+            if cut_after
+                && let Some(n) = (1..=most).rev().find(|n| secret.starts_with(&text[text.len() - n..]))
+            {
+                struck[text.len() - n..].fill(true);
+            }
+        }
+        let mut kept = Vec::with_capacity(text.len());
+        for at in 0..text.len() {
+            match struck[at] {
+                false => kept.push(text[at]),
+                true if at == 0 || !struck[at - 1] => kept.extend_from_slice(MARK),
+                true => {}
+            }
+        }
+        kept
+    }
+}
+
+fn first(text: &str) -> &str {
+    text.char_indices().nth(Excerpt::CHARACTERS).map_or(text, |(end, _)| &text[..end])
+}
+
+fn last(text: &str) -> &str {
+    text.char_indices().rev().nth(Excerpt::CHARACTERS - 1).map_or(text, |(start, _)| &text[start..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Capture, Exit};
+    use proptest::prelude::*;
+
+    fn output(redactor: &Redactor, printed: &[u8]) -> Option<Excerpt> {
+        let mut capture = Capture::default();
+        capture.push(printed);
+        let ran = Ran { exit: Exit::Code(0), stdout: capture.captured(), stderr: Captured::default() };
+        redactor.output(&ran).stdout
+    }
+
+    #[test]
+    fn values_lines_and_base64_are_struck_out() {
+        let redactor = Redactor::new([&b"hunter2"[..], b"-----BEGIN KEY-----\nMIIEvQIBADAN\n}\n"]);
+        assert_eq!(redactor.text("pass hunter2hunter2!"), "pass [redacted]!");
+        assert_eq!(redactor.text("  MIIEvQIBADAN }"), "  [redacted] }");
+        assert_eq!(redactor.text(&STANDARD.encode("hunter2")), "[redacted]");
+        assert_eq!(redactor.text("nothing"), "nothing");
+        assert_eq!(Redactor::new([&b""[..]]).text("text"), "text");
+        let overlapping = Redactor::new([&b"abcd"[..], b"cdef"]);
+        assert_eq!(overlapping.text("xabcdefx"), "x[redacted]x");
+    }
+
+    #[test]
+    fn short_output_is_whole() {
+        let redactor = Redactor::default();
+        assert_eq!(output(&redactor, b""), None);
+        let short = output(&redactor, b"hi\n");
+        assert_eq!(short, Some(Excerpt { head: Some("hi\n".into()), ..Excerpt::default() }));
+        let longer = output(&redactor, &[b'x'; 5000]).unwrap_or_default();
+        assert_eq!((longer.tail.map(|tail| tail.len()), longer.omitted_bytes), (Some(904), Some(0)));
+        let odd = output(&redactor, &[0xff, b'a', 0]).unwrap_or_default();
+        assert_eq!(odd.head.as_deref(), Some("\u{fffd}a\0"));
+    }
+
+    proptest! {
+        /// Wherever a value lies, also across a cut, no piece of it is told: the filler has no letter of it.
+        #[test]
+        fn no_piece_of_a_value_is_told(
+            before in 0usize..10_000,
+            between in 0usize..10_000,
+            secret in "[A-Z]{4,40}",
+            times in 1usize..4,
+        ) {
+            let mut printed = vec![b'.'; before];
+            for _ in 0..times {
+                printed.extend(secret.as_bytes());
+                printed.extend(vec![b'.'; between]);
+            }
+            let excerpt = output(&Redactor::new([secret.as_bytes()]), &printed).unwrap_or_default();
+            for text in [excerpt.head, excerpt.tail].into_iter().flatten() {
+                prop_assert!(!text.contains(|c: char| c.is_ascii_uppercase()), "{text}");
+                prop_assert!(text.chars().count() <= Excerpt::CHARACTERS);
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A store in a folder that only its owner can read: the file `journal`, and kept files by their digest.
+
+use capstan_plan::Digest;
+use rustix::fs::{FlockOperation, flock};
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Store;
+
+/// A folder on a disk.
+#[derive(Debug)]
+pub struct DiskStore {
+    folder: Arc<Folder>,
+}
+
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    /// Held for as long as the store is: two agents on one journal would both believe to be the only one.
+    _lock: File,
+    /// A write whose future was dropped still goes on: the next one waits for it.
+    turn: Mutex<()>,
+}
+
+const JOURNAL: &str = "journal";
+const KEPT: &str = "kept";
+
+impl DiskStore {
+    /// Opens the folder; makes it if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be read or written, or another agent has it open.
+    pub async fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        blocking(move || {
+            DirBuilder::new().recursive(true).mode(0o700).create(path.join(KEPT))?;
+            let lock = OpenOptions::new()
+                .create(true)
+                .write(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(path.join("lock"))?;
+            flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+                let text = format!("{} is in use by another agent: {error}", path.display());
+                io::Error::new(io::ErrorKind::ResourceBusy, text)
+            })?;
+            if let Some(above) = path.parent() {
+                sync(above)?;
+            }
+            sync(&path)?;
+            Ok(Self { folder: Arc::new(Folder { path, _lock: lock, turn: Mutex::new(()) }) })
+        })
+        .await
+    }
+
+    async fn with<T, F>(&self, work: F) -> io::Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Folder) -> io::Result<T> + Send + 'static,
+    {
+        let folder = Arc::clone(&self.folder);
+        blocking(move || {
+            let _turn = folder.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            work(&folder)
+        })
+        .await
+    }
+}
+
+impl Store for DiskStore {
+    async fn load(&mut self) -> io::Result<Vec<u8>> {
+        self.with(|folder| match fs::read(folder.path.join(JOURNAL)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            read => read,
+        })
+        .await
+    }
+
+    async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let bytes = bytes.to_vec();
+        self.with(move |folder| {
+            let path = folder.path.join(JOURNAL);
+            let is_new = !path.exists();
+            let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
+            let before = file.metadata()?.len();
+            let written = file.write_all(&bytes).and_then(|()| file.sync_data());
+            if written.is_err() {
+                // Half a line would hide the next one. If this fails too, opening the journal finds the half.
+                let _ = file.set_len(before).and_then(|()| file.sync_data());
+            }
+            if is_new { written.and_then(|()| sync(&folder.path)) } else { written }
+        })
+        .await
+    }
+
+    async fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let bytes = bytes.to_vec();
+        self.with(move |folder| put(&folder.path, JOURNAL, &bytes)).await
+    }
+
+    async fn keep(&mut self, digest: Digest, content: &[u8]) -> io::Result<()> {
+        let content = content.to_vec();
+        self.with(move |folder| put(&folder.path.join(KEPT), &digest.to_string(), &content)).await
+    }
+
+    async fn kept(&mut self, digest: Digest) -> io::Result<Vec<u8>> {
+        let content =
+            self.with(move |folder| fs::read(folder.path.join(KEPT).join(digest.to_string()))).await?;
+        if Digest::of(&content) != digest {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("kept content {digest} has changed"),
+            ));
+        }
+        Ok(content)
+    }
+
+    async fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> io::Result<()> {
+        let wanted: BTreeSet<String> = digests.iter().map(Digest::to_string).collect();
+        self.with(move |folder| {
+            for entry in fs::read_dir(folder.path.join(KEPT))? {
+                let entry = entry?;
+                if !entry.file_name().to_str().is_some_and(|name| wanted.contains(name)) {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Writes a file whole and at once.
+fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temporary = folder.join(format!("{name}.new"));
+    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, folder.join(name))?;
+    sync(folder)
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+async fn blocking<T, F>(work: F) -> io::Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> io::Result<T> + Send + 'static,
+{
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}

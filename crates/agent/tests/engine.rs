@@ -1,0 +1,318 @@
+//! What the engine does with a plan, on a machine in memory.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use capstan_agent::{Engine, Journal, Reset};
+use capstan_plan::{Epoch, Phase, Progress, VerifiedPlan};
+use support::world::{Node, World};
+use support::{TestClock, Verbs, check, file, folder, path, plan, run, steps, verified};
+
+type TestEngine = Engine<World, World, TestClock>;
+
+async fn engine(world: &World) -> TestEngine {
+    Engine::new(world.clone(), Journal::open(world.clone()).await.unwrap(), TestClock::new())
+}
+
+async fn apply(engine: &mut TestEngine, plan: &VerifiedPlan) -> Progress {
+    engine.apply(plan, |_| ()).await.unwrap()
+}
+
+fn message(progress: &Progress) -> &str {
+    progress.message.as_deref().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_plan_is_carried_out_and_told_step_by_step() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let plan = steps(
+        1,
+        vec![
+            folder("folder", "/etc/app"),
+            file("config", "/etc/app/config", "a=1"),
+            run("init", "init").once(),
+            check("ready", "ready"),
+        ],
+    );
+    let mut told = Vec::new();
+    let end = engine.apply(&plan, |progress| told.push(progress.clone())).await.unwrap();
+    assert_eq!(end.phase, Phase::Applied);
+    assert_eq!(end.plan, plan.id());
+    assert_eq!(engine.history().applied, Some(plan.id()));
+    assert_eq!(world.content("/etc/app/config").as_deref(), Some("a=1"));
+    let init: Vec<&Progress> =
+        told.iter().filter(|p| p.step.as_ref().is_some_and(|step| step.name.as_str() == "init")).collect();
+    let step = init[0].step.as_ref().unwrap();
+    assert_eq!(
+        (step.index, step.total, step.exit_code, step.finished),
+        (3, 4, None, None),
+        "told before it runs"
+    );
+    let step = init[1].step.as_ref().unwrap();
+    assert_eq!((step.exit_code, step.finished.is_some(), init[1].attempts), (Some(0), true, Some(1)));
+
+    // Once more: nothing is done, and the same is told.
+    let operations = world.state().journal.len();
+    assert_eq!(apply(&mut engine, &plan).await, end);
+    assert_eq!(world.state().journal.len(), operations);
+    assert_eq!(world.started("init"), 1);
+}
+
+#[tokio::test]
+async fn steps_are_repeated_as_their_rules_say() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let at = |revision, content: &str| {
+        steps(
+            revision,
+            vec![
+                file("config", "/etc/config", content),
+                run("once", "once").once().after(&["config"]),
+                run("always", "always").always(),
+                run("restart", "restart").after(&["config"]),
+                run("plain", "plain"),
+            ],
+        )
+    };
+    let counts = |world: &World| ["once", "always", "restart", "plain"].map(|command| world.started(command));
+    apply(&mut engine, &at(1, "a")).await;
+    assert_eq!(counts(&world), [1, 1, 1, 1]);
+    apply(&mut engine, &at(2, "a")).await;
+    assert_eq!(counts(&world), [1, 2, 1, 1], "nothing but `always` changed");
+    apply(&mut engine, &at(3, "b")).await;
+    assert_eq!(counts(&world), [2, 3, 2, 1], "the file is an input of two of them");
+    apply(&mut engine, &at(4, "a")).await;
+    assert_eq!(counts(&world), [2, 4, 3, 1], "back again: a restart is needed, `once` has had these inputs");
+}
+
+#[tokio::test]
+async fn transient_failures_are_retried_within_the_budget() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let end = apply(&mut engine, &steps(1, vec![run("a", "flaky 2").retried(3)])).await;
+    assert_eq!((end.phase, world.started("flaky 2")), (Phase::Applied, 3));
+    let end = apply(&mut engine, &steps(2, vec![run("b", "flaky 5").retried(3), run("c", "never")])).await;
+    assert_eq!(end.phase, Phase::Failed);
+    assert_eq!(message(&end), "step b: it failed 3 times, the last time because the command exited with 1");
+    let step = end.step.as_ref().unwrap();
+    assert_eq!((step.name.as_str(), step.index, step.total, step.exit_code), ("b", 1, 2, Some(1)));
+    assert_eq!((world.started("flaky 5"), world.started("never")), (3, 0));
+
+    // A failure stays told, also after a restart, until there is another plan; then it is tried anew.
+    let mut engine = support_restart(engine).await;
+    assert_eq!(
+        apply(&mut engine, &steps(2, vec![run("b", "flaky 5").retried(3), run("c", "never")])).await,
+        end
+    );
+    assert_eq!(world.started("flaky 5"), 3);
+    let end = apply(&mut engine, &steps(3, vec![run("b", "flaky 5").retried(3)])).await;
+    assert_eq!((end.phase, world.started("flaky 5")), (Phase::Applied, 6));
+    assert_eq!(end.message, None);
+}
+
+async fn support_restart(engine: TestEngine) -> TestEngine {
+    let clock = engine.clock().clone();
+    let (machine, store) = engine.into_parts();
+    Engine::new(machine, Journal::open(store).await.unwrap(), clock)
+}
+
+#[tokio::test]
+async fn what_runs_once_is_not_run_again_after_a_failure() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let end = apply(&mut engine, &steps(1, vec![run("init", "flaky 1").once().retried(5)])).await;
+    assert_eq!((end.phase, world.started("flaky 1")), (Phase::Failed, 1));
+    assert_eq!(message(&end), "step init: the command exited with 1");
+    let end = apply(&mut engine, &steps(2, vec![run("init", "flaky 1").once().retried(5)])).await;
+    assert_eq!((end.phase, world.started("flaky 1")), (Phase::Failed, 1));
+    assert!(
+        message(&end).contains("it ran in revision 1 with the same inputs and failed"),
+        "{}",
+        message(&end)
+    );
+    let end = apply(&mut engine, &steps(3, vec![run("init", "flaky 0").once()])).await;
+    assert_eq!(end.phase, Phase::Applied, "other inputs, another run");
+}
+
+#[tokio::test]
+async fn guards_say_what_is_done() {
+    let world = World::with(&[("/usr/bin/app", "")]);
+    let mut engine = engine(&world).await;
+    let plan = steps(
+        1,
+        vec![
+            run("a", "touch /usr/bin/app").creates("/usr/bin/app").undo("rm /usr/bin/app"),
+            run("b", "touch /usr/bin/b").unless("true"),
+            run("c", "touch /usr/bin/c").unless("false"),
+        ],
+    );
+    assert_eq!(apply(&mut engine, &plan).await.phase, Phase::Applied);
+    let counts = ["a", "b", "c"].map(|name| world.started(&format!("touch /usr/bin/{name}")));
+    assert_eq!(counts, [0, 0, 1]);
+    // What was there before us is not ours to undo.
+    assert_eq!(engine.reset(None).await.unwrap(), Reset::Clean);
+    assert!(world.content("/usr/bin/app").is_some());
+}
+
+#[tokio::test]
+async fn a_file_that_leaves_the_plan_leaves_the_machine() {
+    let world = World::with(&[("/etc/motd", "welcome")]);
+    let before = world.state().nodes.clone();
+    let mut engine = engine(&world).await;
+    let both = steps(1, vec![file("motd", "/etc/motd", "managed"), file("deep", "/opt/a/b/c", "x")]);
+    assert_eq!(apply(&mut engine, &both).await.phase, Phase::Applied);
+    assert_eq!(world.content("/etc/motd").as_deref(), Some("managed"));
+    assert_eq!(world.state().kept.len(), 1);
+
+    let other = steps(2, vec![file("deep", "/opt/a/other", "x")]);
+    assert_eq!(apply(&mut engine, &other).await.phase, Phase::Applied);
+    assert_eq!(world.content("/etc/motd").as_deref(), Some("welcome"));
+    assert_eq!(world.content("/opt/a/b/c"), None);
+    assert!(!world.state().nodes.contains_key(&path("/opt/a/b")), "its folder was ours too");
+    assert!(world.state().kept.is_empty(), "nothing is left to restore");
+
+    // It comes back with the step, although the step has succeeded with these inputs before.
+    let back = steps(3, vec![file("motd", "/etc/motd", "managed")]);
+    assert_eq!(apply(&mut engine, &back).await.phase, Phase::Applied);
+    assert_eq!(world.content("/etc/motd").as_deref(), Some("managed"));
+
+    assert_eq!(engine.reset(None).await.unwrap(), Reset::Clean);
+    assert_eq!(world.state().nodes, before);
+    assert!(world.state().journal.is_empty());
+}
+
+#[tokio::test]
+async fn a_folder_that_others_use_stays_and_is_told_on_reset() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let first = steps(1, vec![folder("data", "/data"), run("fill", "touch /data/x").undo("nothing")]);
+    assert_eq!(apply(&mut engine, &first).await.phase, Phase::Applied);
+    assert_eq!(apply(&mut engine, &steps(2, vec![run("a", "a")])).await.phase, Phase::Applied);
+    let Reset::Left(left) = engine.reset(None).await.unwrap() else { panic!("it cannot be clean") };
+    assert_eq!(
+        left.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["/data: /data is a folder, not what was there before"]
+    );
+    let refused = apply(&mut engine, &steps(3, vec![run("a", "a")])).await;
+    assert_eq!(refused.phase, Phase::Refused, "{}", message(&refused));
+    // Somebody cleans up; the next reset finds it clean.
+    world.state().nodes.remove(&path("/data/x"));
+    let mut engine = support_restart(engine).await;
+    assert_eq!(engine.reset(None).await.unwrap(), Reset::Clean);
+    assert!(world.state().nodes.is_empty());
+}
+
+#[tokio::test]
+async fn reset_undoes_commands_in_reverse_and_tells_what_fails() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let plan = steps(
+        1,
+        vec![
+            run("install", "touch /app").undo("rm /app"),
+            run("broken", "x").undo("false"),
+            run("unrun", "false").undo("never"),
+        ],
+    );
+    assert_eq!(apply(&mut engine, &plan).await.phase, Phase::Failed);
+    let Reset::Left(left) = engine.reset(Some(&plan)).await.unwrap() else { panic!("it cannot be clean") };
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].to_string(), "step broken: its undo exited with 1");
+    assert_eq!(world.content("/app"), None);
+    assert_eq!(world.started("never"), 1, "a command that failed may have had half its effect");
+}
+
+#[tokio::test]
+async fn plans_that_must_not_be_obeyed_are_refused_and_touch_nothing() {
+    let world = World::default();
+    let mut engine = engine(&world).await.protecting(path("/var/lib/capstan-agent"));
+    let good = steps(5, vec![run("a", "a")]);
+    assert_eq!(apply(&mut engine, &good).await.phase, Phase::Applied);
+    let journal = world.state().journal.clone();
+
+    let older = steps(4, vec![run("x", "x")]);
+    let same = steps(5, vec![run("x", "x")]);
+    let mut other = plan(6, vec![run("x", "x")]);
+    other.machine.claim_id = "claim-2".parse().unwrap();
+    let mut fenced = plan(6, vec![run("x", "x")]);
+    fenced.epoch = Epoch(0);
+    let mut expired = plan(6, vec![run("x", "x")]);
+    expired.expires = support::start();
+    let own = steps(6, vec![file("x", "/var/lib/capstan-agent/journal", "")]);
+    for (plan, said) in [
+        (older, "the plan is revision 4, and this machine knows revision 5"),
+        (same, "but so did another one"),
+        (verified(other), "the plan is for machine web-0 (claim claim-2)"),
+        (verified(fenced), "the plan is from manager epoch 0, and this machine has obeyed epoch 1"),
+        (verified(expired), "expired at"),
+        (own, "which is the agent's own"),
+    ] {
+        let end = apply(&mut engine, &plan).await;
+        assert_eq!((end.phase, end.plan), (Phase::Refused, plan.id()));
+        assert!(message(&end).contains(said), "{}", message(&end));
+    }
+    assert_eq!(world.started("x"), 0);
+    assert_eq!(world.state().journal, journal);
+    // A plan that was carried out stays so when its time is over; one that was not is not begun.
+    engine.clock().set("2027-01-01T00:00:00Z".parse().unwrap());
+    assert_eq!(apply(&mut engine, &good).await.phase, Phase::Applied);
+    assert_eq!(apply(&mut engine, &steps(6, vec![run("x", "x")])).await.phase, Phase::Refused);
+}
+
+#[tokio::test]
+async fn what_is_there_already_is_not_written_again_and_what_drifted_is() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let at = |revision| steps(revision, vec![file("config", "/config", "a").always()]);
+    apply(&mut engine, &at(1)).await;
+    let node = world.state().nodes[&path("/config")].clone();
+    apply(&mut engine, &at(2)).await;
+    world.state().nodes.insert(path("/config"), Node::File(b"longer".to_vec(), support::world::ROOT));
+    apply(&mut engine, &at(3)).await;
+    assert_eq!(world.state().nodes[&path("/config")], node);
+    assert_eq!(engine.reset(None).await.unwrap(), Reset::Clean);
+    assert!(world.state().nodes.is_empty());
+}
+
+#[tokio::test]
+async fn a_file_in_the_way_of_a_folder_fails_for_good() {
+    let world = World::with(&[("/opt", "a file")]);
+    let mut engine = engine(&world).await;
+    let end = apply(&mut engine, &steps(1, vec![file("a", "/opt/a", "x").retried(5)])).await;
+    assert_eq!(message(&end), "step a: /opt is a file, not a folder");
+    let end = apply(&mut engine, &steps(2, vec![folder("a", "/opt")])).await;
+    assert_eq!(message(&end), "step a: /opt is a file, not a folder");
+    // A path may change from folder to file between two plans.
+    assert_eq!(apply(&mut engine, &steps(3, vec![folder("a", "/b")])).await.phase, Phase::Applied);
+    assert_eq!(apply(&mut engine, &steps(4, vec![file("a", "/b", "x")])).await.phase, Phase::Applied);
+    assert_eq!(apply(&mut engine, &steps(5, vec![folder("a", "/b")])).await.phase, Phase::Applied);
+}
+
+#[tokio::test]
+async fn a_large_journal_is_written_anew_and_says_the_same() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let text = "x".repeat(4000);
+    let commands =
+        || -> Vec<_> { (0..100).map(|i| run(&format!("s{i}"), &format!("echo {i}{text}")).once()).collect() };
+    apply(&mut engine, &steps(1, commands())).await;
+    apply(&mut engine, &steps(2, commands().into_iter().map(Verbs::always).collect())).await;
+    let mut again = support_restart(engine).await;
+    assert!(world.state().journal.len() < 900_000, "{}", world.state().journal.len());
+    assert_eq!(apply(&mut again, &steps(3, commands())).await.phase, Phase::Applied);
+    assert_eq!(world.started(&format!("echo 7{text}")), 2, "what ran once is still known");
+}
+
+/// Does not run: it is enough that it compiles.
+#[allow(dead_code)]
+fn futures_can_be_sent_to_another_thread(world: World, mut engine: TestEngine, plan: VerifiedPlan) {
+    fn is_send(_: impl Send) {}
+    is_send(async move {
+        engine.apply(&plan, |_| ()).await.unwrap();
+        engine.advance(&plan, &mut |_| ()).await.unwrap();
+        engine.reset(Some(&plan)).await.unwrap();
+    });
+    is_send(Journal::open(world));
+}

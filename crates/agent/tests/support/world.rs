@@ -1,0 +1,287 @@
+//! A machine and a disk in memory that can die at any of their operations: before it, after it but before the
+//! answer, or in the middle.
+
+use capstan_agent::Machine;
+use capstan_agent::machine::{Captured, Exit, Found, Invocation, MachineError, Metadata, Ran};
+use capstan_agent::store::Store;
+use capstan_plan::{Digest, Facts, HttpUrl, MachinePath};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// What is on the machine, and what has happened to it.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) nodes: BTreeMap<MachinePath, Node>,
+    pub(crate) journal: Vec<u8>,
+    pub(crate) kept: BTreeMap<Digest, Vec<u8>>,
+    /// How often each command was started.
+    pub(crate) started: BTreeMap<String, usize>,
+    /// The operation at which it dies next, counted from 1, and how.
+    pub(crate) fuse: Option<(usize, Death)>,
+    pub(crate) operations: usize,
+    pub(crate) dead: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    File(Vec<u8>, Metadata),
+    Directory(Metadata),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Death {
+    Before,
+    After,
+    Middle,
+}
+
+impl Death {
+    pub(crate) const ALL: [Self; 3] = [Self::Before, Self::After, Self::Middle];
+}
+
+/// A handle on the world: it is machine and store at once, and survives the death of both.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World(Arc<Mutex<State>>);
+
+pub(crate) const ROOT: Metadata = Metadata { mode: 0o755, owner: 0, group: 0 };
+
+impl World {
+    /// A machine with these files and the folders they are in.
+    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
+        let world = Self::default();
+        for (at, content) in files {
+            let at: MachinePath = at.parse().unwrap();
+            for folder in std::iter::successors(at.parent(), MachinePath::parent) {
+                world.state().nodes.insert(folder, Node::Directory(ROOT));
+            }
+            let metadata = Metadata { mode: 0o4711, owner: 5, group: 6 };
+            world.state().nodes.insert(at, Node::File(content.as_bytes().to_vec(), metadata));
+        }
+        world
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    pub(crate) fn started(&self, command: &str) -> usize {
+        self.state().started.get(command).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn content(&self, at: &str) -> Option<String> {
+        match self.state().nodes.get(&at.parse::<MachinePath>().unwrap())? {
+            Node::File(bytes, _) => Some(String::from_utf8(bytes.clone()).unwrap()),
+            Node::Directory(_) => None,
+        }
+    }
+
+    /// Brings the machine back after a death.
+    pub(crate) fn revive(&self, fuse: Option<(usize, Death)>) {
+        let mut state = self.state();
+        state.dead = false;
+        state.fuse = fuse.map(|(left, death)| (state.operations + left, death));
+    }
+
+    /// One operation: whether it has its effect, and whether anybody hears of it.
+    fn operate<T>(
+        &self,
+        whole: impl FnOnce(&mut State) -> io::Result<T>,
+        half: impl FnOnce(&mut State),
+    ) -> io::Result<T> {
+        let mut state = self.state();
+        let died = || io::Error::other("the machine is dead");
+        if state.dead {
+            return Err(died());
+        }
+        state.operations += 1;
+        match state.fuse {
+            Some((at, death)) if at == state.operations => {
+                state.dead = true;
+                match death {
+                    Death::Before => {}
+                    Death::After => drop(whole(&mut state)),
+                    Death::Middle => half(&mut state),
+                }
+                Err(died())
+            }
+            _ => whole(&mut state),
+        }
+    }
+
+    /// The same, where the middle is the same as before: it happens at once or not at all.
+    fn atomic<T>(&self, whole: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        self.operate(whole, |_| ())
+    }
+}
+
+impl State {
+    fn parent_is_there(&self, path: &MachinePath) -> io::Result<()> {
+        match path.parent().map(|parent| self.nodes.get(&parent).cloned()) {
+            None | Some(Some(Node::Directory(_))) => Ok(()),
+            Some(None) => Err(io::ErrorKind::NotFound.into()),
+            Some(Some(Node::File(..))) => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    /// What the commands of the suites do. `flaky n` fails n times; `touch path`; `rm path`; `echo text`; `false`;
+    /// everything else succeeds.
+    fn execute(&mut self, words: &[String]) -> Ran {
+        let line = words.join(" ");
+        let times = self.started[&line];
+        let (mut code, mut stdout) = (0, String::new());
+        let argument = words.get(1).map(String::as_str).unwrap_or_default();
+        match words[0].as_str() {
+            "flaky" if times <= argument.parse().unwrap() => code = 1,
+            "touch" => {
+                self.nodes.insert(argument.parse().unwrap(), Node::File(Vec::new(), ROOT));
+            }
+            "rm" => {
+                self.nodes.remove(&argument.parse::<MachinePath>().unwrap());
+            }
+            "echo" => stdout = words[1..].join(" "),
+            "false" => code = 1,
+            _ => {}
+        }
+        Ran { exit: Exit::Code(code), stdout: stdout.as_str().into(), stderr: Captured::default() }
+    }
+}
+
+fn io_error(what: &str, path: &MachinePath) -> impl FnOnce(io::Error) -> MachineError {
+    let what = format!("{what} {path}");
+    move |error| MachineError::io(what, error)
+}
+
+impl Machine for World {
+    async fn inspect(&self, path: &MachinePath) -> Result<Found, MachineError> {
+        let found = |state: &mut State| {
+            Ok(match state.nodes.get(path) {
+                None => Found::Nothing,
+                Some(Node::File(bytes, metadata)) => {
+                    Found::File { metadata: *metadata, size: bytes.len() as u64 }
+                }
+                Some(Node::Directory(metadata)) => Found::Directory { metadata: *metadata },
+            })
+        };
+        self.atomic(found).map_err(io_error("look at", path))
+    }
+
+    async fn read(&self, path: &MachinePath, _: u64) -> Result<Vec<u8>, MachineError> {
+        let read = |state: &mut State| match state.nodes.get(path) {
+            Some(Node::File(bytes, _)) => Ok(bytes.clone()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        };
+        self.atomic(read).map_err(io_error("read", path))
+    }
+
+    async fn write(
+        &self,
+        path: &MachinePath,
+        content: &[u8],
+        metadata: Metadata,
+    ) -> Result<(), MachineError> {
+        let write = |state: &mut State| {
+            state.parent_is_there(path)?;
+            state.nodes.insert(path.clone(), Node::File(content.to_vec(), metadata));
+            Ok(())
+        };
+        self.atomic(write).map_err(io_error("write", path))
+    }
+
+    async fn make_directory(&self, path: &MachinePath, metadata: Metadata) -> Result<(), MachineError> {
+        let make = |state: &mut State, metadata| {
+            state.parent_is_there(path)?;
+            state.nodes.insert(path.clone(), Node::Directory(metadata));
+            Ok(())
+        };
+        // In the middle it is there, but not yet whose it should be.
+        let half = |state: &mut State| drop(make(state, Metadata { mode: 0o700, ..ROOT }));
+        self.operate(|state| make(state, metadata), half).map_err(io_error("make", path))
+    }
+
+    async fn remove_file(&self, path: &MachinePath) -> Result<(), MachineError> {
+        let remove = |state: &mut State| {
+            state.nodes.remove(path);
+            Ok(())
+        };
+        self.atomic(remove).map_err(io_error("remove", path))
+    }
+
+    async fn remove_directory(&self, path: &MachinePath) -> Result<(), MachineError> {
+        let remove = |state: &mut State| {
+            if state.nodes.keys().any(|other| other.is_within(path)) {
+                return Ok(false);
+            }
+            state.nodes.remove(path);
+            Ok(true)
+        };
+        match self.atomic(remove) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(MachineError::NotEmpty(path.clone())),
+            Err(error) => Err(io_error("remove", path)(error)),
+        }
+    }
+
+    async fn run(&self, invocation: Invocation<'_>) -> Result<Ran, MachineError> {
+        let words = invocation.argv.words();
+        let start = |state: &mut State| *state.started.entry(words.join(" ")).or_default() += 1;
+        let whole = |state: &mut State| {
+            start(state);
+            Ok(state.execute(words))
+        };
+        // In the middle it was started, and had no effect yet.
+        self.operate(whole, |state| start(state)).map_err(|error| MachineError::io("start it", error))
+    }
+
+    async fn get(&self, _: &HttpUrl, _: Duration) -> Result<u16, MachineError> {
+        self.atomic(|_| Ok(200)).map_err(|error| MachineError::io("ask", error))
+    }
+
+    async fn facts(&self) -> Facts {
+        Facts::default()
+    }
+}
+
+impl Store for World {
+    async fn load(&mut self) -> io::Result<Vec<u8>> {
+        self.atomic(|state| Ok(state.journal.clone()))
+    }
+
+    async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let add = |state: &mut State, bytes: &[u8]| state.journal.extend(bytes);
+        let half = |state: &mut State| add(state, &bytes[..bytes.len() / 2]);
+        self.operate(
+            |state| {
+                add(state, bytes);
+                Ok(())
+            },
+            half,
+        )
+    }
+
+    async fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.atomic(|state| {
+            state.journal = bytes.to_vec();
+            Ok(())
+        })
+    }
+
+    async fn keep(&mut self, digest: Digest, content: &[u8]) -> io::Result<()> {
+        self.atomic(|state| {
+            state.kept.insert(digest, content.to_vec());
+            Ok(())
+        })
+    }
+
+    async fn kept(&mut self, digest: Digest) -> io::Result<Vec<u8>> {
+        self.atomic(|state| state.kept.get(&digest).cloned().ok_or_else(|| io::ErrorKind::NotFound.into()))
+    }
+
+    async fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> io::Result<()> {
+        self.atomic(|state| {
+            state.kept.retain(|digest, _| digests.contains(digest));
+            Ok(())
+        })
+    }
+}

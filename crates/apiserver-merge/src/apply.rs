@@ -1,0 +1,167 @@
+//! Server-side apply: merges what a manager applies into an object, takes away what it applied before and nobody else
+//! owns, and keeps account of who owns what.
+
+use crate::conflict::Conflicts;
+use crate::fields::FieldSet;
+use crate::gotext::same;
+use crate::last_applied;
+use crate::managed::{Managed, ManagedFieldsError, Operation, Owned};
+use crate::meta;
+use crate::update;
+use crate::walk::{conform, merge::merge, named::with_named, remove, to_set::field_set};
+use crate::write::{Write, take};
+use serde_json::Value;
+
+/// What came of an apply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// The object, with its managers. It is still to be pruned, defaulted and validated.
+    pub object: Value,
+    /// Whether anything but the managers is other than before.
+    pub changed: bool,
+}
+
+/// Why nothing was applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// Others own what is applied with other values. Status 409, reason `Conflict`.
+    #[error(transparent)]
+    Conflicts(#[from] Conflicts),
+    /// What is applied cannot be. Status 400.
+    #[error("{0}")]
+    BadRequest(String),
+    /// What is applied is not of the shape of its kind. Status 500, as upstream.
+    #[error("failed to create typed patch object ({object}): {why}")]
+    Patch {
+        /// Namespace, name and kind.
+        object: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// What is there is not of the shape of its kind. Status 500, as upstream.
+    #[error("failed to create typed live object ({object}): {why}")]
+    Live {
+        /// Namespace, name and kind.
+        object: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// What is there has managers that cannot be read. Status 500, as upstream.
+    #[error("failed to decode managed fields: {0}")]
+    ManagedFields(#[from] ManagedFieldsError),
+}
+
+/// Applies a configuration to an object, or makes one of it.
+///
+/// # Errors
+/// If others own what is applied and `force` is not set, or if one of the objects cannot be merged.
+pub fn apply(
+    live: Option<&Value>,
+    applied: &Value,
+    write: &Write<'_>,
+    force: bool,
+) -> Result<Applied, ApplyError> {
+    let version = applied.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if version != write.api_version {
+        return Err(ApplyError::BadRequest(format!(
+            "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
+            write.api_version
+        )));
+    }
+    if applied.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
+        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
+    }
+    let mut live = live.cloned().unwrap_or_else(|| update::empty(applied));
+    let mut managed = Managed::of(&live)?;
+    meta::take_managed_fields(&mut live);
+    if managed.fields.is_empty() {
+        // Nobody kept account until now: what is there belongs to whoever wrote it.
+        let before = Write { manager: "before-first-apply", ..*write };
+        managed = update::track(managed, &update::empty(applied), &live, &before);
+    }
+    let shape = &write.shape.root;
+    conform::check(shape, applied, false).map_err(|why| ApplyError::Patch { object: title(applied), why })?;
+    conform::check(shape, &live, true).map_err(|why| ApplyError::Live { object: title(&live), why })?;
+
+    let applying = Applying { live: &live, applied, write };
+    let outcome = match applying.run(managed.clone(), force) {
+        Err(conflicts) if write.manager == last_applied::MANAGER => {
+            last_applied::still_in_conflict(conflicts, &live, write)?;
+            applying.run(managed, true)?
+        }
+        outcome => outcome?,
+    };
+    let (object, managed) = outcome;
+    let changed = object.is_some();
+    let mut object = object.unwrap_or(live);
+    last_applied::renew(&mut object, applied, write);
+    managed.write(&mut object);
+    Ok(Applied { object, changed })
+}
+
+fn title(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    format!("{namespace}/{name}; {}, Kind={}", text("/apiVersion"), text("/kind"))
+}
+
+struct Applying<'a> {
+    live: &'a Value,
+    applied: &'a Value,
+    write: &'a Write<'a>,
+}
+
+impl Applying<'_> {
+    /// The object if it is another than before, and its managers.
+    fn run(&self, mut managed: Managed, force: bool) -> Result<(Option<Value>, Managed), Conflicts> {
+        let shape = &self.write.shape.root;
+        let applier = self.write.manager(Operation::Apply);
+        self.write.reconcile(&mut managed);
+        let merged = merge(shape, self.live, self.applied);
+        let set = field_set(shape, self.applied).without_below(&self.write.reset_fields());
+        let last = managed.fields.get(&applier).map(|owned| owned.set.clone());
+        let owned = Owned { set, api_version: self.write.api_version.to_string() };
+        managed.fields.insert(applier.clone(), owned);
+        let object = match last.filter(|last| !last.is_empty()) {
+            Some(last) => self.prune(&merged, &managed, &last),
+            None => merged.clone(),
+        };
+        take(&mut managed, &self.write.compare(self.live, &object), &applier, force)?;
+        managed.strip(&applier);
+        if same(self.live, &object) {
+            return Ok((None, managed));
+        }
+        managed.times.insert(applier, self.write.now.to_string());
+        let mut object = object;
+        remove::settle_emptied(&mut object, &merged, Some(&managed.all()));
+        Ok((Some(object), managed))
+    }
+
+    /// Takes away what the applier applied last time and does not now, unless someone else owns it.
+    fn prune(&self, merged: &Value, managed: &Managed, last: &FieldSet) -> Value {
+        let shape = &self.write.shape.root;
+        let named = |set: &FieldSet| with_named(set, Some(shape));
+        let all = named(&field_set(shape, merged));
+        let last = named(last);
+        let left = |pruned: &Value| named(&field_set(shape, pruned));
+        let pruned = remove::remove(shape, merged, &last);
+        // Back with what anyone owns.
+        let kept = left(&pruned).union(&named(&managed.all()));
+        let pruned = remove::remove(shape, merged, &all.difference(&kept));
+        // Back with what the applier did not own.
+        remove::remove(shape, merged, &all.difference(&left(&pruned)).intersection(&last))
+    }
+}
+
+/// The name of the manager for a writer that gives none: the first part of its user agent.
+pub fn manager_of_user_agent(user_agent: &str) -> String {
+    const LONGEST: usize = 128;
+    let mut name = String::new();
+    for c in user_agent.split('/').next().unwrap_or_default().chars().filter(|c| !c.is_control()) {
+        if name.len() + c.len_utf8() > LONGEST {
+            break;
+        }
+        name.push(c);
+    }
+    name
+}

@@ -1,0 +1,73 @@
+//! What an apply would take from others who own it, in the words of a kube-apiserver.
+
+use crate::fields::FieldSet;
+use crate::gotext::quote;
+use crate::managed::{Manager, Operation};
+use std::fmt;
+
+/// A field that another manager owns with another value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Who owns it.
+    pub manager: Manager,
+    /// The path, as `.spec.list[name="a"].value`.
+    pub field: String,
+}
+
+impl Conflict {
+    /// The message of the cause that reports it. Its reason is `FieldManagerConflict` and its field is `field`.
+    pub fn message(&self) -> String {
+        format!("conflict with {}", Shown(&self.manager))
+    }
+}
+
+/// Everything an apply without force would take from others. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", summary(.0))]
+pub struct Conflicts(pub Vec<Conflict>);
+
+impl Conflicts {
+    pub(crate) fn of<'a>(fields: impl Iterator<Item = (&'a Manager, &'a FieldSet)>) -> Conflicts {
+        let mut fields: Vec<_> = fields.collect();
+        fields.sort_by_cached_key(|(manager, _)| manager.identifier());
+        let conflicts = fields.into_iter().flat_map(|(manager, set)| {
+            let texts =
+                set.paths().into_iter().map(|path| path.iter().map(ToString::to_string).collect::<String>());
+            texts.map(|field| Conflict { manager: manager.clone(), field })
+        });
+        Conflicts(conflicts.collect())
+    }
+}
+
+fn summary(conflicts: &[Conflict]) -> String {
+    if let [one] = conflicts {
+        return format!("Apply failed with 1 conflict: {}: {}", one.message(), one.field);
+    }
+    let mut lines = Vec::new();
+    let mut last = None;
+    for conflict in conflicts {
+        if last != Some(&conflict.manager) {
+            lines.push(format!("conflicts with {}:", Shown(&conflict.manager)));
+            last = Some(&conflict.manager);
+        }
+        lines.push(format!("- {}", conflict.field));
+    }
+    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
+}
+
+/// A manager as conflicts name it.
+struct Shown<'a>(&'a Manager);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Manager { name, operation, api_version, subresource } = self.0;
+        f.write_str(&quote(name))?;
+        if !subresource.is_empty() {
+            write!(f, " with subresource {}", quote(subresource))?;
+        }
+        if *operation == Operation::Update {
+            write!(f, " using {api_version}")?;
+        }
+        Ok(())
+    }
+}

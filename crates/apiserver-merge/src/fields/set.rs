@@ -1,0 +1,141 @@
+//! Sets of fields. A field may be in the set, have fields below it in the set, or both; being in the set says nothing
+//! of the fields below.
+
+use super::Element;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A set of paths, as a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSet {
+    pub(crate) members: BTreeSet<Element>,
+    pub(crate) children: BTreeMap<Element, FieldSet>,
+}
+
+impl FieldSet {
+    /// The set of these paths of named fields.
+    pub fn of_fields(paths: &[&[&str]]) -> FieldSet {
+        let mut set = FieldSet::default();
+        for path in paths {
+            let path: Vec<_> = path.iter().map(|name| Element::field(*name)).collect();
+            set.insert(&path);
+        }
+        set
+    }
+
+    /// Puts a path in; its parents are not put in with it. The whole object is no field.
+    pub fn insert(&mut self, path: &[Element]) {
+        match path {
+            [] => {}
+            [last] => {
+                self.members.insert(last.clone());
+            }
+            [first, rest @ ..] => self.children.entry(first.clone()).or_default().insert(rest),
+        }
+    }
+
+    /// Whether a path is in.
+    pub fn contains(&self, path: &[Element]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.members.contains(last),
+            [first, rest @ ..] => self.children.get(first).is_some_and(|set| set.contains(rest)),
+        }
+    }
+
+    /// Whether nothing is in.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.children.values().all(FieldSet::is_empty)
+    }
+
+    /// Every path that is in, parents first.
+    pub fn paths(&self) -> Vec<Vec<Element>> {
+        let mut paths: Vec<Vec<Element>> = self.members.iter().map(|member| vec![member.clone()]).collect();
+        for (element, set) in &self.children {
+            paths.extend(set.paths().into_iter().map(|mut path| {
+                path.insert(0, element.clone());
+                path
+            }));
+        }
+        paths
+    }
+
+    /// What is in either.
+    #[must_use]
+    pub fn union(mut self, other: &FieldSet) -> FieldSet {
+        self.members.extend(other.members.iter().cloned());
+        for (element, set) in &other.children {
+            let child = self.children.entry(element.clone()).or_default();
+            *child = std::mem::take(child).union(set);
+        }
+        self
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub fn intersection(&self, other: &FieldSet) -> FieldSet {
+        let children = self.children.iter().filter_map(|(element, set)| {
+            let both = set.intersection(other.children.get(element)?);
+            (!both.is_empty()).then(|| (element.clone(), both))
+        });
+        FieldSet {
+            members: self.members.intersection(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
+    }
+
+    /// What is in this one only.
+    #[must_use]
+    pub fn difference(&self, other: &FieldSet) -> FieldSet {
+        let children = self.children.iter().filter_map(|(element, set)| {
+            let left = match other.children.get(element) {
+                None => set.clone(),
+                Some(other) => Some(set.difference(other)).filter(|left| !left.is_empty())?,
+            };
+            Some((element.clone(), left))
+        });
+        FieldSet {
+            members: self.members.difference(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
+    }
+
+    /// What is in this one only and below no field of the other.
+    #[must_use]
+    pub fn without_below(&self, other: &FieldSet) -> FieldSet {
+        let children = self.children.iter().filter_map(|(element, set)| {
+            if other.members.contains(element) {
+                return None;
+            }
+            let left = match other.children.get(element) {
+                None => set.clone(),
+                Some(other) => Some(set.without_below(other)).filter(|left| !left.is_empty())?,
+            };
+            Some((element.clone(), left))
+        });
+        FieldSet {
+            members: self.members.difference(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
+    }
+
+    /// The fields below an element.
+    pub(crate) fn below(&self, element: &Element) -> Option<&FieldSet> {
+        self.children.get(element).filter(|set| !set.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_with_and_without_what_is_below() {
+        let set = FieldSet::of_fields(&[&["a"], &["a", "b"], &["a", "b", "c"], &["d"]]);
+        let other = FieldSet::of_fields(&[&["a", "b"]]);
+        assert_eq!(set.difference(&other), FieldSet::of_fields(&[&["a"], &["a", "b", "c"], &["d"]]));
+        assert_eq!(set.without_below(&other), FieldSet::of_fields(&[&["a"], &["d"]]));
+        assert_eq!(set.intersection(&other), other);
+        assert_eq!(other.clone().union(&set), set);
+        assert_eq!(set.paths().len(), 4);
+    }
+}

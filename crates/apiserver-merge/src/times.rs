@@ -1,0 +1,26 @@
+//! A write that changes nothing must not change the times of managers either, or every such write would be one.
+
+use crate::gotext::same;
+use serde_json::Value;
+
+/// Puts the times of `old` into `new` if nothing but times would change. To be called last, on the object as it would
+/// be stored; then `old` and `new` are the same if there is nothing to store.
+pub fn settle_times(old: &Value, new: &mut Value) {
+    let without = |object: &Value| {
+        let mut object = object.clone();
+        for entry in
+            object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.shift_remove("time");
+            }
+        }
+        object
+    };
+    if old != new && same(&without(old), &without(new)) {
+        let entries = old.pointer("/metadata/managedFields").cloned();
+        if let (Some(entries), Some(place)) = (entries, new.pointer_mut("/metadata/managedFields")) {
+            *place = entries;
+        }
+    }
+}

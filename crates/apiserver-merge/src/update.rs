@@ -1,0 +1,81 @@
+//! Writes that are no apply: create, replace and patch. The writer comes to own what it changed.
+
+use crate::managed::{Managed, Manager, Operation, Owned};
+use crate::meta;
+use crate::walk::conform;
+use crate::write::{Write, take};
+use serde_json::{Map, Value, json};
+
+/// Puts into `new` the managers it has after the write that made it of `old`; without `old` it was created.
+///
+/// `new` is what the writer sent or patched, pruned and defaulted but before `status` and the like were reset. Its
+/// own `managedFields` count if it has any: a writer may edit them, and with an empty list or a single empty entry
+/// give up on them. An object of another shape than the schema's loses its managers, as upstream.
+pub fn track_update(old: Option<&Value>, new: &mut Value, write: &Write<'_>) {
+    let sent = meta::take_managed_fields(new);
+    let mut live = old.cloned().unwrap_or_else(|| empty(new));
+    let live_entries = meta::take_managed_fields(&mut live);
+    let managed = match (write.subresource, sent) {
+        (None, Some(Value::Array(entries))) if gives_up(&entries) => Managed::default(),
+        (None, Some(Value::Array(entries))) => match Managed::read(&entries) {
+            Ok(managed) if !managed.fields.is_empty() => managed,
+            _ => read(live_entries),
+        },
+        _ => read(live_entries),
+    };
+    // An object whose managers were given up, or never kept, is not tracked until it is applied.
+    let exists = live.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| !uid.is_empty());
+    if managed.fields.is_empty() && exists {
+        return;
+    }
+    let shape = &write.shape.root;
+    if conform::check(shape, &live, true).is_err() || conform::check(shape, new, true).is_err() {
+        return;
+    }
+    let mut managed = track(managed, &live, new, write);
+    managed.cap_updaters();
+    managed.write(new);
+}
+
+/// The object before there was one.
+pub(crate) fn empty(like: &Value) -> Value {
+    let mut empty = Map::new();
+    for name in ["apiVersion", "kind"] {
+        if let Some(value) = like.get(name) {
+            empty.insert(name.to_string(), value.clone());
+        }
+    }
+    Value::Object(empty)
+}
+
+fn gives_up(entries: &[Value]) -> bool {
+    entries.is_empty() || entries == [json!({})]
+}
+
+fn read(entries: Option<Value>) -> Managed {
+    match entries {
+        Some(Value::Array(entries)) => Managed::read(&entries).unwrap_or_default(),
+        _ => Managed::default(),
+    }
+}
+
+/// The managers after a write that made `new` of `live`.
+pub(crate) fn track(mut managed: Managed, live: &Value, new: &Value, write: &Write<'_>) -> Managed {
+    write.reconcile(&mut managed);
+    let comparison = write.compare(live, new);
+    // Nobody yet: what the writer owned before it loses like everyone, and gets back with the rest.
+    let nobody = Manager { subresource: "\0".into(), ..write.manager(Operation::Update) };
+    // With force there are no conflicts.
+    let _ = take(&mut managed, &comparison, &nobody, true);
+    let set = comparison.modified.union(&comparison.added).without_below(&write.reset_fields());
+    let set = set.difference(&meta::UNOWNED);
+    if !set.is_empty() {
+        let writer = write.manager(Operation::Update);
+        let before = managed.fields.remove(&writer).map(|owned| owned.set).unwrap_or_default();
+        managed.times.insert(writer.clone(), write.now.to_string());
+        managed
+            .fields
+            .insert(writer, Owned { set: set.union(&before), api_version: write.api_version.into() });
+    }
+    managed
+}

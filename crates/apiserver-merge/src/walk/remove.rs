@@ -1,0 +1,72 @@
+//! Takes fields away from an object. A map or list of which nothing is left becomes null.
+
+use super::Part;
+use crate::fields::{Element, FieldSet};
+use crate::shape::Type;
+use serde_json::{Map, Value};
+
+pub(crate) fn remove(ty: &Type, value: &Value, fields: &FieldSet) -> Value {
+    match (ty.atom().part_for(Some(value)), value) {
+        (Part::Map(map), Value::Object(entries)) if !map.atomic => {
+            let mut left = Map::new();
+            for (name, entry) in entries {
+                let element = Element::field(name);
+                if fields.members.contains(&element) {
+                    continue;
+                }
+                let entry = match (fields.below(&element), map.field(name)) {
+                    (Some(below), Some(ty)) => remove(ty, entry, below),
+                    _ => entry.clone(),
+                };
+                left.insert(name.clone(), entry);
+            }
+            if left.is_empty() { Value::Null } else { Value::Object(left) }
+        }
+        (Part::List(list), Value::Array(items)) if !list.atomic => {
+            let mut left = Vec::new();
+            for item in items {
+                let Ok(element) = list.element(item) else { continue };
+                if fields.members.contains(&element) {
+                    continue;
+                }
+                left.push(match fields.below(&element) {
+                    Some(below) => remove(&list.items, item, below),
+                    None => item.clone(),
+                });
+            }
+            if left.is_empty() { Value::Null } else { Value::Array(left) }
+        }
+        (Part::Map(_) | Part::List(_) | Part::Nothing, _) => Value::Null,
+        (Part::Scalar(_), scalar) => scalar.clone(),
+    }
+}
+
+/// What [`remove`] made null of something that was there before is empty if someone owns it, and goes otherwise.
+/// Upstream leaves the null, which a schema then refuses.
+pub(crate) fn settle_emptied(value: &mut Value, before: &Value, owned: Option<&FieldSet>) {
+    match (value, before) {
+        (Value::Object(fields), Value::Object(before)) => fields.retain(|name, field| {
+            let Some(before) = before.get(name) else { return true };
+            let element = Element::field(name);
+            settle_emptied(field, before, owned.and_then(|owned| owned.children.get(&element)));
+            if field.is_null() && !before.is_null() {
+                *field = if before.is_array() { Value::Array(Vec::new()) } else { Value::Object(Map::new()) };
+                return owned.is_some_and(|owned| owned.members.contains(&element));
+            }
+            true
+        }),
+        // Items keep their order but not their places, so they are only looked at where nothing was taken away.
+        (Value::Array(items), Value::Array(before)) if items.len() == before.len() => {
+            for (item, before) in items.iter_mut().zip(before) {
+                let is_item = |element: &Element| match element {
+                    Element::Key(keys) => keys.iter().all(|(name, key)| before.get(name) == Some(key)),
+                    _ => false,
+                };
+                let mut below = owned.into_iter().flat_map(|owned| &owned.children);
+                let below = below.find(|(element, _)| is_item(element)).map(|(_, set)| set);
+                settle_emptied(item, before, below);
+            }
+        }
+        _ => {}
+    }
+}

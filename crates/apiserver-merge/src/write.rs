@@ -1,0 +1,91 @@
+//! A write, and what every write does to the managers of an object: what it changes is no longer theirs.
+
+use crate::conflict::Conflicts;
+use crate::fields::{Element, FieldSet};
+use crate::managed::{Managed, Manager, Operation};
+use crate::shape::Shape;
+use crate::walk::compare::{Comparison, compare};
+use crate::walk::reconcile::reconcile;
+use serde_json::Value;
+
+/// Who writes what through which door.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// The shape of the kind, in the version that is written.
+    pub shape: &'a Shape,
+    /// The name the writer gave, or was given for its user agent. Empty is `unknown`.
+    pub manager: &'a str,
+    /// Group and version of the request, as in `apiVersion`.
+    pub api_version: &'a str,
+    /// The subresource, if it is not the object itself that is written.
+    pub subresource: Option<&'a str>,
+    /// The time of the write, RFC 3339 in UTC and whole seconds, so that later times sort later.
+    pub now: &'a str,
+    /// Paths of fields this door does not change whatever is written: `status` for an object that has the
+    /// subresource, `metadata` and `spec` for the status itself. Steps are names, with dots between.
+    pub reset: &'a [&'a str],
+}
+
+impl Write<'_> {
+    pub(crate) fn manager(&self, operation: Operation) -> Manager {
+        let name = if self.manager.is_empty() { "unknown" } else { self.manager };
+        Manager {
+            name: name.to_string(),
+            operation,
+            api_version: if operation == Operation::Apply {
+                String::new()
+            } else {
+                self.api_version.to_string()
+            },
+            subresource: self.subresource.unwrap_or_default().to_string(),
+        }
+    }
+
+    pub(crate) fn reset_fields(&self) -> FieldSet {
+        let mut set = FieldSet::default();
+        for path in self.reset {
+            let path: Vec<_> = path.split('.').map(Element::field).collect();
+            set.insert(&path);
+        }
+        set
+    }
+
+    /// Compares two objects, leaving out what this door does not change.
+    pub(crate) fn compare(&self, old: &Value, new: &Value) -> Comparison {
+        compare(&self.shape.root, old, new).without(&self.reset_fields())
+    }
+
+    /// Reads the sets of all managers as the schema of today has it.
+    pub(crate) fn reconcile(&self, managed: &mut Managed) {
+        for owned in managed.fields.values_mut() {
+            owned.set = reconcile(&self.shape.root, std::mem::take(&mut owned.set));
+        }
+    }
+}
+
+/// Takes what changed from everyone but the writer. Without force, what others own and the writer changes is a
+/// conflict, and nothing is taken.
+pub(crate) fn take(
+    managed: &mut Managed,
+    comparison: &Comparison,
+    writer: &Manager,
+    force: bool,
+) -> Result<(), Conflicts> {
+    let changed = comparison.modified.clone().union(&comparison.added);
+    let others = managed.fields.iter().filter(|(manager, _)| *manager != writer);
+    let conflicts: Vec<_> = others
+        .map(|(manager, owned)| (manager, owned.set.intersection(&changed)))
+        .filter(|(_, set)| !set.is_empty())
+        .collect();
+    if !force && !conflicts.is_empty() {
+        return Err(Conflicts::of(conflicts.iter().map(|(manager, set)| (*manager, set))));
+    }
+    for (manager, owned) in &mut managed.fields {
+        if manager != writer {
+            owned.set =
+                owned.set.difference(&owned.set.intersection(&changed)).difference(&comparison.removed);
+        }
+    }
+    managed.fields.retain(|_, owned| !owned.set.is_empty());
+    Ok(())
+}

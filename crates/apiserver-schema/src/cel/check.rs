@@ -1,0 +1,228 @@
+//! Runs the rules of a schema along with the values they are written for. Rules that compare with the old value
+//! run where there is one; failures of values that did not change are tolerated.
+
+use super::rewrite::{OLD_SELF, SELF, SORTED, mentions};
+use super::values::View;
+use super::{Rule, functions};
+use crate::correlate::{self, Correlation};
+use crate::error::{ErrorKind, FieldError};
+use crate::node::Node;
+use crate::path::{child, index, key};
+use kube_cel::cel::common::ast::IdedExpr;
+use kube_cel::cel::objects::OptionalValue;
+use kube_cel::cel::{Context, ExecutionError, Value as Cel};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The longest text a `messageExpression` may give.
+const LONGEST_MESSAGE: usize = 5 << 10;
+
+/// What a value is compared with to tell whether it changed.
+#[derive(Clone, Copy, Default)]
+struct Ratchet<'a> {
+    current: Option<Correlation<'a>>,
+    parent: Option<Correlation<'a>>,
+}
+
+impl<'a> Ratchet<'a> {
+    fn tolerates(self) -> bool {
+        self.current.or(self.parent).is_some_and(|correlation| correlation.unchanged())
+    }
+
+    fn key(self, name: &str) -> Ratchet<'a> {
+        match self.current {
+            None => self,
+            // Both objects were converted to one version before they came here, so these cannot tell a change.
+            Some(_) if self.parent.is_none() && (name == "apiVersion" || name == "kind") => {
+                Ratchet::default()
+            }
+            Some(current) => Ratchet { current: current.key(name), parent: Some(current) },
+        }
+    }
+
+    fn index(self, i: usize) -> Ratchet<'a> {
+        match self.current {
+            None => self,
+            Some(current) => Ratchet { current: current.index(i), parent: Some(current) },
+        }
+    }
+}
+
+/// Runs all rules on `value`. `resource` says that it is a whole object; `prefix` is where it was found.
+pub(crate) fn check(
+    node: &Node,
+    value: &Value,
+    old: Option<&Value>,
+    correlation: Option<Correlation<'_>>,
+    resource: bool,
+    prefix: &str,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let ratchet = Ratchet { current: correlation, parent: None };
+    walk(node, value, old, ratchet, resource, prefix, &mut errors);
+    errors
+}
+
+fn walk(
+    node: &Node,
+    value: &Value,
+    old: Option<&Value>,
+    ratchet: Ratchet<'_>,
+    resource: bool,
+    at: &str,
+    errors: &mut Vec<FieldError>,
+) {
+    if value.is_null() || !node.has_rules {
+        return;
+    }
+    let old = old.filter(|old| !old.is_null());
+    rules(node, value, old, ratchet, resource || node.embedded, at, errors);
+    match value {
+        Value::Array(items) => {
+            let Some(schema) = &node.items else { return };
+            let before = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            for (i, item) in items.iter().enumerate() {
+                let old = correlate::same_key(node, before, item);
+                walk(schema, item, old, ratchet.index(i), false, &index(at, i), errors);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let old = old.and_then(|old| old.get(name));
+                if let Some(schema) = node.additional_schema() {
+                    walk(schema, field, old, ratchet.key(name), false, &key(at, name), errors);
+                }
+                if let Some(schema) = node.properties.get(name) {
+                    walk(schema, field, old, ratchet.key(name), false, &child(at, name), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn rules(
+    node: &Node,
+    value: &Value,
+    old: Option<&Value>,
+    ratchet: Ratchet<'_>,
+    resource: bool,
+    at: &str,
+    errors: &mut Vec<FieldError>,
+) {
+    let input = Input { node, value, old, resource };
+    for rule in &node.rules {
+        if rule.uses_old_self && old.is_none() && !rule.optional_old_self {
+            continue;
+        }
+        let ty = node.ty.map_or("", |ty| ty.name());
+        match input.evaluate(&rule.expression, rule.optional_old_self) {
+            Ok(Cel::Bool(true)) => {}
+            Ok(Cel::Bool(false)) => {
+                if rule.uses_old_self || !ratchet.tolerates() {
+                    errors.push(failure(rule, &input, at));
+                }
+            }
+            Ok(_) => {
+                let why = format!("cel expression must evaluate to a bool: {}", rule.title());
+                errors.push(FieldError::invalid(at, ty, why));
+            }
+            Err(error) => errors.push(FieldError::invalid(at, ty, failed_to_run(&error, rule))),
+        }
+    }
+}
+
+fn failure(rule: &Rule, input: &Input<'_>, at: &str) -> FieldError {
+    let at = if rule.field_path.is_empty() { at.to_string() } else { child(at, &rule.field_path) };
+    let written = || {
+        if rule.message.is_empty() { format!("failed rule: {}", rule.source) } else { rule.message.clone() }
+    };
+    let detail =
+        rule.message_expression.as_ref().and_then(|message| input.message(message)).unwrap_or_else(written);
+    // Objects and lists would drown the message.
+    let compound = input.value.is_object() || input.value.is_array();
+    let shown = (!compound).then(|| input.value.clone());
+    match rule.kind {
+        ErrorKind::Forbidden | ErrorKind::Required => FieldError::new(at, rule.kind, None, detail),
+        ErrorKind::Duplicate => FieldError::new(at, rule.kind, shown, ""),
+        _ => FieldError::new(at, ErrorKind::Invalid, shown, detail),
+    }
+}
+
+/// The words for a rule that could not be evaluated.
+fn failed_to_run(error: &ExecutionError, rule: &Rule) -> String {
+    let title = rule.title();
+    let why = match error {
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        ExecutionError::IndexOutOfBounds(Cel::Int(i)) => format!("index out of bounds: {i}"),
+        ExecutionError::DivisionByZero(_) => "division by zero".to_string(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".to_string(),
+        ExecutionError::Overflow(..) => "integer overflow".to_string(),
+        ExecutionError::FunctionError { function, message } => match function.as_str() {
+            "int" | "uint" | "double" | "bool" if message.starts_with("string parse error") => {
+                format!("type conversion error from 'string' to '{function}'")
+            }
+            "duration" => "type conversion error from 'string' to 'google.protobuf.Duration'".to_string(),
+            "timestamp" => "type conversion error from 'string' to 'google.protobuf.Timestamp'".to_string(),
+            _ => message.clone(),
+        },
+        ExecutionError::NoSuchOverload
+        | ExecutionError::UnsupportedBinaryOperator(..)
+        | ExecutionError::UnsupportedUnaryOperator(..)
+        | ExecutionError::ValuesNotComparable(..)
+        | ExecutionError::UnexpectedType { .. }
+        | ExecutionError::UnsupportedTargetType { .. } => {
+            return format!(
+                "'no such overload': call arguments did not match a supported operator, function or macro \
+                 signature for rule: {title}"
+            );
+        }
+        other => other.to_string(),
+    };
+    format!("{why} evaluating rule: {title}")
+}
+
+/// What a rule sees.
+struct Input<'a> {
+    node: &'a Node,
+    value: &'a Value,
+    old: Option<&'a Value>,
+    resource: bool,
+}
+
+impl Input<'_> {
+    fn evaluate(&self, expression: &IdedExpr, optional_old_self: bool) -> Result<Cel, ExecutionError> {
+        functions::with_base(|base| {
+            let mut context = base.new_inner_scope();
+            for (name, sorted) in SORTED {
+                if mentions(expression, name) {
+                    self.bind(&mut context, name, name, View { sorted: false }, optional_old_self);
+                    self.bind(&mut context, sorted, name, View { sorted: true }, optional_old_self);
+                }
+            }
+            context.resolve(expression)
+        })
+    }
+
+    fn bind(&self, context: &mut Context<'_>, variable: &str, name: &str, view: View, optional: bool) {
+        if name == SELF {
+            context.add_variable_from_value(variable, view.of(self.node, self.value, self.resource));
+            return;
+        }
+        debug_assert_eq!(name, OLD_SELF);
+        let old = self.old.map(|old| view.of(self.node, old, self.resource));
+        if optional {
+            let old = old.map_or_else(OptionalValue::none, OptionalValue::of);
+            context.add_variable_from_value(variable, Cel::Opaque(Arc::new(old)));
+        } else if let Some(old) = old {
+            context.add_variable_from_value(variable, old);
+        }
+    }
+
+    /// The text a `messageExpression` gives, unless it fails or gives none that can be shown.
+    fn message(&self, expression: &IdedExpr) -> Option<String> {
+        let Ok(Cel::String(text)) = self.evaluate(expression, false) else { return None };
+        let text = text.trim();
+        (!text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n')).then(|| text.to_string())
+    }
+}

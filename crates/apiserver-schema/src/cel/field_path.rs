@@ -1,0 +1,87 @@
+//! The `fieldPath` of a rule: a JSON path of field names and map keys that the schema must know.
+
+use crate::path::{child, key};
+use crate::raw::{Raw, RawAdditional};
+
+/// The path as it is appended to the path of the value.
+pub(crate) fn resolve(json_path: &str, schema: Raw<'_>) -> Result<String, String> {
+    let mut rest = json_path;
+    let mut schema = Some(schema);
+    let mut path = String::new();
+    while !rest.is_empty() {
+        let (name, tail) = segment(rest)?;
+        let unknown = "does not refer to a valid field".to_string();
+        let here = schema.ok_or(unknown.clone())?;
+        if here.has_properties() {
+            path = child(&path, &name);
+            schema = Some(here.property(&name).ok_or(unknown)?);
+        } else {
+            path = key(&path, &name);
+            schema = match here.additional().ok_or(unknown)? {
+                RawAdditional::Schema(schema) => Some(schema),
+                RawAdditional::Allowed(_) => None,
+            };
+        }
+        rest = tail;
+    }
+    Ok(path)
+}
+
+/// The first `.name` or `['key']` of a path and what follows it.
+fn segment(path: &str) -> Result<(String, &str), String> {
+    if let Some(rest) = path.strip_prefix('.') {
+        let end = rest.find(['.', '[', ']']).unwrap_or(rest.len());
+        if end == 0 {
+            return Err("unexpected end of JSON path".into());
+        }
+        return Ok((rest[..end].to_string(), &rest[end..]));
+    }
+    let Some(rest) = path.strip_prefix("['") else {
+        return Err(format!("expected [ or . but got: {path}"));
+    };
+    let mut name = String::new();
+    let mut chars = rest.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\'' => {
+                let tail = rest[at + 1..].strip_prefix(']');
+                return tail.map(|tail| (name, tail)).ok_or_else(|| "expected ]".to_string());
+            }
+            '\\' => name.push(unescape(chars.next().map(|(_, c)| c))?),
+            c => name.push(c),
+        }
+    }
+    Err("unexpected end of JSON path".into())
+}
+
+fn unescape(directive: Option<char>) -> Result<char, String> {
+    Ok(match directive {
+        Some('a') => '\u{7}',
+        Some('b') => '\u{8}',
+        Some('f') => '\u{c}',
+        Some('n') => '\n',
+        Some('r') => '\r',
+        Some('t') => '\t',
+        Some('v') => '\u{b}',
+        Some(c @ ('\'' | '\\')) => c,
+        Some(other) => return Err(format!("invalid escape char \\{other}")),
+        None => return Err("unexpected end of JSON path".into()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn paths_follow_the_schema() {
+        let schema = json!({"properties": {"a.b": {"additionalProperties": {"type": "string"}}, "c": {}}});
+        let resolve = |path| resolve(path, Raw::new(&schema));
+        assert_eq!(resolve(".c").as_deref(), Ok("c"));
+        assert_eq!(resolve(r"['a.b']['it\'s']").as_deref(), Ok("a.b[it's]"));
+        assert!(resolve(".d").is_err());
+        assert!(resolve("c").is_err());
+        assert!(resolve("['c'").is_err());
+    }
+}

@@ -1,0 +1,306 @@
+//! Prepares a parsed rule for the evaluator. What the evaluator cannot do is refused here; what it does in a way
+//! of its own is said differently:
+//! * optional selection (`a.?b.c`) becomes optional indexing, which knows absent keys;
+//! * `optMap`, `optFlatMap` and the comparison of optional values are expanded as their documentation says;
+//! * `size(a)` becomes `a.size()`, because only the target of a call keeps its own error;
+//! * fields of `self` and `oldSelf` that are compared with each other are taken from copies in which sets and
+//!   maps of lists are sorted, because their order must not matter.
+
+use super::functions;
+use super::names::escape;
+use crate::raw::Raw;
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr, operators,
+};
+
+pub(super) const SELF: &str = "self";
+pub(super) const OLD_SELF: &str = "oldSelf";
+/// [`SELF`] and [`OLD_SELF`] with sets and maps of lists in one order.
+pub(super) const SORTED: [(&str, &str); 2] = [(SELF, "self#sorted"), (OLD_SELF, "oldSelf#sorted")];
+
+/// How many names every rule knows from the start.
+const BUILT_IN: usize = 2 + functions::TYPES.len();
+
+/// The expression to evaluate, or what the evaluator cannot do.
+pub(super) fn rewrite(mut expr: IdedExpr, place: Place<'_>) -> Result<IdedExpr, String> {
+    let mut scope: Vec<String> = vec![SELF.into(), OLD_SELF.into()];
+    scope.extend(functions::TYPES.map(String::from));
+    Rewrite { place }.visit(&mut expr, &mut scope)?;
+    Ok(expr)
+}
+
+/// Where a rule is written, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// The schema of `self`.
+    pub(crate) schema: Raw<'a>,
+    /// Whether `self` is an object with `apiVersion`, `kind` and `metadata`.
+    pub(crate) resource: bool,
+    /// Whether `oldSelf` is optional.
+    pub(crate) optional_old_self: bool,
+}
+
+/// Whether the expression refers to a variable, in either of its two forms.
+pub(super) fn mentions(expr: &IdedExpr, variable: &str) -> bool {
+    let references = expr.references();
+    let sorted = SORTED.iter().find(|(plain, _)| *plain == variable).map(|(_, sorted)| *sorted);
+    references.has_variable(variable) || sorted.is_some_and(|sorted| references.has_variable(sorted))
+}
+
+struct Rewrite<'a> {
+    place: Place<'a>,
+}
+
+impl<'a> Rewrite<'a> {
+    fn visit(&self, expr: &mut IdedExpr, scope: &mut Vec<String>) -> Result<(), String> {
+        match &mut expr.expr {
+            Expr::Ident(name) if !scope.contains(name) => {
+                return Err(format!("undeclared reference to '{name}' (in container '')"));
+            }
+            Expr::Ident(_) | Expr::Literal(_) => {}
+            Expr::Select(_) => self.select(expr, scope)?,
+            Expr::Call(_) => self.call(expr, scope)?,
+            Expr::List(list) => {
+                for element in &mut list.elements {
+                    self.visit(element, scope)?;
+                }
+            }
+            Expr::Map(map) => {
+                for entry in &mut map.entries {
+                    match &mut entry.expr {
+                        EntryExpr::MapEntry(entry) => {
+                            self.visit(&mut entry.key, scope)?;
+                            self.visit(&mut entry.value, scope)?;
+                        }
+                        EntryExpr::StructField(_) => return Err("messages are not supported".into()),
+                    }
+                }
+            }
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension, scope)?,
+            Expr::Struct(message) => return Err(format!("message {} is not supported", message.type_name)),
+            Expr::Unspecified => return Err("empty expression".into()),
+        }
+        Ok(())
+    }
+
+    fn comprehension(&self, it: &mut ComprehensionExpr, scope: &mut Vec<String>) -> Result<(), String> {
+        if it.iter_var2.is_some() {
+            return Err("comprehensions with two variables are not supported".into());
+        }
+        self.visit(&mut it.iter_range, scope)?;
+        self.visit(&mut it.accu_init, scope)?;
+        let outer = scope.len();
+        scope.extend([it.iter_var.clone(), it.accu_var.clone()]);
+        for part in [&mut it.loop_cond, &mut it.loop_step, &mut it.result] {
+            self.visit(part, scope)?;
+        }
+        scope.truncate(outer);
+        Ok(())
+    }
+
+    fn select(&self, expr: &mut IdedExpr, scope: &mut Vec<String>) -> Result<(), String> {
+        let Expr::Select(select) = &mut expr.expr else { return Ok(()) };
+        self.visit(&mut select.operand, scope)?;
+        if !self.is_optional(&select.operand) {
+            return self.known_field(select, shadowed(scope));
+        }
+        let SelectExpr { operand, field, test } = std::mem::take(select);
+        let found = call(operators::OPT_INDEX, None, vec![*operand, text(&field)]);
+        expr.expr = if test { call("hasValue", Some(found), vec![]).expr } else { found.expr };
+        Ok(())
+    }
+
+    fn call(&self, expr: &mut IdedExpr, scope: &mut Vec<String>) -> Result<(), String> {
+        if let Some(expanded) = expand(expr)? {
+            *expr = expanded;
+            return self.visit(expr, scope);
+        }
+        let Expr::Call(call) = &mut expr.expr else { return Ok(()) };
+        if let Some(qualified) = qualified(call) {
+            functions::refusal(&qualified).map_or(Ok(()), Err)?;
+        } else {
+            if let Some(target) = &mut call.target {
+                self.visit(target, scope)?;
+            }
+            let operator = call.func_name.starts_with(|c: char| !c.is_ascii_alphabetic());
+            if !operator {
+                functions::refusal(&call.func_name).map_or(Ok(()), Err)?;
+            }
+        }
+        for argument in &mut call.args {
+            self.visit(argument, scope)?;
+        }
+        if call.func_name == operators::OPT_SELECT {
+            call.func_name = operators::OPT_INDEX.to_string();
+        }
+        let compares = matches!(call.func_name.as_str(), operators::EQUALS | operators::NOT_EQUALS);
+        if compares && call.args.iter().any(|side| self.is_optional(side)) {
+            *expr = compare_optionals(call);
+        } else if compares && !shadowed(scope) && call.args.iter().all(|side| root_of(side).is_some()) {
+            call.args.iter_mut().for_each(sort_root);
+        } else if call.target.is_none() && functions::is_method(&call.func_name) && call.args.len() == 1 {
+            call.target = call.args.pop().map(Box::new);
+            if call.func_name == "string" {
+                *expr = string_of(call);
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses the selection of a field that the schema of its operand does not have.
+    fn known_field(&self, select: &SelectExpr, shadowed: bool) -> Result<(), String> {
+        let Some(schema) = self.schema_of(&select.operand).filter(|_| !shadowed) else { return Ok(()) };
+        let (schema, resource) = schema;
+        let closed = schema.ty() == "object" && schema.additional_schema().is_none();
+        let known = schema.properties().any(|(name, _)| escape(name).as_deref() == Some(&select.field));
+        let meta = resource && matches!(select.field.as_str(), "apiVersion" | "kind" | "metadata");
+        if closed && !known && !meta {
+            return Err(format!("undefined field '{}'", select.field));
+        }
+        Ok(())
+    }
+
+    /// The schema of a chain of field selections, and whether it is that of a resource.
+    fn schema_of(&self, expr: &IdedExpr) -> Option<(Raw<'a>, bool)> {
+        match &expr.expr {
+            Expr::Ident(name) if name == SELF || name == OLD_SELF => {
+                Some((self.place.schema, self.place.resource))
+            }
+            Expr::Select(select) if !select.test => {
+                let (schema, resource) = self.schema_of(&select.operand)?;
+                if resource && select.field == "metadata" {
+                    return None;
+                }
+                let mut properties = schema.properties();
+                let found = properties.find(|(name, _)| escape(name).as_deref() == Some(&select.field));
+                let inner = found.map(|(_, schema)| schema).or_else(|| schema.additional_schema())?;
+                Some((inner, inner.flag("x-kubernetes-embedded-resource")))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_optional(&self, expr: &IdedExpr) -> bool {
+        match &expr.expr {
+            Expr::Ident(name) => self.place.optional_old_self && name == OLD_SELF,
+            Expr::Select(select) => !select.test && self.is_optional(&select.operand),
+            Expr::Call(call) => match call.func_name.as_str() {
+                operators::OPT_INDEX | operators::OPT_SELECT => true,
+                operators::INDEX => call.args.first().is_some_and(|list| self.is_optional(list)),
+                "or" | "of" | "none" | "ofNonZeroValue" => call.target.is_some(),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+}
+
+/// Whether a variable of a comprehension has taken the name of `self` or `oldSelf`.
+fn shadowed(scope: &[String]) -> bool {
+    scope.iter().skip(BUILT_IN).any(|name| name == SELF || name == OLD_SELF)
+}
+
+/// `a.string()`, which the evaluator does not know for true and false.
+fn string_of(conversion: &CallExpr) -> IdedExpr {
+    let value = || conversion.target.as_deref().cloned();
+    let is_bool = call(functions::IS_BOOL, value(), vec![]);
+    let choice = |cond, yes, no| call(operators::CONDITIONAL, None, vec![cond, yes, no]);
+    let name = choice(value().unwrap_or_default(), text("true"), text("false"));
+    choice(is_bool, name, call("string", value(), vec![]))
+}
+
+/// `a == b` or `a != b` of two optional values: both absent, or both there and equal.
+fn compare_optionals(comparison: &CallExpr) -> IdedExpr {
+    let has = |i: usize| call("hasValue", comparison.args.get(i).cloned(), vec![]);
+    let value = |i: usize| call("value", comparison.args.get(i).cloned(), vec![]);
+    let operator = |name: &str, args| call(name, None, args);
+    let same = operator(operators::EQUALS, vec![has(0), has(1)]);
+    let absent = operator(operators::LOGICAL_NOT, vec![has(0)]);
+    let equal = operator(operators::EQUALS, vec![value(0), value(1)]);
+    let either = operator(operators::LOGICAL_OR, vec![absent, equal]);
+    let both = operator(operators::LOGICAL_AND, vec![same, either]);
+    if comparison.func_name == operators::EQUALS {
+        both
+    } else {
+        operator(operators::LOGICAL_NOT, vec![both])
+    }
+}
+
+/// `prefix.name` if that is how a function is called that lives under a prefix.
+fn qualified(call: &CallExpr) -> Option<String> {
+    let target = call.target.as_ref()?;
+    let Expr::Ident(prefix) = &target.expr else { return None };
+    let namespaces = ["format", "ip", "lists", "optional", "sets", "strings"];
+    let known = namespaces.contains(&prefix.as_str());
+    known.then(|| format!("{prefix}.{}", call.func_name))
+}
+
+/// The expansion of a macro the parser does not know.
+fn expand(expr: &IdedExpr) -> Result<Option<IdedExpr>, String> {
+    let Expr::Call(CallExpr { func_name, target: Some(target), args }) = &expr.expr else { return Ok(None) };
+    let variable = |arg: &IdedExpr| match &arg.expr {
+        Expr::Ident(name) => Ok(name.clone()),
+        _ => Err(format!("{func_name}() variable name must be a simple identifier")),
+    };
+    let (flat, [name, body]) = (func_name == "optFlatMap", args.as_slice()) else { return Ok(None) };
+    if !flat && func_name != "optMap" {
+        return Ok(None);
+    }
+    let mapped = bind(&variable(name)?, call("value", Some((**target).clone()), vec![]), body.clone());
+    let optional = || Some(ident("optional"));
+    let then = if flat { mapped } else { call("of", optional(), vec![mapped]) };
+    let has = call("hasValue", Some((**target).clone()), vec![]);
+    Ok(Some(call(operators::CONDITIONAL, None, vec![has, then, call("none", optional(), vec![])])))
+}
+
+/// `body` with `variable` standing for `value`: a loop over nothing, whose result is the body.
+fn bind(variable: &str, value: IdedExpr, body: IdedExpr) -> IdedExpr {
+    let no = || IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::Boolean(false.into())) };
+    IdedExpr {
+        id: 0,
+        expr: Expr::Comprehension(Box::new(ComprehensionExpr {
+            iter_range: IdedExpr { id: 0, expr: Expr::List(ListExpr::new(vec![])) },
+            iter_var: "#unused".into(),
+            iter_var2: None,
+            accu_var: variable.into(),
+            accu_init: value,
+            loop_cond: no(),
+            loop_step: no(),
+            result: body,
+        })),
+    }
+}
+
+fn call(name: &str, target: Option<IdedExpr>, args: Vec<IdedExpr>) -> IdedExpr {
+    let call = CallExpr { func_name: name.to_string(), target: target.map(Box::new), args };
+    IdedExpr { id: 0, expr: Expr::Call(call) }
+}
+
+fn ident(name: &str) -> IdedExpr {
+    IdedExpr { id: 0, expr: Expr::Ident(name.to_string()) }
+}
+
+fn text(text: &str) -> IdedExpr {
+    IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::String(text.into())) }
+}
+
+/// The variable that a chain of field selections starts from, if it is [`SELF`] or [`OLD_SELF`].
+fn root_of(expr: &IdedExpr) -> Option<&'static str> {
+    match &expr.expr {
+        Expr::Ident(name) => SORTED.iter().map(|(plain, _)| *plain).find(|plain| plain == name),
+        Expr::Select(select) if !select.test => root_of(&select.operand),
+        _ => None,
+    }
+}
+
+fn sort_root(expr: &mut IdedExpr) {
+    match &mut expr.expr {
+        Expr::Ident(name) => {
+            if let Some((_, sorted)) = SORTED.iter().find(|(plain, _)| plain == name) {
+                *name = (*sorted).to_string();
+            }
+        }
+        Expr::Select(select) => sort_root(&mut select.operand),
+        _ => {}
+    }
+}

@@ -1,0 +1,170 @@
+//! Discovery: which groups, versions and resources there are, in the old form and in the aggregated one.
+
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::{
+    object::join_api_version,
+    registry::{Registry, Resource, Version},
+    request::negotiate::{Form, Output},
+    respond::{self, Body},
+    status::{ApiError, Result},
+};
+
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Answers a path under `/api` or `/apis`.
+pub(crate) fn answer(registry: &Registry, parts: &[&str], headers: &HeaderMap) -> Result<Response<Body>> {
+    let root = matches!(parts, ["api" | "apis"]);
+    let forms: &[Form] = if root { &[Form::Object, Form::Discovery] } else { &[Form::Object] };
+    let output = Output::negotiate(headers, forms)?;
+    let core = parts.first() == Some(&"api");
+    if output.form == Form::Discovery {
+        let body = aggregated(registry, core).to_string();
+        return Ok(vary(respond::bytes(StatusCode::OK, AGGREGATED, body)));
+    }
+    let value = match parts {
+        ["api"] => json!({
+            "kind": "APIVersions", "versions": ["v1"],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+        }),
+        ["apis"] => {
+            let groups = registry.groups().into_iter().filter(|(group, _)| !group.is_empty());
+            let groups: Vec<Value> = groups.map(|(group, versions)| group_value(&group, &versions)).collect();
+            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+        }
+        ["apis", group] => {
+            let groups = registry.groups();
+            let versions = groups.get(*group).ok_or_else(ApiError::no_such_path)?;
+            let mut value = group_value(group, versions);
+            value["kind"] = "APIGroup".into();
+            value["apiVersion"] = "v1".into();
+            value
+        }
+        ["api", version] => resource_list(registry, "", version)?,
+        ["apis", group, version] => resource_list(registry, group, version)?,
+        _ => return Err(ApiError::no_such_path()),
+    };
+    Ok(vary(respond::value(StatusCode::OK, &value, output.format)))
+}
+
+fn vary(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn group_value(group: &str, versions: &[String]) -> Value {
+    let version =
+        |version: &String| json!({"groupVersion": join_api_version(group, version), "version": version});
+    let versions: Vec<Value> = versions.iter().map(version).collect();
+    json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
+}
+
+/// The resources of a group that are served in a version.
+pub(crate) fn served<'a>(
+    registry: &'a Registry,
+    group: &str,
+    version: &str,
+) -> impl Iterator<Item = (&'a Resource, &'a Version)> {
+    let version = version.to_owned();
+    registry.in_group(group).filter_map(move |resource| {
+        let version = resource.version(&version)?;
+        Some((resource.as_ref(), version.as_ref()))
+    })
+}
+
+/// The subresources of a version: name and the kind they answer with, if it is another.
+fn subresources(resource: &Resource, version: &Version) -> Vec<(&'static str, Option<[&'static str; 3]>)> {
+    let mut found = Vec::new();
+    if resource.kind == "Namespace" && !resource.is_custom() {
+        found.push(("finalize", None));
+    }
+    if version.scale.is_some() {
+        found.push(("scale", Some(["autoscaling", "v1", "Scale"])));
+    }
+    if version.status {
+        found.push(("status", None));
+    }
+    found
+}
+
+fn resource_list(registry: &Registry, group: &str, version: &str) -> Result<Value> {
+    let mut resources = Vec::new();
+    for (resource, version) in served(registry, group, version) {
+        let name = resource.name.resource();
+        let mut entry = json!({
+            "name": name, "singularName": resource.singular, "namespaced": resource.namespaced,
+            "kind": resource.kind, "verbs": VERBS,
+        });
+        if !resource.short_names.is_empty() {
+            entry["shortNames"] = json!(resource.short_names);
+        }
+        if !resource.categories.is_empty() {
+            entry["categories"] = json!(resource.categories);
+        }
+        resources.push(entry);
+        for (subresource, kind) in subresources(resource, version) {
+            let mut entry = json!({
+                "name": format!("{name}/{subresource}"), "singularName": "", "namespaced": resource.namespaced,
+                "kind": kind.map_or(resource.kind.as_str(), |[_, _, kind]| kind), "verbs": SUBRESOURCE_VERBS,
+            });
+            if let Some([group, version, _]) = kind {
+                entry["group"] = group.into();
+                entry["version"] = version.into();
+            }
+            resources.push(entry);
+        }
+    }
+    if resources.is_empty() {
+        return Err(ApiError::no_such_path());
+    }
+    let group_version = join_api_version(group, version);
+    Ok(
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}),
+    )
+}
+
+fn aggregated(registry: &Registry, core: bool) -> Value {
+    let groups = registry.groups().into_iter().filter(|(group, _)| group.is_empty() == core);
+    let items: Vec<Value> = groups
+        .map(|(group, versions)| {
+            let version = |version: &String| {
+                let resources: Vec<Value> =
+                    served(registry, &group, version).map(|(r, v)| aggregated_resource(r, v)).collect();
+                json!({"version": version, "resources": resources, "freshness": "Current"})
+            };
+            let versions: Vec<Value> = versions.iter().map(version).collect();
+            json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": versions})
+        })
+        .collect();
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
+}
+
+fn aggregated_resource(resource: &Resource, version: &Version) -> Value {
+    let own = json!({"group": resource.name.group(), "version": version.name, "kind": resource.kind});
+    let mut entry = json!({
+        "resource": resource.name.resource(), "responseKind": own,
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular, "verbs": VERBS,
+    });
+    if !resource.short_names.is_empty() {
+        entry["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        entry["categories"] = json!(resource.categories);
+    }
+    let subresources: Vec<Value> = subresources(resource, version)
+        .into_iter()
+        .map(|(name, kind)| {
+            let kind =
+                kind.map_or_else(|| own.clone(), |[g, v, k]| json!({"group": g, "version": v, "kind": k}));
+            json!({"subresource": name, "responseKind": kind, "verbs": SUBRESOURCE_VERBS})
+        })
+        .collect();
+    if !subresources.is_empty() {
+        entry["subresources"] = subresources.into();
+    }
+    entry
+}

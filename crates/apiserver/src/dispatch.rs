@@ -1,0 +1,249 @@
+//! From a request with a user to an answer: the one path that every request takes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
+use serde_json::{Value, json};
+use tokio::sync::watch as signal;
+
+use crate::{
+    auth::{User, authorize},
+    discovery, openapi,
+    plane::Plane,
+    request::{
+        Query, RequestInfo, ResourceRequest, Verb,
+        body::{self, media_type},
+        negotiate::{Form, Output},
+        options::{DeleteOptions, ListOptions, WriteOptions},
+    },
+    respond::{self, Body},
+    status::{ApiError, Result},
+    table::Include,
+    verbs::{
+        Call, Side, admit, create, delete,
+        delete::Deleted,
+        patch, read, scale,
+        update::{self, Edit},
+        watching,
+    },
+};
+
+/// A request whose body has been read.
+pub(crate) struct Incoming {
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Answers a request.
+pub(crate) async fn handle(
+    plane: &Arc<Plane>,
+    user: &User,
+    incoming: Incoming,
+    shutdown: signal::Receiver<bool>,
+) -> Response<Body> {
+    match answer(plane, user, incoming, shutdown).await {
+        Ok(response) => response,
+        Err(error) => respond::error(&error),
+    }
+}
+
+async fn answer(
+    plane: &Arc<Plane>,
+    user: &User,
+    incoming: Incoming,
+    shutdown: signal::Receiver<bool>,
+) -> Result<Response<Body>> {
+    let query = Query::parse(incoming.uri.query());
+    let path = incoming.uri.path();
+    let info =
+        RequestInfo::parse(&incoming.method, path, &query).ok_or_else(|| ApiError::method_not_allowed(""))?;
+    match info {
+        RequestInfo::Resource(request) => {
+            authorize::resource(&plane.store, user, &request)?;
+            let call = Call::new(plane, &request, manager(&incoming.headers))?;
+            let mut response = resource(&call, &request, &query, &incoming, shutdown).await?;
+            if let Some(warning) = &call.version.deprecated {
+                let (version, kind) = (call.api_version(), &call.resource.kind);
+                let text = if warning.is_empty() {
+                    format!("{version} {kind} is deprecated")
+                } else {
+                    warning.clone()
+                };
+                response = respond::warn(response, &[text]);
+            }
+            Ok(response)
+        }
+        RequestInfo::Other => {
+            authorize::path(&plane.store, user, incoming.method.as_str(), path)?;
+            other(plane, path, &query, &incoming.headers)
+        }
+    }
+}
+
+/// Whose fields a plain write sets: the program's name.
+fn manager(headers: &HeaderMap) -> String {
+    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    let name: String = agent.split('/').next().unwrap_or_default().chars().take(128).collect();
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Result<Response<Body>> {
+    let registry = plane.registry();
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        ["healthz" | "livez" | "readyz", ..] => {
+            Ok(respond::bytes(StatusCode::OK, "text/plain; charset=utf-8", "ok"))
+        }
+        ["version"] => Ok(respond::value(StatusCode::OK, &version(&plane.version), Output::JSON.format)),
+        ["openapi", "v3", rest @ ..] => openapi::answer(&registry, &plane.version, &rest.join("/"), query),
+        ["api" | "apis", ..] => discovery::answer(&registry, &parts, headers),
+        [] => {
+            let paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"];
+            Ok(respond::value(StatusCode::OK, &json!({"paths": paths}), Output::JSON.format))
+        }
+        _ => Err(ApiError::no_such_path()),
+    }
+}
+
+fn version(version: &str) -> Value {
+    let mut numbers = version.trim_start_matches('v').split('.');
+    json!({
+        "major": numbers.next().unwrap_or_default(), "minor": numbers.next().unwrap_or_default(),
+        "emulationMajor": "1", "emulationMinor": "36", "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
+        "gitVersion": version, "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+async fn resource(
+    call: &Call,
+    request: &ResourceRequest,
+    query: &Query,
+    incoming: &Incoming,
+    shutdown: signal::Receiver<bool>,
+) -> Result<Response<Body>> {
+    let output = Output::negotiate(&incoming.headers, &[Form::Object, Form::Table, Form::Metadata])?;
+    let include = Include::parse(query.get("includeObject"));
+    if call.side != Side::Main && !matches!(request.verb, Verb::Get | Verb::Update | Verb::Patch) {
+        return Err(ApiError::method_not_allowed(""));
+    }
+    match request.verb {
+        Verb::Get => {
+            let stored = call.stored()?;
+            let object = call.present(&stored);
+            match call.side {
+                Side::Scale => {
+                    Ok(respond::value(StatusCode::OK, &scale::show(call, &object)?, output.format))
+                }
+                Side::Main if output == Output::JSON && call.is_presentable(&stored) => {
+                    Ok(respond::bytes(StatusCode::OK, "application/json", stored.json.clone()))
+                }
+                _ => Ok(respond::object(call, StatusCode::OK, &object, output, include)),
+            }
+        }
+        Verb::List => {
+            let page = read::list(call, &ListOptions::parse(query, false)?)?;
+            Ok(respond::list(call, &page, output, include))
+        }
+        Verb::Watch => watching::watch(call, query, output, shutdown),
+        Verb::Create | Verb::Update | Verb::Patch => {
+            write(call, request, query, incoming, output, include).await
+        }
+        Verb::Delete => {
+            let options = DeleteOptions::parse(query, delete_body(incoming)?.as_ref())?;
+            match delete::delete(call, &options).await? {
+                Deleted::Gone(stored) => {
+                    Ok(respond::value(StatusCode::OK, &read::success(call, &stored), output.format))
+                }
+                Deleted::Pending(stored) => {
+                    Ok(respond::object(call, StatusCode::OK, &call.present(&stored), output, include))
+                }
+            }
+        }
+        Verb::DeleteCollection => {
+            let options = DeleteOptions::parse(query, delete_body(incoming)?.as_ref())?;
+            let page = read::list(call, &ListOptions::parse(query, false)?)?;
+            for stored in &page.items {
+                let mut one = call.clone();
+                one.name.clone_from(&stored.key.name);
+                one.namespace.clone_from(&stored.key.namespace);
+                match delete::delete(&one, &options).await {
+                    Err(error) if error.reason() == "NotFound" => {}
+                    deleted => drop(deleted?),
+                }
+            }
+            Ok(respond::list(call, &page, output, include))
+        }
+    }
+}
+
+fn delete_body(incoming: &Incoming) -> Result<Option<Value>> {
+    if incoming.body.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(body::decode(media_type(&incoming.headers), &incoming.body)?.value))
+}
+
+async fn write(
+    call: &Call,
+    request: &ResourceRequest,
+    query: &Query,
+    incoming: &Incoming,
+    output: Output,
+    include: Include,
+) -> Result<Response<Body>> {
+    let kind = match request.verb {
+        Verb::Create => "CreateOptions",
+        Verb::Patch => "PatchOptions",
+        _ => "UpdateOptions",
+    };
+    let options = WriteOptions::parse(query, kind)?;
+    let media = media_type(&incoming.headers);
+    let outcome = match request.verb {
+        Verb::Create => {
+            if !request.name.is_empty() {
+                return Err(ApiError::method_not_allowed(""));
+            }
+            let (object, warnings) =
+                admit::incoming(call, body::decode(media, &incoming.body)?, options.field_validation)?;
+            create::create(call, object, warnings, &options, false).await?
+        }
+        _ if request.name.is_empty() => return Err(ApiError::method_not_allowed("")),
+        Verb::Patch => patch::patch(call, media, &incoming.body, &options).await?,
+        _ if call.side == Side::Scale => {
+            scale::replace(call, &body::decode(media, &incoming.body)?.value, &options).await?
+        }
+        _ => put(call, media, &incoming.body, &options).await?,
+    };
+    let code = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
+    let response = match call.side {
+        Side::Scale => respond::value(code, &scale::show(call, &outcome.object)?, output.format),
+        _ => respond::object(call, code, &outcome.object, output, include),
+    };
+    Ok(respond::warn(response, &outcome.warnings))
+}
+
+async fn put(
+    call: &Call,
+    media: &str,
+    bytes: &[u8],
+    options: &WriteOptions,
+) -> Result<crate::verbs::Outcome> {
+    let (object, warnings) = admit::incoming(call, body::decode(media, bytes)?, options.field_validation)?;
+    let creates = call.resource.rules.create_on_update && call.side == Side::Main;
+    let edit = |current: Option<&Value>| match current {
+        None if !creates => Err(call.not_found()),
+        _ => Ok(Edit { object: object.clone(), warnings: warnings.clone(), tracked: false }),
+    };
+    update::update(call, options, edit).await
+}
+
+/// The header that ties an answer to the log.
+pub(crate) fn audit(response: &mut Response<Body>) {
+    if let Ok(id) = HeaderValue::try_from(uuid::Uuid::new_v4().to_string()) {
+        response.headers_mut().insert("audit-id", id);
+    }
+}

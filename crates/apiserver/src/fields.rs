@@ -1,0 +1,89 @@
+//! Who owns which field: what requests mean to `capstan-apiserver-merge`, and what its answers mean to them.
+
+use capstan_apiserver_merge::{ApplyError, PatchError, Write, settle_times, track_update};
+use serde_json::Value;
+
+use crate::{
+    object,
+    request::options::WriteOptions,
+    status::{ApiError, Cause, Result},
+    verbs::{Call, Side},
+};
+
+/// Describes a write of this call to whoever keeps account, and lets it do so.
+fn with_write<T>(call: &Call, options: &WriteOptions, run: impl FnOnce(&Write<'_>) -> T) -> T {
+    let reset: &[&str] = match call.side {
+        Side::Main if call.version.status => &["status"],
+        Side::Status if call.resource.is_custom() => &["metadata", "spec"],
+        Side::Status => &["spec"],
+        Side::Main | Side::Scale | Side::Finalize => &[],
+    };
+    let (api_version, now) = (call.api_version(), object::time(call.plane.now()));
+    run(&Write {
+        shape: call.version.schema.owner_shape(),
+        manager: options.field_manager.as_deref().unwrap_or(&call.manager),
+        api_version: &api_version,
+        subresource: Some(call.side.subresource()).filter(|subresource| !subresource.is_empty()),
+        now: &now,
+        reset,
+    })
+}
+
+/// Notes in the managed fields of `new` what a plain write changes.
+pub(crate) fn track(call: &Call, old: Option<&Value>, new: &mut Value, options: &WriteOptions) {
+    with_write(call, options, |write| track_update(old, new, write));
+}
+
+/// The object after a server-side apply.
+pub(crate) fn apply(
+    call: &Call,
+    current: Option<&Value>,
+    applied: &Value,
+    options: &WriteOptions,
+) -> Result<Value> {
+    let force = options.force == Some(true);
+    let applied =
+        with_write(call, options, |write| capstan_apiserver_merge::apply(current, applied, write, force));
+    match applied {
+        Ok(applied) => Ok(applied.object),
+        Err(ApplyError::Conflicts(conflicts)) => {
+            let causes: Vec<Cause> = conflicts
+                .0
+                .iter()
+                .map(|conflict| Cause {
+                    reason: "FieldManagerConflict".to_owned(),
+                    field: conflict.field.clone(),
+                    message: conflict.message(),
+                })
+                .collect();
+            Err(ApiError::apply_conflict(conflicts.to_string(), &causes))
+        }
+        Err(ApplyError::BadRequest(message)) => Err(ApiError::bad_request(message)),
+        Err(error) => Err(ApiError::unexplained(error.to_string())),
+    }
+}
+
+/// Whether a write would change nothing but times; then those of `new` are put back.
+pub(crate) fn same(new: &mut Value, old: &Value) -> bool {
+    settle_times(old, new);
+    new == old
+}
+
+/// RFC 7386.
+pub(crate) fn merge_patch(target: &mut Value, patch: &Value) -> Result<()> {
+    capstan_apiserver_merge::merge_patch(target, patch).map_err(|error| patch_error(&error))
+}
+
+/// RFC 6902.
+pub(crate) fn json_patch(target: &mut Value, patch: &Value) -> Result<()> {
+    capstan_apiserver_merge::json_patch(target, patch).map_err(|error| patch_error(&error))
+}
+
+fn patch_error(error: &PatchError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        PatchError::Malformed(_) => ApiError::bad_request(message),
+        PatchError::TooLarge(_) => ApiError::patch_too_large(message),
+        PatchError::Inapplicable(_) => ApiError::patch_rejected(&message),
+    }
+}

@@ -1,0 +1,56 @@
+//! A Kubernetes-compatible API server as a library, with no cluster behind it.
+//!
+//! What lives here: a durable store of revisions, watches, the registry of resources (built-ins and CRDs),
+//! the one generic path that every request takes, discovery, OpenAPI, tables, authentication and
+//! authorization, namespaces and garbage collection.
+//!
+//! What must not live here: anything about Cluster API, and typed Kubernetes objects. An object is a
+//! `serde_json::Value`; what a kind needs is data in the registry.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use capstan_apiserver::{ApiServer, Options, Storage, User};
+//!
+//! let server = ApiServer::open(Options::new(Storage::Memory)).await?;
+//! let service = server.service(User::admin()); // for `kube::Client::new(service, "default")`
+//! # drop(service);
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+
+mod auth;
+mod bootstrap;
+mod cleanup;
+mod controller;
+mod discovery;
+mod dispatch;
+mod fields;
+mod gc;
+mod namespace;
+mod object;
+mod openapi;
+mod options;
+mod plane;
+mod registry;
+mod request;
+mod respond;
+mod server;
+mod service;
+mod status;
+mod store;
+mod table;
+mod tls;
+mod verbs;
+mod watch;
+
+pub use auth::User;
+pub use options::{Clock, Options};
+pub use respond::Body;
+pub use server::{ApiServer, StartError};
+pub use service::InProcess;
+pub use status::{ApiError, Cause};
+pub use store::{OpenError, Storage};
+pub use tls::{Tls, TlsError};

@@ -1,0 +1,104 @@
+//! Reading and writing the metadata every object has.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+/// The metadata, if the object has any.
+pub(crate) fn metadata(object: &Value) -> Option<&Map<String, Value>> {
+    object.get("metadata")?.as_object()
+}
+
+/// The metadata, made if it is absent. An object that is not a map is left alone by callers: the decoder
+/// has refused it.
+pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    if !object["metadata"].is_object() {
+        object["metadata"] = Value::Object(Map::new());
+    }
+    match &mut object["metadata"] {
+        Value::Object(map) => map,
+        _ => unreachable!("made into a map just above"),
+    }
+}
+
+/// A text of the metadata, empty if absent.
+pub(crate) fn meta_str<'a>(object: &'a Value, field: &str) -> &'a str {
+    metadata(object).and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `metadata.name`, empty if absent.
+pub(crate) fn name(object: &Value) -> &str {
+    meta_str(object, "name")
+}
+
+/// `metadata.uid`, empty if absent.
+pub(crate) fn uid(object: &Value) -> &str {
+    meta_str(object, "uid")
+}
+
+/// `kind`, empty if absent.
+pub(crate) fn kind(object: &Value) -> &str {
+    object.get("kind").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `apiVersion`, empty if absent.
+pub(crate) fn api_version(object: &Value) -> &str {
+    object.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The group and version of an `apiVersion`.
+pub(crate) fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// The `apiVersion` of a group and version.
+pub(crate) fn join_api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// `metadata.finalizers`.
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
+    list(object, "finalizers").iter().filter_map(Value::as_str).collect()
+}
+
+/// Replaces `metadata.finalizers`; an empty list is left out.
+pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
+    let metadata = metadata_mut(object);
+    if finalizers.is_empty() {
+        metadata.shift_remove("finalizers");
+    } else {
+        metadata.insert("finalizers".to_owned(), finalizers.into());
+    }
+}
+
+/// `metadata.ownerReferences`.
+pub(crate) fn owner_references(object: &Value) -> &[Value] {
+    list(object, "ownerReferences")
+}
+
+fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
+    let found = metadata(object).and_then(|metadata| metadata.get(field)).and_then(Value::as_array);
+    found.map_or(&[], Vec::as_slice)
+}
+
+/// Whether the object is being deleted.
+pub(crate) fn is_terminating(object: &Value) -> bool {
+    metadata(object).and_then(|m| m.get("deletionTimestamp")).is_some_and(|at| !at.is_null())
+}
+
+/// A time as Kubernetes writes it: UTC, whole seconds.
+pub(crate) fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The value under a path of fields.
+pub(crate) fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |value, field| value.get(field))
+}
+
+/// The text under a path of fields, empty if absent.
+pub(crate) fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
+    at(object, path).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,49 @@
+//! How a server is opened.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use jiff::Timestamp;
+
+use crate::{auth::User, store::Storage};
+
+/// Tells the time; a simulation has its own.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How a server is opened. Start from [`Options::new`] and change what differs.
+#[derive(Clone)]
+pub struct Options {
+    /// Where objects are kept.
+    pub storage: Storage,
+    /// How many events a watch can be resumed from; older ones are forgotten.
+    pub history: usize,
+    /// What stamps creations, deletions and managed fields.
+    pub clock: Clock,
+    /// What `/version` says: a Kubernetes version with our build behind it.
+    pub version: String,
+    /// Bearer tokens and whom they stand for.
+    pub tokens: HashMap<String, User>,
+}
+
+impl Options {
+    /// The defaults: the real clock, ten thousand events, no tokens.
+    pub fn new(storage: Storage) -> Self {
+        Self {
+            storage,
+            history: 10_000,
+            clock: Arc::new(Timestamp::now),
+            version: concat!("v1.36.3+capstan-", env!("CARGO_PKG_VERSION")).to_owned(),
+            tokens: HashMap::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { storage, history, version, .. } = self;
+        f.debug_struct("Options")
+            .field("storage", storage)
+            .field("history", history)
+            .field("version", version)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,73 @@
+//! What every request and every background task shares: the store, the registry, the clock.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use jiff::Timestamp;
+
+use crate::{
+    auth::User,
+    object,
+    options::{Clock, Options},
+    registry::{Registry, custom, kinds::DEFINITIONS},
+    store::{Change, Event, GroupResource, Key, OpenError, Store, Stored},
+};
+
+/// The registry as it is now; replaced whole, never changed.
+pub(crate) type SharedRegistry = Arc<RwLock<Arc<Registry>>>;
+
+pub(crate) struct Plane {
+    pub(crate) store: Store,
+    registry: SharedRegistry,
+    clock: Clock,
+    pub(crate) version: String,
+    pub(crate) tokens: HashMap<String, User>,
+}
+
+impl Plane {
+    pub(crate) fn open(options: Options) -> Result<Self, OpenError> {
+        let opened = Store::open(&options.storage, options.history)?;
+        let definitions = GroupResource::new(DEFINITIONS.0, DEFINITIONS.1);
+        let mut registry = Registry::built_in();
+        for stored in opened.everything().items.iter().filter(|stored| stored.key.resource == definitions) {
+            if let Some(resource) = custom::resource(stored) {
+                registry = registry.with(Arc::new(resource));
+            }
+        }
+        let registry: SharedRegistry = Arc::new(RwLock::new(Arc::new(registry)));
+        let observed = Arc::clone(&registry);
+        let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
+        Ok(Self { store, registry, clock: options.clock, version: options.version, tokens: options.tokens })
+    }
+
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// A namespace, if there is one.
+    pub(crate) fn namespace(&self, name: &str) -> Option<Arc<Stored>> {
+        self.store.get(&Key::new(GroupResource::new("", "namespaces"), "", name))
+    }
+}
+
+/// Keeps the registry in step with the CRDs: on the writer's thread, between commit and publication, so
+/// that whoever is told of a CRD finds it served.
+fn observe(registry: &RwLock<Arc<Registry>>, definitions: &GroupResource, events: &[Arc<Event>]) {
+    for event in events.iter().filter(|event| event.object.key.resource == *definitions) {
+        let crd = &event.object;
+        let group = object::text(&crd.value, &["spec", "group"]);
+        let name = GroupResource::new(group, object::text(&crd.value, &["spec", "names", "plural"]));
+        let mut current = registry.write().unwrap_or_else(PoisonError::into_inner);
+        let next = match (event.change, custom::resource(crd)) {
+            (Change::Created | Change::Updated, Some(resource)) => current.with(Arc::new(resource)),
+            _ => current.without(&name),
+        };
+        *current = Arc::new(next);
+    }
+}

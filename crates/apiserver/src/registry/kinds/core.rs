@@ -1,0 +1,259 @@
+//! Namespaces, secrets, config maps, pods and the other kinds of the core groups.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value, json};
+
+use super::super::{NameRule, Rules};
+use crate::{
+    object,
+    status::{ApiError, Cause},
+    store::GroupResource,
+};
+
+/// Namespaces that cannot be deleted, and exist from the start.
+pub(crate) const IMMORTAL: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+pub(crate) const WITH_GENERATION: Rules = Rules { generation: true, ..Rules::PLAIN };
+pub(crate) const CREATED_ON_UPDATE: Rules = Rules { create_on_update: true, ..Rules::PLAIN };
+pub(crate) const NODE: Rules = Rules {
+    default: |node| {
+        if let Some(capacity) = object::at(node, &["status", "capacity"]).cloned() {
+            default_to(&mut node["status"], "allocatable", capacity);
+        }
+    },
+    status_on_create: true,
+    ..Rules::PLAIN
+};
+
+pub(crate) const NAMESPACE: Rules = Rules {
+    name: NameRule::Label,
+    default: |namespace| {
+        let name = object::name(namespace).to_owned();
+        if !name.is_empty() {
+            let metadata = object::metadata_mut(namespace);
+            let labels = metadata.entry("labels").or_insert_with(|| Value::Object(Map::new()));
+            labels["kubernetes.io/metadata.name"] = name.into();
+        }
+    },
+    on_create: |namespace, _| {
+        namespace["spec"]["finalizers"] = json!(["kubernetes"]);
+        namespace["status"] = json!({"phase": "Active"});
+    },
+    on_update: |namespace, old, _| {
+        copy(old, namespace, "spec");
+        copy(old, namespace, "status");
+    },
+    before_delete: |namespace| {
+        let name = object::name(namespace);
+        // As upstream: `kube-node-lease` may go.
+        if IMMORTAL[..3].contains(&name) {
+            let namespaces = GroupResource::new("", "namespaces");
+            return Err(ApiError::forbidden(&namespaces, name, "this namespace may not be deleted"));
+        }
+        Ok(())
+    },
+    ..Rules::PLAIN
+};
+
+pub(crate) const SECRET: Rules = Rules {
+    default: |secret| {
+        let texts = secret.as_object_mut().and_then(|secret| secret.shift_remove("stringData"));
+        for (key, text) in texts.as_ref().and_then(Value::as_object).into_iter().flatten() {
+            secret["data"][key] = STANDARD.encode(text.as_str().unwrap_or_default()).into();
+        }
+        if object::text(secret, &["type"]).is_empty() {
+            secret["type"] = "Opaque".into();
+        }
+    },
+    validate: |secret, old| {
+        let mut causes = data_keys(secret, "data");
+        for (key, value) in entries(secret, "data") {
+            if value.as_str().is_none_or(|text| STANDARD.decode(text).is_err()) {
+                causes.push(Cause::invalid(
+                    format!("data[{key}]"),
+                    &json!("<hidden>"),
+                    "illegal base64 data",
+                ));
+            }
+        }
+        let size: usize =
+            entries(secret, "data").filter_map(|(_, v)| v.as_str()).map(|text| text.len() / 4 * 3).sum();
+        if size > 1 << 20 {
+            let message = "Too long: may not be more than 1048576 bytes".to_owned();
+            causes.push(Cause { reason: "FieldValueTooLong".to_owned(), field: "data".to_owned(), message });
+        }
+        if let Some(old) = old {
+            if old.get("type") != secret.get("type") {
+                causes.push(Cause::invalid("type", &secret["type"], "field is immutable"));
+            }
+            causes.extend(immutable(secret, old, &["data"]));
+        }
+        causes
+    },
+    ..Rules::PLAIN
+};
+
+pub(crate) const CONFIG_MAP: Rules = Rules {
+    validate: |map, old| {
+        let mut causes = data_keys(map, "data");
+        causes.extend(data_keys(map, "binaryData"));
+        causes.extend(old.map(|old| immutable(map, old, &["data", "binaryData"])).unwrap_or_default());
+        causes
+    },
+    ..Rules::PLAIN
+};
+
+pub(crate) const EVENT: Rules = Rules { create_on_update: true, ..Rules::PLAIN };
+
+pub(crate) const POD: Rules = Rules {
+    default: |pod| {
+        let spec = &mut pod["spec"];
+        for (field, value) in [
+            ("restartPolicy", "Always"),
+            ("dnsPolicy", "ClusterFirst"),
+            ("schedulerName", "default-scheduler"),
+        ] {
+            default_to(spec, field, value.into());
+        }
+        default_to(spec, "terminationGracePeriodSeconds", 30.into());
+    },
+    on_create: |pod, _| pod["status"] = json!({"phase": "Pending"}),
+    generation: true,
+    ..Rules::PLAIN
+};
+
+pub(crate) const SERVICE: Rules = Rules {
+    default: |service| {
+        let spec = &mut service["spec"];
+        default_to(spec, "type", "ClusterIP".into());
+        default_to(spec, "sessionAffinity", "None".into());
+        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+            default_to(port, "protocol", "TCP".into());
+            let number = port.get("port").cloned().unwrap_or_default();
+            default_to(port, "targetPort", number);
+        }
+    },
+    on_create: |service, _| service["status"] = json!({"loadBalancer": {}}),
+    ..Rules::PLAIN
+};
+
+/// Deployments and daemon sets: kept, never run.
+pub(crate) const WORKLOAD: Rules = Rules {
+    default: |workload| {
+        if object::kind(workload) == "Deployment" {
+            default_to(&mut workload["spec"], "replicas", 1.into());
+        }
+    },
+    on_create: |workload, _| workload["status"] = json!({}),
+    validate: |workload, old| {
+        let selector = object::at(workload, &["spec", "selector"]);
+        match old.map(|old| object::at(old, &["spec", "selector"])) {
+            Some(old) if old != selector => {
+                vec![Cause::invalid("spec.selector", selector.unwrap_or(&Value::Null), "field is immutable")]
+            }
+            _ => Vec::new(),
+        }
+    },
+    generation: true,
+    ..Rules::PLAIN
+};
+
+pub(crate) const ROLE: Rules = Rules {
+    name: NameRule::PathSegment,
+    default: |role| {
+        if role.get("rules").is_none() {
+            role["rules"] = json!([]);
+        }
+    },
+    ..Rules::PLAIN
+};
+
+pub(crate) const ROLE_BINDING: Rules = Rules {
+    name: NameRule::PathSegment,
+    default: |binding| {
+        default_to(&mut binding["roleRef"], "apiGroup", "rbac.authorization.k8s.io".into());
+        for subject in binding.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+            if matches!(object::text(subject, &["kind"]), "User" | "Group") {
+                default_to(subject, "apiGroup", "rbac.authorization.k8s.io".into());
+            }
+        }
+    },
+    validate: |binding, old| {
+        let reference = binding.get("roleRef");
+        match old {
+            Some(old) if old.get("roleRef") != reference => {
+                vec![Cause::invalid("roleRef", reference.unwrap_or(&Value::Null), "cannot change roleRef")]
+            }
+            _ => Vec::new(),
+        }
+    },
+    ..Rules::PLAIN
+};
+
+fn default_to(value: &mut Value, field: &str, default: Value) {
+    if value.get(field).is_none_or(Value::is_null) {
+        value[field] = default;
+    }
+}
+
+fn copy(from: &Value, to: &mut Value, field: &str) {
+    match from.get(field) {
+        Some(value) => to[field] = value.clone(),
+        None => drop(to.as_object_mut().and_then(|to| to.shift_remove(field))),
+    }
+}
+
+fn entries<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    value.get(field).and_then(Value::as_object).into_iter().flatten()
+}
+
+fn data_keys(value: &Value, field: &str) -> Vec<Cause> {
+    let fits = |key: &str| {
+        !key.is_empty()
+            && key.len() <= 253
+            && key != "."
+            && !key.starts_with("..")
+            && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+                  'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let wrong = entries(value, field).filter(|(key, _)| !fits(key));
+    wrong.map(|(key, _)| Cause::invalid(format!("{field}[{key}]"), &json!(key), detail)).collect()
+}
+
+fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Vec<Cause> {
+    if old.get("immutable") != Some(&Value::Bool(true)) {
+        return Vec::new();
+    }
+    let detail = "field is immutable when `immutable` is set";
+    let mut changed: Vec<_> =
+        fields.iter().filter(|field| new.get(*field) != old.get(*field)).copied().collect();
+    if new.get("immutable") != old.get("immutable") {
+        changed.push("immutable");
+    }
+    changed.into_iter().map(|field| Cause::forbidden(field, detail)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_take_plain_text_and_keep_their_type() {
+        let mut secret = json!({"data": {"a": "eA=="}, "stringData": {"b": "y"}});
+        (SECRET.default)(&mut secret);
+        assert_eq!(secret, json!({"data": {"a": "eA==", "b": "eQ=="}, "type": "Opaque"}));
+        assert!((SECRET.validate)(&secret, None).is_empty());
+        let other = json!({"data": {"..": "???"}, "type": "x"});
+        let fields: Vec<_> = (SECRET.validate)(&other, Some(&secret)).into_iter().map(|c| c.field).collect();
+        assert_eq!(fields, ["data[..]", "data[..]", "type"]);
+    }
+
+    #[test]
+    fn immutable_maps_stay() {
+        let old = json!({"data": {"a": "1"}, "immutable": true});
+        let new = json!({"data": {"a": "2"}});
+        assert_eq!((CONFIG_MAP.validate)(&new, Some(&old)).len(), 2);
+        assert_eq!((CONFIG_MAP.validate)(&old, Some(&old)), []);
+    }
+}

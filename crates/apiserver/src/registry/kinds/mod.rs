@@ -1,0 +1,14 @@
+//! The rules of the built-in kinds that have any.
+
+pub(crate) mod cells;
+mod core;
+pub(crate) mod definition;
+pub(crate) mod events;
+
+pub(crate) use self::{
+    core::{
+        CONFIG_MAP, CREATED_ON_UPDATE, EVENT, IMMORTAL, NAMESPACE, NODE, POD, ROLE, ROLE_BINDING, SECRET,
+        SERVICE, WITH_GENERATION, WORKLOAD,
+    },
+    definition::{CLEANUP_FINALIZER, CUSTOM_RESOURCE_DEFINITION, DEFINITIONS},
+};

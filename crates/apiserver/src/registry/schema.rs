@@ -1,0 +1,235 @@
+//! A version's schema: what its objects may hold. A thin seam over `capstan-apiserver-schema`, plus the
+//! way from upstream's OpenAPI of the built-in kinds to the same structural form.
+
+use std::{collections::BTreeMap, sync::OnceLock};
+
+use capstan_apiserver_merge::Shape;
+use capstan_apiserver_schema::{FieldError, Structural};
+use serde_json::{Map, Value, json};
+
+use crate::status::Cause;
+
+/// The schema of one version.
+pub(crate) struct Schema {
+    source: Source,
+    compiled: OnceLock<Compiled>,
+}
+
+enum Source {
+    /// A CRD's own text.
+    Custom(Value),
+    /// A name in upstream's OpenAPI. Compiled when it is first needed: most servers use few kinds.
+    BuiltIn(&'static str),
+}
+
+struct Compiled {
+    structural: Structural,
+    shape: Value,
+    owner_shape: Shape,
+}
+
+impl Schema {
+    /// The schema of a custom resource.
+    pub(crate) fn custom(schema: &Value) -> Result<Self, Vec<Cause>> {
+        let structural =
+            Structural::compile(schema).map_err(|errors| errors.0.iter().map(cause).collect::<Vec<_>>())?;
+        let owner_shape = Shape::new(Some(schema));
+        let compiled = OnceLock::from(Compiled { structural, shape: schema.clone(), owner_shape });
+        Ok(Self { source: Source::Custom(schema.clone()), compiled })
+    }
+
+    /// The schema of a built-in kind, by the name it has in upstream's OpenAPI.
+    pub(crate) fn built_in(name: &'static str) -> Self {
+        Self { source: Source::BuiltIn(name), compiled: OnceLock::new() }
+    }
+
+    fn compiled(&self) -> &Compiled {
+        self.compiled.get_or_init(|| {
+            let (shape, name) = match &self.source {
+                Source::Custom(schema) => (schema.clone(), ""),
+                Source::BuiltIn(name) => (structural_form(name), *name),
+            };
+            let mut strict = shape.clone();
+            drop_list_types(&mut strict);
+            let structural = Structural::compile(&strict).unwrap_or_else(|errors| {
+                unreachable!(
+                    "the vendored schema {name} is structural, a test compiles all of them: {errors}"
+                )
+            });
+            Compiled { structural, owner_shape: Shape::new(Some(&shape)), shape }
+        })
+    }
+
+    /// As it is published: the CRD's own text, or nothing for built-ins, whose text is upstream's.
+    pub(crate) fn published(&self) -> Option<&Value> {
+        match &self.source {
+            Source::Custom(schema) => Some(schema),
+            Source::BuiltIn(_) => None,
+        }
+    }
+
+    /// The schema in structural form, for those who walk it.
+    pub(crate) fn shape(&self) -> &Value {
+        &self.compiled().shape
+    }
+
+    /// The schema as those see it who keep account of owners.
+    pub(crate) fn owner_shape(&self) -> &Shape {
+        &self.compiled().owner_shape
+    }
+
+    /// Drops what the schema does not know; the paths of what was dropped.
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
+        if matches!(self.source, Source::BuiltIn(_)) {
+            // Null means absent, as in Go's typed decoding.
+            drop_nulls(object);
+        }
+        self.compiled().structural.prune(object)
+    }
+
+    pub(crate) fn default(&self, object: &mut Value) {
+        self.compiled().structural.apply_defaults(object);
+    }
+
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        self.compiled().structural.validate(object, old).iter().map(cause).collect()
+    }
+}
+
+fn cause(error: &FieldError) -> Cause {
+    Cause { reason: error.reason().to_owned(), field: error.path.clone(), message: error.body() }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// Upstream's own lists by key break the rule for CRDs that a key is required or has a default.
+fn drop_list_types(schema: &mut Value) {
+    if let Value::Object(map) = schema {
+        map.retain(|word, _| !word.starts_with("x-kubernetes-list-") && word != "x-kubernetes-map-type");
+        map.values_mut().for_each(drop_list_types);
+    }
+}
+
+/// Upstream's OpenAPI of the kinds we serve, by name. See `data/README.md`.
+pub(crate) fn vendored() -> &'static BTreeMap<String, Value> {
+    static VENDORED: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
+    VENDORED.get_or_init(|| {
+        serde_json::from_str(include_str!("../../data/kubernetes-openapi.json"))
+            .unwrap_or_else(|error| unreachable!("a vendored file, parsed by every test: {error}"))
+    })
+}
+
+/// A vendored schema with its references written out and its dialect made structural.
+fn structural_form(name: &str) -> Value {
+    let mut schema = inline(&json!({"$ref": format!("#/components/schemas/{name}")}), &mut Vec::new());
+    // As in a CRD: metadata has rules of its own, the same for every kind.
+    schema["properties"]["metadata"] = json!({"type": "object"});
+    schema
+}
+
+const UNTYPED: &str = "x-kubernetes-preserve-unknown-fields";
+
+fn inline(schema: &Value, open: &mut Vec<String>) -> Value {
+    let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);
+    if let Some(name) = reference.and_then(|reference| reference.rsplit('/').next()) {
+        let target = vendored().get(name);
+        // JSONSchemaProps holds itself: whoever writes one is checked when it is compiled.
+        let (false, Some(target)) = (open.iter().any(|seen| seen == name), target) else {
+            return json!({"type": "object", UNTYPED: true});
+        };
+        open.push(name.to_owned());
+        let mut inlined = inline(target, open);
+        open.pop();
+        copy_extensions(schema, &mut inlined);
+        return inlined;
+    }
+    if schema.get("format").and_then(Value::as_str) == Some("int-or-string") {
+        return json!({"x-kubernetes-int-or-string": true});
+    }
+    let typeless = schema.get("type").is_none();
+    let bare_object = schema.get("type").and_then(Value::as_str) == Some("object")
+        && schema.get("properties").is_none()
+        && schema.get("additionalProperties").is_none();
+    if typeless && schema.get("properties").is_none() {
+        // Quantities, and the JSON that CRD schemas embed.
+        return json!({UNTYPED: true});
+    }
+    let mut out = Map::new();
+    for word in ["type", "format", "required", "enum"] {
+        if let Some(value) = schema.get(word) {
+            out.insert(word.to_owned(), value.clone());
+        }
+    }
+    if bare_object {
+        out.insert(UNTYPED.to_owned(), true.into());
+    }
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        let inlined = properties.iter().map(|(name, property)| (name.clone(), inline(property, open)));
+        out.insert("properties".to_owned(), Value::Object(inlined.collect()));
+    }
+    for word in ["items", "additionalProperties"] {
+        if let Some(inner) = schema.get(word) {
+            out.insert(word.to_owned(), inline(inner, open));
+        }
+    }
+    let mut out = Value::Object(out);
+    copy_extensions(schema, &mut out);
+    out
+}
+
+/// Extensions, and those defaults that say something: upstream writes zero values for all others.
+fn copy_extensions(from: &Value, to: &mut Value) {
+    for (word, value) in from.as_object().into_iter().flatten() {
+        if word.starts_with("x-kubernetes-")
+            && word != "x-kubernetes-group-version-kind"
+            && word != "x-kubernetes-unions"
+        {
+            to[word] = value.clone();
+        }
+    }
+    if let Some(default) =
+        from.get("default").filter(|default| default.as_str().is_some_and(|text| !text.is_empty()))
+    {
+        to["default"] = default.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+
+    #[test]
+    fn every_built_in_schema_compiles() {
+        let registry = Registry::built_in();
+        assert!(registry.all().count() >= 20);
+        for resource in registry.all() {
+            assert!(resource.stored_schema.shape().is_object(), "{}", resource.name);
+        }
+    }
+
+    #[test]
+    fn built_in_kinds_drop_what_they_do_not_know() {
+        let registry = Registry::built_in();
+        let schema = &registry.get("", "services").unwrap().versions[0].schema;
+        let mut service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "bogus": 1,
+            "spec": {"ports": [{"port": 1, "targetPort": "x", "nope": true}], "selector": null},
+        });
+        assert_eq!(schema.prune(&mut service), ["bogus", "spec.ports[0].nope"]);
+        schema.default(&mut service);
+        assert_eq!(service["spec"], json!({"ports": [{"port": 1, "targetPort": "x", "protocol": "TCP"}]}));
+        assert_eq!(schema.validate(&service, None), []);
+        service["spec"]["ports"][0]["port"] = "x".into();
+        assert_eq!(schema.validate(&service, None).len(), 1);
+    }
+}

@@ -1,0 +1,129 @@
+//! Answers: objects, lists, tables and errors as HTTP responses.
+
+use std::convert::Infallible;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::{Stream, StreamExt};
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use serde_json::{Value, json};
+
+use crate::{
+    request::negotiate::{Form, Format, Output},
+    status::ApiError,
+    table::{self, Include},
+    verbs::{
+        Call,
+        read::{Page, list_kind},
+    },
+};
+
+/// The body of every answer.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+pub(crate) fn bytes(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Full::new(body.into()).boxed_unsync());
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+pub(crate) fn value(code: StatusCode, value: &Value, format: Format) -> Response<Body> {
+    match format {
+        Format::Json => bytes(code, "application/json", value.to_string()),
+        Format::Yaml => match serde_saphyr::to_string(value) {
+            Ok(text) => bytes(code, "application/yaml", text),
+            Err(error) => self::error(&ApiError::internal(&error.to_string())),
+        },
+    }
+}
+
+pub(crate) fn error(error: &ApiError) -> Response<Body> {
+    value(error.code(), &error.to_status(), Format::Json)
+}
+
+/// One object, in the form that was asked for.
+pub(crate) fn object(
+    call: &Call,
+    code: StatusCode,
+    object: &Value,
+    output: Output,
+    include: Include,
+) -> Response<Body> {
+    let shown = match output.form {
+        Form::Object | Form::Discovery => return value(code, object, output.format),
+        Form::Metadata => table::metadata_only(object),
+        Form::Table => {
+            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+            table::table(&call.version.columns, std::iter::once(object), &metadata, include, call.plane.now())
+        }
+    };
+    value(code, &shown, output.format)
+}
+
+/// A list, in the form that was asked for.
+pub(crate) fn list(call: &Call, page: &Page, output: Output, include: Include) -> Response<Body> {
+    let (api_version, kind) = list_kind(call);
+    if output == Output::JSON {
+        // The items are serialised already: copied, not walked.
+        let head = json!({"kind": kind, "apiVersion": api_version, "metadata": page.metadata}).to_string();
+        let size: usize = page.items.iter().map(|stored| stored.json.len() + 1).sum();
+        let mut body = BytesMut::with_capacity(head.len() + size + 16);
+        body.put_slice(&head.as_bytes()[..head.len() - 1]);
+        body.put_slice(br#","items":["#);
+        for (index, stored) in page.items.iter().enumerate() {
+            if index > 0 {
+                body.put_u8(b',');
+            }
+            if call.is_presentable(stored) {
+                body.put_slice(&stored.json);
+            } else {
+                body.put_slice(call.present(stored).to_string().as_bytes());
+            }
+        }
+        body.put_slice(b"]}");
+        return bytes(StatusCode::OK, "application/json", body.freeze());
+    }
+    let objects: Vec<_> = page.items.iter().map(|stored| call.present(stored)).collect();
+    let shown = match output.form {
+        Form::Table => {
+            let objects = objects.iter().map(AsRef::as_ref);
+            table::table(&call.version.columns, objects, &page.metadata, include, call.plane.now())
+        }
+        Form::Metadata => {
+            let items: Vec<Value> = objects.iter().map(|object| table::metadata_only(object)).collect();
+            json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                "metadata": page.metadata, "items": items,
+            })
+        }
+        Form::Object | Form::Discovery => {
+            json!({"kind": kind, "apiVersion": api_version, "metadata": page.metadata, "items": objects})
+        }
+    };
+    value(StatusCode::OK, &shown, output.format)
+}
+
+/// A stream of lines.
+pub(crate) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+    let frames = lines.map(|line| Ok::<_, Infallible>(Frame::data(line)));
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// Adds warnings, as `kubectl` prints them.
+pub(crate) fn warn(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        if let Ok(value) = HeaderValue::try_from(format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    response
+}

@@ -1,0 +1,201 @@
+//! The server: opened once, asked in-process or over sockets, shut down in order. Every task it starts is
+//! in its set and is awaited.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use hyper::service::service_fn;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::{conn::auto, graceful::GracefulShutdown},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{
+    auth::{User, authenticate},
+    bootstrap, cleanup, gc, namespace,
+    options::Options,
+    plane::Plane,
+    respond,
+    service::{self, InProcess},
+    store::OpenError,
+    tls::{Tls, TlsError},
+};
+
+/// How long open requests may take to end once the server stops.
+const DRAIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store.
+    #[error("cannot open the store")]
+    Store(#[from] OpenError),
+    /// TLS.
+    #[error("cannot set up TLS")]
+    Tls(#[from] TlsError),
+    /// The listener.
+    #[error("cannot listen")]
+    Listen(#[source] std::io::Error),
+    /// The first objects could not be written.
+    #[error("cannot write the first objects")]
+    Bootstrap(#[from] crate::status::ApiError),
+}
+
+/// An embedded API server. Dropping it stops it abruptly; [`ApiServer::shutdown`] in order.
+pub struct ApiServer {
+    plane: Arc<Plane>,
+    shutdown: watch::Sender<bool>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl ApiServer {
+    /// Opens the store, makes what must exist from the start, and starts the controllers.
+    ///
+    /// # Errors
+    /// If the store cannot be opened or written.
+    pub async fn open(options: Options) -> Result<Arc<Self>, StartError> {
+        let plane = Arc::new(Plane::open(options)?);
+        bootstrap::run(&plane).await?;
+        let (shutdown, stopping) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(gc::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(namespace::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(cleanup::run(Arc::clone(&plane), stopping));
+        Ok(Arc::new(Self { plane, shutdown, tasks: Mutex::new(tasks) }))
+    }
+
+    /// The server as a tower service, for `kube::Client::new`: the same answers as over a socket, to this
+    /// user.
+    pub fn service(&self, user: User) -> InProcess {
+        InProcess { plane: Arc::clone(&self.plane), user, shutdown: self.shutdown.subscribe() }
+    }
+
+    /// Serves on a listener until the server is shut down. Returns at once, with the address.
+    ///
+    /// # Errors
+    /// If the certificate cannot be used or the listener has no address.
+    pub fn serve(&self, listener: TcpListener, tls: &Tls) -> Result<SocketAddr, StartError> {
+        let address = listener.local_addr().map_err(StartError::Listen)?;
+        let acceptor = TlsAcceptor::from(Arc::new(tls.config()?));
+        let plane = Arc::clone(&self.plane);
+        let task = accept(plane, listener, acceptor, self.shutdown.subscribe());
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
+        Ok(address)
+    }
+
+    /// The last revision that has been written.
+    pub fn revision(&self) -> u64 {
+        self.plane.store.revision()
+    }
+
+    /// Ends watches, waits for requests and tasks, closes the store.
+    pub async fn shutdown(&self) {
+        self.shutdown.send_replace(true);
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        while tasks.join_next().await.is_some() {}
+        let plane = Arc::clone(&self.plane);
+        // Joins a thread.
+        let _ = tokio::task::spawn_blocking(move || plane.store.close()).await;
+    }
+}
+
+async fn accept(
+    plane: Arc<Plane>,
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let graceful = GracefulShutdown::new();
+    let mut connections = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of files, most likely: the connections that end will free some.
+                    tracing::warn!(%error, "cannot accept");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+            () = stopped(&mut stopping) => break,
+            Some(_) = connections.join_next() => continue,
+        };
+        let watcher = graceful.watcher();
+        connections.spawn(connection(
+            Arc::clone(&plane),
+            stream,
+            acceptor.clone(),
+            stopping.clone(),
+            watcher,
+        ));
+    }
+    drop(listener);
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        () = tokio::time::sleep(DRAIN) => tracing::warn!("connections were cut"),
+    }
+    connections.shutdown().await;
+}
+
+async fn connection(
+    plane: Arc<Plane>,
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    stopping: watch::Receiver<bool>,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    // Answers are small and watches must be prompt.
+    let _ = stream.set_nodelay(true);
+    let handshake = tokio::time::timeout(std::time::Duration::from_secs(10), acceptor.accept(stream));
+    let stream = match handshake.await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
+        Err(_) => return tracing::debug!("TLS handshake timed out"),
+    };
+    let certificates = stream.get_ref().1.peer_certificates();
+    let user =
+        certificates.and_then(|chain| chain.first()).and_then(|leaf| authenticate::certificate_user(leaf));
+    http(plane, stream, user, stopping, watcher).await;
+}
+
+async fn http<S>(
+    plane: Arc<Plane>,
+    stream: S,
+    certificate: Option<User>,
+    stopping: watch::Receiver<bool>,
+    watcher: hyper_util::server::graceful::Watcher,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let (plane, certificate, stopping) = (Arc::clone(&plane), certificate.clone(), stopping.clone());
+        async move {
+            let user = authenticate::user(certificate.as_ref(), request.headers(), &plane.tokens);
+            Ok::<_, std::convert::Infallible>(match user {
+                Ok(user) => service::respond(&plane, &user, request, stopping).await,
+                Err(error) => respond::error(&error),
+            })
+        }
+    });
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let served = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(served).await {
+        tracing::debug!(error, "connection");
+    }
+}
+
+/// Waits until the server stops.
+pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // An error says that the server itself is gone.
+    drop(stopping.wait_for(|stopping| *stopping).await);
+}

@@ -1,0 +1,230 @@
+//! What is in memory: the current objects and the window of events, both by resource.
+//!
+//! Pure bookkeeping; the writer calls [`State::publish`] with what it has committed. An older state is the
+//! current one with the window's events undone, which is how consistent pages are served.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+};
+
+use tokio::sync::watch;
+
+use super::{Change, Event, GroupResource, Key, Stored};
+
+/// A list and the revision it is true at.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// In order of namespace and name.
+    pub(crate) items: Vec<Arc<Stored>>,
+    /// The revision.
+    pub(crate) revision: u64,
+}
+
+/// A run of events.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// In order of revision.
+    pub(crate) events: Vec<Arc<Event>>,
+    /// All that happened up to this revision is in the batch, or was asked to be left out.
+    pub(crate) through: u64,
+}
+
+type Name = (String, String);
+
+struct Collection {
+    objects: BTreeMap<Name, Arc<Stored>>,
+    events: VecDeque<Arc<Event>>,
+    published: watch::Sender<u64>,
+}
+
+impl Default for Collection {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), events: VecDeque::new(), published: watch::Sender::new(0) }
+    }
+}
+
+/// All that readers can see.
+pub(super) struct State {
+    revision: u64,
+    /// Events after this revision are in the window.
+    floor: u64,
+    collections: HashMap<GroupResource, Collection>,
+    events: VecDeque<Arc<Event>>,
+    published: watch::Sender<u64>,
+}
+
+impl State {
+    pub(super) fn new(revision: u64, floor: u64, objects: Vec<Arc<Stored>>, events: Vec<Arc<Event>>) -> Self {
+        let mut state = Self {
+            revision,
+            floor,
+            collections: HashMap::new(),
+            events: VecDeque::new(),
+            published: watch::Sender::new(revision),
+        };
+        for object in objects {
+            let collection = state.collections.entry(object.key.resource.clone()).or_default();
+            collection.objects.insert(name(&object.key), object);
+        }
+        for event in events {
+            let resource = event.object.key.resource.clone();
+            state.collections.entry(resource).or_default().events.push_back(Arc::clone(&event));
+            state.events.push_back(event);
+        }
+        state
+    }
+
+    /// Makes committed events visible, forgets those up to `floor`, wakes whoever waits for them.
+    pub(super) fn publish(&mut self, events: &[Arc<Event>], floor: u64) {
+        let mut touched = Vec::new();
+        for event in events {
+            let key = &event.object.key;
+            let collection = self.collections.entry(key.resource.clone()).or_default();
+            match event.change {
+                Change::Deleted => collection.objects.remove(&name(key)),
+                Change::Created | Change::Updated => {
+                    collection.objects.insert(name(key), Arc::clone(&event.object))
+                }
+            };
+            collection.events.push_back(Arc::clone(event));
+            self.events.push_back(Arc::clone(event));
+            self.revision = event.revision;
+            if !touched.contains(&key.resource) {
+                touched.push(key.resource.clone());
+            }
+        }
+        while let Some(event) = self.events.pop_front_if(|event| event.revision <= floor) {
+            if let Some(collection) = self.collections.get_mut(&event.object.key.resource) {
+                collection.events.pop_front();
+            }
+        }
+        self.floor = floor;
+        for resource in touched {
+            if let Some(collection) = self.collections.get(&resource) {
+                collection.published.send_replace(self.revision);
+            }
+        }
+        self.published.send_replace(self.revision);
+    }
+
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The revision of the newest event that is no longer in the window.
+    pub(super) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    pub(super) fn window(&self) -> usize {
+        self.events.len()
+    }
+
+    /// The revision of the window's event at this place, from the oldest.
+    pub(super) fn event_at(&self, place: usize) -> Option<u64> {
+        self.events.get(place).map(|event| event.revision)
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<Stored>> {
+        self.collections.get(&key.resource)?.objects.get(&name(key)).cloned()
+    }
+
+    pub(super) fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Listing {
+        let items = self.collections.get(resource).map_or_else(Vec::new, |collection| {
+            range(&collection.objects, namespace).map(|(_, object)| Arc::clone(object)).collect()
+        });
+        Listing { items, revision: self.revision }
+    }
+
+    pub(super) fn list_at(
+        &self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Option<Listing> {
+        if revision >= self.revision {
+            return Some(self.list(resource, namespace));
+        }
+        if revision < self.floor {
+            return None;
+        }
+        let Some(collection) = self.collections.get(resource) else {
+            return Some(Listing { items: Vec::new(), revision });
+        };
+        let mut objects: BTreeMap<&Name, &Arc<Stored>> = range(&collection.objects, namespace).collect();
+        let names: Vec<Name> = collection.events.iter().map(|event| name(&event.object.key)).collect();
+        for (event, name) in collection.events.iter().zip(&names).rev() {
+            if event.revision <= revision {
+                break;
+            }
+            if namespace.is_some_and(|namespace| namespace != name.0) {
+                continue;
+            }
+            match &event.previous {
+                Some(previous) => objects.insert(name, previous),
+                None => objects.remove(name),
+            };
+        }
+        Some(Listing { items: objects.into_values().map(Arc::clone).collect(), revision })
+    }
+
+    pub(super) fn everything(&self) -> Listing {
+        let items = self.collections.values().flat_map(|c| c.objects.values().cloned()).collect();
+        Listing { items, revision: self.revision }
+    }
+
+    pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<Stored>> {
+        self.collections
+            .values()
+            .flat_map(|collection| range(&collection.objects, Some(namespace)))
+            .map(|(_, object)| Arc::clone(object))
+            .collect()
+    }
+
+    pub(super) fn events_after(
+        &self,
+        resource: Option<&GroupResource>,
+        revision: u64,
+        limit: usize,
+    ) -> Option<Batch> {
+        if revision < self.floor {
+            return None;
+        }
+        let events = match resource {
+            None => Some(&self.events),
+            Some(resource) => self.collections.get(resource).map(|collection| &collection.events),
+        };
+        let Some(events) = events else {
+            return Some(Batch { events: Vec::new(), through: self.revision.max(revision) });
+        };
+        let start = events.partition_point(|event| event.revision <= revision);
+        let batch: Vec<_> = events.range(start..).take(limit).cloned().collect();
+        let through = match batch.last() {
+            Some(last) if start + batch.len() < events.len() => last.revision,
+            _ => self.revision.max(revision),
+        };
+        Some(Batch { events: batch, through })
+    }
+
+    pub(super) fn subscribe(&mut self, resource: &GroupResource) -> watch::Receiver<u64> {
+        self.collections.entry(resource.clone()).or_default().published.subscribe()
+    }
+
+    pub(super) fn subscribe_all(&self) -> watch::Receiver<u64> {
+        self.published.subscribe()
+    }
+}
+
+fn name(key: &Key) -> Name {
+    (key.namespace.clone(), key.name.clone())
+}
+
+fn range<'a>(
+    objects: &'a BTreeMap<Name, Arc<Stored>>,
+    namespace: Option<&str>,
+) -> impl Iterator<Item = (&'a Name, &'a Arc<Stored>)> {
+    let namespace = namespace.map(str::to_owned);
+    let start = (namespace.clone().unwrap_or_default(), String::new());
+    objects.range(start..).take_while(move |(name, _)| namespace.as_ref().is_none_or(|ns| *ns == name.0))
+}

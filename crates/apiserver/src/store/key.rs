@@ -1,0 +1,93 @@
+//! How an object is named in the store: its resource, its namespace, its name.
+
+use std::{fmt, sync::Arc};
+
+/// A group and a plural: `apps` and `deployments`. The core group is the empty string. Versions do not take
+/// part: an object is stored once, whatever version it is asked for in.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct GroupResource(Arc<(String, String)>);
+
+impl GroupResource {
+    /// Names a resource.
+    pub(crate) fn new(group: &str, resource: &str) -> Self {
+        Self(Arc::new((group.to_owned(), resource.to_owned())))
+    }
+
+    /// The API group, empty for the core group.
+    pub(crate) fn group(&self) -> &str {
+        &self.0.0
+    }
+
+    /// The plural, as it stands in a URL.
+    pub(crate) fn resource(&self) -> &str {
+        &self.0.1
+    }
+}
+
+impl fmt::Display for GroupResource {
+    /// As upstream's messages have it: `deployments.apps`, and plain `secrets` for the core group.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group() {
+            "" => f.write_str(self.resource()),
+            group => write!(f, "{}.{group}", self.resource()),
+        }
+    }
+}
+
+impl fmt::Debug for GroupResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Where one object is kept. The namespace is empty for what has none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// The kind of thing.
+    pub(crate) resource: GroupResource,
+    /// The namespace, or the empty string.
+    pub(crate) namespace: String,
+    /// The name.
+    pub(crate) name: String,
+}
+
+impl Key {
+    /// Names an object.
+    pub(crate) fn new(resource: GroupResource, namespace: &str, name: &str) -> Self {
+        Self { resource, namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// The row key on disk. No part can hold a slash: names are path segments of URLs.
+    pub(super) fn encode(&self) -> String {
+        let (group, resource) = (self.resource.group(), self.resource.resource());
+        format!("{group}/{resource}/{}/{}", self.namespace, self.name)
+    }
+
+    pub(super) fn decode(row: &str) -> Option<Self> {
+        let mut parts = row.splitn(4, '/');
+        let (group, resource) = (parts.next()?, parts.next()?);
+        let (namespace, name) = (parts.next()?, parts.next()?);
+        Some(Self::new(GroupResource::new(group, resource), namespace, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_the_disk() {
+        for key in [
+            Key::new(GroupResource::new("", "secrets"), "default", "a.b"),
+            Key::new(GroupResource::new("rbac.authorization.k8s.io", "clusterroles"), "", "system:x"),
+        ] {
+            assert_eq!(Key::decode(&key.encode()), Some(key));
+        }
+    }
+
+    #[test]
+    fn resources_print_as_upstream_prints_them() {
+        assert_eq!(GroupResource::new("", "secrets").to_string(), "secrets");
+        assert_eq!(GroupResource::new("apps", "deployments").to_string(), "deployments.apps");
+    }
+}

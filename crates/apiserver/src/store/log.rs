@@ -1,0 +1,175 @@
+//! The file: three tables of redb, and how rows are written.
+//!
+//! `objects` holds what is; `log` holds, for each revision of the window, what was there before it: an undo
+//! log. What an event left behind is therefore the next event's previous state, or the current object, and
+//! nothing is written twice.
+
+use std::{collections::HashMap, fs, sync::Arc};
+
+use bytes::Bytes;
+use redb::{
+    Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, backends::InMemoryBackend,
+};
+use serde_json::Value;
+
+use super::{Change, Event, Key, OpenError, Storage, Stored, index::State};
+
+const OBJECTS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("objects");
+/// Revision to (change, key, revision of the previous state, previous state).
+const LOG: TableDefinition<'_, u64, (u8, &str, u64, &[u8])> = TableDefinition::new("log");
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+const REVISION: &str = "revision";
+/// Events up to this revision have been forgotten.
+const FLOOR: &str = "floor";
+
+/// The file, open and locked.
+pub(super) struct Log {
+    database: Database,
+    /// How many events are kept.
+    pub(super) history: usize,
+}
+
+impl Log {
+    pub(super) fn open(storage: &Storage, history: usize) -> Result<Self, OpenError> {
+        let database = match storage {
+            Storage::Memory => Database::builder().create_with_backend(InMemoryBackend::new()),
+            Storage::Folder(folder) => {
+                fs::create_dir_all(folder).map_err(|error| OpenError::Folder(folder.clone(), error))?;
+                Database::create(folder.join("store.redb"))
+            }
+        }
+        .map_err(redb::Error::from)?;
+        Ok(Self { database, history })
+    }
+
+    /// Commits events, durably, and forgets those up to `floor`.
+    pub(super) fn commit(&self, events: &[Arc<Event>], floor: u64) -> Result<(), OpenError> {
+        Ok(self.commit_events(events, floor)?)
+    }
+
+    fn commit_events(&self, events: &[Arc<Event>], floor: u64) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut objects = transaction.open_table(OBJECTS)?;
+            let mut log = transaction.open_table(LOG)?;
+            let mut meta = transaction.open_table(META)?;
+            for event in events {
+                let key = event.object.key.encode();
+                match event.change {
+                    Change::Deleted => objects.remove(key.as_str())?,
+                    Change::Created | Change::Updated => {
+                        objects.insert(key.as_str(), (event.revision, event.object.json.as_ref()))?
+                    }
+                };
+                let (revision, bytes) = match &event.previous {
+                    Some(previous) => (previous.revision, previous.json.as_ref()),
+                    None => (0, &[][..]),
+                };
+                log.insert(event.revision, (event.change as u8, key.as_str(), revision, bytes))?;
+                meta.insert(REVISION, event.revision)?;
+            }
+            if meta.insert(FLOOR, floor)?.is_none_or(|before| before.value() != floor) {
+                log.retain_in(..=floor, |_, _| false)?;
+            }
+        }
+        // redb's default durability is an fsync at commit.
+        Ok(transaction.commit()?)
+    }
+
+    /// Reads everything back into memory.
+    pub(super) fn load(&self) -> Result<State, OpenError> {
+        let (objects, rows, revision, floor) = self.rows()?;
+        let mut after: HashMap<Key, Arc<Stored>> = HashMap::new();
+        for object in &objects {
+            after.insert(object.key.clone(), Arc::clone(object));
+        }
+        let mut events = Vec::with_capacity(rows.len());
+        for row in rows.into_iter().rev() {
+            let previous = match row.before {
+                0 => None,
+                revision => Some(stored(row.key.clone(), revision, row.bytes.into())?),
+            };
+            let object = match (row.change, &previous) {
+                (Change::Deleted, Some(previous)) => stamped(previous, row.revision),
+                (Change::Deleted, None) => return Err(OpenError::Row(row.key.encode())),
+                (Change::Created | Change::Updated, _) => {
+                    after.get(&row.key).cloned().ok_or_else(|| OpenError::Row(row.key.encode()))?
+                }
+            };
+            match &previous {
+                Some(previous) => after.insert(row.key, Arc::clone(previous)),
+                None => after.remove(&row.key),
+            };
+            events.push(Arc::new(Event { revision: row.revision, change: row.change, object, previous }));
+        }
+        events.reverse();
+        Ok(State::new(revision, floor, objects, events))
+    }
+
+    #[expect(clippy::type_complexity, reason = "read once, by the caller just above")]
+    fn rows(&self) -> Result<(Vec<Arc<Stored>>, Vec<Row>, u64, u64), OpenError> {
+        let read = self.database.begin_read().map_err(redb::Error::from)?;
+        let table = match read.open_table(OBJECTS) {
+            Err(TableError::TableDoesNotExist(_)) => return Ok((Vec::new(), Vec::new(), 0, 0)),
+            table => table.map_err(redb::Error::from)?,
+        };
+        let mut objects = Vec::new();
+        for row in table.iter().map_err(redb::Error::from)? {
+            let (key, value) = row.map_err(redb::Error::from)?;
+            let (revision, bytes) = value.value();
+            let key = Key::decode(key.value()).ok_or_else(|| OpenError::Row(key.value().to_owned()))?;
+            objects.push(stored(key, revision, Bytes::copy_from_slice(bytes))?);
+        }
+        let table = read.open_table(LOG).map_err(redb::Error::from)?;
+        let mut rows = Vec::new();
+        for row in table.iter().map_err(redb::Error::from)? {
+            let (revision, value) = row.map_err(redb::Error::from)?;
+            let (change, key, before, bytes) = value.value();
+            let damaged = || OpenError::Row(format!("log {}", revision.value()));
+            rows.push(Row {
+                revision: revision.value(),
+                change: change_from(change).ok_or_else(damaged)?,
+                key: Key::decode(key).ok_or_else(damaged)?,
+                before,
+                bytes: bytes.to_vec(),
+            });
+        }
+        let meta = read.open_table(META).map_err(redb::Error::from)?;
+        let number = |name| -> Result<u64, OpenError> {
+            Ok(meta.get(name).map_err(redb::Error::from)?.map_or(0, |value| value.value()))
+        };
+        Ok((objects, rows, number(REVISION)?, number(FLOOR)?))
+    }
+}
+
+struct Row {
+    revision: u64,
+    change: Change,
+    key: Key,
+    before: u64,
+    bytes: Vec<u8>,
+}
+
+fn change_from(byte: u8) -> Option<Change> {
+    [Change::Created, Change::Updated, Change::Deleted].into_iter().find(|change| *change as u8 == byte)
+}
+
+fn stored(key: Key, revision: u64, json: Bytes) -> Result<Arc<Stored>, OpenError> {
+    let value = serde_json::from_slice(&json).map_err(|_| OpenError::Row(key.encode()))?;
+    Ok(Arc::new(Stored { key, revision, value, json }))
+}
+
+/// The same object under another revision.
+pub(super) fn stamped(object: &Stored, revision: u64) -> Arc<Stored> {
+    put(object.key.clone(), revision, object.value.clone())
+}
+
+/// An object as it is stored under a revision.
+pub(super) fn put(key: Key, revision: u64, mut value: Value) -> Arc<Stored> {
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
+    }
+    // A `Value` has string keys only: serialising it cannot fail.
+    let json = serde_json::to_vec(&value).unwrap_or_default().into();
+    Arc::new(Stored { key, revision, value, json })
+}

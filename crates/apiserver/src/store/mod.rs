@@ -1,0 +1,281 @@
+//! The durable, revisioned store: every object, and a window of what happened to them.
+//!
+//! One writer thread ([`writer`]) owns the file, checks each write against what it expects to find, gives
+//! out revisions, and commits in groups with one fsync. Only then does it publish to memory ([`index`]),
+//! from which every read and every watch is served, and only then does it acknowledge. [`log`] is the file.
+//!
+//! Nothing in here knows what the objects mean: no kinds, no selectors, no HTTP.
+
+mod index;
+mod key;
+mod log;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, mpsc},
+    thread,
+};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::{oneshot, watch};
+
+pub(crate) use index::{Batch, Listing};
+pub(crate) use key::{GroupResource, Key};
+
+use index::State;
+
+/// Where the store keeps its file.
+#[derive(Clone, Debug)]
+pub enum Storage {
+    /// A folder of this server's own; it is made if it is absent.
+    Folder(PathBuf),
+    /// Nowhere: gone with the process. For simulated clusters and tests.
+    Memory,
+}
+
+/// One version of one object. `value` and `json` are the same thing twice: the tree to reason about, and
+/// the bytes to send, made once.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// Which object.
+    pub(crate) key: Key,
+    /// The revision that wrote it; also in its `metadata.resourceVersion`.
+    pub(crate) revision: u64,
+    /// The object.
+    pub(crate) value: Value,
+    /// The object, serialised.
+    pub(crate) json: Bytes,
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// It was not there before.
+    Created,
+    /// It was there and is different now.
+    Updated,
+    /// It is gone.
+    Deleted,
+}
+
+/// One committed write.
+#[derive(Debug)]
+pub(crate) struct Event {
+    /// The revision of the write: unique and increasing.
+    pub(crate) revision: u64,
+    /// What happened.
+    pub(crate) change: Change,
+    /// The object after the write; of a deletion, its last state under the deletion's revision.
+    pub(crate) object: Arc<Stored>,
+    /// The object before the write.
+    pub(crate) previous: Option<Arc<Stored>>,
+}
+
+/// What a write expects to find under its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// Nothing.
+    Absent,
+    /// The object as of this revision.
+    Revision(u64),
+}
+
+/// What a write does.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Stores this object; the writer stamps its resourceVersion.
+    Put(Value),
+    /// Removes the object.
+    Delete,
+}
+
+/// One write, on condition.
+#[derive(Debug)]
+pub(crate) struct Write {
+    /// Which object.
+    pub(crate) key: Key,
+    /// What must be there now.
+    pub(crate) expect: Expect,
+    /// What to do.
+    pub(crate) action: Action,
+    /// Other objects that must still be at these revisions: a namespace that must not have begun to
+    /// terminate, a CRD that must not have gone.
+    pub(crate) guards: Vec<(Key, u64)>,
+}
+
+/// Why a write did not happen.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WriteError {
+    /// The object, or one of the guards, is not at the expected revision: read again and retry.
+    #[error("the object has been modified")]
+    Conflict,
+    /// The file could not be written.
+    #[error("cannot commit")]
+    Commit(#[source] Arc<OpenError>),
+    /// The store is shutting down.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// Why a store could not be opened or its file not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The data folder cannot be made.
+    #[error("cannot create the data folder {}", .0.display())]
+    Folder(PathBuf, #[source] std::io::Error),
+    /// redb's own word for it.
+    #[error("cannot use the store's file")]
+    File(#[from] redb::Error),
+    /// A row that this program did not write, or a damaged one.
+    #[error("cannot read the row {0:?} of the store")]
+    Row(String),
+    /// The writer thread did not start.
+    #[error("cannot start the writer")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Called on the writer thread with what has been committed, before anybody else can see it.
+pub(crate) type Observer = Box<dyn Fn(&[Arc<Event>]) + Send>;
+
+type Reply = oneshot::Sender<Result<Arc<Stored>, WriteError>>;
+type Job = (Write, Reply);
+
+/// The store. Cheap to share; reads never wait for the disk.
+pub(crate) struct Store {
+    state: Arc<RwLock<State>>,
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+impl Store {
+    /// Opens or creates the store; `history` is how many events watches can be replayed from.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, locked or read.
+    pub(crate) fn open(storage: &Storage, history: usize) -> Result<Opened, OpenError> {
+        let log = log::Log::open(storage, history)?;
+        let state = Arc::new(RwLock::new(log.load()?));
+        Ok(Opened { state, log })
+    }
+
+    /// Carries out one write; returns once it is on disk and visible to readers.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub(crate) async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
+        let (reply, answer) = oneshot::channel();
+        {
+            let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            let sent = jobs.as_ref().is_some_and(|jobs| jobs.send((write, reply)).is_ok());
+            if !sent {
+                return Err(WriteError::Closed);
+            }
+        }
+        answer.await.unwrap_or(Err(WriteError::Closed))
+    }
+
+    /// The object under this key, if there is one.
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Stored>> {
+        self.read().get(key)
+    }
+
+    /// The last revision that readers can see.
+    pub(crate) fn revision(&self) -> u64 {
+        self.read().revision()
+    }
+
+    /// All objects of a resource, or those of one namespace, in order of namespace and name.
+    pub(crate) fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Listing {
+        self.read().list(resource, namespace)
+    }
+
+    /// The same list as it was at an earlier revision; nothing if that is beyond the window.
+    pub(crate) fn list_at(
+        &self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Option<Listing> {
+        self.read().list_at(resource, namespace, revision)
+    }
+
+    /// Every object there is, of any kind.
+    pub(crate) fn everything(&self) -> Listing {
+        self.read().everything()
+    }
+
+    /// Every object in a namespace, of any kind.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<Stored>> {
+        self.read().in_namespace(namespace)
+    }
+
+    /// What happened to a resource (or, with none, to anything) after a revision, in order; nothing if
+    /// that is beyond the window.
+    pub(crate) fn events_after(
+        &self,
+        resource: Option<&GroupResource>,
+        revision: u64,
+        limit: usize,
+    ) -> Option<Batch> {
+        self.read().events_after(resource, revision, limit)
+    }
+
+    /// Changes whenever something happened to the resource (or, with none, to anything).
+    pub(crate) fn subscribe(&self, resource: Option<&GroupResource>) -> watch::Receiver<u64> {
+        match resource {
+            None => self.read().subscribe_all(),
+            Some(resource) => self.state.write().unwrap_or_else(PoisonError::into_inner).subscribe(resource),
+        }
+    }
+
+    /// Stops the writer once it has done what it was given. Later writes fail.
+    pub(crate) fn close(&self) {
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        // A panic while the lock was held for writing can only be a bug in `State::publish`, which does
+        // not panic half-way: the state is whole.
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A store that has been read but does not take writes yet.
+pub(crate) struct Opened {
+    state: Arc<RwLock<State>>,
+    log: log::Log,
+}
+
+impl Opened {
+    /// Every object there is, before any write.
+    pub(crate) fn everything(&self) -> Listing {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).everything()
+    }
+
+    /// Starts the writer.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(crate) fn start(self, observer: Observer) -> Result<Store, OpenError> {
+        let (jobs, queue) = mpsc::channel();
+        let writer = writer::Writer::new(self.log, Arc::clone(&self.state), observer);
+        let thread = thread::Builder::new()
+            .name("apiserver-store".to_owned())
+            .spawn(move || writer.run(&queue))
+            .map_err(OpenError::Thread)?;
+        Ok(Store { state: self.state, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) })
+    }
+}

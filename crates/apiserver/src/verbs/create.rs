@@ -1,0 +1,145 @@
+//! Create: prepare once, write on condition that the name is free and the namespace still lives.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Call, Outcome, Side, admit};
+use crate::{
+    fields, object,
+    registry::Origin,
+    request::options::WriteOptions,
+    status::{ApiError, Result},
+    store::{Action, Expect, Key, Write, WriteError},
+};
+
+/// As often as upstream tries another random name.
+const NAME_TRIES: usize = 8;
+
+/// Stores a new object. `tracked` says that its managed fields have been worked out already.
+pub(crate) async fn create(
+    call: &Call,
+    mut object: Value,
+    warnings: Vec<String>,
+    options: &WriteOptions,
+    tracked: bool,
+) -> Result<Outcome> {
+    check_namespace(call, &mut object)?;
+    if !object::meta_str(&object, "resourceVersion").is_empty() {
+        return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
+    }
+    let generated =
+        object::name(&object).is_empty().then(|| object::meta_str(&object, "generateName").to_owned());
+    let generated = generated.filter(|prefix| !prefix.is_empty());
+    for _ in 0..NAME_TRIES {
+        let mut object = object.clone();
+        if let Some(prefix) = &generated {
+            object::metadata_mut(&mut object).insert("name".to_owned(), random_name(prefix).into());
+        }
+        // Guards first: what is checked below must still hold when the write happens.
+        let guards = guards(call, object::name(&object))?;
+        prepare(call, &mut object, options, tracked)?;
+        let key = call.resource.key(&call.namespace, object::name(&object));
+        if options.dry_run {
+            if call.plane.store.get(&key).is_some() {
+                return Err(ApiError::already_exists(&call.resource.name, &key.name));
+            }
+            return Ok(Outcome { object, created: true, warnings });
+        }
+        let write = Write {
+            key: key.clone(),
+            expect: Expect::Absent,
+            action: Action::Put(call.to_stored(object)),
+            guards,
+        };
+        match call.plane.store.write(write).await {
+            Ok(stored) => {
+                let object = call.present(&stored).into_owned();
+                return Ok(Outcome { object, created: true, warnings });
+            }
+            Err(WriteError::Conflict) if call.plane.store.get(&key).is_some() && generated.is_none() => {
+                return Err(ApiError::already_exists(&call.resource.name, &key.name));
+            }
+            Err(WriteError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let name = generated.unwrap_or_else(|| object::name(&object).to_owned());
+    Err(ApiError::already_exists(&call.resource.name, &name))
+}
+
+fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {
+    let given = object::meta_str(object, "namespace").to_owned();
+    if !call.resource.namespaced {
+        object::metadata_mut(object).shift_remove("namespace");
+        return Ok(());
+    }
+    if call.namespace.is_empty() {
+        return Err(ApiError::method_not_allowed(""));
+    }
+    if !given.is_empty() && given != call.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    object::metadata_mut(object).insert("namespace".to_owned(), call.namespace.as_str().into());
+    Ok(())
+}
+
+/// What must not change while the object is made: its namespace, its CRD.
+fn guards(call: &Call, name: &str) -> Result<Vec<(Key, u64)>> {
+    let mut guards = Vec::new();
+    if call.resource.namespaced {
+        let namespace = call.plane.namespace(&call.namespace).ok_or_else(|| {
+            ApiError::not_found(&crate::store::GroupResource::new("", "namespaces"), &call.namespace)
+        })?;
+        if object::is_terminating(&namespace.value) {
+            return Err(ApiError::namespace_terminating(&call.resource.name, name, &call.namespace));
+        }
+        guards.push((namespace.key.clone(), namespace.revision));
+    }
+    if let Origin::Custom { key, .. } = &call.resource.origin {
+        let definition = call.plane.store.get(key).ok_or_else(ApiError::no_such_path)?;
+        if object::is_terminating(&definition.value) {
+            let detail = "create not allowed while custom resource definition is terminating";
+            return Err(ApiError::method_not_allowed(detail));
+        }
+        guards.push((definition.key.clone(), definition.revision));
+    }
+    Ok(guards)
+}
+
+fn prepare(call: &Call, object: &mut Value, options: &WriteOptions, tracked: bool) -> Result<()> {
+    let env = call.env();
+    let rules = call.resource.rules;
+    if call.version.status
+        && !rules.status_on_create
+        && let Some(object) = object.as_object_mut()
+    {
+        object.shift_remove("status");
+    }
+    let metadata = object::metadata_mut(object);
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+        metadata.shift_remove(field);
+    }
+    metadata.insert("uid".to_owned(), Uuid::new_v4().to_string().into());
+    metadata.insert("creationTimestamp".to_owned(), object::time(env.now).into());
+    if rules.generation {
+        metadata.insert("generation".to_owned(), 1.into());
+    }
+    admit::default(call, object);
+    if !tracked {
+        fields::track(call, None, object, options);
+    }
+    (rules.on_create)(object, &env);
+    debug_assert!(call.side == Side::Main, "subresources do not create");
+    admit::validate(call, object, None)
+}
+
+fn random_name(prefix: &str) -> String {
+    // No vowels and no look-alikes, as upstream; a name keeps within 63 characters.
+    const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    let suffix: String =
+        Uuid::new_v4().as_bytes()[..5].iter().map(|b| LETTERS[usize::from(*b) % 27] as char).collect();
+    let kept: String = prefix.chars().take(58).collect();
+    format!("{kept}{suffix}")
+}

@@ -1,0 +1,275 @@
+//! The rules of metadata, the same for every kind.
+
+use serde_json::{Map, Value};
+
+use super::Call;
+use crate::{object, registry::NameRule, status::Cause};
+
+/// The fields of ObjectMeta.
+const FIELDS: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// All annotations together.
+const ANNOTATIONS_LIMIT: usize = 256 << 10;
+
+/// Drops what metadata does not have, and nulls; the paths of what was dropped, or what makes it unreadable.
+pub(crate) fn prune(value: &mut Value) -> Result<Vec<String>, String> {
+    if value.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
+        return Err("json: cannot unmarshal metadata into Go value of type v1.ObjectMeta".to_owned());
+    }
+    let metadata = object::metadata_mut(value);
+    metadata.retain(|_, value| !value.is_null());
+    let unknown: Vec<String> =
+        metadata.keys().filter(|key| !FIELDS.contains(&key.as_str())).cloned().collect();
+    for field in &unknown {
+        metadata.shift_remove(field);
+    }
+    for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
+        if metadata.get(field).is_some_and(|value| !value.is_string()) {
+            return Err(wrong_type(field, "string"));
+        }
+    }
+    for field in ["labels", "annotations"] {
+        let texts = |map: &Map<String, Value>| map.values().all(|value| value.is_string() || value.is_null());
+        match metadata.get_mut(field) {
+            None => {}
+            Some(Value::Object(map)) if texts(map) => {
+                // Go reads a null as the empty string.
+                map.values_mut().filter(|value| value.is_null()).for_each(|value| *value = "".into());
+            }
+            Some(_) => return Err(wrong_type(field, "string")),
+        }
+    }
+    for field in ["finalizers", "ownerReferences", "managedFields"] {
+        if metadata.get(field).is_some_and(|value| !value.is_array()) {
+            return Err(wrong_type(field, "array"));
+        }
+    }
+    // Empty means absent, as Go's omitempty has it.
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let empty = metadata.get(field).is_some_and(|value| match value {
+            Value::Object(map) => map.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            _ => false,
+        });
+        if empty {
+            metadata.shift_remove(field);
+        }
+    }
+    Ok(unknown.into_iter().map(|field| format!("metadata.{field}")).collect())
+}
+
+fn wrong_type(field: &str, kind: &str) -> String {
+    format!("json: cannot unmarshal into Go struct field ObjectMeta.metadata.{field} of type {kind}")
+}
+
+/// What is wrong with an object's metadata.
+pub(crate) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if old.is_none() {
+        let name = object::name(object);
+        if name.is_empty() {
+            causes.push(Cause::required("metadata.name", "name or generateName is required"));
+        } else if let Some(detail) = name_error(call.resource.rules.name, name) {
+            causes.push(Cause::invalid("metadata.name", &name.into(), detail));
+        }
+    }
+    let Some(metadata) = object::metadata(object) else { return causes };
+    for (key, value) in entries(metadata, "labels") {
+        if let Some(detail) = qualified_name_error(key) {
+            causes.push(Cause::invalid("metadata.labels", &key.as_str().into(), &detail));
+        }
+        if !is_label_value(value.as_str().unwrap_or_default()) {
+            causes.push(Cause::invalid("metadata.labels", value, LABEL_VALUE));
+        }
+    }
+    let mut size = 0;
+    for (key, value) in entries(metadata, "annotations") {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        if let Some(detail) = qualified_name_error(&key.to_lowercase()) {
+            causes.push(Cause::invalid("metadata.annotations", &key.as_str().into(), &detail));
+        }
+    }
+    if size > ANNOTATIONS_LIMIT {
+        let message = format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes");
+        causes.push(Cause {
+            reason: "FieldValueTooLong".into(),
+            field: "metadata.annotations".into(),
+            message,
+        });
+    }
+    for (index, finalizer) in object::finalizers(object).into_iter().enumerate() {
+        if let Some(detail) = qualified_name_error(finalizer) {
+            causes.push(Cause::invalid("metadata.finalizers", &finalizer.into(), &detail));
+        }
+        let standard = finalizer.contains('/') || STANDARD_FINALIZERS.contains(&finalizer);
+        if !standard && !call.resource.is_custom() && call.resource.name.group().is_empty() {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &finalizer.into(), detail));
+        }
+    }
+    causes.extend(owner_errors(object));
+    if let Some(old) = old.filter(|old| object::is_terminating(old)) {
+        causes.extend(added_finalizers(object, old));
+    }
+    causes
+}
+
+fn entries<'a>(
+    metadata: &'a Map<String, Value>,
+    field: &str,
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    metadata.get(field).and_then(Value::as_object).into_iter().flatten()
+}
+
+fn owner_errors(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut controllers = 0;
+    for owner in object::owner_references(object) {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if object::text(owner, &[field]).is_empty() {
+                // No index, as upstream.
+                let path = format!("metadata.ownerReferences.{field}");
+                causes.push(Cause::invalid(path, &"".into(), "must not be empty"));
+            }
+        }
+        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+    }
+    if controllers > 1 {
+        let references = Value::Array(object::owner_references(object).to_vec());
+        let detail = "Only one reference can have Controller set to true";
+        causes.push(Cause::invalid("metadata.ownerReferences", &references, detail));
+    }
+    causes
+}
+
+fn added_finalizers(object: &Value, old: &Value) -> Option<Cause> {
+    let before = object::finalizers(old);
+    let mut added: Vec<&str> =
+        object::finalizers(object).into_iter().filter(|f| !before.contains(f)).collect();
+    added.sort_unstable();
+    let list: Vec<String> = added.iter().map(|finalizer| format!("{finalizer:?}")).collect();
+    let detail = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        list.join(", ")
+    );
+    (!added.is_empty()).then(|| Cause::forbidden("metadata.finalizers", &detail))
+}
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+    '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+    start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+    '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
+    used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+    with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+/// What is wrong with a name.
+pub(crate) fn name_error(rule: NameRule, name: &str) -> Option<&'static str> {
+    let label = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    match rule {
+        NameRule::Label if name.len() > 63 => Some("must be no more than 63 bytes"),
+        NameRule::Label if !label(name) => Some(LABEL),
+        NameRule::Subdomain if name.len() > 253 => Some("must be no more than 253 bytes"),
+        NameRule::Subdomain if !name.split('.').all(label) => Some(SUBDOMAIN),
+        NameRule::PathSegment if name == "." => Some("may not be '.'"),
+        NameRule::PathSegment if name == ".." => Some("may not be '..'"),
+        NameRule::PathSegment if name.contains('/') => Some("may not contain '/'"),
+        NameRule::PathSegment if name.contains('%') => Some("may not contain '%'"),
+        _ => None,
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && edge(text.chars().next())
+        && edge(text.chars().last())
+}
+
+fn is_label_value(text: &str) -> bool {
+    text.len() <= 63 && (text.is_empty() || is_word(text))
+}
+
+fn qualified_name_error(text: &str) -> Option<String> {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    match prefix {
+        Some("") => return Some("prefix part must be non-empty".to_owned()),
+        Some(prefix) if name_error(NameRule::Subdomain, prefix).is_some() => {
+            return Some(format!("prefix part {SUBDOMAIN}"));
+        }
+        _ => {}
+    }
+    match name {
+        "" => Some("name part must be non-empty".to_owned()),
+        name if name.len() > 63 => Some("name part must be no more than 63 bytes".to_owned()),
+        name if !is_word(name) => Some(NAME_PART.to_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names() {
+        let fits = |rule, name| name_error(rule, name).is_none();
+        assert!(fits(NameRule::Subdomain, "a.b-c.1"));
+        assert!(
+            !fits(NameRule::Subdomain, "a..b")
+                && !fits(NameRule::Subdomain, "A")
+                && !fits(NameRule::Subdomain, "-a")
+        );
+        assert!(fits(NameRule::Label, "a-b") && !fits(NameRule::Label, "a.b"));
+        assert!(fits(NameRule::PathSegment, "system:x:Y") && !fits(NameRule::PathSegment, "a/b"));
+        assert!(qualified_name_error("a.b/C_d").is_none() && qualified_name_error("a/b/c").is_some());
+    }
+
+    #[test]
+    fn unknown_fields_are_dropped_and_empty_ones_absent() {
+        let mut value =
+            json!({"metadata": {"name": "a", "labels": {}, "foo": 1, "annotations": {"a": null}}});
+        assert_eq!(prune(&mut value), Ok(vec!["metadata.foo".to_owned()]));
+        assert_eq!(value, json!({"metadata": {"name": "a", "annotations": {"a": ""}}}));
+        assert!(prune(&mut json!({"metadata": {"labels": {"a": 1}}})).is_err());
+    }
+
+    #[test]
+    fn no_finalizers_are_added_to_the_dying() {
+        let old = json!({"metadata": {"finalizers": ["a"]}});
+        assert!(added_finalizers(&json!({"metadata": {}}), &old).is_none());
+        let cause = added_finalizers(&json!({"metadata": {"finalizers": ["a", "b"]}}), &old).unwrap();
+        assert!(cause.message.ends_with(r#"found new finalizers []string{"b"}"#));
+    }
+}

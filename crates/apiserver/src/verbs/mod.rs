@@ -1,0 +1,186 @@
+//! What can be done with objects: one generic path for every resource.
+//!
+//! [`admit`] turns a body into an object fit for the resource; [`create`], [`update`], [`patch`] and
+//! [`delete`] are loops around one conditional write; [`read`] and [`watching`] answer from memory.
+
+pub(crate) mod admit;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod metadata;
+pub(crate) mod patch;
+pub(crate) mod read;
+pub(crate) mod scale;
+pub(crate) mod strategic;
+pub(crate) mod update;
+pub(crate) mod watching;
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde_json::Value;
+
+use crate::{
+    auth::User,
+    object,
+    plane::Plane,
+    registry::{Conversion, Env, Origin, Registry, Resource, Version, kinds::events},
+    request::ResourceRequest,
+    status::{ApiError, Result},
+    store::{Key, Stored},
+};
+
+/// Which side of an object a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Main,
+    Status,
+    Scale,
+    /// Of namespaces only.
+    Finalize,
+}
+
+impl Side {
+    /// As managed fields call it.
+    pub(crate) fn subresource(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+            Self::Scale => "scale",
+            Self::Finalize => "finalize",
+        }
+    }
+}
+
+/// A request with its resource looked up.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) plane: Arc<Plane>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) version: Arc<Version>,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) side: Side,
+    /// Who owns the fields this request sets, unless it says so itself.
+    pub(crate) manager: String,
+}
+
+impl Call {
+    /// Looks up what a request is about.
+    pub(crate) fn new(plane: &Arc<Plane>, request: &ResourceRequest, manager: String) -> Result<Self> {
+        let registry = plane.registry();
+        let resource = registry.get(&request.group, &request.resource).ok_or_else(ApiError::no_such_path)?;
+        let version = resource.version(&request.version).ok_or_else(ApiError::no_such_path)?;
+        let namespaces = resource.name.group().is_empty() && resource.name.resource() == "namespaces";
+        let side = match request.subresource.as_str() {
+            "" => Side::Main,
+            "status" if version.status => Side::Status,
+            "scale" if version.scale.is_some() => Side::Scale,
+            "finalize" if namespaces => Side::Finalize,
+            "status" | "scale" if resource.is_custom() => {
+                return Err(ApiError::not_found(&resource.name, &request.name));
+            }
+            _ => return Err(ApiError::no_such_path()),
+        };
+        if !resource.namespaced && !request.namespace.is_empty() && !namespaces {
+            return Err(ApiError::no_such_path());
+        }
+        Ok(Self {
+            plane: Arc::clone(plane),
+            resource: Arc::clone(resource),
+            version: Arc::clone(version),
+            namespace: if resource.namespaced { request.namespace.clone() } else { String::new() },
+            name: request.name.clone(),
+            side,
+            manager,
+            registry,
+        })
+    }
+
+    /// A call of the server's own on a stored object.
+    pub(crate) fn internal(plane: &Arc<Plane>, key: &Key, user: &User) -> Option<Self> {
+        let registry = plane.registry();
+        let resource = registry.get(key.resource.group(), key.resource.resource())?;
+        let version = resource.versions.first()?;
+        Some(Self {
+            plane: Arc::clone(plane),
+            resource: Arc::clone(resource),
+            version: Arc::clone(version),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            side: Side::Main,
+            manager: user.name.clone(),
+            registry,
+        })
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        self.resource.key(&self.namespace, &self.name)
+    }
+
+    pub(crate) fn env(&self) -> Env<'_> {
+        Env { registry: &self.registry, now: self.plane.now() }
+    }
+
+    pub(crate) fn api_version(&self) -> String {
+        self.resource.api_version(&self.version.name)
+    }
+
+    pub(crate) fn not_found(&self) -> ApiError {
+        ApiError::not_found(&self.resource.name, &self.name)
+    }
+
+    pub(crate) fn stored(&self) -> Result<Arc<Stored>> {
+        self.plane.store.get(&self.key()).ok_or_else(|| self.not_found())
+    }
+
+    /// Whether a stored object can be sent as it is.
+    pub(crate) fn is_presentable(&self, stored: &Stored) -> bool {
+        let current = match self.resource.origin {
+            Origin::BuiltIn => true,
+            // Written under the CRD as it is now: pruned and defaulted by it.
+            Origin::Custom { revision, .. } => stored.revision > revision,
+        };
+        current && object::api_version(&stored.value) == self.api_version()
+    }
+
+    /// A stored object in the version that was asked for.
+    pub(crate) fn present<'a>(&self, stored: &'a Stored) -> Cow<'a, Value> {
+        if self.is_presentable(stored) {
+            return Cow::Borrowed(&stored.value);
+        }
+        if self.resource.conversion == Conversion::Events {
+            return Cow::Owned(events::from_core(&stored.value));
+        }
+        let mut object = stored.value.clone();
+        object["apiVersion"] = self.api_version().into();
+        if self.resource.is_custom() {
+            self.version.schema.prune(&mut object);
+            self.version.schema.default(&mut object);
+        }
+        Cow::Owned(object)
+    }
+
+    /// An object of the version that was asked for, as it is stored.
+    pub(crate) fn to_stored(&self, mut object: Value) -> Value {
+        match self.resource.conversion {
+            Conversion::Events => events::to_core(&object),
+            Conversion::Rename => {
+                if object::api_version(&object) != self.resource.stored_version {
+                    object["apiVersion"] = self.resource.stored_version.as_str().into();
+                    self.resource.stored_schema.prune(&mut object);
+                    self.resource.stored_schema.default(&mut object);
+                }
+                object
+            }
+        }
+    }
+}
+
+/// What a write left behind.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// In the version that was asked for.
+    pub(crate) object: Value,
+    pub(crate) created: bool,
+    pub(crate) warnings: Vec<String>,
+}

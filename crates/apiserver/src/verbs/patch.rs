@@ -1,0 +1,162 @@
+//! Patch: four ways to describe an edit.
+
+use serde_json::Value;
+
+use super::{
+    Call, Outcome, Side, admit, scale, strategic,
+    update::{self, Edit},
+};
+use crate::{
+    fields, object,
+    request::{
+        body::{self, Decoded},
+        options::WriteOptions,
+    },
+    status::{ApiError, Cause, Result},
+};
+
+/// The media types of patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+const SUPPORTED: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
+impl Kind {
+    fn of(media_type: &str, custom: bool) -> Result<Self> {
+        match media_type {
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/strategic-merge-patch+json" if !custom => Ok(Self::Strategic),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
+            _ => {
+                Err(ApiError::unsupported_media_type(format!("415: Unsupported Media Type: use {SUPPORTED}")))
+            }
+        }
+    }
+}
+
+/// Carries out a patch.
+pub(crate) async fn patch(
+    call: &Call,
+    media_type: &str,
+    bytes: &[u8],
+    options: &WriteOptions,
+) -> Result<Outcome> {
+    let kind = Kind::of(media_type, call.resource.is_custom())?;
+    if kind == Kind::Apply {
+        return apply(call, bytes, options).await;
+    }
+    if options.force.is_some() {
+        return Err(ApiError::invalid_options(
+            "PatchOptions",
+            Cause::forbidden("force", "may not be specified for non-apply patch"),
+        ));
+    }
+    let decoded =
+        body::json(bytes).map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    if kind != Kind::Json && !decoded.value.is_object() {
+        return Err(ApiError::bad_request("error decoding patch: the patch is not an object"));
+    }
+    let Decoded { value: patch, duplicates } = decoded;
+    let edit = |current: Option<&Value>| {
+        let current = current.ok_or_else(|| call.not_found())?;
+        let patched = match call.side {
+            Side::Scale => {
+                let mut shown = scale::show(call, current)?;
+                patch_value(call, kind, &mut shown, &patch)?;
+                return Ok(Edit {
+                    object: scale::set(call, current, &shown)?,
+                    warnings: Vec::new(),
+                    tracked: false,
+                });
+            }
+            _ => {
+                let mut patched = current.clone();
+                patch_value(call, kind, &mut patched, &patch)?;
+                patched
+            }
+        };
+        let decoded = Decoded { value: patched, duplicates: duplicates.clone() };
+        let (mut object, warnings) = admit::incoming(call, decoded, options.field_validation)?;
+        // A patch that does not speak of the resourceVersion applies to whatever there is.
+        if object::meta_str(&object, "resourceVersion").is_empty() {
+            let current = object::meta_str(current, "resourceVersion");
+            object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), current.into());
+        }
+        Ok(Edit { object, warnings, tracked: false })
+    };
+    update::update(call, options, edit).await
+}
+
+fn patch_value(call: &Call, kind: Kind, target: &mut Value, patch: &Value) -> Result<()> {
+    match kind {
+        Kind::Merge => fields::merge_patch(target, patch)?,
+        Kind::Strategic => strategic::patch(call.version.schema.shape(), target, patch)?,
+        Kind::Json | Kind::Apply => {
+            fields::json_patch(target, patch)?;
+        }
+    }
+    Ok(())
+}
+
+async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outcome> {
+    if options.field_manager.is_none() {
+        return Err(ApiError::invalid_options(
+            "PatchOptions",
+            Cause::required("fieldManager", "is required for apply patch"),
+        ));
+    }
+    let Decoded { value, duplicates } = body::yaml(bytes)?;
+    if !value.is_object() {
+        return Err(ApiError::bad_request("error decoding YAML: the body is not an object"));
+    }
+    if object::api_version(&value).is_empty() {
+        return Err(ApiError::bad_request("apiVersion must be set"));
+    }
+    let edit = |current: Option<&Value>| {
+        if current.is_none() && call.side != Side::Main {
+            return Err(call.not_found());
+        }
+        let decoded = Decoded { value: value.clone(), duplicates: duplicates.clone() };
+        let (mut applied, warnings) = admit::incoming(call, decoded, options.field_validation)?;
+        check_applied(call, &mut applied)?;
+        let mut object = fields::apply(call, current, &applied, options)?;
+        // An applied resourceVersion is a condition, as in an update.
+        let version = match object::meta_str(&applied, "resourceVersion") {
+            "" => current.map_or("", |current| object::meta_str(current, "resourceVersion")),
+            given => given,
+        };
+        let metadata = object::metadata_mut(&mut object);
+        if version.is_empty() {
+            metadata.shift_remove("resourceVersion");
+        } else {
+            metadata.insert("resourceVersion".to_owned(), version.into());
+        }
+        Ok(Edit { object, warnings, tracked: true })
+    };
+    update::update(call, options, edit).await
+}
+
+fn check_applied(call: &Call, applied: &mut Value) -> Result<()> {
+    let managed = object::metadata(applied).and_then(|metadata| metadata.get("managedFields"));
+    if managed.and_then(Value::as_array).is_some_and(|managed| !managed.is_empty()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    let name = object::name(applied);
+    if !name.is_empty() && name != call.name {
+        let url = &call.name;
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({url})"
+        )));
+    }
+    let metadata = object::metadata_mut(applied);
+    metadata.shift_remove("managedFields");
+    metadata.insert("name".to_owned(), call.name.as_str().into());
+    Ok(())
+}

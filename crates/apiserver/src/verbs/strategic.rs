@@ -1,0 +1,174 @@
+//! Strategic merge patch for the built-in kinds: a merge patch that knows, from upstream's schema, which
+//! lists are maps by key. Directives: `$patch: replace|delete`, `$deleteFromPrimitiveList`, `$retainKeys`
+//! and `$setElementOrder` (the last only orders, and is left out).
+
+use serde_json::{Map, Value};
+
+use crate::status::{ApiError, Result};
+
+/// Applies a patch in place.
+pub(crate) fn patch(schema: &Value, target: &mut Value, patch: &Value) -> Result<()> {
+    if let (Value::Object(target), Value::Object(patch)) = (target, patch) {
+        merge_map(schema, target, patch, true)?;
+    }
+    Ok(())
+}
+
+/// ObjectMeta has a shape of its own: the schemas leave it out.
+fn property<'a>(schema: &'a Value, field: &str, root: bool) -> &'a Value {
+    static METADATA: std::sync::OnceLock<Value> = std::sync::OnceLock::new();
+    if root && field == "metadata" {
+        return METADATA.get_or_init(|| {
+            serde_json::json!({"type": "object", "properties": {
+                "ownerReferences": {"type": "array", "x-kubernetes-patch-merge-key": "uid", "x-kubernetes-patch-strategy": "merge"},
+                "finalizers": {"type": "array", "items": {"type": "string"}, "x-kubernetes-patch-strategy": "merge"},
+            }})
+        });
+    }
+    let named = schema.get("properties").and_then(|properties| properties.get(field));
+    named.or_else(|| schema.get("additionalProperties")).unwrap_or(&Value::Null)
+}
+
+fn merge_map(
+    schema: &Value,
+    target: &mut Map<String, Value>,
+    patch: &Map<String, Value>,
+    root: bool,
+) -> Result<()> {
+    match patch.get("$patch").and_then(Value::as_str) {
+        Some("replace") => {
+            *target = patch
+                .iter()
+                .filter(|(key, _)| *key != "$patch")
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect();
+            return Ok(());
+        }
+        Some("delete") => {
+            target.clear();
+            return Ok(());
+        }
+        Some("merge") | None => {}
+        Some(other) => return Err(ApiError::bad_request(format!("unknown patch type found: {other}"))),
+    }
+    if let Some(kept) = patch.get("$retainKeys").and_then(Value::as_array) {
+        target.retain(|key, _| kept.iter().any(|kept| kept == key));
+    }
+    for (key, value) in patch {
+        if let Some(field) = key.strip_prefix("$deleteFromPrimitiveList/") {
+            if let (Some(Value::Array(items)), Value::Array(gone)) = (target.get_mut(field), value) {
+                items.retain(|item| !gone.contains(item));
+            }
+            continue;
+        }
+        if key.starts_with('$') {
+            continue;
+        }
+        let schema = property(schema, key, root);
+        match (target.get_mut(key), value) {
+            (_, Value::Null) => drop(target.shift_remove(key)),
+            (Some(Value::Object(inner)), Value::Object(patch)) => merge_map(schema, inner, patch, false)?,
+            (Some(Value::Array(items)), Value::Array(patch)) if is_merged(schema) => {
+                merge_list(schema, items, patch)?;
+            }
+            (_, value) => drop(target.insert(key.clone(), without_directives(value))),
+        }
+    }
+    Ok(())
+}
+
+fn is_merged(schema: &Value) -> bool {
+    let strategy = schema.get("x-kubernetes-patch-strategy").and_then(Value::as_str).unwrap_or_default();
+    strategy.split(',').any(|word| word == "merge")
+}
+
+fn merge_list(schema: &Value, items: &mut Vec<Value>, patch: &[Value]) -> Result<()> {
+    let key = schema.get("x-kubernetes-patch-merge-key").and_then(Value::as_str);
+    let item_schema = schema.get("items").unwrap_or(&Value::Null);
+    let Some(key) = key else {
+        for item in patch.iter().filter(|item| !item.is_null()) {
+            if !items.contains(item) {
+                items.push(item.clone());
+            }
+        }
+        return Ok(());
+    };
+    let directive = |item: &Value| item.get("$patch").and_then(Value::as_str).map(str::to_owned);
+    if patch.iter().any(|item| item.get(key).is_none() && directive(item).as_deref() == Some("replace")) {
+        *items = patch.iter().filter(|item| directive(item).is_none()).cloned().collect();
+        return Ok(());
+    }
+    for item in patch {
+        let Some(value) = item.get(key) else {
+            let message = format!("map: {item} does not contain declared merge key: {key}");
+            return Err(ApiError::bad_request(message));
+        };
+        let place = items.iter().position(|existing| existing.get(key) == Some(value));
+        match (directive(item).as_deref(), place) {
+            (Some("delete"), place) => drop(place.map(|place| items.remove(place))),
+            (_, Some(place)) => {
+                if let (Value::Object(target), Value::Object(patch)) = (&mut items[place], item) {
+                    merge_map(item_schema, target, patch, false)?;
+                }
+            }
+            (_, None) => items.push(without_directives(item)),
+        }
+    }
+    Ok(())
+}
+
+/// What is added as a whole: its nulls say "not there", its directives nothing.
+fn without_directives(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .filter(|(key, value)| !key.starts_with('$') && !value.is_null())
+            .map(|(key, value)| (key.clone(), without_directives(value)))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .filter(|item| item.get("$patch").is_none_or(|directive| directive != "delete"))
+            .map(without_directives)
+            .collect(),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_by_key() {
+        let schema = json!({"properties": {"ports": {
+            "x-kubernetes-patch-merge-key": "port", "x-kubernetes-patch-strategy": "merge",
+            "items": {"properties": {"name": {}}},
+        }}});
+        let mut target = json!({"ports": [{"port": 1, "name": "a"}, {"port": 2}], "x": 1, "list": [1]});
+        let change = json!({
+            "ports": [{"port": 1, "name": null, "p": "T"}, {"port": 2, "$patch": "delete"}, {"port": 3}],
+            "$setElementOrder/ports": [{"port": 1}], "x": null, "list": [2],
+            "metadata": {"finalizers": ["b"], "$deleteFromPrimitiveList/finalizers": ["a"]},
+        });
+        patch(&schema, &mut target, &change).unwrap();
+        assert_eq!(target["ports"], json!([{"port": 1, "p": "T"}, {"port": 3}]));
+        assert_eq!((target.get("x"), &target["list"]), (None, &json!([2])));
+        let mut object = json!({"metadata": {"finalizers": ["a", "c"]}});
+        patch(&Value::Null, &mut object, &change).unwrap();
+        assert_eq!(object["metadata"]["finalizers"], json!(["c", "b"]));
+    }
+
+    #[test]
+    fn replace_and_missing_keys() {
+        let mut target = json!({"data": {"a": "1"}});
+        patch(&Value::Null, &mut target, &json!({"data": {"$patch": "replace", "b": "2"}})).unwrap();
+        assert_eq!(target, json!({"data": {"b": "2"}}));
+        let mut owned = json!({"metadata": {"ownerReferences": [{"uid": "u"}]}});
+        assert!(
+            patch(&Value::Null, &mut owned, &json!({"metadata": {"ownerReferences": [{"name": "x"}]}}))
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! Update: an edit of the current object, written on condition that it still is the current one, and
+//! tried again if it is not. Put, patch, apply, status, scale and finalize all come through here.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Call, Outcome, Side, admit, create};
+use crate::{
+    fields, object,
+    request::options::WriteOptions,
+    status::{ApiError, Cause, Result},
+    store::{Action, Expect, Stored, Write, WriteError},
+};
+
+/// A bound on what could only be a bug: somebody else wins every time.
+const TRIES: usize = 1000;
+
+/// What an edit wants.
+pub(crate) struct Edit {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+    /// The managed fields have been worked out: it is an apply.
+    pub(crate) tracked: bool,
+}
+
+/// Changes an object. `edit` gets the current one, in the version that was asked for, or nothing.
+pub(crate) async fn update(
+    call: &Call,
+    options: &WriteOptions,
+    edit: impl Fn(Option<&Value>) -> Result<Edit> + Send + Sync,
+) -> Result<Outcome> {
+    for _ in 0..TRIES {
+        let Some(stored) = call.plane.store.get(&call.key()) else {
+            let Edit { object, warnings, tracked } = edit(None)?;
+            match create::create(call, object, warnings, options, tracked).await {
+                // Somebody else was faster: now there is something to edit.
+                Err(error) if error.reason() == "AlreadyExists" && !options.dry_run => continue,
+                outcome => return outcome,
+            }
+        };
+        let old = call.present(&stored).into_owned();
+        let Edit { object, warnings, tracked } = edit(Some(&old))?;
+        let mut new = prepare(call, object, &old, tracked, options)?;
+        if fields::same(&mut new, &old) {
+            return Ok(Outcome { object: old, created: false, warnings });
+        }
+        if options.dry_run {
+            return Ok(Outcome { object: new, created: false, warnings });
+        }
+        match write(call, &stored, new).await {
+            Ok(object) => return Ok(Outcome { object, created: false, warnings }),
+            Err(WriteError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ApiError::modified(&call.resource.name, &call.name))
+}
+
+async fn write(call: &Call, stored: &Arc<Stored>, new: Value) -> Result<Value, WriteError> {
+    let finished = object::is_terminating(&new) && is_unheld(&new);
+    let action = if finished { Action::Delete } else { Action::Put(call.to_stored(new.clone())) };
+    let expect = Expect::Revision(stored.revision);
+    let write = Write { key: stored.key.clone(), expect, action, guards: Vec::new() };
+    let written = call.plane.store.write(write).await?;
+    Ok(if finished { new } else { call.present(&written).into_owned() })
+}
+
+/// Whether nothing keeps an object that is being deleted.
+pub(crate) fn is_unheld(object: &Value) -> bool {
+    let namespace_content = object::kind(object) == "Namespace" && object::api_version(object) == "v1";
+    let held = namespace_content
+        && object::at(object, &["spec", "finalizers"])
+            .and_then(Value::as_array)
+            .is_some_and(|f| !f.is_empty());
+    object::finalizers(object).is_empty() && !held
+}
+
+/// The object as it will be stored: what the client may change from `new`, all else from `old`.
+fn prepare(call: &Call, new: Value, old: &Value, tracked: bool, options: &WriteOptions) -> Result<Value> {
+    let mut new = new;
+    check_identity(call, &mut new, old)?;
+    admit::default(call, &mut new);
+    if !tracked {
+        fields::track(call, Some(old), &mut new, options);
+    }
+    let mut new = merge_sides(call, new, old);
+    let env = call.env();
+    let rules = call.resource.rules;
+    match call.side {
+        Side::Main | Side::Scale => (rules.on_update)(&mut new, old, &env),
+        Side::Status => (rules.on_status)(&mut new, old, &env),
+        Side::Finalize => {}
+    }
+    let generation =
+        object::metadata(old).and_then(|metadata| metadata.get("generation")).and_then(Value::as_i64);
+    if rules.generation && is_new_generation(call, &new, old) {
+        object::metadata_mut(&mut new).insert("generation".to_owned(), (generation.unwrap_or(0) + 1).into());
+    }
+    admit::validate(call, &new, Some(old))?;
+    Ok(new)
+}
+
+fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
+    let name = object::name(new);
+    if !name.is_empty() && name != call.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.name
+        )));
+    }
+    let namespace = object::meta_str(new, "namespace");
+    if !namespace.is_empty() && namespace != call.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let (given, uid) = (object::uid(new), object::uid(old));
+    if !given.is_empty() && given != uid {
+        let detail = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+        return Err(ApiError::conflict(&call.resource.name, &call.name, &detail));
+    }
+    match object::meta_str(new, "resourceVersion") {
+        "" | "0" if call.resource.rules.unconditional_update => {}
+        "" | "0" => {
+            let cause = Cause {
+                reason: "FieldValueInvalid".to_owned(),
+                field: "metadata.resourceVersion".to_owned(),
+                message: "Invalid value: 0: must be specified for an update".to_owned(),
+            };
+            // The plural, as upstream.
+            let (group, plural) = (call.resource.name.group(), call.resource.name.resource());
+            return Err(ApiError::invalid(group, plural, &call.name, &[cause]));
+        }
+        given if given != object::meta_str(old, "resourceVersion") => {
+            return Err(ApiError::modified(&call.resource.name, &call.name));
+        }
+        _ => {}
+    }
+    let before = object::metadata(old).cloned().unwrap_or_default();
+    let metadata = object::metadata_mut(new);
+    let kept = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+        "selfLink",
+    ];
+    for field in kept {
+        match before.get(field) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.shift_remove(field),
+        };
+    }
+    Ok(())
+}
+
+/// Which side of the object the request may write.
+fn merge_sides(call: &Call, mut new: Value, old: &Value) -> Value {
+    match call.side {
+        Side::Main if call.version.status => {
+            put(&mut new, "status", old.get("status"));
+            new
+        }
+        Side::Main | Side::Scale => new,
+        Side::Status => {
+            let strict = call.resource.is_custom() || call.resource.kind == "CustomResourceDefinition";
+            let mut merged = old.clone();
+            put(&mut merged, "status", new.get("status"));
+            if strict {
+                let managed =
+                    object::metadata(&new).and_then(|metadata| metadata.get("managedFields")).cloned();
+                put(&mut merged["metadata"], "managedFields", managed.as_ref());
+            } else {
+                merged["metadata"] = new["metadata"].take();
+            }
+            merged
+        }
+        Side::Finalize => {
+            let mut merged = old.clone();
+            let finalizers = object::at(&new, &["spec", "finalizers"])
+                .filter(|f| f.as_array().is_some_and(|f| !f.is_empty()));
+            put(&mut merged["spec"], "finalizers", finalizers);
+            merged
+        }
+    }
+}
+
+fn put(object: &mut Value, field: &str, value: Option<&Value>) {
+    match value {
+        Some(value) => object[field] = value.clone(),
+        None => drop(object.as_object_mut().and_then(|object| object.shift_remove(field))),
+    }
+}
+
+/// Whether something outside metadata changed, and outside status where that is a side of its own.
+fn is_new_generation(call: &Call, new: &Value, old: &Value) -> bool {
+    if call.side == Side::Status {
+        return false;
+    }
+    let relevant = |object: &Value| {
+        let mut object = object.clone();
+        put(&mut object, "metadata", None);
+        if call.version.status {
+            put(&mut object, "status", None);
+        }
+        object
+    };
+    relevant(new) != relevant(old)
+}

@@ -1,0 +1,26 @@
+//! Watch: a stream over what list would give.
+
+use http::Response;
+use tokio::sync::watch as signal;
+
+use super::Call;
+use crate::{
+    request::{Query, negotiate::Output, options::ListOptions},
+    respond::{self, Body},
+    status::Result,
+    table::Include,
+    watch::{Lines, stream},
+};
+
+/// Opens a watch.
+pub(crate) fn watch(
+    call: &Call,
+    query: &Query,
+    output: Output,
+    shutdown: signal::Receiver<bool>,
+) -> Result<Response<Body>> {
+    let options = ListOptions::parse(query, true)?;
+    let include = Include::parse(query.get("includeObject"));
+    let lines = Lines { form: output.form, include, columns_sent: false };
+    Ok(respond::stream(stream::open(call.clone(), &options, lines, shutdown)?))
+}

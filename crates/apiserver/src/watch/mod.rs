@@ -1,0 +1,172 @@
+//! Watches: what happened, relative to a selector, written down one line per event.
+
+pub(crate) mod stream;
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::{
+    request::negotiate::Form,
+    status::ApiError,
+    store::{Change, Event, Stored},
+    table::{self, Include},
+    verbs::{Call, read::Filter},
+};
+
+/// The word for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// What a change means to somebody who sees only what the filter lets through: an object that leaves the
+/// selection is deleted, with its last selected state under the new revision; one that enters is added.
+fn relative(event: &Event, matches: impl Fn(&Stored) -> bool) -> Option<(Kind, Cow<'_, Arc<Stored>>)> {
+    let before = event.previous.as_ref().filter(|previous| matches(previous));
+    let after = (event.change != Change::Deleted && matches(&event.object)).then_some(&event.object);
+    match (before, after) {
+        (None, None) => None,
+        (None, Some(object)) => Some((Kind::Added, Cow::Borrowed(object))),
+        (Some(_), Some(object)) => Some((Kind::Modified, Cow::Borrowed(object))),
+        (Some(_), None) if event.change == Change::Deleted => {
+            Some((Kind::Deleted, Cow::Borrowed(&event.object)))
+        }
+        (Some(previous), None) => {
+            let mut value = previous.value.clone();
+            value["metadata"]["resourceVersion"] = event.revision.to_string().into();
+            let json = value.to_string().into();
+            let stored = Stored { key: previous.key.clone(), revision: event.revision, value, json };
+            Some((Kind::Deleted, Cow::Owned(Arc::new(stored))))
+        }
+    }
+}
+
+/// How events are written for one client.
+pub(crate) struct Lines {
+    pub(crate) form: Form,
+    pub(crate) include: Include,
+    /// Only the first table of a stream says what its columns are.
+    pub(crate) columns_sent: bool,
+}
+
+impl Lines {
+    /// A line for an event of the store, if the filter lets it through.
+    fn event(&mut self, call: &Call, filter: &Filter, event: &Event, now: Timestamp) -> Option<Bytes> {
+        let (kind, object) = relative(event, |stored| filter.matches(stored))?;
+        Some(self.object(call, kind, &object, now))
+    }
+
+    /// A line for an object.
+    fn object(&mut self, call: &Call, kind: Kind, stored: &Stored, now: Timestamp) -> Bytes {
+        let word = kind.as_str();
+        if self.form == Form::Object && call.is_presentable(stored) {
+            let mut line = Vec::with_capacity(stored.json.len() + 40);
+            line.extend_from_slice(br#"{"type":""#);
+            line.extend_from_slice(word.as_bytes());
+            line.extend_from_slice(br#"","object":"#);
+            line.extend_from_slice(&stored.json);
+            line.extend_from_slice(b"}\n");
+            return line.into();
+        }
+        let object = call.present(stored);
+        let shown = match self.form {
+            Form::Object | Form::Discovery => object.into_owned(),
+            Form::Metadata => table::metadata_only(&object),
+            Form::Table => self.table(call, &object, now),
+        };
+        line(word, &shown)
+    }
+
+    fn table(&mut self, call: &Call, object: &Value, now: Timestamp) -> Value {
+        let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+        let objects = std::iter::once(object);
+        let mut table = table::table(&call.version.columns, objects, &metadata, self.include, now);
+        if std::mem::replace(&mut self.columns_sent, true) {
+            table["columnDefinitions"] = Value::Null;
+        }
+        table
+    }
+
+    /// A line that says only how far the stream is.
+    fn bookmark(&mut self, call: &Call, revision: u64, initial_events_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if initial_events_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (api_version, kind) = match self.form {
+            Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
+            _ => (call.api_version(), call.resource.kind.as_str()),
+        };
+        let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        let shown = match self.form {
+            Form::Table => {
+                let row = json!({"cells": [], "object": object});
+                json!({
+                    "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+                    "metadata": {"resourceVersion": revision.to_string()}, "columnDefinitions": null, "rows": [row],
+                })
+            }
+            _ => object,
+        };
+        line("BOOKMARK", &shown)
+    }
+}
+
+/// The line that ends a stream which cannot go on.
+fn error_line(error: &ApiError) -> Bytes {
+    line("ERROR", &error.to_status())
+}
+
+fn line(word: &str, object: &Value) -> Bytes {
+    format!("{{\"type\":\"{word}\",\"object\":{object}}}\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{GroupResource, Key};
+
+    fn stored(n: i64, revision: u64) -> Arc<Stored> {
+        let value = json!({"metadata": {"resourceVersion": revision.to_string()}, "n": n});
+        let key = Key::new(GroupResource::new("", "x"), "", "a");
+        Arc::new(Stored { key, revision, json: value.to_string().into(), value })
+    }
+
+    #[test]
+    fn changes_are_relative_to_the_selection() {
+        let one = |stored: &Stored| stored.value["n"] == 1;
+        let event = |change, previous: Option<Arc<Stored>>, n| Event {
+            revision: 9,
+            change,
+            object: stored(n, 9),
+            previous,
+        };
+        let kind = |event: &Event| relative(event, one).map(|(kind, _)| kind);
+        assert_eq!(kind(&event(Change::Created, None, 1)), Some(Kind::Added));
+        assert_eq!(kind(&event(Change::Created, None, 2)), None);
+        assert_eq!(kind(&event(Change::Updated, Some(stored(2, 3)), 1)), Some(Kind::Added));
+        assert_eq!(kind(&event(Change::Updated, Some(stored(1, 3)), 1)), Some(Kind::Modified));
+        assert_eq!(kind(&event(Change::Updated, Some(stored(2, 3)), 2)), None);
+        assert_eq!(kind(&event(Change::Deleted, Some(stored(1, 3)), 1)), Some(Kind::Deleted));
+        assert_eq!(kind(&event(Change::Deleted, Some(stored(2, 3)), 2)), None);
+        let left = event(Change::Updated, Some(stored(1, 3)), 2);
+        let (kind, object) = relative(&left, one).unwrap();
+        assert_eq!((kind, object.value["n"].as_i64()), (Kind::Deleted, Some(1)));
+        assert_eq!(object.value["metadata"]["resourceVersion"], "9");
+    }
+}

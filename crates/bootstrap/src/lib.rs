@@ -1,0 +1,37 @@
+//! The bootstrap provider: gives each machine its identity, and makes the Secret it starts with.
+//!
+//! What a machine starts with installs nothing but the agent: an address, a pinned CA, a one-time token, who it is
+//! and whose plans it obeys. Everything else reaches it as a plan, so nothing in a CapstanConfig can be too late, and
+//! the data never has to be made again.
+//!
+//! What must not live here: what a machine should become. That is the planner's.
+
+mod decide;
+mod reconcile;
+mod userdata;
+mod wake;
+
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_controller::run;
+use kube::Client;
+use kube::api::Api;
+use std::future::Future;
+
+pub use reconcile::Bootstrap;
+pub use userdata::{AGENT_CONFIG_PATH, ENROLL};
+
+/// How machines reach the management plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plane {
+    /// Address of its API server, as machines see it.
+    pub server: String,
+    /// The CA that its certificate must be signed by, as PEM.
+    pub ca: Vec<u8>,
+}
+
+/// Runs the controller until `stop` is done.
+pub async fn run(client: Client, plane: Plane, stop: impl Future<Output = ()> + Send + Sync + 'static) {
+    let configs: Api<CapstanConfig> = Api::all(client.clone());
+    let woken = wake::configs(&client);
+    run::run(Bootstrap::new(client, plane), configs, woken, stop).await;
+}

@@ -1,0 +1,60 @@
+//! What wakes the reconciler, beside the CapstanConfigs themselves.
+
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::core::{Cluster, Machine};
+use capstan_api::meta::labels;
+use capstan_controller::secrets::{Purpose, plan_key};
+use capstan_controller::watch::{changed, reference};
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ListParams};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+use kube::{Client, ResourceExt as _};
+
+/// CapstanConfigs whose Machine, Cluster or plan key has changed.
+pub(crate) fn configs(client: &Client) -> impl Stream<Item = ObjectRef<CapstanConfig>> + Send + 'static {
+    let machines = changed(Api::<Machine>::all(client.clone()), watcher::Config::default(), |machine| {
+        (machine.uid(), machine.spec.bootstrap.clone())
+    })
+    .flat_map(|machine| futures::stream::iter(config_of(&machine)));
+    let clusters = changed(Api::<Cluster>::all(client.clone()), watcher::Config::default(), |cluster| {
+        let initialization = cluster.status.as_ref().and_then(|status| status.initialization.clone());
+        (cluster.uid(), cluster.spec.paused, initialization)
+    })
+    .map(|cluster| (cluster.namespace().unwrap_or_default(), cluster.name_any()));
+    let labelled = watcher::Config::default().labels(labels::CLUSTER_NAME);
+    let keys = changed(Api::<Secret>::all(client.clone()), labelled, |secret: &Secret| secret.uid())
+        .filter_map(|secret| std::future::ready(cluster_of_key(&secret)));
+    let of_clusters = futures::stream::select(clusters, keys);
+    let client = client.clone();
+    let of_clusters = of_clusters
+        .then(move |(namespace, cluster)| of_cluster(client.clone(), namespace, cluster))
+        .flat_map(futures::stream::iter);
+    futures::stream::select(machines, of_clusters)
+}
+
+fn config_of(machine: &Machine) -> Option<ObjectRef<CapstanConfig>> {
+    let config =
+        machine.spec.bootstrap.config_ref.as_ref().filter(|config| config.kind == "CapstanConfig")?;
+    Some(reference(&machine.namespace().unwrap_or_default(), &config.name))
+}
+
+fn cluster_of_key(secret: &Secret) -> Option<(String, String)> {
+    let cluster = secret.labels().get(labels::CLUSTER_NAME)?;
+    let is_key = secret.name_any() == Purpose::PlanKey.secret_name(cluster)
+        && secret.data.as_ref().is_some_and(|data| data.contains_key(plan_key::PUBLIC));
+    is_key.then(|| (secret.namespace().unwrap_or_default(), cluster.clone()))
+}
+
+async fn of_cluster(client: Client, namespace: String, cluster: String) -> Vec<ObjectRef<CapstanConfig>> {
+    let api: Api<CapstanConfig> = Api::namespaced(client, &namespace);
+    let mine = ListParams::default().labels(&format!("{}={cluster}", labels::CLUSTER_NAME));
+    match api.list_metadata(&mine).await {
+        Ok(found) => found.items.iter().map(|config| reference(&namespace, &config.name_any())).collect(),
+        Err(error) => {
+            tracing::warn!(%namespace, %cluster, %error, "cannot list the CapstanConfigs of a cluster");
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The identity of a machine: a random value that is given once and outlives names, UIDs and status.
+//!
+//! It stands on the machine's bootstrap config. Plans and reports are bound to it, so that a host that becomes
+//! another machine never obeys or answers for its former life.
+
+use kube::ResourceExt;
+use rand::Rng as _;
+
+/// Annotation of a bootstrap config, and of everything else that must belong to the same machine.
+pub const MACHINE_ID: &str = "capstan.dev/machine-id";
+
+/// Annotation of a bootstrap Secret: SHA-256 of the one-time token in it, by which enrolment will know the machine.
+pub const TOKEN_DIGEST: &str = "capstan.dev/enrolment-token-sha256";
+
+/// The identity, if the object has one.
+pub fn of(object: &impl ResourceExt) -> Option<&str> {
+    object.annotations().get(MACHINE_ID).map(String::as_str).filter(|id| !id.is_empty())
+}
+
+/// 128 random bits in hexadecimal.
+pub fn random() -> String {
+    hexadecimal::<16>()
+}
+
+/// 256 random bits in hexadecimal: what nobody can guess.
+pub fn random_secret() -> String {
+    hexadecimal::<32>()
+}
+
+fn hexadecimal<const BYTES: usize>() -> String {
+    let mut bytes = [0_u8; BYTES];
+    rand::rng().fill(&mut bytes[..]);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_differ() {
+        assert_eq!(random().len(), 32);
+        assert_ne!(random(), random());
+        assert_eq!(random_secret().len(), 64);
+    }
+}

@@ -1,0 +1,131 @@
+//! The Nodes of a workload cluster, kept in memory by a watch.
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::Api;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use kube::{Client, ResourceExt as _};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use thiserror::Error;
+
+use super::{ClusterKey, Signals};
+
+/// Where events cannot be read, Nodes are listed this often.
+const BEFORE_THE_NEXT_LIST: Duration = Duration::from_secs(2);
+
+/// A Node that has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedNode {
+    /// The Cluster it is a Node of.
+    pub cluster: ClusterKey,
+    /// Which Node; none if any of them may have changed.
+    pub node: Option<NodeIdentity>,
+}
+
+/// What tells a Node from the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeIdentity {
+    /// Its name.
+    pub name: String,
+    /// Its identity at the infrastructure provider.
+    pub provider_id: Option<String>,
+}
+
+impl ChangedNode {
+    pub(super) fn all(cluster: ClusterKey) -> Self {
+        Self { cluster, node: None }
+    }
+
+    fn one(cluster: ClusterKey, node: &Node) -> Self {
+        let provider_id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
+        Self { cluster, node: Some(NodeIdentity { name: node.name_any(), provider_id }) }
+    }
+}
+
+/// Two Nodes claim to be the same machine.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unexpectedly found more than one Node matching the providerID {0}")]
+pub struct Ambiguous(pub String);
+
+/// The Nodes of a cluster, as of the latest event.
+#[derive(Clone)]
+pub struct Nodes {
+    store: Store<Node>,
+}
+
+impl Nodes {
+    /// The Node that a machine became.
+    pub fn by_provider_id(&self, provider_id: &str) -> Result<Option<Arc<Node>>, Ambiguous> {
+        let is_it = |node: &Node| {
+            node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(provider_id)
+        };
+        let mut found = self.store.state().into_iter().filter(|node| is_it(node));
+        match (found.next(), found.next()) {
+            (Some(_), Some(_)) => Err(Ambiguous(provider_id.to_owned())),
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// The Node of a name.
+    pub fn by_name(&self, name: &str) -> Option<Arc<Node>> {
+        self.store.find(|node| node.name_any() == name)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct NodeWatch {
+    /// Filled in once the first list is complete.
+    nodes: OnceLock<Nodes>,
+}
+
+impl NodeWatch {
+    pub(super) fn nodes(&self) -> Option<Nodes> {
+        self.nodes.get().cloned()
+    }
+
+    pub(super) async fn run(self: Arc<Self>, cluster: ClusterKey, client: Client, signals: Signals) {
+        let (store, mut writer) = reflector::store();
+        loop {
+            self.follow(&cluster, &client, &signals, &store, &mut writer).await;
+            tokio::time::sleep(BEFORE_THE_NEXT_LIST).await;
+        }
+    }
+
+    /// Keeps the store up to date until the server says something that cannot be read. Upstream's in-memory server
+    /// does: it spreads events over several lines. Then only a new list tells what has happened.
+    async fn follow(
+        &self,
+        cluster: &ClusterKey,
+        client: &Client,
+        signals: &Signals,
+        store: &Store<Node>,
+        writer: &mut Writer<Node>,
+    ) {
+        let events = watch(Api::<Node>::all(client.clone()), watcher::Config::default()).default_backoff();
+        let mut events = std::pin::pin!(events);
+        while let Some(event) = events.next().await {
+            let event = match event {
+                Ok(event) => event,
+                Err(watcher::Error::WatchFailed(kube::Error::SerdeError(_))) => return,
+                // The watch goes on by itself.
+                Err(_) => continue,
+            };
+            writer.apply_watcher_event(&event);
+            let change = match &event {
+                // Before that nothing of the list is in the store.
+                Event::InitDone => {
+                    self.nodes.get_or_init(|| Nodes { store: store.clone() });
+                    ChangedNode::all(cluster.clone())
+                }
+                Event::Apply(node) | Event::Delete(node) => ChangedNode::one(cluster.clone(), node),
+                Event::Init | Event::InitApply(_) => continue,
+            };
+            // Nobody listening is not an error.
+            _ = signals.nodes.send(change);
+        }
+    }
+}

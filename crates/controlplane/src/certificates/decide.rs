@@ -1,0 +1,105 @@
+//! Which Secrets of a cluster are missing, and whether they may be made. Pure.
+
+use capstan_controller::secrets::{Purpose, pair, plan_key};
+use k8s_openapi::api::core::v1::Secret;
+use std::collections::BTreeMap;
+
+/// What a cluster must have before its first machine gets a plan.
+pub(crate) const NEEDED: [Purpose; 6] =
+    [Purpose::Ca, Purpose::Etcd, Purpose::Proxy, Purpose::ServiceAccounts, Purpose::Token, Purpose::PlanKey];
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// All is there.
+    Complete,
+    /// These are made.
+    Make(Vec<Purpose>),
+    /// This cannot go on, and why.
+    Refuse(String),
+}
+
+/// What is missing is made only before the cluster has begun: afterwards its machines hold the originals, and
+/// others would lock them out. What the user has brought is used as it is.
+pub(crate) fn decide(found: &BTreeMap<Purpose, Secret>, cluster: &str, initialized: bool) -> Decision {
+    let mut missing = Vec::new();
+    for purpose in NEEDED {
+        let name = purpose.secret_name(cluster);
+        let Some(secret) = found.get(&purpose) else {
+            missing.push(purpose);
+            continue;
+        };
+        for key in keys(purpose) {
+            if capstan_controller::secrets::get(secret, key).is_none() {
+                return Decision::Refuse(format!(
+                    "Secret {name} has no key {key}: add it, or delete the Secret before the cluster begins"
+                ));
+            }
+        }
+    }
+    match missing.first() {
+        None => Decision::Complete,
+        Some(purpose) if initialized => Decision::Refuse(format!(
+            "Secret {} is missing and cannot be made again, because machines hold the original: restore it from a backup",
+            purpose.secret_name(cluster)
+        )),
+        Some(_) => Decision::Make(missing),
+    }
+}
+
+fn keys(purpose: Purpose) -> &'static [&'static str] {
+    match purpose {
+        Purpose::Ca | Purpose::Etcd | Purpose::Proxy | Purpose::ServiceAccounts => {
+            &[pair::CERTIFICATE, pair::KEY]
+        }
+        Purpose::PlanKey => &[plan_key::PRIVATE, plan_key::PUBLIC],
+        Purpose::Token | Purpose::Kubeconfig => &[capstan_controller::secrets::VALUE],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_controller::secrets::build;
+
+    fn all() -> BTreeMap<Purpose, Secret> {
+        NEEDED
+            .into_iter()
+            .map(|purpose| {
+                let data = keys(purpose).iter().map(|key| (*key, b"x".to_vec()));
+                (purpose, build("default", "c", purpose.secret_name("c"), data))
+            })
+            .collect()
+    }
+
+    fn without(purposes: &[Purpose]) -> BTreeMap<Purpose, Secret> {
+        let mut found = all();
+        found.retain(|purpose, _| !purposes.contains(purpose));
+        found
+    }
+
+    #[test]
+    fn what_is_missing_is_made_before_the_cluster_begins_and_never_after() {
+        assert_eq!(decide(&BTreeMap::new(), "c", false), Decision::Make(NEEDED.to_vec()));
+        assert_eq!(decide(&all(), "c", false), Decision::Complete);
+        assert_eq!(decide(&all(), "c", true), Decision::Complete);
+        let gap = without(&[Purpose::Etcd, Purpose::Token]);
+        assert_eq!(decide(&gap, "c", false), Decision::Make(vec![Purpose::Etcd, Purpose::Token]));
+        for purpose in NEEDED {
+            let Decision::Refuse(why) = decide(&without(&[purpose]), "c", true) else {
+                panic!("{purpose:?}")
+            };
+            assert!(why.contains(&purpose.secret_name("c")), "{why}");
+        }
+    }
+
+    #[test]
+    fn half_a_secret_is_refused_by_name() {
+        let mut found = all();
+        found.insert(Purpose::Ca, build("default", "c", "c-ca".to_owned(), [("tls.crt", b"x".to_vec())]));
+        for initialized in [false, true] {
+            let Decision::Refuse(why) = decide(&found, "c", initialized) else { panic!("{initialized}") };
+            assert!(why.starts_with("Secret c-ca has no key tls.key"), "{why}");
+        }
+    }
+}

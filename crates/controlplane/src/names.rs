@@ -1,0 +1,45 @@
+//! Names that only this provider uses.
+
+/// Keeps a CapstanControlPlane until its machines are gone.
+pub(crate) const FINALIZER: &str = "capstan.controlplane.cluster.x-k8s.io";
+
+/// On a CapstanControlPlane: which machine begins the cluster, as `name/machine-id`. Written by compare and swap
+/// before that machine gets its plan.
+pub(crate) const INIT_MACHINE: &str = "capstan.dev/init-machine";
+
+/// On a CapstanControlPlane: the cluster has begun, so nothing that it was made from may ever be made again. Status
+/// says the same, but does not survive a move.
+pub(crate) const INITIALIZED: &str = "capstan.dev/initialized";
+
+/// On a CapstanControlPlane: the name under which a machine is being made. Written by compare and swap before
+/// anything of that name, so that a crash or a second manager goes on with it instead of making another one.
+pub(crate) const NEXT_MACHINE: &str = "capstan.dev/next-machine";
+
+/// On a CapstanConfig of ours: the template its infrastructure machine was made from.
+pub(crate) const INFRASTRUCTURE_TEMPLATE: &str = "capstan.dev/infrastructure-template";
+
+/// On a plan Secret: what the plan was made from.
+pub(crate) const PLAN_INPUTS: &str = "capstan.dev/plan-inputs";
+
+/// On a plan Secret: the part of it that Kubernetes is started again for.
+pub(crate) const PLAN_RESTART: &str = "capstan.dev/plan-restart";
+
+/// On a plan Secret: which renderer made it. For people.
+pub(crate) const PLAN_RENDERER: &str = "capstan.dev/plan-renderer";
+
+/// On a kubeconfig Secret: when its client certificate expires, as RFC 3339.
+pub(crate) const KUBECONFIG_EXPIRES: &str = "capstan.dev/client-certificate-expires";
+
+/// On a kubeconfig Secret: the address in it.
+pub(crate) const KUBECONFIG_SERVER: &str = "capstan.dev/server";
+
+/// Condition of a CapstanConfig: its machine has the plan it should have.
+pub(crate) const PLANNED: &str = "Planned";
+
+/// Condition of a Machine: it is what its control plane asks for.
+pub(crate) const UP_TO_DATE: &str = "UpToDate";
+
+/// Name of the Secret with a machine's plan.
+pub(crate) fn plan_secret(machine: &str) -> String {
+    format!("{machine}-plan")
+}

@@ -1,0 +1,176 @@
+//! Reads every object of a cluster that plans and machines are decided from.
+
+use capstan_api::agent::MachineReport;
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::core::Machine;
+use capstan_api::meta::labels;
+use capstan_controller::error::{Doing as _, Result};
+use capstan_controller::owners;
+use capstan_controller::secrets::Purpose;
+use capstan_distro::{Change, Cost, classify, cost::Setup};
+use capstan_plan::{MachineIdentity, SECRET_TYPE, SecretData, SignedPlan, TrustedKeys};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use crate::certificates::NEEDED;
+use crate::facts::{self, MachineFacts, PlanFacts};
+use crate::machines::template_name;
+use crate::names::{INFRASTRUCTURE_TEMPLATE, PLAN_INPUTS, plan_secret};
+use crate::scope::Scope;
+
+/// The Secrets of the cluster.
+#[derive(Default)]
+pub(crate) struct Secrets {
+    pub(crate) by_purpose: BTreeMap<Purpose, Secret>,
+    pub(crate) plans: BTreeMap<String, Secret>,
+}
+
+/// The Machines of the cluster and what belongs to them, by the Machine's name.
+#[derive(Default)]
+pub(crate) struct Machines {
+    pub(crate) machines: BTreeMap<String, Machine>,
+    pub(crate) configs: BTreeMap<String, CapstanConfig>,
+    pub(crate) reports: BTreeMap<String, MachineReport>,
+}
+
+impl Scope<'_> {
+    pub(crate) async fn secrets(&self) -> Result<Secrets> {
+        let cluster = self.cluster_name();
+        let mut found = Secrets::default();
+        for secret in self.list::<Secret>().await? {
+            if secret.type_.as_deref() == Some(SECRET_TYPE) {
+                found.plans.insert(secret.name_any(), secret);
+            } else if let Some(purpose) = purpose_of(&secret.name_any(), &cluster) {
+                found.by_purpose.insert(purpose, secret);
+            }
+        }
+        // What users bring may have no label.
+        for purpose in NEEDED.into_iter().chain([Purpose::Kubeconfig]) {
+            if found.by_purpose.contains_key(&purpose) {
+                continue;
+            }
+            if let Some(secret) = self.get::<Secret>(&purpose.secret_name(&cluster)).await? {
+                found.by_purpose.insert(purpose, secret);
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) async fn machines(&self) -> Result<Machines> {
+        let named =
+            |objects: Vec<Machine>| objects.into_iter().map(|object| (object.name_any(), object)).collect();
+        let machines: BTreeMap<String, Machine> = named(self.list::<Machine>().await?);
+        let mut by_name: BTreeMap<String, CapstanConfig> = self
+            .list::<CapstanConfig>()
+            .await?
+            .into_iter()
+            .map(|config| (config.name_any(), config))
+            .collect();
+        let mut configs = BTreeMap::new();
+        for (name, machine) in &machines {
+            let Some(reference) = machine.spec.bootstrap.config_ref.as_ref() else { continue };
+            if reference.kind != "CapstanConfig" || reference.api_group != "bootstrap.cluster.x-k8s.io" {
+                continue;
+            }
+            let config = match by_name.remove(&reference.name) {
+                Some(config) => Some(config),
+                // Core has not labelled it yet.
+                None => self.get::<CapstanConfig>(&reference.name).await?,
+            };
+            configs.extend(config.map(|config| (name.clone(), config)));
+        }
+        let reports = self.list::<MachineReport>().await?;
+        let reports = reports.into_iter().map(|report| (report.name_any(), report)).collect();
+        Ok(Machines { machines, configs, reports })
+    }
+
+    async fn list<K>(&self) -> Result<Vec<K>>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let mine = ListParams::default().labels(&format!("{}={}", labels::CLUSTER_NAME, self.cluster_name()));
+        let list = self.api::<K>().list(&mine).await;
+        Ok(list.doing(|| format!("cannot list {} of Cluster {}", K::plural(&()), self.cluster_name()))?.items)
+    }
+}
+
+fn purpose_of(name: &str, cluster: &str) -> Option<Purpose> {
+    NEEDED.into_iter().chain([Purpose::Kubeconfig]).find(|purpose| purpose.secret_name(cluster) == name)
+}
+
+impl Machines {
+    /// Whether the Machine belongs to the control plane.
+    pub(crate) fn is_of(machine: &Machine, owner: &CapstanControlPlane) -> bool {
+        owners::is_controlled_by(&machine.metadata, owner)
+    }
+
+    /// The facts that decisions are made from. Without `keys` no plan can be told from a forged one.
+    pub(crate) fn facts(
+        &self,
+        owner: &CapstanControlPlane,
+        plans: &BTreeMap<String, Secret>,
+        keys: Option<&TrustedKeys>,
+    ) -> Vec<MachineFacts> {
+        let one = |machine: &Machine| {
+            let name = machine.name_any();
+            let config = self.configs.get(&name);
+            let mut facts = MachineFacts::of(machine, config);
+            facts.control_plane = Self::is_of(machine, owner);
+            if let Some(config) = config.filter(|_| facts.control_plane) {
+                facts.changes = changes(owner, machine, config);
+            }
+            let told = facts.id.as_ref().and_then(|id| facts::report(self.reports.get(&name)?, &name, id));
+            facts.reported_revision = told.as_ref().and_then(facts::reported_revision);
+            if let (Some(secret), Some(id)) = (plans.get(&plan_secret(&name)), &facts.id) {
+                facts.plan = plan(secret, &name, id, keys).map(|mut plan| {
+                    plan.progress = facts::progress(plan.id, told.as_ref());
+                    plan
+                });
+            }
+            facts
+        };
+        self.machines.values().map(one).collect()
+    }
+}
+
+/// The plan in a Secret. One that cannot be read counts as none.
+fn plan(secret: &Secret, machine: &str, id: &str, keys: Option<&TrustedKeys>) -> Option<PlanFacts> {
+    let data: SecretData =
+        secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
+    let signed = SignedPlan::from_secret_data(&data).ok()?;
+    let ours = MachineIdentity { name: machine.parse().ok()?, claim_id: id.parse().ok()? };
+    let verified = keys.and_then(|keys| signed.verify(keys, &ours).ok());
+    Some(PlanFacts {
+        id: signed.id(),
+        inputs: secret.annotations().get(PLAN_INPUTS).cloned().unwrap_or_default(),
+        expires: verified.as_ref().map(|plan| plan.plan().expires).unwrap_or_default(),
+        sound: verified.is_some(),
+        progress: facts::Progress::InFlight,
+    })
+}
+
+/// What differs between a machine and what its control plane asks for, in the fields of the control plane.
+fn changes(owner: &CapstanControlPlane, machine: &Machine, config: &CapstanConfig) -> Vec<Change> {
+    let old = Setup { version: machine.spec.version.as_deref().unwrap_or_default(), config: &config.spec };
+    let new = Setup { version: &owner.spec.version, config: &owner.spec.config };
+    let mut changes = classify(old, new);
+    for change in changes.iter_mut().filter(|change| change.field != "spec.version") {
+        change.field = change.field.replacen("spec.", "spec.config.", 1);
+    }
+    let template = template_name(&owner.spec.machine_template.spec.infrastructure_ref);
+    if config.annotations().get(INFRASTRUCTURE_TEMPLATE).is_some_and(|made_from| *made_from != template) {
+        changes.push(Change {
+            field: "spec.machineTemplate.spec.infrastructureRef".to_owned(),
+            cost: Cost::Replace,
+            why: "another template means other machines, and these are kept: name the former template again"
+                .into(),
+        });
+    }
+    changes
+}

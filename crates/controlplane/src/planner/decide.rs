@@ -1,0 +1,291 @@
+//! Which plan a machine should have, and whether it may have it now. Pure.
+
+use capstan_distro::{Cost, Fingerprint, Role, Version};
+use capstan_plan::Revision;
+use jiff::{SignedDuration, Timestamp};
+
+use super::election::Elected;
+use crate::facts::{MachineFacts, PlanFacts, Progress};
+
+/// How long a plan may wait to be carried out.
+pub(crate) const LIFE: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// A plan that still waits is written anew when less than this is left.
+const RENEWAL: SignedDuration = SignedDuration::from_hours(24);
+
+/// Why a machine cannot have its plan yet, for people.
+pub(crate) type Wait = String;
+
+/// What is to be done about a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is what it should be.
+    Keep,
+    /// It is written, under this revision.
+    Write(Revision),
+    /// Not now.
+    Wait(Wait),
+}
+
+/// What a machine is in its cluster.
+pub(crate) fn role(
+    machine: &MachineFacts,
+    elected: Option<&Elected>,
+    initialized: bool,
+) -> Result<Role, Wait> {
+    if machine.deleting {
+        return Err("the Machine is being deleted".to_owned());
+    }
+    let Some(id) = &machine.id else {
+        return Err("waits for the bootstrap provider to give the machine its identity".to_owned());
+    };
+    if machine.provider_id.is_none() {
+        return Err("waits for Machine spec.providerID, which the infrastructure provider gives".to_owned());
+    }
+    if machine.version.is_none() {
+        return Err("Machine spec.version is not set: set it".to_owned());
+    }
+    if machine.control_plane && elected.is_some_and(|elected| elected.id == *id) {
+        return Ok(Role::Init);
+    }
+    match (initialized, elected) {
+        (true, _) if machine.control_plane => Ok(Role::Server),
+        (true, _) => Ok(Role::Worker),
+        (false, Some(elected)) => Err(format!("waits for Machine {} to begin the cluster", elected.name)),
+        (false, None) => Err("waits for a machine that begins the cluster".to_owned()),
+    }
+}
+
+/// Whether the machine gets a plan made from `desired`, given all machines of the cluster.
+///
+/// One at a time in the control plane, and one at a time among the workers once the control plane stands: a plan that
+/// nobody has carried out yet holds up every other change beside it. New workers join side by side.
+pub(crate) fn verdict(
+    machine: &MachineFacts,
+    all: &[MachineFacts],
+    desired: &Fingerprint,
+    now: Timestamp,
+) -> Verdict {
+    let Some(plan) = &machine.plan else {
+        return match held_up(machine, all, true) {
+            Some(wait) => Verdict::Wait(wait),
+            // The plan was lost, or there was none: an agent that knows a later one would refuse the first.
+            None => write(machine.reported_revision.map_or(Some(Revision::FIRST), Revision::next)),
+        };
+    };
+    if !plan.sound {
+        return write(plan.id.revision().max(machine.reported_revision.unwrap_or(Revision::FIRST)).next());
+    }
+    if plan.inputs != desired.whole.to_string() {
+        return match held_up(machine, all, false) {
+            Some(wait) => Verdict::Wait(wait),
+            None => write(plan.id.revision().next()),
+        };
+    }
+    if is_expiring(plan, now) { write(plan.id.revision().next()) } else { Verdict::Keep }
+}
+
+fn write(revision: Option<Revision>) -> Verdict {
+    match revision {
+        Some(revision) => Verdict::Write(revision),
+        None => Verdict::Wait("there is no revision left for this machine: delete it".to_owned()),
+    }
+}
+
+fn is_expiring(plan: &PlanFacts, now: Timestamp) -> bool {
+    plan.progress == Progress::InFlight && plan.expires.duration_since(now) < RENEWAL
+}
+
+fn held_up(machine: &MachineFacts, all: &[MachineFacts], joins: bool) -> Option<Wait> {
+    let others = || all.iter().filter(|other| other.name != machine.name && !other.deleting);
+    let servers = || others().filter(|other| other.control_plane);
+    if machine.control_plane {
+        return servers().find(|other| other.is_in_flight()).map(|other| busy(&other.name));
+    }
+    if let Some(wait) = runs_ahead(machine, servers()) {
+        return Some(wait);
+    }
+    if joins {
+        return None;
+    }
+    servers()
+        .find(|other| other.is_in_flight() || is_to_change(other))
+        .or_else(|| others().find(|other| !other.control_plane && other.is_in_flight()))
+        .map(|other| busy(&other.name))
+}
+
+/// Whether it will get another plan. What is refused changes nothing, so nobody waits for it.
+fn is_to_change(machine: &MachineFacts) -> bool {
+    machine.changes.iter().any(|change| change.cost < Cost::Replace)
+}
+
+fn busy(name: &str) -> Wait {
+    format!("waits for Machine {name} to carry out its plan")
+}
+
+/// A kubelet must not be newer than the API servers it talks to.
+fn runs_ahead<'a>(machine: &MachineFacts, servers: impl Iterator<Item = &'a MachineFacts>) -> Option<Wait> {
+    let wanted = Version::parse(machine.version.as_deref()?)?;
+    let behind = |server: &&MachineFacts| {
+        let runs = server.kubelet_version.as_deref().and_then(Version::parse);
+        runs.is_some_and(|runs| runs.numbers() < wanted.numbers())
+    };
+    let mut servers = servers;
+    servers
+        .find(behind)
+        .map(|server| format!("waits for control plane Machine {} to reach {wanted} first", server.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_distro::Change;
+    use capstan_plan::Digest;
+
+    fn print(inputs: &str) -> Fingerprint {
+        let digest = Digest::of(inputs.as_bytes());
+        Fingerprint { restart: digest, whole: digest }
+    }
+
+    fn inputs(text: &str) -> String {
+        print(text).whole.to_string()
+    }
+
+    fn revision(number: u64) -> Verdict {
+        Verdict::Write(Revision::new(number).expect("a revision"))
+    }
+
+    fn waits_for(verdict: &Verdict, name: &str) -> bool {
+        matches!(verdict, Verdict::Wait(wait) if wait.contains(name))
+    }
+
+    fn settled(machine: MachineFacts) -> MachineFacts {
+        let mut up = machine.up();
+        up.plan.as_mut().expect("a plan").inputs = inputs("a");
+        up
+    }
+
+    #[test]
+    fn roles_follow_the_election() {
+        let elected = Elected { name: "a".to_owned(), id: "id-of-a".to_owned() };
+        let (a, b, w) = (
+            MachineFacts::server("a").provisioned(),
+            MachineFacts::server("b").provisioned(),
+            MachineFacts::worker("w").provisioned(),
+        );
+        let role = |machine: &MachineFacts, elected: Option<&Elected>, begun| role(machine, elected, begun);
+        assert_eq!(role(&a, Some(&elected), false), Ok(Role::Init));
+        assert_eq!(role(&a, Some(&elected), true), Ok(Role::Init));
+        for waiting in [&b, &w] {
+            assert!(role(waiting, Some(&elected), false).is_err_and(|wait| wait.contains("Machine a")));
+            assert!(role(waiting, None, false).is_err());
+        }
+        assert_eq!(role(&b, Some(&elected), true), Ok(Role::Server));
+        assert_eq!(role(&b, None, true), Ok(Role::Server));
+        assert_eq!(role(&w, Some(&elected), true), Ok(Role::Worker));
+        // A worker that took the identity of the elected is a worker.
+        let thief = w.clone().with(|m| m.id = Some("id-of-a".to_owned()));
+        assert_eq!(role(&thief, Some(&elected), true), Ok(Role::Worker));
+        for incomplete in [
+            a.clone().leaving(),
+            a.clone().with(|m| m.id = None),
+            a.clone().with(|m| m.provider_id = None),
+            a.with(|m| m.version = None),
+        ] {
+            assert!(role(&incomplete, Some(&elected), true).is_err());
+        }
+    }
+
+    #[test]
+    fn a_plan_is_written_when_its_inputs_change_and_only_then() {
+        let now = Timestamp::UNIX_EPOCH;
+        let a = settled(MachineFacts::server("a"));
+        assert_eq!(verdict(&a, std::slice::from_ref(&a), &print("a"), now), Verdict::Keep);
+        assert_eq!(verdict(&a, std::slice::from_ref(&a), &print("b"), now), revision(2));
+        let new = MachineFacts::server("a").provisioned();
+        assert_eq!(verdict(&new, std::slice::from_ref(&new), &print("a"), now), revision(1));
+        // The Secret was lost, and the agent knows revision 7.
+        let lost = new.with(|m| m.reported_revision = Revision::new(7).ok());
+        assert_eq!(verdict(&lost, std::slice::from_ref(&lost), &print("a"), now), revision(8));
+        // Somebody else has written into it.
+        let forged = a.clone().with(|m| m.plan.as_mut().expect("a plan").sound = false);
+        assert_eq!(verdict(&forged, std::slice::from_ref(&forged), &print("a"), now), revision(2));
+        // A failed plan is not tried again by itself, and may be replaced by another.
+        let failed = a.says(Progress::Failed("no disk".to_owned()));
+        assert_eq!(verdict(&failed, std::slice::from_ref(&failed), &print("a"), now), Verdict::Keep);
+        assert_eq!(verdict(&failed, std::slice::from_ref(&failed), &print("b"), now), revision(2));
+    }
+
+    #[test]
+    fn a_plan_that_waits_too_long_is_written_anew() {
+        let soon = |machine: MachineFacts| {
+            machine.with(|m| {
+                let plan = m.plan.as_mut().expect("a plan");
+                plan.expires = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1);
+                plan.inputs = inputs("a");
+            })
+        };
+        let waiting = soon(MachineFacts::server("a").planned(3, ""));
+        assert_eq!(
+            verdict(&waiting, std::slice::from_ref(&waiting), &print("a"), Timestamp::UNIX_EPOCH),
+            revision(4)
+        );
+        let done = soon(MachineFacts::server("a").planned(3, "").says(Progress::Applied));
+        assert_eq!(
+            verdict(&done, std::slice::from_ref(&done), &print("a"), Timestamp::UNIX_EPOCH),
+            Verdict::Keep
+        );
+    }
+
+    #[test]
+    fn changes_go_one_by_one_and_the_control_plane_first() {
+        let now = Timestamp::UNIX_EPOCH;
+        let servers = || ["a", "b", "c"].map(|name| settled(MachineFacts::server(name)));
+        let workers = || ["v", "w"].map(|name| settled(MachineFacts::worker(name)));
+        let all = |servers: [MachineFacts; 3], workers: [MachineFacts; 2]| {
+            servers.into_iter().chain(workers).collect::<Vec<_>>()
+        };
+        let calm = all(servers(), workers());
+        for machine in &calm {
+            assert_eq!(verdict(machine, &calm, &print("b"), now), revision(2), "{}", machine.name);
+        }
+        // One server is on it: everybody else waits, but a worker may join.
+        let [a, b, c] = servers();
+        let busy = all([a, b.says(Progress::InFlight), c], workers());
+        for name in ["a", "c", "v", "w"] {
+            let machine = busy.iter().find(|machine| machine.name == name).expect("a machine");
+            assert!(waits_for(&verdict(machine, &busy, &print("b"), now), "Machine b"), "{name}");
+        }
+        assert_eq!(verdict(&busy[1], &busy, &print("b"), now), revision(2));
+        let joining = MachineFacts::worker("x").provisioned();
+        assert_eq!(verdict(&joining, &busy, &print("a"), now), revision(1));
+        let server = MachineFacts::server("d").provisioned();
+        assert!(waits_for(&verdict(&server, &busy, &print("a"), now), "Machine b"));
+        // One server is to change next: the workers wait. What is refused holds nobody up.
+        for (cost, held_up) in [(Cost::Restart, true), (Cost::Refused, false)] {
+            let change = Change { field: "spec.version".to_owned(), cost, why: "because".into() };
+            let [a, b, c] = servers();
+            let next = all([a, b.with(|m| m.changes = vec![change]), c], workers());
+            assert_eq!(waits_for(&verdict(&next[3], &next, &print("b"), now), "Machine b"), held_up);
+        }
+        // One worker is on it: the other waits, the servers do not.
+        let [v, w] = workers();
+        let busy = all(servers(), [v.says(Progress::InFlight), w]);
+        assert!(waits_for(&verdict(&busy[4], &busy, &print("b"), now), "Machine v"));
+        assert_eq!(verdict(&busy[0], &busy, &print("b"), now), revision(2));
+    }
+
+    #[test]
+    fn workers_do_not_run_ahead() {
+        let now = Timestamp::UNIX_EPOCH;
+        let server = settled(MachineFacts::server("a"));
+        let ahead = settled(MachineFacts::worker("w")).with(|m| m.version = Some("v1.36.1+k3s1".to_owned()));
+        let all = [server, ahead.clone()];
+        assert!(waits_for(&verdict(&ahead, &all, &print("b"), now), "Machine a"));
+        let new =
+            MachineFacts::worker("n").provisioned().with(|m| m.version = Some("v1.37.0+k3s1".to_owned()));
+        assert!(waits_for(&verdict(&new, &all, &print("b"), now), "Machine a"));
+        let behind = ahead.with(|m| m.version = Some("v1.35.0+k3s1".to_owned()));
+        assert_eq!(verdict(&behind, &all[..1], &print("b"), now), revision(2));
+    }
+}

@@ -1,0 +1,101 @@
+//! One reconcile: fetch, pause, finalizer, phases, and one status at the end.
+
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::core::Cluster;
+use capstan_api::meta::labels;
+use capstan_controller::error::{Doing as _, Result};
+use capstan_controller::external::Externals;
+use capstan_controller::patch::Patcher;
+use capstan_controller::{Next, Reconciler, finalizers, owners, pause};
+use jiff::Timestamp;
+use kube::api::Api;
+use kube::{Client, ResourceExt as _};
+use std::sync::Arc;
+
+use crate::delete::Ending;
+use crate::names::FINALIZER;
+use crate::round::{LONGEST_WAIT, Round};
+use crate::scope::Scope;
+use crate::workload::Workload;
+
+/// The controller of CapstanControlPlanes, and planner of their clusters' machines.
+pub struct ControlPlane<W> {
+    client: Client,
+    externals: Externals,
+    workload: W,
+}
+
+impl<W: Workload> ControlPlane<W> {
+    /// Asks `workload` whether clusters answer, usually [`Remotes`](capstan_controller::remote::Remotes).
+    pub fn new(client: Client, externals: Externals, workload: W) -> Self {
+        Self { client, externals, workload }
+    }
+
+    async fn cluster(&self, object: &CapstanControlPlane, namespace: &str) -> Result<Option<Cluster>> {
+        let owner = owners::of_kind(&object.metadata, "Cluster", "cluster.x-k8s.io").map(|owner| &owner.name);
+        let Some(name) = owner.or_else(|| object.labels().get(labels::CLUSTER_NAME)) else { return Ok(None) };
+        let api: Api<Cluster> = Api::namespaced(self.client.clone(), namespace);
+        api.get_opt(name).await.doing(|| format!("cannot read Cluster {namespace}/{name}"))
+    }
+}
+
+impl<W: Workload> Reconciler for ControlPlane<W> {
+    type Object = CapstanControlPlane;
+
+    fn name(&self) -> &'static str {
+        "capstancontrolplane"
+    }
+
+    async fn reconcile(&self, object: Arc<CapstanControlPlane>) -> Result<Next> {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        let api: Api<CapstanControlPlane> = Api::namespaced(self.client.clone(), &namespace);
+        // Read anew: what is decided from it must not be older than what the last reconcile wrote.
+        let found = api
+            .get_opt(&name)
+            .await
+            .doing(|| format!("cannot read CapstanControlPlane {namespace}/{name}"))?;
+        let Some(object) = found else { return Ok(Next::Changed) };
+        let cluster = self.cluster(&object, &namespace).await?;
+        let now = Timestamp::now();
+        if !pause::allows(&api, &object, cluster.as_ref(), now).await? {
+            return Ok(Next::Changed);
+        }
+        let Some(cluster) = cluster else {
+            if object.metadata.deletion_timestamp.is_some() {
+                // What is left goes with its owner.
+                return release(&api, &object).await;
+            }
+            return Ok(Next::After(LONGEST_WAIT));
+        };
+        if finalizers::ensure(&api, &object, FINALIZER).await? {
+            return Ok(Next::Changed);
+        }
+        let scope = Scope {
+            client: &self.client,
+            externals: &self.externals,
+            owner: &object,
+            cluster: &cluster,
+            namespace: &namespace,
+            now,
+        };
+        let mut round = Round::new(&scope);
+        let result = match object.metadata.deletion_timestamp.is_some() {
+            false => Box::pin(round.phases(&self.workload)).await,
+            true => Box::pin(round.end()).await,
+        };
+        let done = round.ending == Some(Ending::Done);
+        round.finish(&api, result).await?;
+        if done { release(&api, &object).await } else { Ok(round.next) }
+    }
+}
+
+async fn release(api: &Api<CapstanControlPlane>, object: &CapstanControlPlane) -> Result<Next> {
+    let latest =
+        api.get_opt(&object.name_any()).await.doing(|| "cannot read a CapstanControlPlane".to_owned())?;
+    if let Some(latest) = latest {
+        let mut released = latest.clone();
+        finalizers::remove(&mut released.metadata, FINALIZER);
+        Patcher::new(api.clone(), &latest).finish(&released, &[]).await?;
+    }
+    Ok(Next::Changed)
+}

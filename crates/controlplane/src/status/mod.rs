@@ -1,0 +1,238 @@
+//! What a control plane says of itself, worked out once at the end of a reconcile. Pure.
+
+use capstan_api::conditions::{
+    Aggregate, ConditionStatus, MergeStrategy, NewCondition, Reasons, is_true, reasons, set, types,
+};
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::core::Machine;
+use capstan_api::meta::{StatusVersion, labels};
+use capstan_controller::names::label_value;
+use capstan_distro::Version;
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use std::collections::BTreeMap;
+
+use crate::facts::MachineFacts;
+use crate::machines::Step;
+use crate::names::UP_TO_DATE;
+use crate::planner::Outcome;
+
+/// Condition: the API server has been reached.
+pub(crate) const INITIALIZED: &str = "Initialized";
+/// Condition: what the cluster is made from is there.
+pub(crate) const CERTIFICATES_AVAILABLE: &str = "CertificatesAvailable";
+
+/// Conditions whose value is this controller's to say.
+pub(crate) const OWNED: [&str; 9] = [
+    types::AVAILABLE,
+    INITIALIZED,
+    CERTIFICATES_AVAILABLE,
+    types::MACHINES_READY,
+    types::MACHINES_UP_TO_DATE,
+    types::ROLLING_OUT,
+    types::SCALING_UP,
+    types::SCALING_DOWN,
+    types::DELETING,
+];
+
+/// What the phases of a reconcile have seen.
+pub(crate) struct Seen<'a> {
+    pub(crate) cluster: &'a str,
+    pub(crate) initialized: bool,
+    pub(crate) answers: bool,
+    /// Why certificates are missing; `None` when they are there.
+    pub(crate) certificates: Option<String>,
+    /// Machines of the control plane as they are now.
+    pub(crate) machines: Vec<Machine>,
+    /// The same, as facts.
+    pub(crate) facts: Vec<MachineFacts>,
+    pub(crate) step: Step,
+    pub(crate) plans: BTreeMap<String, Outcome>,
+    pub(crate) deleting: Option<NewCondition>,
+    pub(crate) now: Timestamp,
+}
+
+/// Writes it all down.
+pub(crate) fn compute(object: &mut CapstanControlPlane, seen: &Seen<'_>) {
+    let wanted = replicas(object);
+    let name = object.name_any();
+    let generation = object.metadata.generation;
+    let count = |type_: &str| number(seen.machines.iter().filter(|machine| is_true(*machine, type_)).count());
+    let status = object.status.get_or_insert_default();
+    status.replicas = Some(number(seen.machines.len()));
+    status.ready_replicas = Some(count(types::READY));
+    status.available_replicas = Some(count(types::AVAILABLE));
+    status.up_to_date_replicas = Some(count(UP_TO_DATE));
+    status.versions = versions(&seen.facts);
+    status.selector = Some(format!(
+        "{}={},{}=,{}={}",
+        labels::CLUSTER_NAME,
+        seen.cluster,
+        labels::CONTROL_PLANE,
+        labels::CONTROL_PLANE_NAME,
+        label_value(&name)
+    ));
+    status.observed_generation = generation;
+    if seen.initialized {
+        status.initialization.get_or_insert_default().control_plane_initialized = Some(true);
+    }
+    for condition in conditions(seen, wanted) {
+        set(object, condition, seen.now);
+    }
+}
+
+/// How many machines are wanted.
+pub(crate) fn replicas(object: &CapstanControlPlane) -> usize {
+    object.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// Versions that the machines' Nodes run, oldest first.
+fn versions(machines: &[MachineFacts]) -> Vec<StatusVersion> {
+    let mut counts: BTreeMap<_, i32> = BTreeMap::new();
+    for version in machines.iter().filter_map(|machine| machine.kubelet_version.as_ref()) {
+        let order = Version::parse(version).map(|version| version.numbers());
+        *counts.entry((order, version)).or_default() += 1;
+    }
+    let versions = counts.into_iter();
+    versions
+        .map(|((_, version), count)| StatusVersion { version: version.clone(), replicas: Some(count) })
+        .collect()
+}
+
+fn conditions(seen: &Seen<'_>, wanted: usize) -> Vec<NewCondition> {
+    let mut all = vec![
+        match seen.initialized {
+            true => NewCondition::new(INITIALIZED, ConditionStatus::True, "Initialized"),
+            false => NewCondition::new(INITIALIZED, ConditionStatus::False, "NotInitialized"),
+        },
+        match &seen.certificates {
+            None => NewCondition::new(CERTIFICATES_AVAILABLE, ConditionStatus::True, reasons::AVAILABLE),
+            Some(why) => {
+                NewCondition::new(CERTIFICATES_AVAILABLE, ConditionStatus::False, reasons::NOT_AVAILABLE)
+                    .message(why.clone())
+            }
+        },
+        available(seen),
+        aggregate(seen, types::READY, types::MACHINES_READY, READY),
+        aggregate(seen, UP_TO_DATE, types::MACHINES_UP_TO_DATE, CURRENT),
+        rolling_out(seen),
+    ];
+    all.extend(scaling(seen, wanted));
+    all.push(seen.deleting.clone().unwrap_or_else(|| {
+        NewCondition::new(types::DELETING, ConditionStatus::False, reasons::NOT_DELETING)
+    }));
+    all
+}
+
+fn available(seen: &Seen<'_>) -> NewCondition {
+    let mut why = Vec::new();
+    if seen.deleting.is_some() {
+        why.push("* Control plane metadata.deletionTimestamp is set");
+    }
+    if !seen.initialized {
+        why.push("* Control plane not yet initialized");
+    }
+    if seen.certificates.is_some() {
+        why.push("* Control plane certificates are not available");
+    }
+    if seen.initialized && !seen.answers {
+        why.push("* The API server does not answer");
+    }
+    if seen.initialized && !seen.facts.iter().any(|machine| machine.has_node && !machine.deleting) {
+        why.push("* There are no control plane machines with a Node");
+    }
+    match why.is_empty() {
+        true => NewCondition::new(types::AVAILABLE, ConditionStatus::True, reasons::AVAILABLE),
+        false => NewCondition::new(types::AVAILABLE, ConditionStatus::False, reasons::NOT_AVAILABLE)
+            .message(why.join("\n")),
+    }
+}
+
+const READY: [&str; 3] = [reasons::NOT_READY, reasons::READY_UNKNOWN, reasons::READY];
+const CURRENT: [&str; 3] = [reasons::NOT_UP_TO_DATE, reasons::UP_TO_DATE_UNKNOWN, reasons::UP_TO_DATE];
+
+fn aggregate(
+    seen: &Seen<'_>,
+    source: &str,
+    target: &str,
+    [issue, unknown, info]: [&'static str; 3],
+) -> NewCondition {
+    if seen.machines.is_empty() {
+        return NewCondition::new(target, ConditionStatus::True, reasons::NO_REPLICAS);
+    }
+    let strategy = MergeStrategy::new().reasons(Reasons { issue, unknown, info });
+    Aggregate::over(source).to(target).strategy(strategy).aggregate(&seen.machines).unwrap_or_else(|error| {
+        NewCondition::new(target, ConditionStatus::Unknown, reasons::INTERNAL_ERROR)
+            .message(error.to_string())
+    })
+}
+
+fn rolling_out(seen: &Seen<'_>) -> NewCondition {
+    let not_rolling = |reason: &str| NewCondition::new(types::ROLLING_OUT, ConditionStatus::False, reason);
+    if let Step::Refuse(changes) = &seen.step {
+        let fields: Vec<String> = changes.iter().map(|change| format!("* {change}")).collect();
+        return not_rolling("Refused").message(format!(
+            "Nothing is changed, because this cannot be done in place:\n{}",
+            fields.join("\n")
+        ));
+    }
+    let own = |name: &&String| seen.facts.iter().any(|machine| machine.name == **name);
+    let refused: Vec<String> = seen
+        .plans
+        .iter()
+        .filter(|(name, _)| own(name))
+        .filter_map(|(_, outcome)| match outcome {
+            Outcome::Refused { field, message } => Some(format!("* {field}: {message}")),
+            _ => None,
+        })
+        .collect();
+    if !refused.is_empty() {
+        return not_rolling("Refused").message(refused.join("\n"));
+    }
+    let changing: Vec<&MachineFacts> =
+        seen.facts.iter().filter(|machine| !machine.changes.is_empty() || is_changing(machine)).collect();
+    if changing.is_empty() {
+        return not_rolling(reasons::NOT_ROLLING_OUT);
+    }
+    let mut message = format!("Rolling out {} not up-to-date replicas", changing.len());
+    if let Step::Wait(why) = &seen.step {
+        message.push_str(&format!("\n* {why}"));
+    }
+    NewCondition::new(types::ROLLING_OUT, ConditionStatus::True, reasons::ROLLING_OUT).message(message)
+}
+
+/// Whether a machine that was part of the cluster is on its way to another state.
+fn is_changing(machine: &MachineFacts) -> bool {
+    machine.has_node && !machine.deleting && !machine.is_up()
+}
+
+fn scaling(seen: &Seen<'_>, wanted: usize) -> [NewCondition; 2] {
+    let there = seen.facts.len();
+    let wanted = if seen.deleting.is_some() { 0 } else { wanted };
+    let what = format!("from {there} to {wanted} replicas");
+    let why = match &seen.step {
+        Step::Wait(why) => format!("\n* {why}"),
+        _ => String::new(),
+    };
+    let no = |type_: &str, reason: &str| NewCondition::new(type_, ConditionStatus::False, reason);
+    let yes = |type_: &str, reason: &str, verb: &str| {
+        NewCondition::new(type_, ConditionStatus::True, reason).message(format!("Scaling {verb} {what}{why}"))
+    };
+    [
+        match there < wanted {
+            true => yes(types::SCALING_UP, reasons::SCALING_UP, "up"),
+            false => no(types::SCALING_UP, reasons::NOT_SCALING_UP),
+        },
+        match there > wanted {
+            true => yes(types::SCALING_DOWN, reasons::SCALING_DOWN, "down"),
+            false => no(types::SCALING_DOWN, reasons::NOT_SCALING_DOWN),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! What a control plane says of itself, situation by situation.
+
+use super::*;
+use crate::facts::Progress;
+use capstan_distro::{Change, Cost};
+use serde_json::json;
+
+fn object(replicas: i32) -> CapstanControlPlane {
+    serde_json::from_value(json!({
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1alpha1", "kind": "CapstanControlPlane",
+        "metadata": {"name": "cp", "namespace": "default", "generation": 3},
+        "spec": {"version": "v1.36.0+k3s1", "replicas": replicas, "machineTemplate": {"spec": {"infrastructureRef":
+            {"kind": "HostMachineTemplate", "name": "t", "apiGroup": "infrastructure.cluster.x-k8s.io"}}}},
+    }))
+    .expect("a control plane")
+}
+
+fn machine(name: &str, status: &str) -> Machine {
+    let condition = |type_: &str| {
+        json!({"type": type_, "status": status, "reason": "Because", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    serde_json::from_value(json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": name},
+        "spec": {"clusterName": "c", "bootstrap": {},
+            "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "n"}},
+        "status": {"conditions": [condition("Ready"), condition("Available"), condition("UpToDate")]},
+    }))
+    .expect("a Machine")
+}
+
+/// Three machines, and all is well.
+fn seen() -> Seen<'static> {
+    let names = ["a", "b", "c"];
+    Seen {
+        cluster: "c",
+        initialized: true,
+        answers: true,
+        certificates: None,
+        machines: names.map(|name| machine(name, "True")).to_vec(),
+        facts: names.map(|name| MachineFacts::server(name).up()).to_vec(),
+        step: Step::Nothing,
+        plans: BTreeMap::new(),
+        deleting: None,
+        now: Timestamp::UNIX_EPOCH,
+    }
+}
+
+fn told(wanted: i32, change: impl FnOnce(&mut Seen<'static>)) -> CapstanControlPlane {
+    let (mut object, mut seen) = (object(wanted), seen());
+    change(&mut seen);
+    compute(&mut object, &seen);
+    object
+}
+
+fn says(object: &CapstanControlPlane, type_: &str) -> (ConditionStatus, String, String) {
+    let found = capstan_api::conditions::get(object, type_).expect("the condition");
+    (found.status, found.reason.clone(), found.message.clone())
+}
+
+#[test]
+fn all_is_well() {
+    let object = told(3, |_| ());
+    for type_ in ["Available", "Initialized", "CertificatesAvailable", "MachinesReady", "MachinesUpToDate"] {
+        assert_eq!(says(&object, type_).0, ConditionStatus::True, "{type_}");
+    }
+    for type_ in ["RollingOut", "ScalingUp", "ScalingDown", "Deleting"] {
+        assert_eq!(says(&object, type_).0, ConditionStatus::False, "{type_}");
+    }
+    let status = object.status.expect("a status");
+    let counts =
+        [status.replicas, status.ready_replicas, status.available_replicas, status.up_to_date_replicas];
+    assert_eq!(counts, [Some(3); 4]);
+    assert_eq!(status.observed_generation, Some(3));
+    assert_eq!(status.versions, [StatusVersion { version: "v1.36.0+k3s1".to_owned(), replicas: Some(3) }]);
+    assert_eq!(
+        status.selector.as_deref(),
+        Some(
+            "cluster.x-k8s.io/cluster-name=c,cluster.x-k8s.io/control-plane=,cluster.x-k8s.io/control-plane-name=cp"
+        )
+    );
+}
+
+#[test]
+fn each_trouble_makes_it_unavailable_and_is_named() {
+    for (object, line) in [
+        (told(3, |seen| seen.initialized = false), "* Control plane not yet initialized"),
+        (
+            told(3, |seen| seen.certificates = Some("gone".to_owned())),
+            "* Control plane certificates are not available",
+        ),
+        (told(3, |seen| seen.answers = false), "* The API server does not answer"),
+        (told(3, |seen| seen.facts.clear()), "* There are no control plane machines with a Node"),
+    ] {
+        let (status, reason, message) = says(&object, "Available");
+        assert_eq!(
+            (status, reason.as_str(), message.as_str()),
+            (ConditionStatus::False, "NotAvailable", line)
+        );
+    }
+}
+
+#[test]
+fn initialized_stays() {
+    let mut object = told(3, |_| ());
+    let mut later = seen();
+    later.answers = false;
+    compute(&mut object, &later);
+    let initialization = object.status.and_then(|status| status.initialization);
+    assert_eq!(initialization.and_then(|status| status.control_plane_initialized), Some(true));
+}
+
+#[test]
+fn scaling_says_from_where_to_where_and_what_it_waits_for() {
+    let object = told(5, |seen| seen.step = Step::Wait("waits for Machine c to be up".to_owned()));
+    let (status, _, message) = says(&object, "ScalingUp");
+    assert_eq!(status, ConditionStatus::True);
+    assert_eq!(message, "Scaling up from 3 to 5 replicas\n* waits for Machine c to be up");
+    assert_eq!(says(&told(1, |_| ()), "ScalingDown").2, "Scaling down from 3 to 1 replicas");
+    let ending = NewCondition::new("Deleting", ConditionStatus::True, "WaitingForMachineDeletion");
+    let object = told(3, |seen| seen.deleting = Some(ending));
+    assert_eq!(says(&object, "ScalingDown").2, "Scaling down from 3 to 0 replicas");
+    assert_eq!(says(&object, "Deleting").0, ConditionStatus::True);
+}
+
+#[test]
+fn rolling_out_counts_what_is_on_its_way() {
+    let change = Change { field: "spec.version".to_owned(), cost: Cost::Restart, why: "another".into() };
+    let object = told(3, |seen| {
+        seen.facts[0].changes = vec![change];
+        let busy = seen.facts[1].clone().says(Progress::InFlight);
+        seen.facts[1] = busy;
+    });
+    let (status, _, message) = says(&object, "RollingOut");
+    assert_eq!((status, message.as_str()), (ConditionStatus::True, "Rolling out 2 not up-to-date replicas"));
+}
+
+#[test]
+fn what_is_refused_is_named_and_does_not_roll_out() {
+    let change = Change { field: "spec.version".to_owned(), cost: Cost::Refused, why: "cannot be".into() };
+    let object = told(3, |seen| {
+        seen.facts[0].changes = vec![change.clone()];
+        seen.step = Step::Refuse(vec![change]);
+    });
+    let (status, reason, message) = says(&object, "RollingOut");
+    assert_eq!((status, reason.as_str()), (ConditionStatus::False, "Refused"));
+    assert!(message.ends_with("\n* spec.version: cannot be"), "{message}");
+    // Of a worker's config the control plane does not speak.
+    let refused =
+        || Outcome::Refused { field: "CapstanConfig x spec.distro".to_owned(), message: "no".to_owned() };
+    let object = told(3, |seen| _ = seen.plans.insert("b".to_owned(), refused()));
+    assert_eq!(says(&object, "RollingOut").2, "* CapstanConfig x spec.distro: no");
+    let object = told(3, |seen| _ = seen.plans.insert("worker".to_owned(), refused()));
+    assert_eq!(says(&object, "RollingOut").1, "NotRollingOut");
+}
+
+#[test]
+fn versions_are_told_oldest_first() {
+    let object = told(3, |seen| {
+        seen.facts[0].kubelet_version = Some("v1.36.10+k3s1".to_owned());
+        seen.facts[1].kubelet_version = Some("v1.36.9+k3s1".to_owned());
+        seen.facts[2].kubelet_version = None;
+    });
+    let versions: Vec<String> =
+        object.status.expect("a status").versions.into_iter().map(|version| version.version).collect();
+    assert_eq!(versions, ["v1.36.9+k3s1", "v1.36.10+k3s1"]);
+}

@@ -1,0 +1,72 @@
+//! What wakes a Cluster's reconcile.
+
+use capstan_api::conditions::{Conditioned as _, get, types};
+use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
+use capstan_api::meta::labels;
+use capstan_controller::watch::{changed, reference};
+use futures::StreamExt as _;
+use futures::stream::select_all;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{Api, PartialObjectMeta};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher::Config;
+
+use super::ClusterReconciler;
+use crate::Core;
+use crate::names::machine::types as machine_types;
+
+/// Runs the controller until `stop` is done.
+pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'static) {
+    let also = select_all([
+        core.externals.changes().boxed(),
+        core.remotes.health_changes().map(|(namespace, name)| reference(&namespace, &name)).boxed(),
+        changed(core.all(), Config::default(), machine_facts).filter_map(of_label).boxed(),
+        changed(core.all::<MachineDeployment>(), Config::default(), |object| {
+            (object.status.clone(), object.metadata.generation, object.metadata.deletion_timestamp.clone())
+        })
+        .filter_map(of_label)
+        .boxed(),
+        changed(core.all::<MachineSet>(), Config::default(), |object| {
+            (object.status.clone(), object.metadata.generation, object.metadata.deletion_timestamp.clone())
+        })
+        .filter_map(of_label)
+        .boxed(),
+        changed(secrets(&core), Config::default().labels(labels::CLUSTER_NAME), |secret| {
+            secret.metadata.resource_version.clone()
+        })
+        .filter_map(of_kubeconfig)
+        .boxed(),
+    ]);
+    let api = core.all();
+    capstan_controller::run::run(ClusterReconciler::new(core), api, also, stop).await;
+}
+
+/// Only metadata: what is in the Secrets of a whole installation does not belong in memory.
+fn secrets(core: &Core) -> Api<PartialObjectMeta<Secret>> {
+    core.all()
+}
+
+fn machine_facts(machine: &Machine) -> impl PartialEq + Send + use<> {
+    let told = [
+        types::READY,
+        types::AVAILABLE,
+        machine_types::UP_TO_DATE,
+        machine_types::HEALTH_CHECK_SUCCEEDED,
+        machine_types::OWNER_REMEDIATED,
+    ]
+    .map(|type_| get(machine, type_).map(|condition| (condition.status, condition.message.clone())));
+    let has_node = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
+    let conditions = machine.conditions().is_empty();
+    (told, has_node, conditions, machine.metadata.deletion_timestamp.is_some(), machine.spec.version.clone())
+}
+
+async fn of_label(object: impl ResourceExt) -> Option<ObjectRef<Cluster>> {
+    let name = object.labels().get(labels::CLUSTER_NAME)?;
+    Some(reference(&object.namespace()?, name))
+}
+
+async fn of_kubeconfig(secret: PartialObjectMeta<Secret>) -> Option<ObjectRef<Cluster>> {
+    let name = secret.name_any();
+    Some(reference(&secret.namespace()?, name.strip_suffix("-kubeconfig")?))
+}

@@ -1,0 +1,86 @@
+//! What every controller of core is given: clients and a clock.
+
+use capstan_controller::external::Externals;
+use capstan_controller::remote::Remotes;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::Api;
+use kube::{Client, Resource};
+use std::sync::Arc;
+
+use crate::machinedeployment::{AlwaysReplace, InPlace};
+
+/// Says what time it is. Tests turn it by hand.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What every controller of core is given. Cheap to clone.
+#[derive(Clone)]
+pub struct Core {
+    /// The management cluster.
+    pub client: Client,
+    /// Providers' objects, by the contract.
+    pub externals: Externals,
+    /// Workload clusters.
+    pub remotes: Remotes,
+    clock: Clock,
+}
+
+impl Core {
+    /// Controllers for the management cluster that `client` leads to.
+    pub fn new(client: Client) -> Self {
+        Self {
+            externals: Externals::new(client.clone()),
+            remotes: Remotes::new(client.clone()),
+            clock: Arc::new(Timestamp::now),
+            client,
+        }
+    }
+
+    /// The same with another clock.
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Access to one kind in one namespace.
+    pub fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Access to one kind in all namespaces.
+    pub fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
+        Api::all(self.client.clone())
+    }
+}
+
+/// All controllers of core, each as a future that runs until `stop` is done. Machines of a MachineDeployment are
+/// replaced, never changed in place.
+pub fn controllers<S>(core: &Core, stop: &S) -> Vec<BoxFuture<'static, ()>>
+where
+    S: Future<Output = ()> + Clone + Send + Sync + 'static,
+{
+    controllers_with(core, Arc::new(AlwaysReplace), stop)
+}
+
+/// The same, with somebody to ask whether a Machine can be changed in place.
+pub fn controllers_with<S>(core: &Core, in_place: Arc<dyn InPlace>, stop: &S) -> Vec<BoxFuture<'static, ()>>
+where
+    S: Future<Output = ()> + Clone + Send + Sync + 'static,
+{
+    vec![
+        Box::pin(crate::cluster::run(core.clone(), stop.clone())),
+        Box::pin(crate::machine::run(core.clone(), stop.clone())),
+        Box::pin(crate::machineset::run(core.clone(), stop.clone())),
+        Box::pin(crate::machinedeployment::run(core.clone(), in_place, stop.clone())),
+        Box::pin(crate::machinehealthcheck::run(core.clone(), stop.clone())),
+    ]
+}

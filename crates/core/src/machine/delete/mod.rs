@@ -1,0 +1,182 @@
+//! Deleting a Machine, one stage after the other. Every stage may be repeated.
+
+mod stage;
+#[cfg(test)]
+mod tests;
+
+use capstan_api::conditions::reasons;
+use capstan_api::core::{Machine, MachineDeletionStatus};
+use capstan_api::meta::labels;
+use capstan_controller::error::{Doing as _, chain};
+use capstan_controller::{Error, Next, Result};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams, ListParams};
+
+use super::drain;
+use super::observe::Observed;
+use crate::Core;
+use crate::external::{self, Reading};
+use crate::names::CHECK_LOGS;
+use crate::names::machine::reasons as machine_reasons;
+use stage::{NodeFate, Progress, Situation, Stage, Surroundings, is_node_given_up, node_fate, stage};
+
+/// How far a deletion has come, and what is told of it.
+#[derive(Debug)]
+pub(super) struct Deletion {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    pub(super) is_done: bool,
+    pub(super) result: Result<Next>,
+}
+
+impl Deletion {
+    fn waiting(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), is_done: false, result: Ok(Next::Changed) }
+    }
+
+    fn failed(reason: &'static str, message: impl Into<String>, problem: Error) -> Self {
+        Self { result: Err(problem), ..Self::waiting(reason, message) }
+    }
+}
+
+/// Goes as far as it can at once. Writes into the Machine since when each stage has been waiting.
+pub(super) async fn advance(core: &Core, machine: &mut Machine, observed: &Observed) -> Deletion {
+    let node = match look_around(core, machine, observed).await {
+        Ok(fate) => fate,
+        Err(problem) => return Deletion::failed(reasons::INTERNAL_ERROR, CHECK_LOGS, problem),
+    };
+    let mut progress = Progress::default();
+    loop {
+        let now = core.now();
+        let (bootstrap, infrastructure) = (&observed.bootstrap, &observed.infrastructure);
+        let stage = stage(&Situation { machine, bootstrap, infrastructure, node, progress, now });
+        match stage {
+            Stage::PreDrainHooks(hooks) => {
+                started(&mut times(machine).wait_for_pre_drain_hook_start_time, now);
+                let message = format!("Waiting for pre-drain hooks to succeed (hooks: {})", hooks.join(","));
+                return Deletion::waiting(machine_reasons::WAITING_FOR_PRE_DRAIN_HOOK, message);
+            }
+            Stage::Drain => {
+                started(&mut times(machine).node_drain_start_time, now);
+                match drain::drain(core, machine).await {
+                    Ok(drain::Outcome::Drained) => progress.drained = true,
+                    Ok(drain::Outcome::Waiting { message, next }) => {
+                        let waiting = Deletion::waiting(machine_reasons::DRAINING_NODE, message);
+                        return Deletion { result: Ok(next), ..waiting };
+                    }
+                    Err(problem) => {
+                        let message = "Error draining Node, please check controller logs for errors";
+                        return Deletion::failed(machine_reasons::DRAINING_NODE, message, problem);
+                    }
+                }
+            }
+            Stage::PreTerminateHooks(hooks) => {
+                started(&mut times(machine).wait_for_pre_terminate_hook_start_time, now);
+                let message =
+                    format!("Waiting for pre-terminate hooks to succeed (hooks: {})", hooks.join(","));
+                return Deletion::waiting(machine_reasons::WAITING_FOR_PRE_TERMINATE_HOOK, message);
+            }
+            Stage::Infrastructure { ask } => {
+                let reference = Some(&machine.spec.infrastructure_ref);
+                let reason = machine_reasons::WAITING_FOR_INFRASTRUCTURE_DELETION;
+                return go(core, machine, reference, ask, reason).await;
+            }
+            Stage::Bootstrap { ask } => {
+                let reference = machine.spec.bootstrap.config_ref.as_ref();
+                let reason = machine_reasons::WAITING_FOR_BOOTSTRAP_DELETION;
+                return go(core, machine, reference, ask, reason).await;
+            }
+            Stage::Unreadable => return Deletion::waiting(reasons::INTERNAL_ERROR, CHECK_LOGS),
+            Stage::Node => match delete_node(core, machine).await {
+                Ok(()) => progress.node_gone = true,
+                Err(problem) if is_node_given_up(machine, now) => {
+                    let (machine, error) = (machine.name_any(), chain(&problem));
+                    tracing::warn!(
+                        machine,
+                        error,
+                        "the Node is left behind: the time for its deletion is over"
+                    );
+                    progress.node_gone = true;
+                }
+                Err(problem) => {
+                    let message = "Error deleting Node, please check controller logs for errors";
+                    return Deletion::failed(machine_reasons::DELETING_NODE, message, problem);
+                }
+            },
+            Stage::Done => {
+                let done = Deletion::waiting(reasons::DELETION_COMPLETED, "Deletion completed");
+                return Deletion { is_done: true, ..done };
+            }
+        }
+    }
+}
+
+/// Asks for the deletion of a provider's object, unless that was done, and waits until it is gone.
+async fn go(
+    core: &Core,
+    machine: &Machine,
+    reference: Option<&capstan_api::meta::ContractVersionedObjectReference>,
+    ask: bool,
+    reason: &'static str,
+) -> Deletion {
+    let namespace = machine.namespace().unwrap_or_default();
+    let kind = reference.map_or("", |reference| reference.kind.as_str());
+    if let (true, Some(reference)) = (ask, reference)
+        && let Err(problem) = external::delete(core, reference, &namespace).await
+    {
+        let message = format!("Failed to delete {kind}, please check controller logs for errors");
+        return Deletion::failed(reasons::INTERNAL_ERROR, message, problem);
+    }
+    Deletion::waiting(reason, format!("Waiting for {kind} to be deleted"))
+}
+
+async fn look_around(core: &Core, machine: &Machine, observed: &Observed) -> Result<NodeFate> {
+    let cluster = &observed.cluster;
+    let namespace = machine.namespace().unwrap_or_default();
+    let (control_plane, read) =
+        external::read(core, cluster.spec.control_plane_ref.as_ref(), &namespace).await;
+    read?;
+    let name = &machine.spec.cluster_name;
+    let selector = format!("{}={name},{}", labels::CLUSTER_NAME, labels::CONTROL_PLANE);
+    let machines = core.api::<Machine>(&namespace).list(&ListParams::default().labels(&selector)).await;
+    let machines = machines.doing(|| format!("cannot list control plane Machines of Cluster {name}"))?;
+    let control_plane_machines =
+        machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()).count();
+    let control_plane = match &control_plane {
+        Reading::Found(object) => Some(object.as_ref()),
+        _ => None,
+    };
+    Ok(node_fate(machine, &Surroundings { cluster, control_plane, control_plane_machines }))
+}
+
+async fn delete_node(core: &Core, machine: &Machine) -> Result<()> {
+    let Some(name) = node_name(machine) else { return Ok(()) };
+    let namespace = machine.namespace().unwrap_or_default();
+    let cluster = &machine.spec.cluster_name;
+    let doing = || format!("cannot delete Node {name}");
+    let client = core.remotes.client(&namespace, cluster).await?;
+    let client =
+        client.ok_or_else(|| Error::transient(doing(), "there is no connection to the workload cluster"))?;
+    match Api::<Node>::all(client).delete(name, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        // Upstream's in-memory server answers with nothing at all.
+        Err(kube::Error::SerdeError(_)) => Ok(()),
+        result => result.map(|_| ()).doing(doing),
+    }
+}
+
+pub(super) fn node_name(machine: &Machine) -> Option<&str> {
+    machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
+}
+
+fn times(machine: &mut Machine) -> &mut MachineDeletionStatus {
+    machine.status.get_or_insert_default().deletion.get_or_insert_default()
+}
+
+/// The first time counts, in whole seconds as the wire has it.
+fn started(time: &mut Option<Time>, now: Timestamp) {
+    time.get_or_insert_with(|| Time(Timestamp::from_second(now.as_second()).unwrap_or(now)));
+}

@@ -1,0 +1,177 @@
+//! Moving pods off a Node before its machine goes: no new ones, and those that are there are evicted, as far as their
+//! disruption budgets allow.
+//!
+//! MachineDrainRules and waiting for volumes to be detached are not here yet.
+
+mod outcome;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use capstan_api::core::Machine;
+use capstan_controller::error::{Doing as _, chain};
+use capstan_controller::{Error, Next, Result};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams};
+use kube::core::Status;
+use kube::{Client, ResourceExt as _};
+use serde_json::json;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::delete::node_name;
+use crate::Core;
+use outcome::Left;
+use plan::{Behavior, Circumstances, behavior, daemon_set};
+
+/// Pods take their time.
+const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(20);
+/// The rest is for the next reconcile.
+const EVICTIONS_AT_ONCE: Duration = Duration::from_secs(10);
+const PAGE: u32 = 100;
+
+/// How a drain stands.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// All pods that should leave have left.
+    Drained,
+    /// Some are still there.
+    Waiting {
+        /// Which, and why.
+        message: String,
+        /// When to look again.
+        next: Next,
+    },
+}
+
+/// Goes on with the drain of a Machine's Node.
+pub(super) async fn drain(core: &Core, machine: &Machine) -> Result<Outcome> {
+    let Some(name) = node_name(machine) else { return Ok(Outcome::Drained) };
+    let namespace = machine.namespace().unwrap_or_default();
+    let doing = |what: &str| format!("cannot {what} Node {name}");
+    let client = core.remotes.client(&namespace, &machine.spec.cluster_name).await?;
+    let client = client
+        .ok_or_else(|| Error::transient(doing("drain"), "there is no connection to the workload cluster"))?;
+    let nodes: Api<Node> = Api::all(client.clone());
+    // Somebody may have deleted the Node by hand.
+    let Some(node) = nodes.get_opt(name).await.doing(|| doing("read"))? else { return Ok(Outcome::Drained) };
+    if node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true) {
+        let cordon = json!({"spec": {"unschedulable": true}});
+        nodes.patch(name, &PatchParams::default(), &Patch::Merge(&cordon)).await.doing(|| doing("cordon"))?;
+    }
+
+    let drainer = Drainer { client, is_unreachable: is_unreachable(&node), now: core.now() };
+    let left = drainer.go_on(name).await?;
+    if left.is_empty() {
+        return Ok(Outcome::Drained);
+    }
+    let deletion = machine.status.as_ref().and_then(|status| status.deletion.as_ref());
+    let started = deletion.and_then(|deletion| deletion.node_drain_start_time.as_ref());
+    let message = left.message(started.map_or(drainer.now, |time| time.0));
+    Ok(Outcome::Waiting { message, next: Next::After(UNTIL_PODS_ARE_GONE) })
+}
+
+/// The kubelet has not been heard of.
+fn is_unreachable(node: &Node) -> bool {
+    let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "Unknown")
+}
+
+struct Drainer {
+    client: Client,
+    is_unreachable: bool,
+    now: Timestamp,
+}
+
+impl Drainer {
+    async fn go_on(&self, node: &str) -> Result<Left> {
+        let mut pods = self.pods(node).await?;
+        pods.sort_by_key(name_of);
+        let mut left = Left::default();
+        let mut daemon_sets = HashMap::new();
+        let began = Instant::now();
+        for pod in &pods {
+            let has_daemon_set = self.has_daemon_set(pod, &mut daemon_sets).await?;
+            let circumstances =
+                Circumstances { is_unreachable: self.is_unreachable, has_daemon_set, now: self.now };
+            match behavior(pod, circumstances) {
+                Behavior::Skip => {}
+                Behavior::WaitCompleted => left.completing.push(name_of(pod)),
+                Behavior::Drain if pod.metadata.deletion_timestamp.is_some() => {
+                    left.leaving.push(name_of(pod));
+                }
+                Behavior::Drain if began.elapsed() > EVICTIONS_AT_ONCE => {
+                    let why = "eviction timeout of 10s reached, eviction will be retried".to_owned();
+                    left.failed.entry(why).or_default().push(name_of(pod));
+                }
+                Behavior::Drain => self.evict(pod, &mut left).await,
+            }
+        }
+        Ok(left)
+    }
+
+    async fn pods(&self, node: &str) -> Result<Vec<Pod>> {
+        let api: Api<Pod> = Api::all(self.client.clone());
+        let mut params = ListParams::default().fields(&format!("spec.nodeName={node}")).limit(PAGE);
+        let mut pods = Vec::new();
+        loop {
+            let page = api.list(&params).await.doing(|| format!("cannot list pods of Node {node}"))?;
+            pods.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(pods),
+            }
+        }
+    }
+
+    /// Whether the pod's DaemonSet exists: pods that were left behind by one that does not can go.
+    async fn has_daemon_set(&self, pod: &Pod, known: &mut HashMap<(String, String), bool>) -> Result<bool> {
+        let Some(name) = daemon_set(pod) else { return Ok(false) };
+        let key = (pod.namespace().unwrap_or_default(), name.to_owned());
+        if let Some(known) = known.get(&key) {
+            return Ok(*known);
+        }
+        let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), &key.0);
+        let found = api.get_opt(name).await.doing(|| format!("cannot read DaemonSet {}/{name}", key.0))?;
+        known.insert(key, found.is_some());
+        Ok(found.is_some())
+    }
+
+    async fn evict(&self, pod: &Pod, left: &mut Left) {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        // Nobody will end the pod in time: the record of it goes soon instead.
+        let grace_period_seconds = self.is_unreachable.then_some(1);
+        let delete_options = Some(DeleteParams { grace_period_seconds, ..DeleteParams::default() });
+        let params = EvictParams { delete_options, ..EvictParams::default() };
+        let why = match api.evict(&pod.name_any(), &params).await {
+            Ok(_) => return left.leaving.push(name_of(pod)),
+            Err(kube::Error::Api(status)) if status.code == 404 => return,
+            Err(kube::Error::Api(status)) if status.code == 429 => with_causes(&status),
+            Err(kube::Error::Api(status)) if is_terminating(&status) => {
+                "Cannot evict pod from terminating namespace: unable to create eviction (kube-controller-manager \
+                 should set deletionTimestamp)"
+                    .to_owned()
+            }
+            Err(error) => chain(&error),
+        };
+        left.failed.entry(why).or_default().push(name_of(pod));
+    }
+}
+
+fn name_of(pod: &Pod) -> String {
+    format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
+}
+
+/// Says which disruption budget is in the way.
+fn with_causes(status: &Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let causes: Vec<&str> = causes.map(|cause| cause.message.as_str()).collect();
+    format!("{} {}", status.message, causes.join(",")).trim_end().to_owned()
+}
+
+fn is_terminating(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 403 && causes.any(|cause| cause.reason == "NamespaceTerminating")
+}

@@ -1,0 +1,64 @@
+//! Which pods leave a Node, which are waited for, and which stay. Pure.
+
+use capstan_api::meta::labels;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+/// Set by a kubelet on the image of a static pod, which only the kubelet can end.
+const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+
+/// What becomes of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behavior {
+    /// It is evicted.
+    Drain,
+    /// It stays.
+    Skip,
+    /// It may come to its end, and is waited for.
+    WaitCompleted,
+}
+
+/// What must be known besides the pod.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Circumstances {
+    /// The kubelet does not answer: pods that are on their way out will never be gone.
+    pub(super) is_unreachable: bool,
+    /// The DaemonSet that the pod says it is of exists.
+    pub(super) has_daemon_set: bool,
+    pub(super) now: Timestamp,
+}
+
+pub(super) fn behavior(pod: &Pod, circumstances: Circumstances) -> Behavior {
+    let is_stuck = pod
+        .metadata
+        .deletion_timestamp
+        .as_ref()
+        .is_some_and(|time| circumstances.now.duration_since(time.0) >= SignedDuration::from_secs(2));
+    if circumstances.is_unreachable && is_stuck {
+        return Behavior::Skip;
+    }
+    if daemon_set(pod).is_some() && circumstances.has_daemon_set && !is_finished(pod) {
+        return Behavior::Skip;
+    }
+    if pod.annotations().contains_key(MIRROR_POD) {
+        return Behavior::Skip;
+    }
+    // Upper and lower case are the same, and so are `wait-completed` and `waitCompleted`.
+    match pod.labels().get(labels::DRAIN).map(|value| value.to_lowercase().replacen('-', "", 1)).as_deref() {
+        Some("skip") => Behavior::Skip,
+        Some("waitcompleted") => Behavior::WaitCompleted,
+        _ => Behavior::Drain,
+    }
+}
+
+/// The DaemonSet that a pod says it is of: another pod would come at once.
+pub(super) fn daemon_set(pod: &Pod) -> Option<&str> {
+    let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true))?;
+    (owner.kind == "DaemonSet").then_some(&owner.name)
+}
+
+fn is_finished(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}

@@ -1,0 +1,40 @@
+//! Which pods leave, as a table.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::plan::{Behavior, Circumstances, behavior};
+
+fn pod(metadata: &Value, phase: &str) -> Pod {
+    serde_json::from_value(json!({"metadata": metadata, "status": {"phase": phase}})).expect("a pod")
+}
+
+#[test]
+fn daemons_static_pods_and_exceptions_stay() {
+    let now: Timestamp = "2025-01-01T00:01:00Z".parse().expect("a time");
+    let owned = json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u",
+        "controller": true}]});
+    let mirror = json!({"annotations": {"kubernetes.io/config.mirror": "x"}});
+    let labelled = |value: &str| json!({"labels": {"cluster.x-k8s.io/drain": value}});
+    let dying = json!({"deletionTimestamp": "2025-01-01T00:00:00Z"});
+    let freshly_dying = json!({"deletionTimestamp": "2025-01-01T00:00:59Z"});
+    for (metadata, phase, is_unreachable, has_daemon_set, expected) in [
+        (json!({}), "Running", false, false, Behavior::Drain),
+        (owned.clone(), "Running", false, true, Behavior::Skip),
+        (owned.clone(), "Running", false, false, Behavior::Drain),
+        (owned, "Succeeded", false, true, Behavior::Drain),
+        (mirror, "Running", false, false, Behavior::Skip),
+        (labelled("skip"), "Running", false, false, Behavior::Skip),
+        (labelled("Skip"), "Running", false, false, Behavior::Skip),
+        (labelled("wait-completed"), "Running", false, false, Behavior::WaitCompleted),
+        (labelled("WaitCompleted"), "Running", false, false, Behavior::WaitCompleted),
+        (labelled("nonsense"), "Running", false, false, Behavior::Drain),
+        (dying.clone(), "Running", false, false, Behavior::Drain),
+        (dying, "Running", true, false, Behavior::Skip),
+        (freshly_dying, "Running", true, false, Behavior::Drain),
+    ] {
+        let circumstances = Circumstances { is_unreachable, has_daemon_set, now };
+        assert_eq!(behavior(&pod(&metadata, phase), circumstances), expected, "{metadata} {phase}");
+    }
+}

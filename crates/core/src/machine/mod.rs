@@ -1,0 +1,113 @@
+//! Machine: from bootstrap data to infrastructure to a Node, and back.
+//!
+//! Reads: the Machine, its Cluster, the MachineSet and MachineDeployment above it, the two objects it refers to, and its
+//! Node. Writes: owners and label of the two objects, deletions, labels, annotations and taints of the Node, and of the
+//! Machine finalizer, owner, label, the fields that providers fill in, and status.
+
+mod conditions;
+mod delete;
+mod drain;
+mod node;
+mod observe;
+mod ownership;
+mod provision;
+#[cfg(test)]
+mod tests;
+mod wiring;
+
+use capstan_api::core::Machine;
+use capstan_controller::patch::Patcher;
+use capstan_controller::{Next, Reconciler, Result, finalizers, pause};
+use kube::ResourceExt as _;
+use std::sync::Arc;
+
+use crate::Core;
+use crate::external::{self, Reading};
+use crate::names::machine::{FINALIZER, types};
+use crate::step::Steps;
+use observe::Observed;
+
+pub use wiring::run;
+
+/// Reconciles Machines.
+pub struct MachineReconciler {
+    core: Core,
+}
+
+impl MachineReconciler {
+    /// A reconciler on these clients.
+    pub fn new(core: Core) -> Self {
+        Self { core }
+    }
+}
+
+impl Reconciler for MachineReconciler {
+    type Object = Machine;
+
+    fn name(&self) -> &'static str {
+        "machine"
+    }
+
+    async fn reconcile(&self, object: Arc<Machine>) -> Result<Next> {
+        let core = &self.core;
+        let api = core.api::<Machine>(&object.namespace().unwrap_or_default());
+        let now = core.now();
+        let cluster = observe::cluster(core, &object).await?;
+        if finalizers::ensure(&api, &object, FINALIZER).await?
+            || !pause::allows(&api, object.as_ref(), Some(&cluster), now).await?
+        {
+            return Ok(Next::Changed);
+        }
+
+        let mut steps = Steps::new();
+        let mut machine = object.as_ref().clone();
+        let observed = observe::observe(core, &machine, cluster, &mut steps).await?;
+        ownership::settle(&mut machine, &observed.cluster);
+        steps.check(self.claim(&machine, &observed).await);
+        steps.add(provision::bootstrap(&mut machine, &observed.bootstrap));
+        steps.add(provision::infrastructure(&mut machine, &observed.infrastructure));
+        let node = observe::node(core, &machine, &observed, &mut steps).await;
+        node::refer(&mut machine, &node);
+        steps.check(node::write(core, &machine, &observed, &node).await);
+        steps.add(provision::certificates(&mut machine, &observed.bootstrap));
+
+        let mut deletion = None;
+        if provision::deleting(&machine) {
+            let mut advanced = delete::advance(core, &mut machine, &observed).await;
+            steps.add(std::mem::replace(&mut advanced.result, Ok(Next::Changed)));
+            if advanced.is_done {
+                finalizers::remove(&mut machine.metadata, FINALIZER);
+            }
+            deletion = Some(advanced);
+        }
+
+        let next = conditions::tell(&mut machine, &observed, &node, deletion.as_ref(), now);
+        steps.add(Ok(next));
+        if steps.succeeded() {
+            machine.status.get_or_insert_default().observed_generation = machine.metadata.generation;
+        }
+        let mut owned = conditions::OWNED.to_vec();
+        owned.extend(observed.deployment.is_some().then_some(types::UP_TO_DATE));
+        steps.check(Patcher::new(api, &object).finish(&machine, &owned).await);
+        steps.end()
+    }
+}
+
+impl MachineReconciler {
+    /// Providers do nothing for an object that no Machine owns.
+    async fn claim(&self, machine: &Machine, observed: &Observed) -> Result<()> {
+        let namespace = machine.namespace().unwrap_or_default();
+        let references = [
+            (machine.spec.bootstrap.config_ref.as_ref(), &observed.bootstrap),
+            (Some(&machine.spec.infrastructure_ref), &observed.infrastructure),
+        ];
+        for (reference, reading) in references {
+            if let (Some(reference), Reading::Found(object)) = (reference, reading) {
+                let owners = ownership::owners_with(machine, &observed.cluster, object);
+                let cluster = &machine.spec.cluster_name;
+                external::claim(&self.core, reference, &namespace, object, &owners, cluster).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Labels and annotations that a Node carries because its Machine does.
+//!
+//! Of a Node's labels only some are the Machine's to say. Which ones it did say is kept in an annotation on the Node,
+//! so that they can be taken away again.
+
+use capstan_api::core::Machine;
+use capstan_api::meta::labels::INTERRUPTIBLE;
+use capstan_controller::owners;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt as _;
+use std::collections::BTreeMap;
+
+use super::taints::Taints;
+
+const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+const CLUSTER_NAMESPACE: &str = "cluster.x-k8s.io/cluster-namespace";
+const MACHINE: &str = "cluster.x-k8s.io/machine";
+const OWNER_KIND: &str = "cluster.x-k8s.io/owner-kind";
+const OWNER_NAME: &str = "cluster.x-k8s.io/owner-name";
+const LABELS_FROM_MACHINE: &str = "cluster.x-k8s.io/labels-from-machine";
+const ANNOTATIONS_FROM_MACHINE: &str = "cluster.x-k8s.io/annotations-from-machine";
+pub(super) const TAINTS_FROM_MACHINE: &str = "cluster.x-k8s.io/taints-from-machine";
+
+/// Say which Machine a Node is. Every Node has them, so they are not listed among those that came from the Machine.
+const IDENTITY: [&str; 5] = [CLUSTER_NAME, CLUSTER_NAMESPACE, MACHINE, OWNER_KIND, OWNER_NAME];
+
+/// Ours to say on any Node.
+const MANAGED_DOMAIN: &str = "node.cluster.x-k8s.io";
+/// A kubelet may not set these itself.
+const RESTRICTED_DOMAIN: &str = "node-restriction.kubernetes.io";
+const ROLE_DOMAIN: &str = "node-role.kubernetes.io";
+
+/// Changes of a map: a new value, or none to take the key away.
+pub(super) type Changes = BTreeMap<String, Option<String>>;
+
+pub(super) struct Labels {
+    pub(super) changes: Changes,
+    from_machine: String,
+}
+
+pub(super) fn labels(node: &Node, machine: &Machine, interruptible: bool) -> Labels {
+    let is_ours = |key: &str| {
+        let domain = key.split('/').next().unwrap_or_default();
+        domain == ROLE_DOMAIN || is_within(domain, RESTRICTED_DOMAIN) || is_within(domain, MANAGED_DOMAIN)
+    };
+    let mut wanted: BTreeMap<_, _> = machine.labels().clone();
+    wanted.retain(|key, _| is_ours(key));
+    if interruptible {
+        wanted.insert(INTERRUPTIBLE.to_owned(), String::new());
+    }
+    let before = listed(node, LABELS_FROM_MACHINE);
+    let from_machine = wanted.keys().cloned().collect::<Vec<_>>().join(",");
+    Labels { changes: changes(node.labels(), &wanted, before), from_machine }
+}
+
+pub(super) fn annotations(node: &Node, machine: &Machine, labels: &Labels, taints: &Taints) -> Changes {
+    let domain = |key: &str| key.split('/').next().unwrap_or_default().to_owned();
+    let mut wanted: BTreeMap<_, _> = machine.annotations().clone();
+    wanted.retain(|key, _| is_within(&domain(key), MANAGED_DOMAIN));
+    let from_machine = wanted.keys().cloned().collect::<Vec<_>>().join(",");
+
+    let namespace = machine.namespace().unwrap_or_default();
+    let mut add = |key: &str, value: &str| wanted.insert(key.to_owned(), value.to_owned());
+    add(CLUSTER_NAME, &machine.spec.cluster_name);
+    add(CLUSTER_NAMESPACE, &namespace);
+    add(MACHINE, &machine.name_any());
+    if let Some(owner) = owners::controller_of(&machine.metadata) {
+        add(OWNER_KIND, &owner.kind);
+        add(OWNER_NAME, &owner.name);
+    }
+    add(LABELS_FROM_MACHINE, &labels.from_machine);
+    add(ANNOTATIONS_FROM_MACHINE, &from_machine);
+    add(TAINTS_FROM_MACHINE, &taints.from_machine);
+    let before = listed(node, ANNOTATIONS_FROM_MACHINE).chain(IDENTITY);
+    changes(node.annotations(), &wanted, before)
+}
+
+/// What differs, and what `before` lists and nobody wants any more.
+fn changes<'a>(
+    present: &BTreeMap<String, String>,
+    wanted: &BTreeMap<String, String>,
+    before: impl Iterator<Item = &'a str>,
+) -> Changes {
+    let gone = before
+        .filter(|key| !wanted.contains_key(*key) && present.contains_key(*key))
+        .map(|key| (key.to_owned(), None));
+    let set = wanted
+        .iter()
+        .filter(|(key, value)| present.get(*key) != Some(value))
+        .map(|(key, value)| (key.clone(), Some(value.clone())));
+    gone.chain(set).collect()
+}
+
+fn listed<'a>(node: &'a Node, annotation: &str) -> impl Iterator<Item = &'a str> {
+    let list = node.annotations().get(annotation).map_or("", String::as_str);
+    list.split(',').filter(|key| !key.is_empty())
+}
+
+fn is_within(domain: &str, parent: &str) -> bool {
+    domain == parent || domain.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.'))
+}

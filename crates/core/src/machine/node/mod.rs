@@ -1,0 +1,92 @@
+//! The Node that a Machine became: the Machine refers to it, and it carries what the Machine says.
+
+mod metadata;
+mod taints;
+#[cfg(test)]
+mod tests;
+
+use capstan_api::core::{Machine, MachineDeployment, MachineNodeReference, MachineSet};
+use capstan_controller::error::Doing as _;
+use capstan_controller::{Error, Result};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt as _;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Map, Value, json};
+
+use super::observe::{NodeReading, Observed};
+use crate::Core;
+use crate::external::flag;
+
+/// Which revision of its MachineDeployment a MachineSet stands for, and which one is current.
+const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
+
+/// Writes into the Machine which Node it became and what that says of itself. The reference stays when the Node goes.
+pub(super) fn refer(machine: &mut Machine, reading: &NodeReading) {
+    let NodeReading::Found(node) = reading else { return };
+    let status = machine.status.get_or_insert_default();
+    status.node_ref.get_or_insert_with(|| MachineNodeReference { name: node.name_any() });
+    let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
+    // Both types spell the same fields.
+    status.node_info = info.and_then(|info| serde_json::from_value(serde_json::to_value(info).ok()?).ok());
+}
+
+/// Brings labels, annotations and taints of the Node to what they should be.
+pub(super) async fn write(
+    core: &Core,
+    machine: &Machine,
+    observed: &Observed,
+    reading: &NodeReading,
+) -> Result<()> {
+    let NodeReading::Found(node) = reading else { return Ok(()) };
+    let interruptible =
+        observed.infrastructure.found().is_some_and(|object| flag(object, "/status/interruptible"));
+    let outdated = is_outdated(observed.set.as_ref(), observed.deployment.as_ref())?;
+    let Some(patch) = patch(node, machine, interruptible, outdated) else { return Ok(()) };
+    let namespace = machine.namespace().unwrap_or_default();
+    let Some(client) = core.remotes.client(&namespace, &machine.spec.cluster_name).await? else {
+        return Ok(());
+    };
+    let (nodes, name) = (Api::<Node>::all(client), node.name_any());
+    nodes
+        .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .doing(|| format!("cannot write Node {name}"))?;
+    Ok(())
+}
+
+/// What to send so that the Node is as it should be. Taints are replaced whole, so it goes with the resource version.
+fn patch(node: &Node, machine: &Machine, interruptible: bool, outdated: bool) -> Option<Value> {
+    let mut metadata = Map::new();
+    let labels = metadata::labels(node, machine, interruptible);
+    let taints = taints::taints(node, machine, outdated);
+    let annotations = metadata::annotations(node, machine, &labels, &taints);
+    for (key, changes) in [("labels", labels.changes), ("annotations", annotations)] {
+        if !changes.is_empty() {
+            metadata.insert(key.to_owned(), json!(changes));
+        }
+    }
+    let mut patch = Map::new();
+    if let Some(taints) = taints.changed {
+        patch.insert("spec".to_owned(), json!({ "taints": taints }));
+    }
+    if metadata.is_empty() && patch.is_empty() {
+        return None;
+    }
+    metadata.insert("resourceVersion".to_owned(), json!(node.resource_version()));
+    patch.insert("metadata".to_owned(), Value::Object(metadata));
+    Some(Value::Object(patch))
+}
+
+/// Whether the MachineDeployment has moved on to another MachineSet.
+fn is_outdated(set: Option<&MachineSet>, deployment: Option<&MachineDeployment>) -> Result<bool> {
+    let (Some(set), Some(deployment)) = (set, deployment) else { return Ok(false) };
+    let number = |text: Option<&String>, who: &str| match text {
+        None => Ok(0_i64),
+        Some(text) => {
+            text.parse().map_err(|_| Error::user(format!("{who} annotation {REVISION}"), "is not a number"))
+        }
+    };
+    let of_set = number(set.annotations().get(REVISION), "MachineSet")?;
+    let of_deployment = number(deployment.annotations().get(REVISION), "MachineDeployment")?;
+    Ok(of_set < of_deployment)
+}

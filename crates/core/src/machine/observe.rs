@@ -1,0 +1,123 @@
+//! What a Machine's reconcile looks at. Reads only.
+
+use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
+use capstan_api::meta::labels;
+use capstan_controller::error::Doing as _;
+use capstan_controller::remote::Health;
+use capstan_controller::{Error, Result, owners};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::provision;
+use crate::Core;
+use crate::cluster::provisioned;
+use crate::external::{self, Reading};
+use crate::names::GROUP;
+use crate::step::Steps;
+
+/// All that decisions about a Machine are made from, but for its Node, which is found by what the infrastructure says.
+pub(super) struct Observed {
+    pub(super) cluster: Cluster,
+    pub(super) set: Option<MachineSet>,
+    pub(super) deployment: Option<MachineDeployment>,
+    pub(super) bootstrap: Reading,
+    pub(super) infrastructure: Reading,
+    pub(super) health: Health,
+}
+
+/// What was found where the Machine's Node should be.
+#[derive(Clone, Debug, Default)]
+pub(super) enum NodeReading {
+    /// Nobody knows yet which Node to look for.
+    #[default]
+    NotLooked,
+    /// There is no connection to the workload cluster.
+    Disconnected,
+    /// It could not be read; the log says why.
+    Failed,
+    /// There is none.
+    Missing,
+    /// It is there.
+    Found(Arc<Node>),
+}
+
+/// The Machine's Cluster. Without it nothing can be done.
+pub(super) async fn cluster(core: &Core, machine: &Machine) -> Result<Cluster> {
+    let namespace = machine.namespace().unwrap_or_default();
+    let name = &machine.spec.cluster_name;
+    optional(core, &namespace, name).await?.ok_or_else(|| {
+        let field = format!("Machine {namespace}/{} spec.clusterName", machine.name_any());
+        Error::user(field, format!("there is no Cluster {name}"))
+    })
+}
+
+pub(super) async fn observe(
+    core: &Core,
+    machine: &Machine,
+    cluster: Cluster,
+    steps: &mut Steps,
+) -> Result<Observed> {
+    let namespace = machine.namespace().unwrap_or_default();
+    let set: Option<MachineSet> = match owners::of_kind(&machine.metadata, "MachineSet", GROUP) {
+        Some(owner) => optional(core, &namespace, &owner.name).await?,
+        None => None,
+    };
+    let deployment_name = set.as_ref().and_then(|set| set.labels().get(labels::DEPLOYMENT_NAME).cloned());
+    let deployment = match deployment_name {
+        Some(name) => optional(core, &namespace, &name).await?,
+        None => None,
+    };
+    let (bootstrap, read) =
+        external::read(core, machine.spec.bootstrap.config_ref.as_ref(), &namespace).await;
+    steps.check(read);
+    let (infrastructure, read) =
+        external::read(core, Some(&machine.spec.infrastructure_ref), &namespace).await;
+    steps.check(read);
+    let health = core.remotes.health(&namespace, &cluster.name_any());
+    Ok(Observed { cluster, set, deployment, bootstrap, infrastructure, health })
+}
+
+/// Looks for the Node that carries the machine's identity.
+pub(super) async fn node(
+    core: &Core,
+    machine: &Machine,
+    observed: &Observed,
+    steps: &mut Steps,
+) -> NodeReading {
+    let Some(id) = provision::provider_id(machine, &observed.infrastructure) else {
+        return NodeReading::NotLooked;
+    };
+    if !provisioned(&observed.cluster) {
+        return NodeReading::Disconnected;
+    }
+    let namespace = machine.namespace().unwrap_or_default();
+    let nodes = match core.remotes.nodes(&namespace, &machine.spec.cluster_name).await {
+        Ok(Some(nodes)) => nodes,
+        Ok(None) => return NodeReading::Disconnected,
+        Err(error) => {
+            steps.check(Err(error));
+            return NodeReading::Failed;
+        }
+    };
+    match nodes.by_provider_id(&id) {
+        Ok(Some(node)) => NodeReading::Found(node),
+        Ok(None) => NodeReading::Missing,
+        Err(ambiguous) => {
+            let field = format!("Machine {namespace}/{} spec.providerID", machine.name_any());
+            steps.check(Err(Error::user(field, ambiguous.to_string())));
+            NodeReading::Failed
+        }
+    }
+}
+
+async fn optional<K>(core: &Core, namespace: &str, name: &str) -> Result<Option<K>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let found = core.api::<K>(namespace).get_opt(name).await;
+    found.doing(|| format!("cannot read {} {namespace}/{name}", K::kind(&())))
+}

@@ -1,0 +1,238 @@
+//! MachineDeployment: rolls machines from one template to the next.
+//!
+//! Reads: the MachineDeployment, its Cluster, its MachineSets and Machines, whether the templates exist. Writes:
+//! MachineSets, owners of the templates, and of the MachineDeployment finalizer, owner, labels, what is unset in its
+//! spec, and status.
+
+mod defaults;
+mod desired;
+#[cfg(test)]
+pub(crate) mod fixtures;
+mod in_place;
+pub mod limits;
+pub mod names;
+pub mod on_delete;
+pub mod plan;
+pub mod proportional;
+mod revision;
+mod rollout;
+pub mod select;
+pub mod status;
+mod wiring;
+
+use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
+use capstan_api::meta::labels;
+use capstan_controller::apply::Applier;
+use capstan_controller::error::Doing as _;
+use capstan_controller::patch::Patcher;
+use capstan_controller::{Error, Next, Reconciler, Result, finalizers, owners, pause};
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::core::SelectorExt as _;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Core;
+use crate::machineset::{cluster_of, ignore_not_found, selector, templates};
+use crate::step::Steps;
+use names::{FINALIZER, REVISION};
+use rollout::{Decision, Observed, Problem};
+use status::Seen;
+
+pub use in_place::{AlwaysReplace, InPlace};
+pub use wiring::run;
+
+/// Reconciles MachineDeployments.
+pub struct MachineDeploymentReconciler {
+    core: Core,
+    in_place: Arc<dyn InPlace>,
+    applier: Applier,
+}
+
+impl MachineDeploymentReconciler {
+    /// A reconciler on these clients, with somebody who knows what can be changed in place.
+    pub fn new(core: Core, in_place: Arc<dyn InPlace>) -> Self {
+        Self { core, in_place, applier: Applier::new(names::FIELD_MANAGER) }
+    }
+}
+
+impl Reconciler for MachineDeploymentReconciler {
+    type Object = MachineDeployment;
+
+    fn name(&self) -> &'static str {
+        "machinedeployment"
+    }
+
+    async fn reconcile(&self, object: Arc<MachineDeployment>) -> Result<Next> {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        let api: Api<MachineDeployment> = self.core.api(&namespace);
+        // Read again: an old template would make a MachineSet for nothing.
+        let read = api.get_opt(&name).await;
+        let read = read.doing(|| format!("cannot read MachineDeployment {namespace}/{name}"))?;
+        let Some(before) = read else { return Ok(Next::Changed) };
+        let cluster = cluster_of(&self.core, &namespace, &before.spec.cluster_name).await?;
+        if finalizers::ensure(&api, &before, FINALIZER).await?
+            || !pause::allows(&api, &before, Some(&cluster), self.core.now()).await?
+        {
+            return Ok(Next::Changed);
+        }
+
+        let (mut deployment, mut seen, mut steps) = (before.clone(), Seen::default(), Steps::new());
+        self.phases(&cluster, &mut deployment, &mut seen, &mut steps).await;
+        status::update(&mut deployment, &seen, self.core.now());
+        if steps.succeeded() {
+            deployment.status.get_or_insert_default().observed_generation = deployment.metadata.generation;
+            let is_deleting = deployment.metadata.deletion_timestamp.is_some();
+            if is_deleting && seen.sets.as_ref().is_some_and(Vec::is_empty) {
+                finalizers::remove(&mut deployment.metadata, FINALIZER);
+            }
+        }
+        steps.check(Patcher::new(api, &before).finish(&deployment, &status::OWNED).await);
+        steps.end()
+    }
+}
+
+impl MachineDeploymentReconciler {
+    async fn phases(
+        &self,
+        cluster: &Cluster,
+        deployment: &mut MachineDeployment,
+        seen: &mut Seen,
+        steps: &mut Steps,
+    ) {
+        defaults::fill(deployment);
+        if let Some(owner) = owners::plain(cluster) {
+            owners::ensure(&mut deployment.metadata, &owner);
+        }
+        // MachineSets before Machines: a Machine that an old MachineSet no longer counts is seen in the new one.
+        match self.sets(deployment).await {
+            Ok(sets) => seen.sets = Some(sets),
+            Err(problem) => return steps.check(Err(problem)),
+        }
+        match self.machines(deployment).await {
+            Ok(machines) => seen.machines = machines,
+            Err(problem) => return steps.check(Err(problem)),
+        }
+        let sets = seen.sets.as_deref().unwrap_or_default();
+        if deployment.metadata.deletion_timestamp.is_some() {
+            let alive = sets.iter().filter(|set| set.metadata.deletion_timestamp.is_none());
+            return steps.check(self.delete(alive, "MachineDeployment is deleted").await);
+        }
+        match templates::claim(&self.core, cluster, &deployment.spec.template).await {
+            Ok(templates) => seen.missing_templates = templates.missing,
+            Err(problem) => return steps.check(Err(problem)),
+        }
+        let observed = Observed {
+            deployment,
+            sets,
+            machines: &seen.machines,
+            templates_exist: seen.missing_templates.is_empty(),
+            now: self.core.now(),
+        };
+        let name = deployment.name_any();
+        match rollout::decide(&observed, self.in_place.as_ref()) {
+            Ok(decision) => steps.check(self.carry_out(deployment, sets, decision).await),
+            // Nobody tells when they appear: they are not ours to watch before they have an owner.
+            Err(problem @ Problem::NoTemplates) => {
+                steps.check(Err(Error::transient(
+                    format!("cannot roll out MachineDeployment {name}"),
+                    problem,
+                )));
+            }
+            Err(problem @ Problem::Limits(_)) => {
+                steps.check(Err(Error::user(format!("MachineDeployment {name}"), problem.to_string())));
+            }
+        }
+        steps.add(Ok(self.until_rollout(deployment)));
+    }
+
+    async fn carry_out(
+        &self,
+        deployment: &mut MachineDeployment,
+        sets: &[MachineSet],
+        decision: Decision,
+    ) -> Result<()> {
+        for (set, why) in &decision.notes {
+            tracing::info!(machine_deployment = %deployment.name_any(), machine_set = %set, %why, "scales");
+        }
+        let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
+        let mut new = None;
+        for wanted in &decision.sets {
+            let current = sets.iter().find(|set| set.name_any() == wanted.name_any());
+            // Its machines go whatever it is told.
+            if current.is_none_or(|current| current.metadata.deletion_timestamp.is_none()) {
+                self.applier.apply(&api, current.map(|set| &set.metadata), wanted).await?;
+            }
+            if decision.revision.is_some() && new.is_none() {
+                new = Some(wanted.name_any());
+            }
+        }
+        if let Some(revision) = decision.revision {
+            deployment.metadata.annotations.get_or_insert_default().insert(REVISION.to_owned(), revision);
+        }
+        if new.is_some() && rollout::is_complete(deployment, sets) {
+            let old = sets.iter().filter(|set| Some(set.name_any()) != new && rollout::is_spent(set));
+            self.delete(old, "has done its work").await?;
+        }
+        Ok(())
+    }
+
+    /// The MachineSets that belong to the MachineDeployment; those that nobody controls are adopted.
+    async fn sets(&self, deployment: &MachineDeployment) -> Result<Vec<MachineSet>> {
+        let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
+        let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
+        // All of them: one that is ours may have lost the labels that say so.
+        let listed = api.list(&ListParams::default()).await;
+        let mut sets = listed.doing(|| "cannot list MachineSets".to_owned())?.items;
+        sets.retain(|set| match owners::controller_of(&set.metadata) {
+            Some(_) => owners::is_controlled_by(&set.metadata, deployment),
+            None => selector.matches(set.labels()),
+        });
+        for set in &mut sets {
+            let labelled = set.labels().get(labels::DEPLOYMENT_NAME) == Some(&deployment.name_any());
+            if labelled && owners::controller_of(&set.metadata).is_some() {
+                continue;
+            }
+            let Some(owner) = crate::machineset::desired::controller(deployment) else { continue };
+            owners::ensure(&mut set.metadata, &owner);
+            let name = set.name_any();
+            let patch = json!({"metadata": {
+                "resourceVersion": set.resource_version(),
+                "ownerReferences": set.metadata.owner_references,
+                "labels": {labels::DEPLOYMENT_NAME: deployment.name_any()},
+            }});
+            let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+            *set = patched.doing(|| format!("cannot adopt MachineSet {name}"))?;
+        }
+        Ok(sets)
+    }
+
+    async fn machines(&self, deployment: &MachineDeployment) -> Result<Vec<Machine>> {
+        let api: Api<Machine> = self.core.api(&deployment.namespace().unwrap_or_default());
+        let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
+        let listed = api.list(&ListParams::default().labels_from(&selector)).await;
+        Ok(listed.doing(|| "cannot list Machines".to_owned())?.items)
+    }
+
+    async fn delete(&self, sets: impl Iterator<Item = &MachineSet>, why: &str) -> Result<()> {
+        for set in sets {
+            let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
+            let deleted =
+                self.core.api::<MachineSet>(&namespace).delete(&name, &DeleteParams::default()).await;
+            ignore_not_found(deleted, || format!("cannot delete MachineSet {namespace}/{name}"))?;
+            tracing::info!(machine_set = %name, why, "deleted a MachineSet");
+        }
+        Ok(())
+    }
+
+    /// A rollout by time has to be begun when the time comes.
+    fn until_rollout(&self, deployment: &MachineDeployment) -> Next {
+        let after = deployment.spec.rollout.as_ref().and_then(|rollout| rollout.after.as_ref());
+        let left = after.map(|after| after.0.duration_since(self.core.now()));
+        match left.and_then(|left| Duration::try_from(left).ok()).filter(|left| !left.is_zero()) {
+            Some(left) => Next::After(left),
+            None => Next::Changed,
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Names around a MachineDeployment that are spoken only between core's own controllers.
+
+/// Keeps a MachineDeployment until its MachineSets are gone.
+pub const FINALIZER: &str = "cluster.x-k8s.io/machinedeployment";
+/// Owns the fields of MachineSets.
+pub const FIELD_MANAGER: &str = "capi-machinedeployment";
+
+// The group is spelt with an s too many, and has to stay so.
+
+/// Which template a MachineSet stands for, counted up; on the MachineDeployment, the current one.
+pub const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
+/// Revisions that a MachineSet stood for earlier.
+pub const REVISION_HISTORY: &str = "machinedeployment.clusters.x-k8s.io/revision-history";
+/// How many machines the MachineDeployment wants.
+pub const DESIRED_REPLICAS: &str = "machinedeployment.clusters.x-k8s.io/desired-replicas";
+/// How many machines there may be during a rollout.
+pub const MAX_REPLICAS: &str = "machinedeployment.clusters.x-k8s.io/max-replicas";
+
+/// Annotations of a MachineDeployment that are not handed down to its MachineSets.
+pub(crate) const NOT_HANDED_DOWN: [&str; 6] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "cluster.x-k8s.io/conversion-data",
+    REVISION,
+    REVISION_HISTORY,
+    DESIRED_REPLICAS,
+    MAX_REPLICAS,
+];
+
+/// `Available` cannot be told before somebody has counted.
+pub(crate) const WAITING_FOR_AVAILABLE_REPLICAS_SET: &str = "WaitingForAvailableReplicasSet";

@@ -1,0 +1,107 @@
+//! What a plan was made from, as digests that can be compared.
+//!
+//! A new Capstan may render a file differently. That must restart nobody, so machines are told to start again when
+//! their *inputs* have changed, and a plan is written anew when its inputs have. The rule for whoever adds an input:
+//! it is left out of the document below while it has its default, so that the digests of existing machines stay.
+//! `tests/golden.rs` pins them.
+
+use capstan_plan::{Content, Digest};
+use serde_json::{Map, Value, json};
+
+use crate::inputs::{Inputs, KeyPair};
+use crate::user::{UserCommand, UserFile};
+
+/// Digests of what a plan was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// What Kubernetes on the machine must be started again for.
+    pub restart: Digest,
+    /// All of it: a plan whose whole differs is written anew.
+    pub whole: Digest,
+}
+
+impl Fingerprint {
+    pub(crate) fn of<'c>(
+        inputs: &Inputs<'_>,
+        files: &[UserFile],
+        commands: impl Iterator<Item = &'c UserCommand>,
+    ) -> Self {
+        let restart = restart_document(inputs, files);
+        let live: Vec<Value> = files.iter().filter(|file| !file.restarts).map(file_document).collect();
+        let commands: Vec<Value> = commands.map(command_document).collect();
+        let mut whole = restart.clone();
+        put(&mut whole, "files", live);
+        put(&mut whole, "commands", commands);
+        Self { restart: digest(&restart), whole: digest(&whole) }
+    }
+}
+
+fn restart_document(inputs: &Inputs<'_>, files: &[UserFile]) -> Map<String, Value> {
+    let mut document = Map::new();
+    document.insert("distro".to_owned(), json!(inputs.config.distro));
+    document.insert("role".to_owned(), json!(inputs.role.name()));
+    document.insert("version".to_owned(), json!(inputs.version));
+    document.insert("nodeName".to_owned(), json!(inputs.node_name));
+    document.insert("providerID".to_owned(), json!(inputs.provider_id));
+    document.insert("endpoint".to_owned(), json!(inputs.endpoint.url()));
+    document.insert("token".to_owned(), json!(Digest::of(inputs.token.expose().as_bytes())));
+    if let Some(certificates) = inputs.certificates.filter(|_| inputs.role.is_server()) {
+        let pair = |pair: &KeyPair| json!([pair.certificate.digest(), pair.key.digest()]);
+        document.insert("ca".to_owned(), pair(&certificates.ca));
+        document.insert("etcd".to_owned(), pair(&certificates.etcd));
+        document.insert("proxy".to_owned(), pair(&certificates.proxy));
+        document.insert("serviceAccounts".to_owned(), pair(&certificates.service_accounts));
+    }
+    let settings: Map<String, Value> =
+        inputs.config.settings.iter().map(|(key, setting)| (key.clone(), sorted(&setting.0))).collect();
+    if !settings.is_empty() {
+        document.insert("settings".to_owned(), Value::Object(settings));
+    }
+    let files: Vec<Value> = files.iter().filter(|file| file.restarts).map(file_document).collect();
+    put(&mut document, "restartFiles", files);
+    document
+}
+
+fn file_document(file: &UserFile) -> Value {
+    let content: &Content = &file.content;
+    json!([file.path.as_str(), content.digest(), file.mode.to_string(), file.owner, file.group])
+}
+
+fn command_document(command: &UserCommand) -> Value {
+    json!([command.step.as_str(), command.argv.words()])
+}
+
+fn put(document: &mut Map<String, Value>, key: &str, list: Vec<Value>) {
+    if !list.is_empty() {
+        document.insert(key.to_owned(), Value::Array(list));
+    }
+}
+
+/// The same value with every object's keys in order: API servers give no order.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Object(fields) => {
+            let mut keys: Vec<&String> = fields.keys().collect();
+            keys.sort();
+            Value::Object(keys.into_iter().map(|key| (key.clone(), sorted(&fields[key]))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn digest(document: &Map<String, Value>) -> Digest {
+    Digest::of(Value::Object(document.clone()).to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_keys_does_not_count() {
+        let (a, b) = (json!({"x": [{"b": 1, "a": 2}], "y": 0}), json!({"y": 0, "x": [{"a": 2, "b": 1}]}));
+        assert_ne!(a.to_string(), b.to_string());
+        assert_eq!(sorted(&a).to_string(), sorted(&b).to_string());
+    }
+}

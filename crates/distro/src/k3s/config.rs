@@ -1,0 +1,101 @@
+//! `config.yaml` of k3s: what Capstan decides, and the user's settings beside it.
+
+use serde_json::{Map, Value, json};
+
+use crate::Role;
+use crate::error::InputError;
+use crate::inputs::Inputs;
+
+/// Settings that are Capstan's to decide, and why.
+const DECIDED: &[(&str, &str)] = &[
+    ("server", "it is the cluster's endpoint"),
+    ("token", "it is made with the cluster"),
+    ("token-file", "the token is made with the cluster"),
+    ("agent-token", "the token is made with the cluster"),
+    ("agent-token-file", "the token is made with the cluster"),
+    ("cluster-init", "it is set on the machine that begins the cluster"),
+    ("cluster-reset", "it would begin another cluster"),
+    ("cluster-reset-restore-path", "it would begin another cluster"),
+    ("datastore-endpoint", "the servers keep their data in etcd"),
+    ("disable-etcd", "the servers keep their data in etcd"),
+    ("node-name", "it is the name of the Machine"),
+    ("with-node-id", "the Node's name is the name of the Machine"),
+    ("https-listen-port", "it is the port of the cluster's endpoint"),
+    ("data-dir", "certificates are put there before the first start"),
+    ("config", "Capstan writes that file"),
+];
+
+/// Arguments of the kubelet that are Capstan's to decide.
+const DECIDED_KUBELET: &[&str] = &["provider-id", "hostname-override"];
+
+/// Settings that are lists: the user's entries stand after Capstan's.
+const LISTS: [&str; 4] = ["kubelet-arg", "tls-san", "node-label", "node-taint"];
+
+/// The file. JSON, which is YAML too, and has one spelling.
+pub(super) fn render(inputs: &Inputs<'_>) -> Result<String, InputError> {
+    let mut config = decided(inputs);
+    for (key, setting) in &inputs.config.settings {
+        check(key, &setting.0)?;
+        if LISTS.contains(&key.as_str()) {
+            let list = config.entry(key.as_str()).or_insert_with(|| json!([]));
+            if let Value::Array(list) = list {
+                list.extend(entries(&setting.0));
+            }
+        } else {
+            config.insert(key.clone(), setting.0.clone());
+        }
+    }
+    let mut text = serde_json::to_string_pretty(&config).expect("JSON values can be written as JSON");
+    text.push('\n');
+    Ok(text)
+}
+
+fn decided(inputs: &Inputs<'_>) -> Map<String, Value> {
+    let mut config = Map::new();
+    let mut put = |key: &str, value: Value| {
+        config.insert(key.to_owned(), value);
+    };
+    match inputs.role {
+        Role::Init => put("cluster-init", json!(true)),
+        Role::Server | Role::Worker => put("server", json!(inputs.endpoint.url())),
+    }
+    put("token", json!(inputs.token.expose()));
+    put("node-name", json!(inputs.node_name));
+    put("kubelet-arg", json!([format!("provider-id={}", inputs.provider_id)]));
+    if inputs.role.is_server() {
+        put("https-listen-port", json!(inputs.endpoint.port));
+        put("tls-san", json!([inputs.endpoint.host]));
+    }
+    if !inputs.labels.is_empty() {
+        let labels: Vec<String> = inputs.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        put("node-label", json!(labels));
+    }
+    if !inputs.taints.is_empty() {
+        put("node-taint", json!(inputs.taints));
+    }
+    config
+}
+
+fn check(key: &str, value: &Value) -> Result<(), InputError> {
+    let field = format!("spec.settings.{key}");
+    // A `+` at the end of a key tells k3s to add to what stands elsewhere.
+    let plain = key.trim_end_matches('+');
+    if let Some((_, why)) = DECIDED.iter().find(|(decided, _)| *decided == plain) {
+        return Err(InputError::new(field, format!("is decided by Capstan, because {why}: take it out")));
+    }
+    let kubelet = entries(value).into_iter().filter_map(|entry| entry.as_str().map(str::to_owned));
+    for entry in kubelet.filter(|_| plain == "kubelet-arg") {
+        let name = entry.split('=').next().unwrap_or_default().trim_start_matches('-');
+        if DECIDED_KUBELET.contains(&name) {
+            return Err(InputError::new(field, format!("{name} is decided by Capstan: take it out")));
+        }
+    }
+    Ok(())
+}
+
+fn entries(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items.clone(),
+        other => vec![other.clone()],
+    }
+}

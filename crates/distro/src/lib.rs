@@ -1,0 +1,81 @@
+//! What differs between distributions of Kubernetes: which files, steps and probes make a machine part of a
+//! cluster, and what a change costs.
+//!
+//! Data in, data out. Nothing in here does I/O, reads a clock or knows of API servers; revisions, signatures and
+//! the question of when a machine may have its plan are the planner's.
+//!
+//! The plan of a machine is a function of its [`Inputs`]. What has to happen again is decided by comparing inputs,
+//! never rendered bytes: see [`fingerprint`].
+
+pub mod cost;
+mod error;
+pub mod fingerprint;
+mod inputs;
+mod k3s;
+mod user;
+pub mod version;
+
+use capstan_api::bootstrap::{CapstanConfigSpec, Distro};
+use capstan_plan::{Probe, SecretText, Step};
+use std::collections::BTreeMap;
+
+pub use cost::{Change, Cost, classify};
+pub use error::InputError;
+pub use fingerprint::Fingerprint;
+pub use inputs::{Certificates, Endpoint, Inputs, KeyPair, Role, SecretFiles};
+pub use version::Version;
+
+/// Grows when plans are rendered differently. It is written beside a plan for people to read; it is no input, so
+/// no machine gets a new plan because of it.
+pub const RENDERER: u32 = 1;
+
+/// What a machine should do, without whose plan it is and which revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rendered {
+    /// What to do, in order.
+    pub steps: Vec<Step>,
+    /// What to watch once it is done.
+    pub probes: Vec<Probe>,
+    /// What must never be repeated by the machine.
+    pub redact: Vec<SecretText>,
+    /// What it was made from.
+    pub fingerprint: Fingerprint,
+}
+
+/// Renders the plan of a machine.
+///
+/// # Errors
+/// If the user asks for something that cannot be; the error names the field.
+pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
+    match inputs.config.distro {
+        Distro::K3s => k3s::render(inputs),
+        Distro::Rke2 | Distro::Kubeadm => Err(InputError::new(
+            "spec.distro",
+            "only k3s can be set up so far: set it to k3s, or use the bootstrap provider of that distribution",
+        )),
+    }
+}
+
+/// Refuses a setup that no machine could have, before any machine is told of it.
+///
+/// # Errors
+/// If the user asks for something that cannot be. What stands in Secrets is not looked at.
+pub fn check(config: &CapstanConfigSpec) -> Result<(), InputError> {
+    let sources = config.files.iter().filter_map(|file| file.content_from.as_ref());
+    let secrets =
+        sources.map(|source| ((source.secret.name.clone(), source.secret.key.clone()), "".into())).collect();
+    render(&Inputs {
+        role: Role::Server,
+        version: "",
+        node_name: "",
+        provider_id: "",
+        endpoint: &Endpoint { host: String::new(), port: 0 },
+        token: &SecretText::new(""),
+        certificates: None,
+        labels: &BTreeMap::new(),
+        taints: &[],
+        config,
+        secrets: &secrets,
+    })
+    .map(|_| ())
+}

@@ -1,0 +1,83 @@
+//! What every controller here is given, and how all of them are run.
+
+use capstan_api::infrastructure::Host;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, Resource, ResourceExt as _};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use capstan_controller::Result;
+use capstan_controller::error::Doing as _;
+
+use crate::driver::Drivers;
+use crate::{host, hostcluster, hostmachine, hostpool};
+
+/// Says what time it is.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What every controller here is given. Cheap to clone.
+#[derive(Clone)]
+pub struct Infrastructure {
+    /// The management cluster.
+    pub client: Client,
+    /// The ways to reach hosts.
+    pub drivers: Drivers,
+    clock: Clock,
+}
+
+impl Infrastructure {
+    /// Controllers for the management cluster that `client` leads to, and the hosts that `drivers` reach.
+    pub fn new(client: Client, drivers: Drivers) -> Self {
+        Self { client, drivers, clock: Arc::new(Timestamp::now) }
+    }
+
+    /// The same with another clock.
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Access to one kind in one namespace.
+    pub fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Access to one kind in all namespaces.
+    pub fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
+        Api::all(self.client.clone())
+    }
+
+    /// Changes the spec of a host, if it is still the one that was read: compare and swap.
+    pub(crate) async fn swap_host(&self, host: &Host, spec: &Value, doing: &str) -> Result<Host> {
+        let name = host.name_any();
+        let patch = json!({"metadata": {"resourceVersion": host.resource_version()}, "spec": spec});
+        self.api(&host.namespace().unwrap_or_default())
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .doing(|| format!("cannot {doing} Host {name}"))
+    }
+}
+
+/// All controllers of the infrastructure provider, each as a future that runs until `stop` is done.
+pub fn controllers<S>(infrastructure: &Infrastructure, stop: &S) -> Vec<BoxFuture<'static, ()>>
+where
+    S: Future<Output = ()> + Clone + Send + Sync + 'static,
+{
+    vec![
+        Box::pin(hostpool::run(infrastructure.clone(), stop.clone())),
+        Box::pin(host::run(infrastructure.clone(), stop.clone())),
+        Box::pin(hostcluster::run(infrastructure.clone(), stop.clone())),
+        Box::pin(hostmachine::run(infrastructure.clone(), stop.clone())),
+    ]
+}

@@ -1,0 +1,103 @@
+//! What a host's state is, and what is told of it. Pure.
+
+use capstan_api::conditions::{NewCondition, get, is_false, reasons as shared, set, types};
+use capstan_api::infrastructure::{Host, HostState};
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+
+use crate::driver::{DriverError, Reached};
+use crate::names::host::{REACHABLE, reasons};
+
+/// Whether the host is known not to answer. Not knowing is not enough to pass a host over.
+pub fn is_reachable(host: &Host) -> bool {
+    !is_false(host, REACHABLE)
+}
+
+/// What is known of the machine that a host's claim names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// It is there, or there is no claim.
+    Present,
+    /// It is being deleted.
+    Leaving,
+    /// It does not exist, or has another claim by now.
+    Missing,
+}
+
+/// Where the host is in its life. `releasing`: the machine that has it is being deleted.
+pub fn state(host: &Host, releasing: bool) -> HostState {
+    if host.spec.quarantine.is_some() {
+        HostState::Quarantined
+    } else if host.spec.claim.is_some() && releasing {
+        HostState::Releasing
+    } else if host.spec.claim.is_some() {
+        HostState::Claimed
+    } else if !is_reachable(host) {
+        HostState::Unreachable
+    } else if host.spec.unschedulable == Some(true) {
+        HostState::Unschedulable
+    } else {
+        HostState::Available
+    }
+}
+
+/// Writes into status what was found.
+pub fn tell(host: &mut Host, found: &Result<Reached, DriverError>, holder: Holder, now: Timestamp) {
+    set(host, reachable(found), now);
+    let state = state(host, holder == Holder::Leaving);
+    let status = host.status.get_or_insert_default();
+    status.state = Some(state);
+    if let Ok(reached) = found {
+        status.facts = (reached.facts != Default::default()).then(|| reached.facts.clone());
+        status.addresses.clone_from(&reached.addresses);
+    }
+    let ready = ready(host, holder);
+    set(host, ready, now);
+    let deleting = deleting(host);
+    set(host, deleting, now);
+}
+
+fn reachable(found: &Result<Reached, DriverError>) -> NewCondition {
+    let new = |so: bool, reason: &str| NewCondition::new(REACHABLE, so, reason);
+    match found {
+        Ok(_) => new(true, reasons::REACHABLE),
+        Err(DriverError::NotSupported(why)) => new(false, reasons::NOT_SUPPORTED).message(why),
+        Err(DriverError::Unreachable(why)) => new(false, reasons::UNREACHABLE).message(why),
+    }
+}
+
+fn ready(host: &Host, holder: Holder) -> NewCondition {
+    let new = |so: bool, reason: &str| NewCondition::new(types::READY, so, reason);
+    if let Some(quarantine) = &host.spec.quarantine {
+        let why = quarantine.message.as_deref().unwrap_or(&quarantine.reason);
+        return new(false, reasons::QUARANTINED)
+            .message(format!("{why}\nPut the host right, then remove spec.quarantine"));
+    }
+    if let (Holder::Missing, Some(claim)) = (holder, &host.spec.claim) {
+        return new(false, reasons::CLAIM_ORPHANED).message(format!(
+            "HostMachine {}, which has this host, does not exist: if it will not come back, clean the host, then \
+             remove spec.claim",
+            claim.machine_name
+        ));
+    }
+    match get(host, REACHABLE) {
+        Some(condition) if !is_reachable(host) => {
+            new(false, &condition.reason).message(condition.message.clone())
+        }
+        _ => new(true, shared::READY),
+    }
+}
+
+fn deleting(host: &Host) -> NewCondition {
+    let new = |so: bool, reason: &str| NewCondition::new(types::DELETING, so, reason);
+    match (&host.metadata.deletion_timestamp, &host.spec.claim) {
+        (None, _) => new(false, shared::NOT_DELETING),
+        (Some(_), Some(claim)) => new(true, reasons::WAITING_FOR_RELEASE).message(format!(
+            "HostMachine {} of Cluster {} has Host {}: it goes once that machine is deleted",
+            claim.machine_name,
+            claim.cluster_name,
+            host.name_any()
+        )),
+        (Some(_), None) => new(true, shared::DELETING),
+    }
+}

@@ -1,0 +1,107 @@
+//! Host: asks it who it is, says in one word where it is in its life, and keeps it while a machine has it.
+
+mod decide;
+#[cfg(test)]
+mod tests;
+
+pub use decide::{Holder, is_reachable, state, tell};
+
+use capstan_api::conditions::types;
+use capstan_api::infrastructure::{Host, HostMachine};
+use capstan_controller::error::{Doing as _, Error};
+use capstan_controller::patch::Patcher;
+use capstan_controller::{Next, Reconciler, Result, finalizers, pause, watch};
+use futures::StreamExt as _;
+use kube::ResourceExt as _;
+use kube::runtime::watcher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::Infrastructure;
+use crate::driver::DriverError;
+use crate::names::host::{FINALIZER, REACHABLE};
+
+/// How often a host that answers is asked again.
+const WHEN_WELL: Duration = Duration::from_secs(300);
+/// How often a host that does not answer is asked again.
+const WHEN_LOST: Duration = Duration::from_secs(15);
+/// Conditions that are ours to say.
+const OWNED: [&str; 4] = [types::READY, REACHABLE, types::DELETING, types::PAUSED];
+
+struct Hosts(Infrastructure);
+
+/// Runs the controller until `stop` is done.
+pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
+    let of_machines =
+        watch::changed(infrastructure.all::<HostMachine>(), watcher::Config::default(), |machine| {
+            (machine.spec.host_name.clone(), machine.metadata.deletion_timestamp.is_some())
+        })
+        .filter_map(|machine| {
+            let namespace = machine.namespace().unwrap_or_default();
+            std::future::ready(
+                machine.spec.host_name.as_deref().map(|name| watch::reference(&namespace, name)),
+            )
+        });
+    let of_drivers =
+        infrastructure.drivers.changes().map(|(namespace, name)| watch::reference(&namespace, &name));
+    let api = infrastructure.all();
+    let also = futures::stream::select(of_machines, of_drivers);
+    capstan_controller::run::run(Hosts(infrastructure), api, also, stop).await;
+}
+
+impl Reconciler for Hosts {
+    type Object = Host;
+
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    async fn reconcile(&self, host: Arc<Host>) -> Result<Next> {
+        let api = self.0.api::<Host>(&host.namespace().unwrap_or_default());
+        if finalizers::ensure(&api, &*host, FINALIZER).await?
+            || !pause::allows(&api, &*host, None, self.0.now()).await?
+        {
+            return Ok(Next::Changed);
+        }
+        let mut told = (*host).clone();
+        if host.metadata.deletion_timestamp.is_some() && host.spec.claim.is_none() {
+            self.forget(&host).await?;
+            finalizers::remove(&mut told.metadata, FINALIZER);
+            // With the version that was read: somebody may have claimed it since.
+            Patcher::new(api, &*host).finish(&told, &OWNED).await?;
+            return Ok(Next::Changed);
+        }
+        let found = match self.0.drivers.of(&host) {
+            Ok(driver) => driver.facts(&host).await,
+            Err(error) => Err(error),
+        };
+        tell(&mut told, &found, self.holder(&host).await?, self.0.now());
+        Patcher::new(api, &*host).finish(&told, &OWNED).await?;
+        Ok(Next::After(if found.is_ok() { WHEN_WELL } else { WHEN_LOST }))
+    }
+}
+
+impl Hosts {
+    async fn forget(&self, host: &Host) -> Result<()> {
+        match self.0.drivers.of(host) {
+            Ok(driver) => match driver.forget(host).await {
+                Ok(()) | Err(DriverError::NotSupported(_)) => Ok(()),
+                Err(error) => Err(Error::transient(format!("cannot forget Host {}", host.name_any()), error)),
+            },
+            // Nobody can have done anything to it.
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn holder(&self, host: &Host) -> Result<Holder> {
+        let Some(claim) = &host.spec.claim else { return Ok(Holder::Present) };
+        let name = &claim.machine_name;
+        let api = self.0.api::<HostMachine>(&host.namespace().unwrap_or_default());
+        let machine = api.get_opt(name).await.doing(|| format!("cannot read HostMachine {name}"))?;
+        Ok(match machine.filter(|machine| machine.spec.claim_id.as_ref() == Some(&claim.id)) {
+            None => Holder::Missing,
+            Some(machine) if machine.metadata.deletion_timestamp.is_some() => Holder::Leaving,
+            Some(_) => Holder::Present,
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! Tables for the state of a host.
+
+use capstan_api::conditions::{get, is_true};
+use capstan_api::infrastructure::{
+    Host, HostClaim, HostFacts, HostQuarantine, HostSpec, HostState, SimulatedHost,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{Holder, tell};
+use crate::driver::{DriverError, Reached};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn host() -> Host {
+    let simulated = Some(SimulatedHost::default());
+    Host::new(
+        "h",
+        HostSpec {
+            ssh: None,
+            simulated,
+            failure_domain: None,
+            unschedulable: None,
+            claim: None,
+            quarantine: None,
+        },
+    )
+}
+
+fn reached() -> Result<Reached, DriverError> {
+    Ok(Reached { facts: HostFacts { cpus: Some(2), ..Default::default() }, addresses: vec![] })
+}
+
+fn told(mut host: Host, found: &Result<Reached, DriverError>, holder: Holder) -> (HostState, Host) {
+    tell(&mut host, found, holder, NOW);
+    let state = host.status.as_ref().and_then(|status| status.state).expect("a state");
+    (state, host)
+}
+
+#[test]
+fn a_host_is_in_one_state() {
+    let claim = || {
+        Some(HostClaim { id: "i".into(), machine_name: "m".into(), cluster_name: "c".into(), since: None })
+    };
+    let quarantine =
+        || Some(HostQuarantine { reason: "LeftDirty".into(), message: Some("/x".into()), since: None });
+    let with = |change: &dyn Fn(&mut Host)| {
+        let mut host = host();
+        change(&mut host);
+        host
+    };
+    let lost = Err(DriverError::Unreachable("no answer".into()));
+    let claimed = with(&|host| host.spec.claim = claim());
+    for (host, found, holder, state, ready) in [
+        (host(), reached(), Holder::Present, HostState::Available, true),
+        (host(), lost.clone(), Holder::Present, HostState::Unreachable, false),
+        (
+            with(&|host| host.spec.unschedulable = Some(true)),
+            reached(),
+            Holder::Present,
+            HostState::Unschedulable,
+            true,
+        ),
+        (claimed.clone(), reached(), Holder::Present, HostState::Claimed, true),
+        (claimed.clone(), reached(), Holder::Leaving, HostState::Releasing, true),
+        (claimed.clone(), lost, Holder::Present, HostState::Claimed, false),
+        (claimed, reached(), Holder::Missing, HostState::Claimed, false),
+        (
+            with(&|host| host.spec.quarantine = quarantine()),
+            reached(),
+            Holder::Present,
+            HostState::Quarantined,
+            false,
+        ),
+    ] {
+        let (found_state, host) = told(host, &found, holder);
+        assert_eq!(found_state, state);
+        assert_eq!(is_true(&host, "Ready"), ready, "{state:?}");
+    }
+}
+
+#[test]
+fn what_a_host_said_stays_while_it_is_silent() {
+    let (_, host) = told(host(), &reached(), Holder::Present);
+    let (_, host) = told(host, &Err(DriverError::NotSupported("not yet".into())), Holder::Present);
+    let facts = host.status.as_ref().and_then(|status| status.facts.as_ref());
+    assert_eq!(facts.and_then(|facts| facts.cpus), Some(2));
+    assert_eq!(get(&host, "Ready").map(|condition| condition.message.as_str()), Some("not yet"));
+}
+
+#[test]
+fn a_host_that_is_deleted_says_who_has_it() {
+    let mut host = host();
+    host.metadata.deletion_timestamp = Some(Time(NOW));
+    host.spec.claim =
+        Some(HostClaim { id: "i".into(), machine_name: "m".into(), cluster_name: "c".into(), since: None });
+    let (_, host) = told(host, &reached(), Holder::Present);
+    let deleting = get(&host, "Deleting").expect("the condition");
+    assert!(deleting.message.contains("HostMachine m of Cluster c"), "{}", deleting.message);
+}

@@ -1,0 +1,265 @@
+//! Carries out what [`decide`](super::decide) says, one small write after the other.
+
+use capstan_api::conditions::types;
+use capstan_api::core::{Cluster, Machine};
+use capstan_api::infrastructure::{Host, HostClaim, HostCluster, HostMachine};
+use capstan_controller::error::Doing as _;
+use capstan_controller::patch::Patcher;
+use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::decide::{Observed, Step, decide, provider_id};
+use super::release::{self, Release};
+use super::{Note, cluster_name, tell};
+use crate::context::Infrastructure;
+use crate::driver::{BootstrapData, BootstrapState, DriverError};
+use crate::names::hostmachine::{BOOTSTRAP_EXECUTED, FINALIZER, HOST_CLAIMED, reasons};
+use crate::roster::Roster;
+
+/// Another look at a machine that waits, in case somebody missed something.
+const WAITING: Duration = Duration::from_secs(30);
+/// Another look at a host that is at work. It calls when it is done, so this is for calls that were missed.
+const WORKING: Duration = Duration::from_secs(2);
+/// No machine needs more steps than this at once.
+const MOST_STEPS: usize = 16;
+/// Conditions that are ours to say.
+const OWNED: [&str; 5] = [types::READY, HOST_CLAIMED, BOOTSTRAP_EXECUTED, types::DELETING, types::PAUSED];
+
+pub(super) struct Machines {
+    pub(super) infrastructure: Infrastructure,
+    pub(super) known: Roster<HostMachine, Note>,
+}
+
+/// What a HostMachine is seen with; the hosts are read again for every step.
+struct Company {
+    owner: Option<Machine>,
+    cluster: Option<Cluster>,
+    host_cluster: Option<HostCluster>,
+}
+
+impl Reconciler for Machines {
+    type Object = HostMachine;
+
+    fn name(&self) -> &'static str {
+        "hostmachine"
+    }
+
+    async fn reconcile(&self, machine: Arc<HostMachine>) -> Result<Next> {
+        let namespace = machine.namespace().unwrap_or_default();
+        let api = self.infrastructure.api::<HostMachine>(&namespace);
+        let company = self.company(&machine, &namespace).await?;
+        let note = Note {
+            cluster: cluster_name(&machine, company.owner.as_ref()),
+            is_waiting: false,
+            host: machine.spec.host_name.clone(),
+        };
+        self.known.note(&machine, note.clone());
+        if !pause::allows(&api, &*machine, company.cluster.as_ref(), self.infrastructure.now()).await? {
+            return Ok(Next::Changed);
+        }
+        if machine.metadata.deletion_timestamp.is_some() {
+            return self.delete(&machine, &namespace).await;
+        }
+        if company.owner.is_some() && finalizers::ensure(&api, &*machine, FINALIZER).await? {
+            return Ok(Next::Changed);
+        }
+        let mut machine = (*machine).clone();
+        for _ in 0..MOST_STEPS {
+            let hosts = self.hosts(&namespace).await?;
+            let seen = Observed {
+                machine: &machine,
+                owner: company.owner.as_ref(),
+                cluster: company.cluster.as_ref(),
+                host_cluster: company.host_cluster.as_ref(),
+                hosts: &hosts,
+            };
+            match decide(seen) {
+                Step::Wait { reason, message } => {
+                    let is_waiting =
+                        reason == reasons::NO_HOST_AVAILABLE || reason == reasons::HOST_NOT_AVAILABLE;
+                    self.known.note(&machine, Note { is_waiting, ..note.clone() });
+                    let mut told = machine.clone();
+                    tell::waiting(&mut told, reason, &message, self.infrastructure.now());
+                    Patcher::new(api, &machine).finish(&told, &OWNED).await?;
+                    return Ok(Next::After(WAITING));
+                }
+                Step::ChooseClaimId => {
+                    machine = self.write(&machine, &json!({"claimID": new_claim_id()})).await?;
+                }
+                Step::Claim(host) => self.claim(&machine, host, note.cluster.as_deref()).await?,
+                Step::GiveBack(host) => {
+                    self.infrastructure.swap_host(host, &json!({"claim": null}), "give back").await?;
+                }
+                Step::Record(host) => {
+                    let name = host.name_any();
+                    let claim_id = machine.spec.claim_id.clone().unwrap_or_default();
+                    let id = provider_id(&namespace, &name, &claim_id);
+                    machine = self.write(&machine, &json!({"hostName": name, "providerID": id})).await?;
+                    self.known.note(&machine, Note { host: Some(name), ..note.clone() });
+                }
+                Step::Start(host, secret) => return self.start(&machine, host, &secret).await,
+            }
+        }
+        Ok(Next::After(WORKING))
+    }
+}
+
+impl Machines {
+    async fn company(&self, machine: &HostMachine, namespace: &str) -> Result<Company> {
+        let owner = match owners::of_kind(machine.meta(), "Machine", &Machine::group(&())) {
+            Some(owner) => self
+                .infrastructure
+                .api::<Machine>(namespace)
+                .get_opt(&owner.name)
+                .await
+                .doing(|| format!("cannot read Machine {namespace}/{}", owner.name))?,
+            None => None,
+        };
+        let cluster = match cluster_name(machine, owner.as_ref()) {
+            Some(name) => self
+                .infrastructure
+                .api::<Cluster>(namespace)
+                .get_opt(&name)
+                .await
+                .doing(|| format!("cannot read Cluster {namespace}/{name}"))?,
+            None => None,
+        };
+        let reference = cluster.as_ref().and_then(|cluster| cluster.spec.infrastructure_ref.as_ref());
+        let host_cluster = match reference {
+            Some(reference) if reference.kind == HostCluster::kind(&()) => self
+                .infrastructure
+                .api::<HostCluster>(namespace)
+                .get_opt(&reference.name)
+                .await
+                .doing(|| format!("cannot read HostCluster {namespace}/{}", reference.name))?,
+            _ => None,
+        };
+        Ok(Company { owner, cluster, host_cluster })
+    }
+
+    async fn hosts(&self, namespace: &str) -> Result<Vec<Host>> {
+        let list = self.infrastructure.api::<Host>(namespace).list(&ListParams::default()).await;
+        Ok(list.doing(|| format!("cannot list Hosts in {namespace}"))?.items)
+    }
+
+    /// Changes spec, if the object is still the one that was read.
+    async fn write(&self, machine: &HostMachine, spec: &Value) -> Result<HostMachine> {
+        let name = machine.name_any();
+        let patch = json!({"metadata": {"resourceVersion": machine.resource_version()}, "spec": spec});
+        self.infrastructure
+            .api::<HostMachine>(&machine.namespace().unwrap_or_default())
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .doing(|| format!("cannot write the claim of HostMachine {name}"))
+    }
+
+    async fn claim(&self, machine: &HostMachine, host: &Host, cluster: Option<&str>) -> Result<()> {
+        let claim = HostClaim {
+            id: machine.spec.claim_id.clone().unwrap_or_default(),
+            machine_name: machine.name_any(),
+            cluster_name: cluster.unwrap_or_default().to_owned(),
+            since: Some(Time(self.infrastructure.now())),
+        };
+        match self.infrastructure.swap_host(host, &json!({"claim": claim}), "claim").await {
+            // Another machine was faster: look again.
+            Ok(_) | Err(capstan_controller::Error::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn start(&self, machine: &HostMachine, host: &Host, secret: &str) -> Result<Next> {
+        if tell::is_provisioned(machine) {
+            return Ok(Next::Changed);
+        }
+        let namespace = machine.namespace().unwrap_or_default();
+        let api = self.infrastructure.api::<HostMachine>(&namespace);
+        let now = self.infrastructure.now();
+        let mut told = machine.clone();
+        let next = match self.data(&namespace, secret).await? {
+            Err(message) => {
+                tell::without_data(&mut told, &message, now);
+                Next::After(WAITING)
+            }
+            Ok(data) => {
+                let claim_id = machine.spec.claim_id.as_deref().unwrap_or_default();
+                let driver = self.infrastructure.drivers.of(host);
+                let state = match &driver {
+                    Ok(driver) => driver.bootstrap(host, claim_id, &data).await,
+                    Err(error) => Err(error.clone()),
+                };
+                tell::started(&mut told, host, &state, now);
+                match (state, driver) {
+                    (Ok(BootstrapState::Done), Ok(driver)) => {
+                        tell::provisioned(&mut told, driver.facts(host).await.ok().as_ref());
+                        Next::Changed
+                    }
+                    (Ok(BootstrapState::Failed(_)), _) => Next::Changed,
+                    (Err(DriverError::NotSupported(_)), _) => Next::After(WAITING),
+                    _ => Next::After(WORKING),
+                }
+            }
+        };
+        Patcher::new(api, machine).finish(&told, &OWNED).await?;
+        Ok(next)
+    }
+
+    /// The bootstrap data, or why there is none.
+    async fn data(&self, namespace: &str, name: &str) -> Result<std::result::Result<BootstrapData, String>> {
+        let secrets = self.infrastructure.api::<Secret>(namespace);
+        let found = secrets.get_opt(name).await.doing(|| format!("cannot read Secret {namespace}/{name}"))?;
+        let Some(mut data) = found.map(|secret| secret.data.unwrap_or_default()) else {
+            return Ok(Err(format!("the Secret {name} with the bootstrap data does not exist")));
+        };
+        let Some(value) = data.remove("value") else {
+            return Ok(Err(format!("the Secret {name} with the bootstrap data has no key `value`")));
+        };
+        let format = data.remove("format").and_then(|format| String::from_utf8(format.0).ok());
+        let format = format.unwrap_or_else(|| "cloud-config".to_owned());
+        Ok(Ok(BootstrapData { value: value.0, format }))
+    }
+
+    async fn delete(&self, machine: &HostMachine, namespace: &str) -> Result<Next> {
+        let now = self.infrastructure.now();
+        let mut told = machine.clone();
+        let mut waits = None;
+        let hosts = self.hosts(namespace).await?;
+        for host in release::claimed(machine, &hosts) {
+            let claim_id = machine.spec.claim_id.as_deref().unwrap_or_default();
+            let state = match self.infrastructure.drivers.of(host) {
+                Ok(driver) => driver.reset(host, claim_id).await,
+                Err(error) => Err(error),
+            };
+            match release::decide(host, &state, now) {
+                Release::Write(spec) => {
+                    self.infrastructure.swap_host(host, &spec, "give back").await?;
+                }
+                Release::Wait(reason, message) => waits = Some((reason, message)),
+            }
+        }
+        let next = match waits {
+            Some((reason, message)) => {
+                tell::deleting(&mut told, reason, &message, now);
+                Next::After(WORKING)
+            }
+            None => {
+                finalizers::remove(&mut told.metadata, FINALIZER);
+                self.known.strike(machine);
+                Next::Changed
+            }
+        };
+        let api = self.infrastructure.api::<HostMachine>(namespace);
+        Patcher::new(api, machine).finish(&told, &OWNED).await?;
+        Ok(next)
+    }
+}
+
+/// As hard to guess as a UUID.
+fn new_claim_id() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}

@@ -1,0 +1,117 @@
+//! Which host a machine takes. Pure.
+//!
+//! A claim is a value that is in two places: `spec.claimID` of the HostMachine and `spec.claim.id` of the Host. The
+//! HostMachine's `spec.hostName`, set once, says which host counts, so that two managers that claim for the same
+//! machine at the same moment cannot both be right: whoever writes `hostName` second finds it taken and gives its
+//! host back. Nothing is done to a host before its name stands there.
+
+use capstan_api::infrastructure::Host;
+use kube::ResourceExt as _;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use crate::host::is_reachable;
+use crate::selector::HostSelectors;
+
+/// What a machine asks of a host.
+pub struct Wanted<'a> {
+    /// What ties machine and host together.
+    pub claim_id: &'a str,
+    /// Labels the host must have.
+    pub selectors: &'a HostSelectors,
+    /// Where the host must stand.
+    pub failure_domain: Option<&'a str>,
+}
+
+/// Why a host that fits cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Obstacle {
+    /// Another machine has it.
+    Claimed,
+    /// A person must look at it.
+    Quarantined,
+    /// It does not answer.
+    Unreachable,
+    /// Its spec says no.
+    Unschedulable,
+    /// Its object is being deleted.
+    Deleted,
+}
+
+impl Obstacle {
+    /// What keeps a host from being claimed, if anything does.
+    pub fn of(host: &Host) -> Option<Self> {
+        if host.metadata.deletion_timestamp.is_some() {
+            Some(Self::Deleted)
+        } else if host.spec.claim.is_some() {
+            Some(Self::Claimed)
+        } else if host.spec.quarantine.is_some() {
+            Some(Self::Quarantined)
+        } else if host.spec.unschedulable == Some(true) {
+            Some(Self::Unschedulable)
+        } else if !is_reachable(host) {
+            Some(Self::Unreachable)
+        } else {
+            None
+        }
+    }
+
+    /// As it follows "are".
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Quarantined => "quarantined",
+            Self::Unreachable => "not reachable",
+            Self::Unschedulable => "unschedulable",
+            Self::Deleted => "being deleted",
+        }
+    }
+}
+
+/// The host to claim.
+///
+/// # Errors
+/// If there is none, with the reason for people.
+pub fn choose<'h>(wanted: &Wanted<'_>, hosts: &'h [Host]) -> Result<&'h Host, String> {
+    let here = |host: &&Host| match wanted.failure_domain {
+        Some(domain) => host.spec.failure_domain.as_deref() == Some(domain),
+        None => true,
+    };
+    let matching: Vec<&Host> =
+        hosts.iter().filter(|host| wanted.selectors.match_host(host)).filter(here).collect();
+    matching
+        .iter()
+        .copied()
+        .filter(|host| Obstacle::of(host).is_none())
+        .min_by_key(|host| rank(wanted.claim_id, &host.name_any()))
+        .ok_or_else(|| why_none(wanted, hosts.len(), &matching))
+}
+
+/// Every machine has an order of its own, so that machines that choose at the same time seldom choose the same
+/// host.
+fn rank(claim_id: &str, host: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (claim_id, host).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn why_none(wanted: &Wanted<'_>, all: usize, matching: &[&Host]) -> String {
+    let place = wanted.failure_domain.map(|name| format!(" in failure domain {name}")).unwrap_or_default();
+    if all == 0 {
+        return "no host is available: there are none in this namespace; add a HostPool or Hosts".to_owned();
+    }
+    if matching.is_empty() {
+        return format!("no host is available: none of {all} matches the host selectors{place}");
+    }
+    let mut obstacles: BTreeMap<Obstacle, usize> = BTreeMap::new();
+    for obstacle in matching.iter().filter_map(|host| Obstacle::of(host)) {
+        *obstacles.entry(obstacle).or_default() += 1;
+    }
+    let fits = format!("no host is available: {} of {all} match{place}", matching.len());
+    if let [(only, _)] = obstacles.iter().collect::<Vec<_>>()[..] {
+        return format!("{fits} but are {}", only.words());
+    }
+    let list: Vec<String> =
+        obstacles.iter().map(|(obstacle, count)| format!("{count} {}", obstacle.words())).collect();
+    format!("{fits} but are not free: {}", list.join(", "))
+}

@@ -1,0 +1,156 @@
+//! The next thing to do for a HostMachine. Pure: what it says is carried out and then it is asked again.
+
+use capstan_api::conditions::reasons as shared;
+use capstan_api::core::{Cluster, Machine};
+use capstan_api::infrastructure::{Host, HostCluster, HostMachine};
+use kube::ResourceExt as _;
+
+use super::claim::{Obstacle, Wanted, choose};
+use crate::names::PROVIDER_SCHEME;
+use crate::names::hostmachine::reasons;
+use crate::selector::HostSelectors;
+
+/// All that is known when a HostMachine is looked at.
+#[derive(Clone, Copy)]
+pub struct Observed<'a> {
+    /// The object itself.
+    pub machine: &'a HostMachine,
+    /// The Machine it stands behind.
+    pub owner: Option<&'a Machine>,
+    /// The Cluster of both.
+    pub cluster: Option<&'a Cluster>,
+    /// The HostCluster of that, if it has one.
+    pub host_cluster: Option<&'a HostCluster>,
+    /// All hosts in the namespace.
+    pub hosts: &'a [Host],
+}
+
+/// The next thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step<'a> {
+    /// Nothing, until somebody else acts.
+    Wait {
+        /// Why, as one word.
+        reason: &'static str,
+        /// Why, for people, and who must act.
+        message: String,
+    },
+    /// Write a new random `spec.claimID`.
+    ChooseClaimId,
+    /// Claim this host by compare and swap.
+    Claim(&'a Host),
+    /// Give back this host, which was claimed beside the one that counts. Nothing was done to it.
+    GiveBack(&'a Host),
+    /// Write `spec.hostName` and `spec.providerID`.
+    Record(&'a Host),
+    /// See that the host runs the bootstrap data in this Secret.
+    Start(&'a Host, String),
+}
+
+impl Step<'_> {
+    fn wait(reason: &'static str, message: impl Into<String>) -> Self {
+        Step::Wait { reason, message: message.into() }
+    }
+}
+
+/// The identity of a machine: a host that is claimed anew is another machine.
+pub fn provider_id(namespace: &str, host: &str, claim_id: &str) -> String {
+    format!("{PROVIDER_SCHEME}://{namespace}/{host}/{claim_id}")
+}
+
+/// The next thing to do for a HostMachine that is not being deleted.
+pub fn decide<'a>(seen: Observed<'a>) -> Step<'a> {
+    let (owner, cluster) = match (seen.owner, seen.cluster) {
+        (Some(owner), Some(cluster)) => (owner, cluster),
+        (None, _) => {
+            return Step::wait(
+                reasons::WAITING_FOR_OWNER,
+                "waiting for a Machine whose spec.infrastructureRef names this HostMachine",
+            );
+        }
+        (Some(owner), None) => {
+            let name = &owner.spec.cluster_name;
+            return Step::wait(
+                reasons::WAITING_FOR_OWNER,
+                format!("waiting for Cluster {name}, which does not exist"),
+            );
+        }
+    };
+    let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
+    if initialization.and_then(|init| init.infrastructure_provisioned) != Some(true) {
+        return Step::wait(
+            shared::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY,
+            format!("waiting for the infrastructure of Cluster {}", cluster.name_any()),
+        );
+    }
+    let Some(secret) = owner.spec.bootstrap.data_secret_name.as_ref().filter(|name| !name.is_empty()) else {
+        return Step::wait(
+            shared::WAITING_FOR_BOOTSTRAP_DATA,
+            format!("waiting for the bootstrap data of Machine {}", owner.name_any()),
+        );
+    };
+    let Some(claim_id) = &seen.machine.spec.claim_id else { return Step::ChooseClaimId };
+    let has_claim = |host: &&Host| host.spec.claim.as_ref().is_some_and(|claim| claim.id == *claim_id);
+    let mut mine = seen.hosts.iter().filter(has_claim);
+    match &seen.machine.spec.host_name {
+        Some(name) => match mine.find(|host| host.name_any() != *name) {
+            Some(extra) => Step::GiveBack(extra),
+            None => named(seen, name, claim_id, secret),
+        },
+        None => match mine.min_by_key(|host| host.name_any()) {
+            Some(host) => Step::Record(host),
+            None => any(seen, owner, claim_id),
+        },
+    }
+}
+
+/// The host has a name: the user asked for it, or it was claimed already.
+fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> Step<'a> {
+    let is_started = seen.machine.spec.provider_id.is_some();
+    let host = seen.hosts.iter().find(|host| host.name_any() == name);
+    match host {
+        Some(host) if host.spec.claim.as_ref().is_some_and(|claim| claim.id == claim_id) => {
+            match is_started {
+                true => Step::Start(host, secret.to_owned()),
+                false => Step::Record(host),
+            }
+        }
+        _ if is_started => Step::wait(
+            reasons::HOST_LOST,
+            match host {
+                Some(_) => format!(
+                    "Host {name} no longer carries the claim of this machine: somebody removed it; delete the Machine"
+                ),
+                None => format!("Host {name} does not exist any more: delete the Machine"),
+            },
+        ),
+        None => Step::wait(
+            reasons::HOST_NOT_AVAILABLE,
+            format!("there is no Host {name}, which spec.hostName asks for: add it"),
+        ),
+        Some(host) => match Obstacle::of(host) {
+            None => Step::Claim(host),
+            Some(obstacle) => Step::wait(
+                reasons::HOST_NOT_AVAILABLE,
+                format!("Host {name}, which spec.hostName asks for, is {}", obstacle.words()),
+            ),
+        },
+    }
+}
+
+/// Any host that fits will do.
+fn any<'a>(seen: Observed<'a>, owner: &Machine, claim_id: &str) -> Step<'a> {
+    let of_cluster = seen.host_cluster.and_then(|cluster| cluster.spec.host_selector.as_ref());
+    let selectors = HostSelectors::default()
+        .and("spec.hostSelector", seen.machine.spec.host_selector.as_ref())
+        .and_then(|selectors| selectors.and("spec.hostSelector of the HostCluster", of_cluster));
+    let selectors = match selectors {
+        Ok(selectors) => selectors,
+        Err(error) => return Step::wait(reasons::INVALID_SELECTOR, error.to_string()),
+    };
+    let failure_domain = owner.spec.failure_domain.as_deref();
+    match choose(&Wanted { claim_id, selectors: &selectors, failure_domain }, seen.hosts) {
+        Ok(host) => Step::Claim(host),
+        Err(message) => Step::wait(reasons::NO_HOST_AVAILABLE, message),
+    }
+}

@@ -1,0 +1,56 @@
+//! Giving a host back: cleaned and verified, or put into quarantine with the reason. Pure.
+
+use capstan_api::infrastructure::{Host, HostMachine, HostQuarantine};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use crate::driver::{DriverError, ResetState};
+use crate::names::host::reasons as host_reasons;
+use crate::names::hostmachine::reasons;
+
+/// As much of what is left as is told.
+const MOST_LEFT: usize = 20;
+
+/// What becomes of a host after it was asked to be clean.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Release {
+    /// Nothing yet: why, as one word, and for people.
+    Wait(&'static str, String),
+    /// This goes into the spec of the host, in one write.
+    Write(Value),
+}
+
+/// The hosts that carry the machine's claim: all of them are given back.
+pub(super) fn claimed<'h>(machine: &HostMachine, hosts: &'h [Host]) -> Vec<&'h Host> {
+    let Some(id) = &machine.spec.claim_id else { return Vec::new() };
+    hosts.iter().filter(|host| host.spec.claim.as_ref().is_some_and(|claim| claim.id == *id)).collect()
+}
+
+/// What becomes of a host, by what its driver says.
+pub(super) fn decide(host: &Host, state: &Result<ResetState, DriverError>, now: Timestamp) -> Release {
+    let name = host.name_any();
+    match state {
+        Ok(ResetState::Running) => {
+            Release::Wait(reasons::RESETTING_HOST, format!("Host {name} is being cleaned"))
+        }
+        Ok(ResetState::Clean) => Release::Write(json!({"claim": null})),
+        Ok(ResetState::Dirty { left }) => {
+            let more = left.len().saturating_sub(MOST_LEFT);
+            let mut list = left.iter().take(MOST_LEFT).cloned().collect::<Vec<_>>().join(", ");
+            if more > 0 {
+                list.push_str(&format!(" and {more} more"));
+            }
+            let quarantine = HostQuarantine {
+                reason: host_reasons::LEFT_DIRTY.to_owned(),
+                message: Some(format!("left on the host after its machine was deleted: {list}")),
+                since: Some(Time(now)),
+            };
+            Release::Write(json!({"claim": null, "quarantine": quarantine}))
+        }
+        Err(error) => {
+            Release::Wait(reasons::HOST_UNREACHABLE, format!("Host {name} cannot be cleaned: {error}"))
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What a HostMachine says of itself. Pure.
+
+use capstan_api::conditions::{NewCondition, reasons as shared, set, types};
+use capstan_api::infrastructure::{Host, HostMachine};
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+
+use crate::driver::{BootstrapFailure, BootstrapState, DriverError, Reached};
+use crate::names::hostmachine::{BOOTSTRAP_EXECUTED, HOST_CLAIMED, reasons};
+use crate::ready::sum_up;
+
+/// The longest tail of output that is shown.
+const MOST_LINES: usize = 10;
+/// A line is cut here.
+const LONGEST_LINE: usize = 200;
+
+/// Says why there is no host yet, or none any more.
+pub(super) fn waiting(machine: &mut HostMachine, reason: &str, message: &str, now: Timestamp) {
+    set(machine, NewCondition::new(HOST_CLAIMED, false, reason).message(message), now);
+    if !is_provisioned(machine) {
+        set(machine, NewCondition::new(BOOTSTRAP_EXECUTED, false, reasons::WAITING_FOR_HOST), now);
+    }
+    sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
+}
+
+/// Says how the bootstrap data fares on the claimed host.
+pub(super) fn started(
+    machine: &mut HostMachine,
+    host: &Host,
+    state: &Result<BootstrapState, DriverError>,
+    now: Timestamp,
+) {
+    set(machine, NewCondition::new(HOST_CLAIMED, true, reasons::CLAIMED), now);
+    machine.status.get_or_insert_default().failure_domain.clone_from(&host.spec.failure_domain);
+    let new = |so: bool, reason: &str| NewCondition::new(BOOTSTRAP_EXECUTED, so, reason);
+    let name = host.name_any();
+    let condition = match state {
+        Ok(BootstrapState::Done) => new(true, reasons::BOOTSTRAPPED),
+        Ok(BootstrapState::Running) => {
+            new(false, reasons::BOOTSTRAPPING).message(format!("Host {name} carries out the bootstrap data"))
+        }
+        Ok(BootstrapState::Failed(failure)) => {
+            new(false, reasons::BOOTSTRAP_FAILED).message(describe(&name, failure))
+        }
+        Err(error) => new(false, reasons::HOST_UNREACHABLE).message(format!("Host {name}: {error}")),
+    };
+    set(machine, condition, now);
+    sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
+}
+
+/// Says that the bootstrap data cannot be read.
+pub(super) fn without_data(machine: &mut HostMachine, message: &str, now: Timestamp) {
+    set(machine, NewCondition::new(HOST_CLAIMED, true, reasons::CLAIMED), now);
+    let waits = NewCondition::new(BOOTSTRAP_EXECUTED, false, shared::WAITING_FOR_BOOTSTRAP_DATA);
+    set(machine, waits.message(message), now);
+    sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
+}
+
+/// Says that the machine exists, and where.
+pub(super) fn provisioned(machine: &mut HostMachine, reached: Option<&Reached>) {
+    let status = machine.status.get_or_insert_default();
+    status.initialization.get_or_insert_default().provisioned = Some(true);
+    if let Some(reached) = reached {
+        status.addresses.clone_from(&reached.addresses);
+    }
+}
+
+/// Whether the machine was said to exist. Never taken back.
+pub(super) fn is_provisioned(machine: &HostMachine) -> bool {
+    let status = machine.status.as_ref();
+    status.and_then(|status| status.initialization.as_ref()).and_then(|init| init.provisioned) == Some(true)
+}
+
+/// Says what the deletion waits for.
+pub(super) fn deleting(machine: &mut HostMachine, reason: &str, message: &str, now: Timestamp) {
+    set(machine, NewCondition::new(types::DELETING, true, reason).message(message), now);
+    set(machine, NewCondition::new(types::READY, false, shared::DELETING).message(message), now);
+}
+
+fn describe(host: &str, failure: &BootstrapFailure) -> String {
+    let code = failure.exit_code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
+    let mut text = format!(
+        "on Host {host} the bootstrap data failed{code} at: {}. It is not tried again; mend the cause and delete the Machine",
+        cut(&failure.step)
+    );
+    let skipped = failure.last_lines.len().saturating_sub(MOST_LINES);
+    for line in failure.last_lines.iter().skip(skipped) {
+        text.push_str("\n  ");
+        text.push_str(&cut(line));
+    }
+    text
+}
+
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(LONGEST_LINE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}

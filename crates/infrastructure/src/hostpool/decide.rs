@@ -1,0 +1,193 @@
+//! Which hosts a pool should have, and what to do about the difference. Pure.
+
+use capstan_api::infrastructure::{Host, HostPool, HostSpec, HostState};
+use capstan_controller::names::label_value;
+use capstan_controller::owners;
+use kube::core::ObjectMeta;
+use kube::{Resource as _, ResourceExt as _};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::host::state;
+use crate::names::POOL_LABEL;
+
+/// What to do so that the pool has the hosts it should have.
+#[derive(Debug, Default, PartialEq)]
+pub struct Plan {
+    /// To be made.
+    pub create: Vec<Host>,
+    /// To be changed: what the host is, and what it should be.
+    pub change: Vec<(Host, Host)>,
+    /// To be taken away, if nobody claims them meanwhile.
+    pub delete: Vec<Host>,
+    /// How many should go and cannot, because machines have them.
+    pub claimed: usize,
+    /// Names that hosts of somebody else have.
+    pub taken: Vec<String>,
+}
+
+impl Plan {
+    /// Whether there is nothing left to do.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What the hosts in a namespace mean for the pool.
+pub fn decide(pool: &HostPool, hosts: &[Host]) -> Plan {
+    let (ours, others): (Vec<_>, Vec<_>) =
+        hosts.iter().partition(|host| owners::is_controlled_by(host.meta(), pool));
+    let foreign: BTreeSet<String> = others.iter().map(|host| host.name_any()).collect();
+    match &pool.spec.static_ {
+        Some(_) => listed(pool, &ours, &foreign),
+        None if pool.spec.simulated.is_some() => counted(pool, &ours, &foreign),
+        None => Plan::default(),
+    }
+}
+
+/// A pool that makes its hosts: as many as `replicas` says, with the lowest numbers that are free.
+fn counted(pool: &HostPool, ours: &[&Host], foreign: &BTreeSet<String>) -> Plan {
+    let wanted = usize::try_from(pool.spec.replicas.unwrap_or_default()).unwrap_or_default();
+    let staying: Vec<&Host> = ours.iter().copied().filter(|host| !is_going(host)).collect();
+    let mut plan = Plan { change: changes(pool, &staying), ..Plan::default() };
+
+    // Hosts that are still going keep their names.
+    let names: BTreeSet<String> = ours.iter().map(|host| host.name_any()).collect();
+    let missing = wanted.saturating_sub(staying.len());
+    let numbers = (0..).map(|number| (number, format!("{}-{number}", pool.name_any())));
+    let free = numbers.filter(|(_, name)| !names.contains(name) && !foreign.contains(name));
+    plan.create = free.take(missing).map(|(number, name)| host(pool, number, &name)).collect();
+
+    let surplus = staying.len().saturating_sub(wanted);
+    let mut free: Vec<&Host> = staying.iter().copied().filter(|host| host.spec.claim.is_none()).collect();
+    // The highest numbers go first.
+    free.sort_by_key(|host| std::cmp::Reverse(number(pool, host)));
+    plan.delete = free.iter().take(surplus).map(|host| (*host).clone()).collect();
+    plan.claimed = surplus - plan.delete.len();
+    plan
+}
+
+/// A pool that lists its hosts: those and no others.
+fn listed(pool: &HostPool, ours: &[&Host], foreign: &BTreeSet<String>) -> Plan {
+    let wanted: BTreeMap<String, Host> = pool
+        .spec
+        .static_
+        .iter()
+        .flat_map(|list| &list.hosts)
+        .enumerate()
+        .map(|(number, listed)| (listed.name.clone(), host(pool, number, &listed.name)))
+        .collect();
+    let staying: Vec<&Host> = ours.iter().copied().filter(|host| !is_going(host)).collect();
+    let names: BTreeSet<String> = ours.iter().map(|host| host.name_any()).collect();
+    let (kept, surplus): (Vec<&Host>, Vec<&Host>) =
+        staying.into_iter().partition(|host| wanted.contains_key(&host.name_any()));
+    let (claimed, free): (Vec<&Host>, Vec<&Host>) =
+        surplus.into_iter().partition(|host| host.spec.claim.is_some());
+    let mut plan = Plan { claimed: claimed.len(), ..Plan::default() };
+    plan.delete = free.into_iter().cloned().collect();
+    plan.change = changes(pool, &kept);
+    for (name, host) in wanted {
+        if foreign.contains(&name) {
+            plan.taken.push(name);
+        } else if !names.contains(&name) {
+            plan.create.push(host);
+        }
+    }
+    plan
+}
+
+fn is_going(host: &Host) -> bool {
+    host.metadata.deletion_timestamp.is_some()
+}
+
+/// The number in a host's name; hosts without one count as the last.
+fn number(pool: &HostPool, host: &Host) -> usize {
+    let name = host.name_any();
+    let rest = name.strip_prefix(&pool.name_any()).and_then(|rest| rest.strip_prefix('-'));
+    rest.and_then(|number| number.parse().ok()).unwrap_or(usize::MAX)
+}
+
+/// The host as the pool would make it.
+fn host(pool: &HostPool, number: usize, name: &str) -> Host {
+    let listed =
+        pool.spec.static_.iter().flat_map(|list| &list.hosts).find(|listed| listed.name.as_str() == name);
+    let in_turn = match pool.spec.failure_domains.len() {
+        0 => None,
+        count => pool.spec.failure_domains.get(number % count).cloned(),
+    };
+    let spec = HostSpec {
+        ssh: listed.map(|listed| listed.ssh.clone()),
+        simulated: pool.spec.simulated.clone(),
+        failure_domain: listed.and_then(|listed| listed.failure_domain.clone()).or(in_turn),
+        unschedulable: None,
+        claim: None,
+        quarantine: None,
+    };
+    let mut host = Host::new(name, spec);
+    host.metadata = ObjectMeta { namespace: pool.namespace(), ..host.metadata };
+    dress(pool, &mut host);
+    host
+}
+
+/// Puts the pool's labels, annotations and ownership on a host. What others put there stays.
+fn dress(pool: &HostPool, host: &mut Host) {
+    let metadata = pool.spec.metadata.clone().unwrap_or_default();
+    host.labels_mut().extend(metadata.labels);
+    host.labels_mut().insert(POOL_LABEL.to_owned(), label_value(&pool.name_any()));
+    if !metadata.annotations.is_empty() {
+        host.annotations_mut().extend(metadata.annotations);
+    }
+    if let Some(owner) = owners::controller(pool) {
+        owners::ensure(&mut host.metadata, &owner);
+    }
+}
+
+/// Hosts that differ from what the pool says now. Where a host stands does not change by itself.
+fn changes(pool: &HostPool, hosts: &[&Host]) -> Vec<(Host, Host)> {
+    hosts
+        .iter()
+        .filter_map(|host| {
+            let mut wanted = (*host).clone();
+            dress(pool, &mut wanted);
+            if pool.spec.simulated.is_some() {
+                wanted.spec.simulated.clone_from(&pool.spec.simulated);
+            }
+            if let Some(listed) =
+                pool.spec.static_.iter().flat_map(|list| &list.hosts).find(|one| one.name == host.name_any())
+            {
+                wanted.spec.ssh = Some(with_pinned_keys(listed.ssh.clone(), host));
+            }
+            (wanted != **host).then(|| ((*host).clone(), wanted))
+        })
+        .collect()
+}
+
+/// A key that was pinned on first use stays pinned: the pool's list does not know it.
+fn with_pinned_keys(
+    mut ssh: capstan_api::infrastructure::SshAccess,
+    host: &Host,
+) -> capstan_api::infrastructure::SshAccess {
+    if ssh.host_keys.is_empty()
+        && let Some(current) = &host.spec.ssh
+    {
+        ssh.host_keys.clone_from(&current.host_keys);
+    }
+    ssh
+}
+
+/// How many hosts there are, can be claimed, are claimed, and need a person.
+pub fn count(hosts: &[&Host]) -> [i32; 4] {
+    let of = |wanted: &[HostState]| {
+        hosts
+            .iter()
+            .filter(|host| wanted.contains(&state(host, false)))
+            .count()
+            .try_into()
+            .unwrap_or(i32::MAX)
+    };
+    [
+        hosts.len().try_into().unwrap_or(i32::MAX),
+        of(&[HostState::Available]),
+        of(&[HostState::Claimed, HostState::Releasing]),
+        of(&[HostState::Quarantined]),
+    ]
+}

@@ -1,0 +1,166 @@
+//! HostPool: makes the hosts it says there should be.
+//!
+//! Simulated hosts are made by number, listed ones by name. Hosts that machines have are never taken away.
+//! nspawn machines are not made yet: the condition says so.
+
+mod decide;
+#[cfg(test)]
+mod tests;
+
+pub use decide::{Plan, count, decide};
+
+use capstan_api::conditions::{NewCondition, set, types};
+use capstan_api::infrastructure::{Host, HostPool};
+use capstan_controller::error::{Doing as _, Error};
+use capstan_controller::merge::difference;
+use capstan_controller::names::label_value;
+use capstan_controller::patch::Patcher;
+use capstan_controller::{Next, Reconciler, Result, owners, pause, watch};
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::runtime::watcher;
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::Infrastructure;
+use crate::names::POOL_LABEL;
+use crate::names::hostpool::{HOSTS_UP_TO_DATE, reasons};
+use crate::ready::sum_up;
+
+/// Another look, in case somebody missed something.
+const RESYNC: Duration = Duration::from_secs(60);
+/// Conditions that are ours to say.
+const OWNED: [&str; 3] = [types::READY, HOSTS_UP_TO_DATE, types::PAUSED];
+
+struct Pools(Infrastructure);
+
+/// Runs the controller until `stop` is done.
+pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
+    let of_hosts = watch::changed(infrastructure.all::<Host>(), watcher::Config::default(), |host| {
+        (host.spec.clone(), host.metadata.deletion_timestamp.is_some(), crate::host::is_reachable(host))
+    })
+    .filter_map(|host| {
+        let pool = owners::of_kind(host.meta(), "HostPool", &HostPool::group(&()))
+            .map(|owner| watch::reference(&host.namespace().unwrap_or_default(), &owner.name));
+        std::future::ready(pool)
+    });
+    let api = infrastructure.all();
+    capstan_controller::run::run(Pools(infrastructure), api, of_hosts, stop).await;
+}
+
+impl Reconciler for Pools {
+    type Object = HostPool;
+
+    fn name(&self) -> &'static str {
+        "hostpool"
+    }
+
+    async fn reconcile(&self, pool: Arc<HostPool>) -> Result<Next> {
+        let namespace = pool.namespace().unwrap_or_default();
+        let api = self.0.api::<HostPool>(&namespace);
+        if pool.metadata.deletion_timestamp.is_some()
+            || !pause::allows(&api, &*pool, None, self.0.now()).await?
+        {
+            // The hosts go by their owner references, each when no machine has it.
+            return Ok(Next::Changed);
+        }
+        let hosts = self
+            .0
+            .api::<Host>(&namespace)
+            .list(&ListParams::default())
+            .await
+            .doing(|| format!("cannot list Hosts in {namespace}"))?
+            .items;
+        let plan = decide(&pool, &hosts);
+        self.act(&namespace, &plan).await?;
+
+        let patcher = Patcher::new(api, &*pool);
+        let mut told = (*pool).clone();
+        tell(&mut told, &hosts, &plan, self.0.now());
+        patcher.finish(&told, &OWNED).await?;
+        Ok(Next::After(RESYNC))
+    }
+}
+
+impl Pools {
+    async fn act(&self, namespace: &str, plan: &Plan) -> Result<()> {
+        let api = self.0.api::<Host>(namespace);
+        for host in &plan.create {
+            match api.create(&PostParams::default(), host).await {
+                // Made by the reconcile before, which we did not see yet.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                made => {
+                    made.doing(|| format!("cannot make Host {}", host.name_any()))?;
+                }
+            }
+        }
+        for (before, after) in &plan.change {
+            let value = |host| serde_json::to_value(host).map_err(|error| Error::transient("no JSON", error));
+            let Some(mut patch) = difference(&value(before)?, &value(after)?) else { continue };
+            patch["metadata"]["resourceVersion"] = json!(before.resource_version());
+            api.patch(&before.name_any(), &PatchParams::default(), &Patch::Merge(&patch))
+                .await
+                .doing(|| format!("cannot change Host {}", before.name_any()))?;
+        }
+        for host in &plan.delete {
+            // Only the host that was seen: one that has been claimed since is another version.
+            let only = Preconditions { resource_version: host.resource_version(), uid: host.uid() };
+            let params = DeleteParams::background().preconditions(only);
+            match api.delete(&host.name_any(), &params).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                gone => {
+                    gone.doing(|| format!("cannot delete Host {}", host.name_any()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn tell(pool: &mut HostPool, hosts: &[Host], plan: &Plan, now: Timestamp) {
+    let ours: Vec<&Host> =
+        hosts.iter().filter(|host| owners::is_controlled_by(host.meta(), &*pool)).collect();
+    let [replicas, available, claimed, quarantined] = count(&ours);
+    let selector = format!("{POOL_LABEL}={}", label_value(&pool.name_any()));
+    let hosts_condition = condition(pool, plan);
+    let status = pool.status.get_or_insert_default();
+    status.selector = Some(selector);
+    status.replicas = Some(replicas);
+    status.available_replicas = Some(available);
+    status.claimed_replicas = Some(claimed);
+    status.quarantined_replicas = Some(quarantined);
+    set(pool, hosts_condition, now);
+    sum_up(pool, &[HOSTS_UP_TO_DATE], now);
+}
+
+fn condition(pool: &HostPool, plan: &Plan) -> NewCondition {
+    let new = |so: bool, reason: &str| NewCondition::new(HOSTS_UP_TO_DATE, so, reason);
+    if pool.spec.nspawn.is_some() {
+        return new(false, reasons::NOT_SUPPORTED)
+            .message("spec.nspawn: making nspawn machines is not supported yet; use static or simulated");
+    }
+    if !plan.taken.is_empty() {
+        return new(false, reasons::NAME_TAKEN).message(format!(
+            "Hosts {} exist and do not belong to this pool: delete them, or take them out of spec.static.hosts",
+            plan.taken.join(", ")
+        ));
+    }
+    if plan.claimed > 0 {
+        return new(false, reasons::WAITING_FOR_RELEASE).message(format!(
+            "{} hosts too many, and machines have them: they go when the machines are deleted",
+            plan.claimed
+        ));
+    }
+    match plan.is_empty() {
+        true => new(true, reasons::UP_TO_DATE),
+        false => new(false, reasons::SCALING).message(format!(
+            "{} hosts are being made, {} changed, {} taken away",
+            plan.create.len(),
+            plan.change.len(),
+            plan.delete.len()
+        )),
+    }
+}

@@ -1,0 +1,133 @@
+//! Tables for pools.
+
+use capstan_api::infrastructure::{Host, HostClaim, HostPool, HostPoolSpec, HostQuarantine, SimulatedHost};
+use capstan_api::meta::TemplateMetadata;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use proptest::prelude::*;
+
+use super::{Plan, count, decide};
+
+fn pool(replicas: i32) -> HostPool {
+    let mut pool = HostPool::new(
+        "yard",
+        HostPoolSpec {
+            replicas: Some(replicas),
+            metadata: Some(TemplateMetadata {
+                labels: [("disk".to_owned(), "fast".to_owned())].into(),
+                annotations: [].into(),
+            }),
+            failure_domains: vec!["east".to_owned(), "west".to_owned()],
+            static_: None,
+            nspawn: None,
+            simulated: Some(SimulatedHost::default()),
+        },
+    );
+    pool.metadata.namespace = Some("default".to_owned());
+    pool.metadata.uid = Some("pool-uid".to_owned());
+    pool
+}
+
+fn claimed(mut host: Host) -> Host {
+    host.spec.claim = Some(HostClaim {
+        id: "id".to_owned(),
+        machine_name: "m".to_owned(),
+        cluster_name: "c".to_owned(),
+        since: None,
+    });
+    host
+}
+
+/// Carries the plan out as an API server would.
+fn apply(hosts: &mut Vec<Host>, plan: Plan) {
+    hosts.retain(|host| !plan.delete.iter().any(|gone| gone.name_any() == host.name_any()));
+    for (before, after) in plan.change {
+        if let Some(host) = hosts.iter_mut().find(|host| host.name_any() == before.name_any()) {
+            *host = after;
+        }
+    }
+    hosts.extend(plan.create);
+}
+
+#[test]
+fn hosts_are_numbered_labelled_owned_and_spread() {
+    let plan = decide(&pool(3), &[]);
+    let facts: Vec<_> = plan
+        .create
+        .iter()
+        .map(|host| (host.name_any(), host.spec.failure_domain.clone().unwrap_or_default()))
+        .collect();
+    let expected = [("yard-0", "east"), ("yard-1", "west"), ("yard-2", "east")];
+    assert_eq!(facts, expected.map(|(name, domain)| (name.to_owned(), domain.to_owned())));
+    let host = &plan.create[0];
+    assert_eq!(host.labels()["disk"], "fast");
+    assert_eq!(host.labels()["capstan.dev/host-pool"], "yard");
+    assert_eq!(host.owner_references()[0].uid, "pool-uid");
+}
+
+#[test]
+fn only_free_hosts_go_and_the_highest_first() {
+    let mut hosts = decide(&pool(4), &[]).create;
+    hosts[3] = claimed(hosts[3].clone());
+    let plan = decide(&pool(2), &hosts);
+    let gone: Vec<_> = plan.delete.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(gone, ["yard-2", "yard-1"]);
+    assert_eq!(plan.claimed, 0);
+    let all: Vec<Host> = hosts.into_iter().map(claimed).collect();
+    let plan = decide(&pool(1), &all);
+    assert!(plan.delete.is_empty());
+    assert_eq!(plan.claimed, 3);
+}
+
+#[test]
+fn a_host_that_is_going_neither_counts_nor_lends_its_name() {
+    let mut hosts = decide(&pool(1), &[]).create;
+    hosts[0].metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    let plan = decide(&pool(1), &hosts);
+    assert_eq!(plan.create[0].name_any(), "yard-1");
+}
+
+#[test]
+fn a_strangers_host_is_left_alone() {
+    let mut stranger = decide(&pool(1), &[]).create.remove(0);
+    stranger.metadata.owner_references = None;
+    let plan = decide(&pool(1), &[stranger]);
+    assert_eq!(plan.create[0].name_any(), "yard-1");
+    assert!(plan.change.is_empty() && plan.delete.is_empty());
+}
+
+#[test]
+fn hosts_are_counted_by_state() {
+    let mut hosts = decide(&pool(4), &[]).create;
+    hosts[0] = claimed(hosts[0].clone());
+    hosts[1].spec.quarantine =
+        Some(HostQuarantine { reason: "LeftDirty".to_owned(), message: None, since: None });
+    let all: Vec<&Host> = hosts.iter().collect();
+    assert_eq!(count(&all), [4, 2, 1, 1]);
+}
+
+proptest! {
+    #[test]
+    fn a_pool_settles_and_never_takes_a_claimed_host(
+        steps in prop::collection::vec((0_i32..8, prop::collection::vec(any::<bool>(), 10)), 1..8),
+    ) {
+        let mut hosts: Vec<Host> = Vec::new();
+        for (replicas, claims) in steps {
+            for (host, is_claimed) in hosts.iter_mut().zip(claims) {
+                *host = if is_claimed { claimed(host.clone()) } else {
+                    let mut host = host.clone();
+                    host.spec.claim = None;
+                    host
+                };
+            }
+            let pool = pool(replicas);
+            let plan = decide(&pool, &hosts);
+            prop_assert!(plan.delete.iter().all(|host| host.spec.claim.is_none()));
+            let stuck = plan.claimed;
+            apply(&mut hosts, plan);
+            prop_assert_eq!(hosts.len(), usize::try_from(replicas).unwrap_or_default() + stuck);
+            let again = decide(&pool, &hosts);
+            prop_assert!(again.create.is_empty() && again.change.is_empty() && again.delete.is_empty());
+        }
+    }
+}

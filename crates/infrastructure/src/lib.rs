@@ -1,0 +1,27 @@
+//! The infrastructure provider: HostPool, Host, HostCluster and HostMachine.
+//!
+//! What lives here: which host a machine gets, when it is started with the machine's bootstrap data, how it is given
+//! back, and what users are told meanwhile. A host is reached through [`HostDriver`]; which one, is said by the
+//! [`Drivers`] the controllers are given.
+//!
+//! What must not: how a certain sort of host is reached (that is a driver's), knowledge of what bootstrap data or
+//! plans contain, other providers.
+//!
+//! Each controller is a folder. `decide` is pure and holds the thinking; `mod` reads, asks it and writes.
+
+mod context;
+pub mod driver;
+pub mod host;
+pub mod hostcluster;
+pub mod hostmachine;
+pub mod hostpool;
+pub mod names;
+mod ready;
+mod roster;
+mod selector;
+
+pub use context::{Clock, Infrastructure, controllers};
+pub use driver::{
+    BootstrapData, BootstrapFailure, BootstrapState, DriverError, Drivers, HostDriver, HostKind, Reached,
+    ResetState,
+};

@@ -1,0 +1,120 @@
+//! Finalizers, labels, condition types and reasons of the infrastructure provider, by kind. What all kinds share is
+//! in [`capstan_api::conditions`].
+
+/// Which HostPool made a Host. On Hosts.
+pub const POOL_LABEL: &str = "capstan.dev/host-pool";
+
+/// The first part of every provider ID.
+pub const PROVIDER_SCHEME: &str = "capstan";
+
+/// Names around a Host.
+pub mod host {
+    /// Keeps a Host until no machine has it.
+    pub const FINALIZER: &str = "host.infrastructure.cluster.x-k8s.io";
+    /// Condition: the host answers.
+    pub const REACHABLE: &str = "Reachable";
+
+    /// Reasons.
+    pub mod reasons {
+        /// The host answers.
+        pub const REACHABLE: &str = "Reachable";
+        /// The host does not answer.
+        pub const UNREACHABLE: &str = "Unreachable";
+        /// Capstan cannot reach hosts of this sort yet.
+        pub const NOT_SUPPORTED: &str = "NotSupported";
+        /// A person must put the host right.
+        pub const QUARANTINED: &str = "Quarantined";
+        /// Deletion waits until the machine that has the host gives it back.
+        pub const WAITING_FOR_RELEASE: &str = "WaitingForRelease";
+        /// The machine that has the host does not exist.
+        pub const CLAIM_ORPHANED: &str = "ClaimOrphaned";
+        /// The machine left something behind on the host.
+        pub const LEFT_DIRTY: &str = "LeftDirty";
+    }
+}
+
+/// Names around a HostPool.
+pub mod hostpool {
+    /// Condition: there are as many hosts as there should be.
+    pub const HOSTS_UP_TO_DATE: &str = "HostsUpToDate";
+
+    /// Reasons.
+    pub mod reasons {
+        /// There are as many hosts as there should be.
+        pub const UP_TO_DATE: &str = "UpToDate";
+        /// Hosts are being made or taken away.
+        pub const SCALING: &str = "Scaling";
+        /// Hosts that should go are claimed.
+        pub const WAITING_FOR_RELEASE: &str = "WaitingForRelease";
+        /// A Host of that name is there and belongs to somebody else.
+        pub const NAME_TAKEN: &str = "NameTaken";
+        /// Capstan cannot make hosts of this sort yet.
+        pub const NOT_SUPPORTED: &str = "NotSupported";
+    }
+}
+
+/// Names around a HostCluster.
+pub mod hostcluster {
+    /// Keeps a HostCluster until no HostMachine of its Cluster is left.
+    pub const FINALIZER: &str = "hostcluster.infrastructure.cluster.x-k8s.io";
+    /// Condition: it is known where the API server will be reached.
+    pub const ENDPOINT_AVAILABLE: &str = "ControlPlaneEndpointAvailable";
+
+    /// Reasons.
+    pub mod reasons {
+        /// The endpoint is known.
+        pub const AVAILABLE: &str = "Available";
+        /// A person must set `spec.controlPlaneEndpoint`.
+        pub const ENDPOINT_NOT_SET: &str = "ControlPlaneEndpointNotSet";
+        /// There is no host the cluster may claim.
+        pub const NO_HOSTS: &str = "NoHosts";
+        /// A selector that is none.
+        pub const INVALID_SELECTOR: &str = "InvalidHostSelector";
+        /// Deletion waits for HostMachines.
+        pub const WAITING_FOR_MACHINES: &str = "WaitingForHostMachinesDeletion";
+        /// No core has taken the object for a Cluster yet.
+        pub const WAITING_FOR_OWNER: &str = "WaitingForClusterOwner";
+    }
+}
+
+/// Names around a HostMachine.
+pub mod hostmachine {
+    /// Keeps a HostMachine until its host is given back.
+    pub const FINALIZER: &str = "hostmachine.infrastructure.cluster.x-k8s.io";
+    /// Condition: a host is this machine's.
+    pub const HOST_CLAIMED: &str = "HostClaimed";
+    /// Condition: the bootstrap data has been carried out.
+    pub const BOOTSTRAP_EXECUTED: &str = "BootstrapExecuted";
+
+    /// Reasons.
+    pub mod reasons {
+        /// No core has taken the object for a Machine yet.
+        pub const WAITING_FOR_OWNER: &str = "WaitingForMachineOwner";
+        /// A host was claimed.
+        pub const CLAIMED: &str = "Claimed";
+        /// A host is being claimed.
+        pub const CLAIMING: &str = "Claiming";
+        /// No host can be claimed now.
+        pub const NO_HOST_AVAILABLE: &str = "NoHostAvailable";
+        /// The host that was asked for by name cannot be had.
+        pub const HOST_NOT_AVAILABLE: &str = "HostNotAvailable";
+        /// A selector that is none.
+        pub const INVALID_SELECTOR: &str = "InvalidHostSelector";
+        /// The host that was claimed is gone, or no longer carries the claim.
+        pub const HOST_LOST: &str = "HostLost";
+        /// The claimed host does not answer.
+        pub const HOST_UNREACHABLE: &str = "HostUnreachable";
+        /// The bootstrap data is being carried out.
+        pub const BOOTSTRAPPING: &str = "Bootstrapping";
+        /// The bootstrap data has been carried out.
+        pub const BOOTSTRAPPED: &str = "Bootstrapped";
+        /// The bootstrap data could not be carried out.
+        pub const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
+        /// No host is claimed yet, so there is nothing to start.
+        pub const WAITING_FOR_HOST: &str = "WaitingForHost";
+        /// The host is being cleaned.
+        pub const RESETTING_HOST: &str = "ResettingHost";
+        /// The host did not come back clean and was put into quarantine.
+        pub const HOST_QUARANTINED: &str = "HostQuarantined";
+    }
+}

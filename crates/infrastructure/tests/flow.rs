@@ -1,0 +1,246 @@
+//! The controllers on a real API server, with hosts that do at once what they are told.
+
+#![allow(clippy::unwrap_used)]
+
+use anyhow::{Result, ensure};
+use capstan_api::conditions::get;
+use capstan_api::core::{Cluster, Machine};
+use capstan_api::infrastructure::{Host, HostCluster, HostMachine, HostPool};
+use capstan_controller::owners;
+use capstan_infrastructure::{
+    BootstrapData, BootstrapState, DriverError, Drivers, HostDriver, HostKind, Infrastructure, Reached,
+    ResetState, controllers,
+};
+use capstan_testkit::{RealPlane, eventually, install_crds};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+const GROUP: &str = "infrastructure.cluster.x-k8s.io";
+
+/// Remembers which claims each host was started for.
+#[derive(Default)]
+struct Obedient(Mutex<BTreeMap<String, BTreeSet<String>>>);
+
+impl HostDriver for Obedient {
+    fn facts<'a>(&'a self, _: &'a Host) -> BoxFuture<'a, Result<Reached, DriverError>> {
+        Box::pin(async { Ok(Reached::default()) })
+    }
+
+    fn bootstrap<'a>(
+        &'a self,
+        host: &'a Host,
+        claim_id: &'a str,
+        _: &'a BootstrapData,
+    ) -> BoxFuture<'a, Result<BootstrapState, DriverError>> {
+        self.0.lock().unwrap().entry(host.name_any()).or_default().insert(claim_id.to_owned());
+        Box::pin(async { Ok(BootstrapState::Done) })
+    }
+
+    fn reset<'a>(&'a self, _: &'a Host, _: &'a str) -> BoxFuture<'a, Result<ResetState, DriverError>> {
+        Box::pin(async { Ok(ResetState::Clean) })
+    }
+}
+
+struct Yard {
+    plane: RealPlane,
+    driver: Arc<Obedient>,
+    _managers: JoinSet<()>,
+}
+
+impl Yard {
+    /// With several managers, as if the lease that keeps them apart did not work.
+    async fn start(managers: usize) -> Self {
+        let plane = RealPlane::start().await.unwrap();
+        install_crds(&plane.client(), &capstan_api::crd::all()).await.unwrap();
+        let driver = Arc::new(Obedient::default());
+        let mut running = JoinSet::new();
+        for _ in 0..managers {
+            let drivers =
+                Drivers::none().with(HostKind::Simulated, Arc::clone(&driver) as Arc<dyn HostDriver>);
+            let never = futures::future::pending::<()>().shared();
+            for controller in controllers(&Infrastructure::new(plane.client(), drivers), &never) {
+                running.spawn(controller);
+            }
+        }
+        Self { plane, driver, _managers: running }
+    }
+
+    fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+        Api::namespaced(self.plane.client(), "default")
+    }
+
+    async fn create<K>(&self, kind: &str, name: &str, metadata: Value, spec: Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::Serialize
+            + serde::de::DeserializeOwned,
+    {
+        let mut metadata = metadata;
+        metadata["name"] = json!(name);
+        let object =
+            json!({"apiVersion": K::api_version(&()), "kind": kind, "metadata": metadata, "spec": spec});
+        let object: K = serde_json::from_value(object).unwrap();
+        self.api().create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    async fn cluster(&self, name: &str, spec: Value) -> Cluster {
+        let reference = json!({"apiGroup": GROUP, "kind": "HostCluster", "name": name});
+        let cluster: Cluster =
+            self.create("Cluster", name, json!({}), json!({"infrastructureRef": reference})).await;
+        let metadata = json!({"ownerReferences": [owners::plain(&cluster)]});
+        self.create::<HostCluster>("HostCluster", name, metadata, spec).await;
+        cluster
+    }
+
+    async fn provisioned(&self) {
+        let status = json!({"status": {"initialization": {"infrastructureProvisioned": true}}});
+        self.api::<Cluster>()
+            .patch_status("c", &PatchParams::default(), &Patch::Merge(status))
+            .await
+            .unwrap();
+    }
+
+    async fn machine(&self, name: &str) {
+        let labels = json!({"labels": {"cluster.x-k8s.io/cluster-name": "c"}});
+        let reference = json!({"apiGroup": GROUP, "kind": "HostMachine", "name": name});
+        let spec = json!({"clusterName": "c", "bootstrap": {"dataSecretName": "data"}, "infrastructureRef": reference});
+        let machine: Machine = self.create("Machine", name, labels.clone(), spec).await;
+        let mut metadata = labels;
+        metadata["ownerReferences"] = json!([owners::controller(&machine)]);
+        self.create::<HostMachine>("HostMachine", name, metadata, json!({})).await;
+    }
+
+    async fn says<K>(&self, name: &str, condition: &str, reason: &str) -> String
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned
+            + capstan_api::conditions::Conditioned,
+    {
+        eventually(DEADLINE, &format!("{condition} of {name} to say {reason}"), async || {
+            let found = self.api::<K>().get(name).await?;
+            let said = get(&found, condition).map(|said| (said.reason.clone(), said.message.clone()));
+            match said {
+                Some((found, message)) if found == reason => Ok(message),
+                other => anyhow::bail!("{other:?}"),
+            }
+        })
+        .await
+        .unwrap()
+    }
+}
+
+fn simulated(replicas: i32) -> Value {
+    json!({"replicas": replicas, "simulated": {}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn machines_and_managers_race_and_every_host_has_one_owner() {
+    const MACHINES: usize = 12;
+    let yard = Yard::start(2).await;
+    let secret = json!({"metadata": {"name": "data"}, "stringData": {"value": "x"}});
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    yard.api::<Secret>().create(&PostParams::default(), &secret).await.unwrap();
+    yard.create::<HostPool>("HostPool", "yard", json!({}), simulated(MACHINES as i32)).await;
+    yard.cluster("c", json!({})).await;
+    for number in 0..=MACHINES {
+        yard.machine(&format!("m-{number}")).await;
+    }
+    yard.provisioned().await;
+    let names = |machines: &[HostMachine]| -> BTreeSet<String> {
+        machines.iter().filter_map(|machine| machine.spec.host_name.clone()).collect()
+    };
+    let machines = eventually(DEADLINE, "all hosts to be machines", async || {
+        let machines = yard.api::<HostMachine>().list(&ListParams::default()).await?.items;
+        let ready = machines.iter().filter(|machine| {
+            machine.status.as_ref().and_then(|status| status.initialization.as_ref()).is_some()
+        });
+        ensure!(ready.count() == MACHINES);
+        Ok(machines)
+    })
+    .await
+    .unwrap();
+    assert_eq!(names(&machines).len(), MACHINES, "no two machines have one host");
+    let started = yard.driver.0.lock().unwrap().clone();
+    assert!(started.len() == MACHINES && started.values().all(|claims| claims.len() == 1), "{started:?}");
+
+    // One has to wait, and says why; it gets the first host that is given back.
+    let late = machines.iter().find(|machine| machine.spec.host_name.is_none()).unwrap().name_any();
+    let told = yard.says::<HostMachine>(&late, "HostClaimed", "NoHostAvailable").await;
+    assert_eq!(told, format!("no host is available: {MACHINES} of {MACHINES} match but are claimed"));
+    let early = machines.iter().find(|machine| machine.spec.host_name.is_some()).unwrap();
+    yard.api::<HostMachine>().delete(&early.name_any(), &DeleteParams::default()).await.unwrap();
+    yard.says::<HostMachine>(&late, "Ready", "Ready").await;
+    let found = yard.api::<HostMachine>().get(&late).await.unwrap();
+    assert_eq!(found.spec.host_name, early.spec.host_name);
+    let (host, claim) = (found.spec.host_name.clone().unwrap(), found.spec.claim_id.clone().unwrap());
+    assert_eq!(found.spec.provider_id, Some(format!("capstan://default/{host}/{claim}")));
+
+    // A smaller pool keeps the hosts that machines have; a host that is deleted waits for its machine.
+    let smaller = json!({"spec": {"replicas": 0}});
+    yard.api::<HostPool>().patch("yard", &PatchParams::default(), &Patch::Merge(smaller)).await.unwrap();
+    let told = yard.says::<HostPool>("yard", "HostsUpToDate", "WaitingForRelease").await;
+    assert!(told.starts_with("12 hosts too many"), "{told}");
+    yard.api::<Host>().delete(&host, &DeleteParams::default()).await.unwrap();
+    let told = yard.says::<Host>(&host, "Deleting", "WaitingForRelease").await;
+    assert!(told.contains(&late), "{told}");
+    yard.api::<HostMachine>().delete(&late, &DeleteParams::default()).await.unwrap();
+    eventually(DEADLINE, "the host to go", async || {
+        ensure!(yard.api::<Host>().get_opt(&host).await?.is_none());
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_yet_says_so() {
+    let yard = Yard::start(1).await;
+    let nspawn = json!({"rootFilesystem": "/rootfs", "bridge": "br0", "credentialsRef": {"name": "key"}});
+    yard.create::<HostPool>("HostPool", "local", json!({}), json!({"replicas": 1, "nspawn": nspawn})).await;
+    assert!(yard.says::<HostPool>("local", "Ready", "NotReady").await.contains("not supported yet"));
+
+    // Nothing is claimed from nowhere, and nothing is done for a cluster that is somebody else's.
+    yard.cluster("none", json!({})).await;
+    assert!(yard.says::<HostCluster>("none", "Ready", "NotReady").await.contains("add a HostPool"));
+    let managed = json!({"annotations": {"cluster.x-k8s.io/managed-by": "somebody"}});
+    yard.create::<HostCluster>("HostCluster", "managed", managed, json!({})).await;
+    yard.create::<HostCluster>("HostCluster", "orphan", json!({}), json!({})).await;
+    yard.says::<HostCluster>("orphan", "Ready", "WaitingForClusterOwner").await;
+    assert!(yard.api::<HostCluster>().get("managed").await.unwrap().status.is_none());
+
+    let ssh = json!({"address": "10.0.0.1", "credentialsRef": {"name": "key"}, "trustOnFirstUse": true});
+    let listed = json!({"static": {"hosts": [{"name": "rack-1", "ssh": ssh, "failureDomain": "a"}]}});
+    yard.create::<HostPool>("HostPool", "racks", json!({}), listed).await;
+    assert!(yard.says::<Host>("rack-1", "Ready", "NotSupported").await.contains("ssh are not supported yet"));
+    let told =
+        yard.says::<HostCluster>("none", "ControlPlaneEndpointAvailable", "ControlPlaneEndpointNotSet").await;
+    assert!(told.starts_with("spec.controlPlaneEndpoint is not set"), "{told}");
+
+    // The user's endpoint counts, wherever it stands; and while the Cluster is paused, nothing does.
+    let endpoint = json!({"controlPlaneEndpoint": {"host": "api.example", "port": 6443}});
+    let paused = json!({"spec": {"paused": true, "controlPlaneEndpoint": endpoint["controlPlaneEndpoint"]}});
+    let clusters = yard.api::<Cluster>();
+    clusters.patch("none", &PatchParams::default(), &Patch::Merge(paused)).await.unwrap();
+    yard.says::<HostCluster>("none", "Paused", "Paused").await;
+    assert!(yard.api::<HostCluster>().get("none").await.unwrap().spec.control_plane_endpoint.is_none());
+    let resumed = json!({"spec": {"paused": null}});
+    clusters.patch("none", &PatchParams::default(), &Patch::Merge(resumed)).await.unwrap();
+    yard.says::<HostCluster>("none", "Ready", "Ready").await;
+    let found = yard.api::<HostCluster>().get("none").await.unwrap();
+    assert_eq!(found.spec.control_plane_endpoint.unwrap().host, "api.example");
+    assert_eq!(found.status.unwrap().failure_domains[0].name, "a");
+}

@@ -1,0 +1,145 @@
+//! The report as it is written: the status of MachineReport, with that schema's limits.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Excerpt, Facts, HostileReport, Phase, ProbeResult, Progress, Report, Standing, StepOutput, StepProgress,
+};
+use crate::{PlanId, limits};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Status {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plan: Option<PlanId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    phase: Option<Phase>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    step: Option<StepProgress>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    applied: Option<PlanId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(default, skip_serializing_if = "StepOutput::is_empty")]
+    output: StepOutput,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    probes: Vec<ProbeResult>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    facts: Option<Facts>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent_version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
+    last_updated: Option<Timestamp>,
+}
+
+impl From<Report> for Status {
+    fn from(report: Report) -> Self {
+        let applied = report.applied();
+        let mut status = Self {
+            plan: None,
+            phase: None,
+            step: None,
+            applied,
+            message: None,
+            output: StepOutput::default(),
+            attempts: None,
+            probes: report.probes.into_iter().take(limits::PROBES).map(probe).collect(),
+            facts: report.facts.map(facts).filter(|facts| *facts != Facts::default()),
+            agent_version: text(report.agent_version, 64),
+            last_updated: report.last_updated,
+        };
+        match report.standing {
+            Standing::Idle => {}
+            Standing::Unreadable { message } => {
+                status.phase = Some(Phase::Refused);
+                status.message = text(Some(message), 4096);
+            }
+            Standing::Plan(progress) => {
+                status.plan = Some(progress.plan);
+                status.phase = Some(progress.phase);
+                status.step = progress.step;
+                status.message = text(progress.message, 4096);
+                status.output = output(progress.output);
+                status.attempts = progress.attempts.map(|attempts| attempts.min(i32::MAX as u32));
+            }
+        }
+        status
+    }
+}
+
+impl TryFrom<Status> for Report {
+    type Error = HostileReport;
+
+    fn try_from(status: Status) -> Result<Self, HostileReport> {
+        if status.step.as_ref().is_some_and(|step| step.index == 0 || step.index > step.total) {
+            return Err(HostileReport::NoStep);
+        }
+        let standing = match (status.plan, status.phase) {
+            (Some(plan), Some(Phase::Applied)) if status.applied != Some(plan) => {
+                return Err(HostileReport::NotApplied);
+            }
+            (Some(plan), Some(phase)) => Standing::Plan(Progress {
+                plan,
+                phase,
+                step: status.step,
+                message: status.message,
+                output: status.output,
+                attempts: status.attempts,
+            }),
+            (None, Some(Phase::Refused)) => {
+                Standing::Unreadable { message: status.message.unwrap_or_default() }
+            }
+            (None, None) if status.step.is_none() => Standing::Idle,
+            _ => return Err(HostileReport::NoPlan),
+        };
+        Ok(Self {
+            standing,
+            applied: status.applied,
+            probes: status.probes,
+            facts: status.facts,
+            agent_version: status.agent_version,
+            last_updated: status.last_updated,
+        })
+    }
+}
+
+/// At most so many characters; nothing rather than an empty text.
+fn text(text: Option<String>, most: usize) -> Option<String> {
+    text.filter(|text| !text.is_empty()).map(|text| match text.char_indices().nth(most) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text,
+    })
+}
+
+fn output(output: StepOutput) -> StepOutput {
+    StepOutput { stdout: output.stdout.and_then(excerpt), stderr: output.stderr.and_then(excerpt) }
+}
+
+fn excerpt(excerpt: Excerpt) -> Option<Excerpt> {
+    let excerpt = Excerpt {
+        head: text(excerpt.head, Excerpt::CHARACTERS),
+        tail: text(excerpt.tail, Excerpt::CHARACTERS),
+        omitted_bytes: excerpt.omitted_bytes.map(|bytes| bytes.min(i64::MAX as u64)),
+    };
+    (excerpt != Excerpt::default()).then_some(excerpt)
+}
+
+fn probe(probe: ProbeResult) -> ProbeResult {
+    ProbeResult { message: text(probe.message, 1024), ..probe }
+}
+
+fn facts(facts: Facts) -> Facts {
+    Facts {
+        hostname: text(facts.hostname, 253),
+        machine_id: text(facts.machine_id, 64),
+        boot_id: text(facts.boot_id, 64),
+        os_image: text(facts.os_image, 256),
+        kernel_version: text(facts.kernel_version, 256),
+        architecture: text(facts.architecture, 32),
+        cpus: facts.cpus.map(|cpus| cpus.min(i32::MAX as u32)),
+        memory_bytes: facts.memory_bytes.map(|bytes| bytes.min(i64::MAX as u64)),
+    }
+}

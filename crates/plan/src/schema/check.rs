@@ -1,0 +1,203 @@
+//! Which plans may be: limits and relations that types alone do not say.
+
+use std::collections::BTreeSet;
+
+use super::{Action, EnvVar, Limit, MachinePlan, Probe, Step, limits};
+use crate::{MachinePath, StepName};
+
+/// Why a plan may not be. Names the field; never repeats a value that may be secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// There is too much or too little of something.
+    #[error("{field}: {limit}")]
+    Limit {
+        /// Where.
+        field: String,
+        /// What.
+        limit: Limit,
+    },
+    /// Two steps or two probes have one name.
+    #[error("{field}: there is another one named {name}")]
+    Duplicate {
+        /// Where the second one is.
+        field: String,
+        /// The name.
+        name: StepName,
+    },
+    /// Two steps are about one path, or a file would have to be a folder too.
+    #[error("{field}: {path} is already what another step makes")]
+    Path {
+        /// Where the second one is.
+        field: String,
+        /// The path.
+        path: MachinePath,
+    },
+    /// A step counts on one that does not come before it.
+    #[error("{field}: no step named {name} comes before this one")]
+    Inputs {
+        /// Where.
+        field: String,
+        /// The name.
+        name: StepName,
+    },
+    /// A variable that no process can have.
+    #[error("{field}: {reason}")]
+    Variable {
+        /// Where.
+        field: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Something else.
+    #[error("{field}: {reason}")]
+    Value {
+        /// Where.
+        field: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+impl MachinePlan {
+    /// Refuses a plan that oversteps a limit or contradicts itself.
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
+        limit("steps", self.steps.len(), 1, limits::STEPS)?;
+        limit("probes", self.probes.len(), 0, limits::PROBES)?;
+        limit("redact", self.redact.len(), 0, limits::REDACTIONS)?;
+        for (index, text) in self.redact.iter().enumerate() {
+            limit(format!("redact[{index}]"), text.expose().len(), 1, limits::WORD_BYTES)?;
+        }
+        if self.expires.subsec_nanosecond() != 0 {
+            return Err(PlanError::Value { field: "expires".to_owned(), reason: "must be a whole second" });
+        }
+        let mut names = BTreeSet::new();
+        let mut paths = Paths::default();
+        for (index, step) in self.steps.iter().enumerate() {
+            let field = format!("steps[{index}]");
+            step_alone(&field, step)?;
+            for (at, name) in step.inputs.iter().enumerate() {
+                if !names.contains(name) {
+                    return Err(PlanError::Inputs {
+                        field: format!("{field}.inputs[{at}]"),
+                        name: name.clone(),
+                    });
+                }
+            }
+            paths.add(&field, step)?;
+            unique(&mut names, field, &step.name)?;
+        }
+        let mut names = BTreeSet::new();
+        for (index, probe) in self.probes.iter().enumerate() {
+            let field = format!("probes[{index}]");
+            probe_alone(&field, probe)?;
+            unique(&mut names, field, &probe.name)?;
+        }
+        Ok(())
+    }
+}
+
+fn limit(
+    field: impl Into<String>,
+    found: impl TryInto<u64>,
+    least: u64,
+    most: impl TryInto<u64>,
+) -> Result<(), PlanError> {
+    Limit::check(found, least, most).map_err(|limit| PlanError::Limit { field: field.into(), limit })
+}
+
+fn unique<'a>(
+    names: &mut BTreeSet<&'a StepName>,
+    field: String,
+    name: &'a StepName,
+) -> Result<(), PlanError> {
+    if names.insert(name) { Ok(()) } else { Err(PlanError::Duplicate { field, name: name.clone() }) }
+}
+
+fn step_alone(field: &str, step: &Step) -> Result<(), PlanError> {
+    limit(format!("{field}.timeoutSeconds"), step.timeout_seconds, 1, limits::TIMEOUT_SECONDS)?;
+    limit(format!("{field}.inputs"), step.inputs.len(), 0, limits::STEPS)?;
+    if let Some(retry) = step.retry {
+        limit(format!("{field}.retry.attempts"), retry.attempts, 1, limits::ATTEMPTS)?;
+        limit(format!("{field}.retry.delaySeconds"), retry.delay_seconds, 0, limits::DELAY_SECONDS)?;
+        let longest = format!("{field}.retry.maxDelaySeconds");
+        limit(longest, retry.max_delay_seconds, retry.delay_seconds.into(), limits::DELAY_SECONDS)?;
+    }
+    match &step.action {
+        Action::File(file) => owners(&format!("{field}.action.file"), file.owner, file.group),
+        Action::Directory(directory) => {
+            owners(&format!("{field}.action.directory"), directory.owner, directory.group)
+        }
+        Action::Command(command) => {
+            variables(&format!("{field}.action.command.env"), &command.env)?;
+            let undo = command.undo.as_ref().map_or(&[][..], |undo| &undo.env);
+            variables(&format!("{field}.action.command.undo.env"), undo)
+        }
+        Action::Check(_) => Ok(()),
+    }
+}
+
+/// The last number is how the operating system says "leave it as it is".
+fn owners(field: &str, owner: u32, group: u32) -> Result<(), PlanError> {
+    limit(format!("{field}.owner"), owner, 0, u32::MAX - 1)?;
+    limit(format!("{field}.group"), group, 0, u32::MAX - 1)
+}
+
+fn probe_alone(field: &str, probe: &Probe) -> Result<(), PlanError> {
+    limit(format!("{field}.intervalSeconds"), probe.interval_seconds, 1, limits::DELAY_SECONDS)?;
+    limit(format!("{field}.timeoutSeconds"), probe.timeout_seconds, 1, limits::DELAY_SECONDS)?;
+    limit(format!("{field}.successThreshold"), probe.success_threshold, 1, limits::THRESHOLD)?;
+    limit(format!("{field}.failureThreshold"), probe.failure_threshold, 1, limits::THRESHOLD)
+}
+
+fn variables(field: &str, env: &[EnvVar]) -> Result<(), PlanError> {
+    limit(field, env.len(), 0, limits::VARIABLES)?;
+    let mut names = BTreeSet::new();
+    for (index, variable) in env.iter().enumerate() {
+        let wrong = |reason| Err(PlanError::Variable { field: format!("{field}[{index}]"), reason });
+        let name = variable.name.as_bytes();
+        if name.is_empty()
+            || name.len() > 256
+            || name[0].is_ascii_digit()
+            || !name.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_')
+        {
+            return wrong("a name must be letters, digits and `_`, and not begin with a digit");
+        }
+        if !names.insert(name) {
+            return wrong("there is another variable of this name");
+        }
+        if variable.value.expose().contains('\0') {
+            return wrong("a value cannot contain a zero byte");
+        }
+        limit(format!("{field}[{index}].value"), variable.value.expose().len(), 0, limits::WORD_BYTES)?;
+    }
+    Ok(())
+}
+
+/// What the steps so far put on the machine: each path once, and no file where a folder is needed.
+#[derive(Default)]
+struct Paths<'a> {
+    files: BTreeSet<&'a MachinePath>,
+    folders: BTreeSet<&'a MachinePath>,
+    needed: BTreeSet<MachinePath>,
+}
+
+impl<'a> Paths<'a> {
+    fn add(&mut self, field: &str, step: &'a Step) -> Result<(), PlanError> {
+        let Some(path) = step.path() else { return Ok(()) };
+        let is_file = matches!(step.action, Action::File(_));
+        let taken = self.files.contains(path)
+            || self.folders.contains(path)
+            || (is_file && self.needed.contains(path));
+        let above: Vec<MachinePath> = std::iter::successors(path.parent(), MachinePath::parent).collect();
+        if taken || above.iter().any(|folder| self.files.contains(folder)) {
+            return Err(PlanError::Path { field: field.to_owned(), path: path.clone() });
+        }
+        if is_file {
+            self.files.insert(path)
+        } else {
+            self.folders.insert(path)
+        };
+        self.needed.extend(above);
+        Ok(())
+    }
+}

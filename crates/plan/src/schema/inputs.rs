@@ -1,0 +1,52 @@
+//! What a step depends on, as a digest: the planner compares it to say what would be done again, the agent to
+//! know what has been done.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use super::{Action, MachinePlan, Step};
+use crate::{Digest, StepName};
+
+const DOMAIN: &[u8] = b"capstan.dev/step-inputs/v1\0";
+
+/// What of a command decides its effect. Guards, undo, timeouts and marks for redaction do not.
+#[derive(Serialize)]
+struct CommandInputs<'a> {
+    argv: &'a [String],
+    env: Vec<(&'a str, &'a str)>,
+}
+
+impl MachinePlan {
+    /// The digest of the inputs of every step.
+    pub fn inputs(&self) -> BTreeMap<StepName, Digest> {
+        let mut known = BTreeMap::new();
+        for step in &self.steps {
+            let digest = inputs_of(step, &known);
+            known.insert(step.name.clone(), digest);
+        }
+        known
+    }
+}
+
+fn inputs_of(step: &Step, earlier: &BTreeMap<StepName, Digest>) -> Digest {
+    let own = match &step.action {
+        Action::Command(command) => {
+            let env = command.env.iter().map(|v| (v.name.as_str(), v.value.expose())).collect();
+            serde_json::to_vec(&CommandInputs { argv: command.argv.words(), env })
+        }
+        Action::File(file) => {
+            serde_json::to_vec(&(&file.path, file.content.digest(), file.mode, file.owner, file.group))
+        }
+        Action::Directory(directory) => {
+            serde_json::to_vec(&(&directory.path, directory.mode, directory.owner, directory.group))
+        }
+        Action::Check(check) => serde_json::to_vec(check),
+    }
+    .expect("strings and numbers can be written as JSON");
+    let own = Digest::of(&own);
+    let mut parts: Vec<&[u8]> = vec![DOMAIN, own.as_bytes()];
+    // A step may only name earlier ones: the others are refused when the plan is sealed or read.
+    parts
+        .extend(step.inputs.iter().filter_map(|name| earlier.get(name)).map(|digest| &digest.as_bytes()[..]));
+    Digest::of_parts(&parts)
+}

@@ -1,0 +1,44 @@
+//! How much a plan may hold. A Secret holds at most 1 MiB; a report names at most 1000 steps.
+
+/// Bytes of a whole plan, leaving room in its Secret for the other keys.
+pub const PLAN_BYTES: usize = 1024 * 1024 - 16 * 1024;
+/// Steps of a plan.
+pub const STEPS: usize = 1000;
+/// Probes of a plan.
+pub const PROBES: usize = 32;
+/// Words of a command.
+pub const WORDS: usize = 256;
+/// Bytes of one word of a command, and of the value of a variable.
+pub const WORD_BYTES: usize = 32 * 1024;
+/// Variables of a command.
+pub const VARIABLES: usize = 128;
+/// Texts to be kept out of reports.
+pub const REDACTIONS: usize = 64;
+/// Seconds a step may take.
+pub const TIMEOUT_SECONDS: u32 = 24 * 60 * 60;
+/// How often a step may be tried.
+pub const ATTEMPTS: u32 = 1000;
+/// Seconds between two attempts or two probes.
+pub const DELAY_SECONDS: u32 = 60 * 60;
+/// How many answers in a row a probe may wait for.
+pub const THRESHOLD: u32 = 100;
+
+/// A limit that was overstepped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be {least} to {most}, not {found}")]
+pub struct Limit {
+    /// The least there may be.
+    pub least: u64,
+    /// The most there may be.
+    pub most: u64,
+    /// What there is.
+    pub found: u64,
+}
+
+impl Limit {
+    /// Refuses a number outside the limits.
+    pub(crate) fn check(found: impl TryInto<u64>, least: u64, most: impl TryInto<u64>) -> Result<(), Self> {
+        let (found, most) = (found.try_into().unwrap_or(u64::MAX), most.try_into().unwrap_or(u64::MAX));
+        if (least..=most).contains(&found) { Ok(()) } else { Err(Self { least, most, found }) }
+    }
+}

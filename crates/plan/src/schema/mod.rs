@@ -1,0 +1,16 @@
+//! What a plan says. Types only say what can be written; `check` says what may be.
+
+mod check;
+mod command;
+mod inputs;
+pub mod limits;
+mod plan;
+mod step;
+mod target;
+
+pub use check::PlanError;
+pub use command::{Argv, ArgvError, Command, EnvVar, Undo};
+pub use limits::Limit;
+pub use plan::{ApiVersion, Kind, MachinePlan};
+pub use step::{Action, Check, Directory, File, Repeat, Retry, Step};
+pub use target::{HttpUrl, Probe, Target, UrlError};

@@ -1,0 +1,196 @@
+//! What checks and probes ask.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use super::Argv;
+use crate::StepName;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Target {
+    /// A command: all is well when it exits with 0. Must change nothing.
+    Exec(Argv),
+    /// A GET request: all is well when the answer is 200 to 299. Redirections are not followed.
+    Http(HttpUrl),
+}
+
+/// Something to watch once the plan is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Probe {
+    /// Its name, unique among the probes of the plan.
+    pub name: StepName,
+
+    /// What is asked.
+    pub target: Target,
+
+    /// How long to wait between two rounds.
+    pub interval_seconds: u32,
+
+    /// How long an answer may take.
+    pub timeout_seconds: u32,
+
+    /// How many good answers in a row make it healthy.
+    pub success_threshold: u32,
+
+    /// How many bad answers in a row make it unhealthy.
+    pub failure_threshold: u32,
+}
+
+impl Probe {
+    /// Asked every ten seconds; healthy after one good answer, unhealthy after three bad ones.
+    pub const fn new(name: StepName, target: Target) -> Self {
+        Self {
+            name,
+            target,
+            interval_seconds: 10,
+            timeout_seconds: 5,
+            success_threshold: 1,
+            failure_threshold: 3,
+        }
+    }
+}
+
+/// A text that is no address to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "an address must be http://host[:port]/path in at most 2048 plain ASCII characters, without user, password or \
+     fragment; https is not supported yet, use a command"
+)]
+pub struct UrlError;
+
+/// An `http` address.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HttpUrl {
+    text: String,
+    authority_end: usize,
+    host_end: usize,
+    port: u16,
+}
+
+const SCHEME: &str = "http://";
+
+impl HttpUrl {
+    /// The address, if the text is one.
+    ///
+    /// # Errors
+    /// If it is not, or not over plain `http`.
+    pub fn new(text: impl Into<String>) -> Result<Self, UrlError> {
+        let text = text.into();
+        let plain = text.bytes().all(|c| c.is_ascii_graphic()) && text.len() <= 2048;
+        let rest = text.strip_prefix(SCHEME).filter(|_| plain && !text.contains('#')).ok_or(UrlError)?;
+        let authority = &rest[..rest.find('/').ok_or(UrlError)?];
+        let (host, port) = match authority.rsplit_once(':') {
+            // The colons of an IPv6 address stand in brackets.
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| UrlError)?),
+            _ => (authority, 80),
+        };
+        let name = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.');
+        let known = match host.strip_prefix('[').map(|rest| rest.strip_suffix(']')) {
+            Some(inner) => inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok()),
+            None => !host.is_empty() && host.bytes().all(name),
+        };
+        if !known || port == 0 {
+            return Err(UrlError);
+        }
+        let authority_end = SCHEME.len() + authority.len();
+        let host_end = SCHEME.len() + host.len();
+        Ok(Self { authority_end, host_end, port, text })
+    }
+
+    /// The address as text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Host name or IP address; an IPv6 address without its brackets.
+    pub fn host(&self) -> &str {
+        self.text[SCHEME.len()..self.host_end].trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Port to connect to.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What stands in the `Host` header.
+    pub fn authority(&self) -> &str {
+        &self.text[SCHEME.len()..self.authority_end]
+    }
+
+    /// Path and query.
+    pub fn path(&self) -> &str {
+        &self.text[self.authority_end..]
+    }
+}
+
+impl TryFrom<String> for HttpUrl {
+    type Error = UrlError;
+
+    fn try_from(text: String) -> Result<Self, UrlError> {
+        Self::new(text)
+    }
+}
+
+impl From<HttpUrl> for String {
+    fn from(url: HttpUrl) -> Self {
+        url.text
+    }
+}
+
+impl fmt::Debug for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text)
+    }
+}
+
+impl fmt::Display for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        for (text, host, port, authority, path) in [
+            ("http://127.0.0.1:10248/healthz", "127.0.0.1", 10248, "127.0.0.1:10248", "/healthz"),
+            ("http://localhost/", "localhost", 80, "localhost", "/"),
+            ("http://[::1]:8080/a?b=c", "::1", 8080, "[::1]:8080", "/a?b=c"),
+            ("http://[::1]/", "::1", 80, "[::1]", "/"),
+        ] {
+            let url = HttpUrl::new(text).expect(text);
+            assert_eq!((url.host(), url.port(), url.authority(), url.path()), (host, port, authority, path));
+        }
+    }
+
+    #[test]
+    fn other_addresses_are_refused() {
+        for bad in [
+            "",
+            "https://a/",
+            "http://a",
+            "http:///",
+            "http://:80/",
+            "http://a:0/",
+            "http://a:65536/",
+            "http://a:b/",
+            "http://u:p@a/",
+            "http://[zz]/",
+            "http://[::1/",
+            "http://::1/",
+            "http://a/b c",
+            "http://a/\r\nX: y",
+            "http://a/#f",
+            "http://ä/",
+        ] {
+            assert_eq!(HttpUrl::new(bad), Err(UrlError), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A plan and its bytes: one spelling, so one digest.
+
+use crate::{Digest, Limit, MachinePlan, PlanError, PlanId, limits};
+
+/// Bytes that are no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseError {
+    /// More than a plan may have.
+    #[error("bytes of the plan {0}")]
+    Size(Limit),
+    /// Not in the schema: an unknown field, kind of step or version among others.
+    #[error("{0}")]
+    Schema(String),
+    /// In the schema, but not allowed.
+    #[error("{0}")]
+    Plan(#[from] PlanError),
+    /// The same plan can be written in other bytes, which then would have another digest.
+    #[error("the plan is not in its one spelling: fields in order, no spaces, no defaults written out")]
+    Spelling,
+}
+
+/// A plan that keeps every limit, with its bytes and what names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedPlan {
+    plan: MachinePlan,
+    bytes: Vec<u8>,
+    id: PlanId,
+}
+
+impl MachinePlan {
+    /// Fixes the plan: from here on it has bytes and a digest.
+    ///
+    /// # Errors
+    /// If it oversteps a limit or contradicts itself.
+    pub fn seal(self) -> Result<SealedPlan, PlanError> {
+        self.check()?;
+        let bytes = spell(&self);
+        Limit::check(bytes.len(), 0, limits::PLAN_BYTES)
+            .map_err(|limit| PlanError::Limit { field: "bytes of the plan".to_owned(), limit })?;
+        let id = PlanId { digest: Digest::of(&bytes), revision: self.revision };
+        Ok(SealedPlan { plan: self, bytes, id })
+    }
+}
+
+impl SealedPlan {
+    /// Reads a plan from its bytes.
+    ///
+    /// # Errors
+    /// If the bytes are not exactly what sealing that plan gives.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
+        Limit::check(bytes.len(), 0, limits::PLAN_BYTES).map_err(ParseError::Size)?;
+        let plan: MachinePlan = serde_json::from_slice(bytes).map_err(|error| describe(&error))?;
+        let sealed = plan.seal()?;
+        if sealed.bytes == bytes { Ok(sealed) } else { Err(ParseError::Spelling) }
+    }
+
+    /// What it says.
+    pub const fn plan(&self) -> &MachinePlan {
+        &self.plan
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What names it.
+    pub const fn id(&self) -> PlanId {
+        self.id
+    }
+
+    pub(crate) fn into_plan(self) -> MachinePlan {
+        self.plan
+    }
+}
+
+fn spell(plan: &MachinePlan) -> Vec<u8> {
+    serde_json::to_vec(plan)
+        .expect("a plan holds only what can be written as JSON: no map keys, no odd numbers")
+}
+
+/// What is wrong with the JSON. A message about a wrong type repeats the value, which may be secret; then
+/// only the place is told.
+fn describe(error: &serde_json::Error) -> ParseError {
+    let text = error.to_string();
+    let repeats =
+        ["invalid type", "invalid value", "invalid length"].iter().any(|start| text.starts_with(start));
+    ParseError::Schema(if repeats {
+        format!("a value of the wrong type at line {} column {}", error.line(), error.column())
+    } else {
+        text
+    })
+}

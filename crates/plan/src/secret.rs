@@ -1,0 +1,107 @@
+//! How a plan lies in a Secret. The Secret is read-only to the machine.
+
+use std::collections::BTreeMap;
+
+use crate::{Digest, DigestError, KeyId, Limit, NumberError, Revision, SignedPlan, limits};
+
+/// Type of the Secret.
+pub const SECRET_TYPE: &str = "agent.capstan.dev/machine-plan";
+
+/// What is in the `data` of the Secret, before Kubernetes encodes it.
+pub type SecretData = BTreeMap<String, Vec<u8>>;
+
+/// Names of the data.
+pub mod keys {
+    /// The plan's bytes: JSON, in its one spelling.
+    pub const PLAN: &str = "plan";
+    /// SHA-256 of the plan's bytes, in hexadecimal.
+    pub const DIGEST: &str = "digest";
+    /// The plan's revision, in decimal.
+    pub const REVISION: &str = "revision";
+    /// Name of the key it is signed with.
+    pub const KEY: &str = "key-id";
+    /// The 64 bytes of the signature.
+    pub const SIGNATURE: &str = "signature";
+
+    pub(super) const ALL: [&str; 5] = [PLAN, DIGEST, REVISION, KEY, SIGNATURE];
+}
+
+/// A Secret that holds no signed plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// Something is not there.
+    #[error("data.{0} is missing")]
+    Missing(&'static str),
+    /// Something is there that an agent of this version does not know.
+    #[error("data.{0} is unknown")]
+    Unknown(String),
+    /// The plan is too large.
+    #[error("data.plan: number of bytes {0}")]
+    Size(Limit),
+    /// The revision is none.
+    #[error("data.revision: {0}")]
+    Revision(#[from] NumberError),
+    /// The digest is none.
+    #[error("data.digest: {0}")]
+    Digest(#[from] DigestError),
+    /// The digest is of something else.
+    #[error("data.digest is not the digest of data.plan: the Secret was changed in part")]
+    OtherDigest,
+    /// The signature or the key's name is none.
+    #[error("data.{0} is malformed")]
+    Malformed(&'static str),
+}
+
+impl SignedPlan {
+    /// The data of a Secret.
+    pub fn to_secret_data(&self) -> SecretData {
+        [
+            (keys::PLAN, self.bytes.clone()),
+            (keys::DIGEST, Digest::of(&self.bytes).to_string().into_bytes()),
+            (keys::REVISION, self.revision.to_string().into_bytes()),
+            (keys::KEY, self.key.0.clone().into_bytes()),
+            (keys::SIGNATURE, self.signature.clone()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
+    }
+
+    /// Takes a plan from the data of a Secret. Says nothing of who signed it.
+    ///
+    /// # Errors
+    /// If something is missing, malformed or unknown, or the parts do not belong together.
+    pub fn from_secret_data(data: &SecretData) -> Result<Self, SecretError> {
+        if let Some(unknown) = data.keys().find(|key| !keys::ALL.contains(&key.as_str())) {
+            return Err(SecretError::Unknown(unknown.clone()));
+        }
+        let get = |key: &'static str| data.get(key).map(Vec::as_slice).ok_or(SecretError::Missing(key));
+        let text = |key| get(key).map(|bytes| std::str::from_utf8(bytes).unwrap_or_default());
+
+        let bytes = get(keys::PLAN)?;
+        Limit::check(bytes.len(), 1, limits::PLAN_BYTES).map_err(SecretError::Size)?;
+        let revision = number(text(keys::REVISION)?)?;
+        let key = text(keys::KEY)?;
+        if key.len() != 16 || !key.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c)) {
+            return Err(SecretError::Malformed(keys::KEY));
+        }
+        let signature = get(keys::SIGNATURE)?;
+        if signature.len() != 64 {
+            return Err(SecretError::Malformed(keys::SIGNATURE));
+        }
+        if text(keys::DIGEST)?.parse::<Digest>()? != Digest::of(bytes) {
+            return Err(SecretError::OtherDigest);
+        }
+        Ok(Self {
+            bytes: bytes.to_vec(),
+            revision,
+            key: KeyId(key.to_owned()),
+            signature: signature.to_vec(),
+        })
+    }
+}
+
+/// A revision in its one spelling: no sign, no leading zero.
+fn number(text: &str) -> Result<Revision, NumberError> {
+    let revision = text.parse().map_err(|_| NumberError).and_then(Revision::new)?;
+    if revision.to_string() == text { Ok(revision) } else { Err(NumberError) }
+}

@@ -1,0 +1,265 @@
+//! Who may give orders: plans are signed with Ed25519.
+//!
+//! What is signed is not the plan but a sentence about it: "the plan with this digest is revision so-and-so of
+//! this machine". So a signature made for one machine, one revision or another purpose fits no other.
+
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::{Digest, MachineIdentity, MachinePlan, ParseError, PlanId, Revision, SealedPlan, Step, StepName};
+
+const DOMAIN: &[u8] = b"capstan.dev/machine-plan/v1\0";
+
+/// A key that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// The private half.
+    #[error("a signing key must be an Ed25519 key in PKCS#8")]
+    Signing,
+    /// The public half.
+    #[error("a public key must be the 32 bytes of an Ed25519 key")]
+    Public,
+    /// The operating system gave no random bytes.
+    #[error("no key could be made")]
+    Random,
+}
+
+/// Names a public key: the first 16 hexadecimal digits of its SHA-256.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KeyId(pub(crate) String);
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The public half of a key: what a machine is given to know its manager by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicKey([u8; 32]);
+
+impl PublicKey {
+    /// The key with these bytes.
+    ///
+    /// # Errors
+    /// If there are not 32 of them.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
+        bytes.try_into().map(Self).map_err(|_| KeyError::Public)
+    }
+
+    /// Its bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Its name.
+    pub fn id(&self) -> KeyId {
+        KeyId(Digest::of(&self.0).short())
+    }
+}
+
+/// The private half: what the planner signs with.
+pub struct SigningKey(Ed25519KeyPair);
+
+impl SigningKey {
+    /// A new key.
+    ///
+    /// # Errors
+    /// If the operating system gives no random bytes.
+    pub fn generate() -> Result<Self, KeyError> {
+        Ed25519KeyPair::generate().map(Self).map_err(|_| KeyError::Random)
+    }
+
+    /// The key that grows from 32 secret random bytes: always the same one.
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        Self(Ed25519KeyPair::from_seed_unchecked(seed).expect("any 32 bytes are a seed"))
+    }
+
+    /// Reads a key.
+    ///
+    /// # Errors
+    /// If it is not an Ed25519 key in PKCS#8.
+    pub fn from_pkcs8(bytes: &[u8]) -> Result<Self, KeyError> {
+        Ed25519KeyPair::from_pkcs8(bytes).map(Self).map_err(|_| KeyError::Signing)
+    }
+
+    /// Writes the key, to be kept where only managers read.
+    ///
+    /// # Errors
+    /// If the library cannot.
+    pub fn to_pkcs8(&self) -> Result<Vec<u8>, KeyError> {
+        self.0.to_pkcs8().map(|document| document.as_ref().to_vec()).map_err(|_| KeyError::Signing)
+    }
+
+    /// The public half.
+    pub fn public(&self) -> PublicKey {
+        PublicKey::from_bytes(self.0.public_key().as_ref()).expect("an Ed25519 public key has 32 bytes")
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.public().id())
+    }
+}
+
+/// The keys a machine obeys. More than one only while one is being replaced.
+#[derive(Clone, Debug, Default)]
+pub struct TrustedKeys(BTreeMap<KeyId, PublicKey>);
+
+impl FromIterator<PublicKey> for TrustedKeys {
+    fn from_iter<T: IntoIterator<Item = PublicKey>>(keys: T) -> Self {
+        Self(keys.into_iter().map(|key| (key.id(), key)).collect())
+    }
+}
+
+/// A plan as it lies in a Secret: bytes and a signature that nobody has looked at.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedPlan {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) revision: Revision,
+    pub(crate) key: KeyId,
+    pub(crate) signature: Vec<u8>,
+}
+
+impl fmt::Debug for SignedPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SignedPlan({})", self.id())
+    }
+}
+
+impl SealedPlan {
+    /// Signs the plan.
+    pub fn sign(&self, key: &SigningKey) -> SignedPlan {
+        let sentence = sentence(&self.id(), &self.plan().machine);
+        SignedPlan {
+            bytes: self.bytes().to_vec(),
+            revision: self.id().revision(),
+            key: key.public().id(),
+            signature: key.0.sign(&sentence).as_ref().to_vec(),
+        }
+    }
+}
+
+/// Why a plan is not obeyed.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// Signed by nobody we know.
+    #[error("the plan is signed with key {0}, which this machine does not trust")]
+    UnknownKey(KeyId),
+    /// The signature does not belong to it.
+    #[error(
+        "the signature does not fit the plan: it was changed after signing, or signed as another revision"
+    )]
+    Signature,
+    /// A good plan, for somebody else.
+    #[error("the plan is for {theirs}, and this is {ours}")]
+    Machine {
+        /// Whom it is for.
+        theirs: MachineIdentity,
+        /// Who we are.
+        ours: MachineIdentity,
+    },
+    /// Signed, and yet no plan that we understand.
+    #[error("the plan cannot be understood: {0}")]
+    Parse(#[from] ParseError),
+    /// What was signed and what is written differ.
+    #[error("the plan was signed as revision {signed} but says {written}")]
+    Revision {
+        /// What was signed.
+        signed: Revision,
+        /// What is written.
+        written: Revision,
+    },
+}
+
+impl SignedPlan {
+    /// What it would be called. True of the bytes; nothing says yet that anybody may order them.
+    pub fn id(&self) -> PlanId {
+        PlanId { digest: Digest::of(&self.bytes), revision: self.revision }
+    }
+
+    /// Its bytes, as they are.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether a trusted key has signed it, for this machine. Only then is it read.
+    ///
+    /// # Errors
+    /// If it must not be obeyed, with the reason.
+    pub fn verify(&self, keys: &TrustedKeys, ours: &MachineIdentity) -> Result<VerifiedPlan, VerifyError> {
+        let key = keys.0.get(&self.key).ok_or_else(|| VerifyError::UnknownKey(self.key.clone()))?;
+        if !self.is_signed(key, ours) {
+            return Err(self.why_not(key, ours));
+        }
+        let sealed = SealedPlan::parse(&self.bytes)?;
+        let written = sealed.plan().revision;
+        if written != self.revision {
+            return Err(VerifyError::Revision { signed: self.revision, written });
+        }
+        if sealed.plan().machine != *ours {
+            return Err(VerifyError::Machine { theirs: sealed.plan().machine.clone(), ours: ours.clone() });
+        }
+        let id = sealed.id();
+        let plan = sealed.into_plan();
+        Ok(VerifiedPlan { id, inputs: plan.inputs(), plan })
+    }
+
+    fn is_signed(&self, key: &PublicKey, machine: &MachineIdentity) -> bool {
+        UnparsedPublicKey::new(&ED25519, key.as_bytes())
+            .verify(&sentence(&self.id(), machine), &self.signature)
+            .is_ok()
+    }
+
+    /// A plan for another machine is told from one that was tampered with only if it holds as that machine's.
+    fn why_not(&self, key: &PublicKey, ours: &MachineIdentity) -> VerifyError {
+        match SealedPlan::parse(&self.bytes) {
+            Ok(sealed) if sealed.plan().machine != *ours && self.is_signed(key, &sealed.plan().machine) => {
+                VerifyError::Machine { theirs: sealed.into_plan().machine, ours: ours.clone() }
+            }
+            _ => VerifyError::Signature,
+        }
+    }
+}
+
+/// What is signed. Every part has a fixed length or its length before it, so that no two sentences are alike.
+fn sentence(id: &PlanId, machine: &MachineIdentity) -> Vec<u8> {
+    let mut sentence = DOMAIN.to_vec();
+    sentence.extend(id.digest.as_bytes());
+    sentence.extend(id.revision.get().to_be_bytes());
+    for text in [machine.name.as_str(), machine.claim_id.as_str()] {
+        sentence.extend((text.len() as u64).to_be_bytes());
+        sentence.extend(text.as_bytes());
+    }
+    sentence
+}
+
+/// A plan that a trusted key has signed for this machine. There is no other way to have one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedPlan {
+    id: PlanId,
+    plan: MachinePlan,
+    inputs: BTreeMap<StepName, Digest>,
+}
+
+impl VerifiedPlan {
+    /// What names it.
+    pub const fn id(&self) -> PlanId {
+        self.id
+    }
+
+    /// What it says.
+    pub const fn plan(&self) -> &MachinePlan {
+        &self.plan
+    }
+
+    /// The digest of a step's inputs.
+    pub fn inputs(&self, step: &Step) -> Digest {
+        // A step of another plan has no inputs here; none of ours has the digest of nothing.
+        self.inputs.get(&step.name).copied().unwrap_or_else(|| Digest::of(b""))
+    }
+}

@@ -1,0 +1,134 @@
+//! Names of different kinds, so that one cannot be taken for another.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A text that is not the name it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} must be {rule}")]
+pub struct TextError {
+    what: &'static str,
+    rule: &'static str,
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $holds:path) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name, if the text is one.
+            ///
+            /// # Errors
+            /// If it breaks the rule; the error says which.
+            pub fn new(text: impl Into<String>) -> Result<Self, TextError> {
+                let text = text.into();
+                if $holds(&text) { Ok(Self(text)) } else { Err(TextError { what: $what, rule: $rule }) }
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = TextError;
+
+            fn try_from(text: String) -> Result<Self, TextError> {
+                Self::new(text)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = TextError;
+
+            fn from_str(text: &str) -> Result<Self, TextError> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// Name of a step or a probe: a DNS label, unique within its plan.
+    StepName, "a step name", "a DNS label of at most 63 characters", is_dns_label
+}
+
+name! {
+    /// Name of a Machine.
+    MachineName, "a machine name", "a DNS subdomain of at most 253 characters", is_dns_subdomain
+}
+
+name! {
+    /// What ties a machine to the claim on its host. A host that is claimed anew has another one.
+    ClaimId, "a claim ID", "1 to 64 letters, digits, `-`, `_` or `.`", is_claim_id
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    (1..=63).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+fn is_dns_subdomain(text: &str) -> bool {
+    let label = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+            && part.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
+    };
+    text.len() <= 253 && text.split('.').all(label)
+}
+
+fn is_claim_id(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_their_rules() {
+        for good in ["a", "write-config", "9lives", &"a".repeat(63)] {
+            assert!(StepName::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "a-", "A", "a.b", "a_b", "ä", "a\n", &"a".repeat(64)] {
+            assert!(StepName::new(bad).is_err(), "{bad:?}");
+        }
+        for good in ["web-0", "web-0.example", &"a".repeat(253)] {
+            assert!(MachineName::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "a.", "a..b", "-a.b", "a.b-", "a/b", &"a".repeat(254)] {
+            assert!(MachineName::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(ClaimId::new("3f0c2a64-7f5e-4c52-9a0a-0d7a3f2b1c9d").is_ok());
+        for bad in ["", "a b", "a/b", "a\0", &"a".repeat(65)] {
+            assert!(ClaimId::new(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The report reads the same on the wire as the status of MachineReport.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use capstan_api::agent::MachineReportStatus;
+use capstan_plan::{
+    Excerpt, Facts, Phase, PlanId, ProbeResult, Progress, Report, Standing, StepOutput, StepProgress,
+};
+use common::{name, plan};
+use serde_json::{Value, json};
+
+fn id() -> PlanId {
+    plan().seal().unwrap().id()
+}
+
+fn full() -> Report {
+    let time = "2026-11-15T01:02:03Z".parse().unwrap();
+    Report {
+        standing: Standing::Plan(Progress {
+            step: Some(StepProgress {
+                name: name("install"),
+                index: 3,
+                total: 5,
+                exit_code: Some(1),
+                started: Some(time),
+                finished: Some(time),
+            }),
+            message: Some("no space left on device".into()),
+            output: StepOutput {
+                stdout: Some(Excerpt {
+                    head: Some("a".into()),
+                    tail: Some("z".into()),
+                    omitted_bytes: Some(24),
+                }),
+                stderr: Some(Excerpt { head: Some("e".into()), ..Excerpt::default() }),
+            },
+            attempts: Some(5),
+            ..Progress::new(id(), Phase::Failed)
+        }),
+        applied: Some(id()),
+        probes: vec![ProbeResult {
+            name: name("kubelet"),
+            healthy: false,
+            message: Some("connection refused".into()),
+            since: Some(time),
+        }],
+        facts: Some(Facts {
+            hostname: Some("web-0".into()),
+            machine_id: Some("m".into()),
+            boot_id: Some("b".into()),
+            os_image: Some("Debian".into()),
+            kernel_version: Some("6.12".into()),
+            architecture: Some("amd64".into()),
+            cpus: Some(2),
+            memory_bytes: Some(1 << 30),
+        }),
+        agent_version: Some("0.1.0".into()),
+        last_updated: Some(time),
+    }
+}
+
+/// Writes the report, has the other type read and write it, and compares every byte.
+fn same(report: &Report) -> Value {
+    let ours = serde_json::to_string(report).unwrap();
+    let theirs: MachineReportStatus = serde_json::from_str(&ours).unwrap();
+    assert_eq!(serde_json::to_string(&theirs).unwrap(), ours);
+    serde_json::from_str(&ours).unwrap()
+}
+
+#[test]
+fn both_types_write_the_same_bytes() {
+    let written = same(&full());
+    let fields: Vec<&String> = written.as_object().unwrap().keys().collect();
+    assert_eq!(fields.len(), 11, "a field of the status is never set: {fields:?}");
+    assert_eq!(serde_json::from_value::<Report>(written).unwrap(), full());
+    assert_eq!(same(&Report::default()), json!({}));
+    for phase in [Phase::Applying, Phase::Waiting, Phase::Applied, Phase::Failed, Phase::Refused] {
+        same(&Report { standing: Standing::Plan(Progress::new(id(), phase)), ..Report::default() });
+    }
+    let unreadable = Report { standing: Standing::Unreadable { message: "why".into() }, ..Report::default() };
+    assert_eq!(same(&unreadable), json!({"phase": "Refused", "message": "why"}));
+}
+
+#[test]
+fn times_are_whole_seconds() {
+    let report =
+        Report { last_updated: Some("2026-11-15T01:02:03.999Z".parse().unwrap()), ..Report::default() };
+    assert_eq!(same(&report), json!({"lastUpdated": "2026-11-15T01:02:03Z"}));
+}
+
+#[test]
+fn applied_names_the_plan_that_ran() {
+    let report =
+        Report { standing: Standing::Plan(Progress::new(id(), Phase::Applied)), ..Report::default() };
+    let written = same(&report);
+    assert_eq!(written["applied"], written["plan"]);
+    assert_eq!(report.applied(), Some(id()));
+    assert!(report.about(id()).is_some());
+
+    let mut later = plan();
+    later.revision = later.revision.next().unwrap();
+    let later = later.seal().unwrap().id();
+    assert!(report.about(later).is_none());
+    let failed = Report {
+        applied: Some(id()),
+        standing: Standing::Plan(Progress::new(later, Phase::Failed)),
+        ..report
+    };
+    assert_eq!(failed.applied(), Some(id()));
+}
+
+#[test]
+fn contradictions_of_a_hostile_machine_are_refused() {
+    let plan = json!({"digest": id().digest().to_string(), "revision": 4});
+    let other = json!({"digest": id().digest().to_string(), "revision": 5});
+    for lie in [
+        json!({"phase": "Applied"}),
+        json!({"phase": "Applied", "plan": plan}),
+        json!({"phase": "Applied", "plan": plan, "applied": other}),
+        json!({"plan": plan}),
+        json!({"step": {"name": "a", "index": 1, "total": 1}}),
+        json!({"phase": "Applying", "plan": plan, "step": {"name": "a", "index": 2, "total": 1}}),
+        json!({"phase": "Applying", "plan": plan, "step": {"name": "a", "index": 0, "total": 1}}),
+        json!({"phase": "Applying", "plan": {"digest": "x", "revision": 4}}),
+        json!({"phase": "Applying", "plan": {"digest": id().digest().to_string(), "revision": 0}}),
+    ] {
+        assert!(serde_json::from_value::<Report>(lie.clone()).is_err(), "{lie}");
+    }
+}
+
+#[test]
+fn what_would_be_too_long_for_the_schema_is_cut() {
+    let long = || Some("ü".repeat(10_000));
+    let mut report = full();
+    let Standing::Plan(progress) = &mut report.standing else { panic!("a plan") };
+    progress.message = long();
+    progress.output.stdout = Some(Excerpt { head: long(), tail: long(), omitted_bytes: Some(u64::MAX) });
+    progress.output.stderr = Some(Excerpt { head: Some(String::new()), ..Excerpt::default() });
+    progress.attempts = Some(u32::MAX);
+    report.probes = vec![ProbeResult { message: long(), ..report.probes[0].clone() }; 40];
+    report.facts =
+        Some(Facts { hostname: long(), os_image: long(), memory_bytes: Some(u64::MAX), ..Facts::default() });
+    report.agent_version = long();
+    let written = same(&report);
+    let characters = |pointer: &str| written.pointer(pointer).unwrap().as_str().unwrap().chars().count();
+    assert_eq!(characters("/message"), 4096);
+    assert_eq!(characters("/output/stdout/head"), 4096);
+    assert_eq!(characters("/output/stdout/tail"), 4096);
+    assert_eq!(characters("/probes/0/message"), 1024);
+    assert_eq!(characters("/facts/hostname"), 253);
+    assert_eq!(characters("/agentVersion"), 64);
+    assert_eq!(written["probes"].as_array().unwrap().len(), 32);
+    assert_eq!(written["output"].get("stderr"), None);
+}

@@ -1,0 +1,244 @@
+//! What is not exactly a plan is refused, and the refusal names the place.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use capstan_plan::{Action, Argv, EnvVar, MachinePlan, Retry, SealedPlan, SecretText, Step, limits};
+use common::{argv, name, path, plan};
+use serde_json::{Value, json};
+
+fn parse(value: &Value) -> Result<SealedPlan, String> {
+    SealedPlan::parse(&serde_json::to_vec(value).unwrap()).map_err(|error| error.to_string())
+}
+
+fn written() -> Value {
+    serde_json::from_slice(plan().seal().unwrap().bytes()).unwrap()
+}
+
+/// The pointer of every object in the value.
+fn objects(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.push(at.to_owned());
+            fields.iter().for_each(|(key, value)| objects(value, &format!("{at}/{key}"), found));
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(i, value)| objects(value, &format!("{at}/{i}"), found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn an_unknown_field_anywhere_is_refused() {
+    let plan = written();
+    assert!(parse(&plan).is_ok());
+    let mut places = Vec::new();
+    objects(&plan, "", &mut places);
+    assert!(places.len() > 20, "{places:?}");
+    for place in places {
+        let mut changed = plan.clone();
+        changed.pointer_mut(&place).unwrap()["surprise"] = json!(1);
+        let error = parse(&changed).expect_err(&place);
+        // Where a map has one key that says what it is, a second one is no unknown field but as wrong.
+        assert!(error.contains("surprise") || error.contains("expected"), "{place}: {error}");
+    }
+}
+
+#[test]
+fn a_missing_or_mistyped_field_is_refused_without_repeating_its_value() {
+    let plan = written();
+    let mut places = Vec::new();
+    objects(&plan, "", &mut places);
+    for place in places {
+        let fields: Vec<String> =
+            plan.pointer(&place).unwrap().as_object().unwrap().keys().cloned().collect();
+        for field in fields {
+            let mut changed = plan.clone();
+            changed.pointer_mut(&place).unwrap()[&field] = json!({"hunter2": "hunter2"});
+            let error = parse(&changed).expect_err(&place);
+            assert!(!error.contains("\"hunter2\""), "{place}/{field}: {error}");
+            changed.pointer_mut(&place).unwrap().as_object_mut().unwrap().shift_remove(&field);
+            // Some may be absent; then they are absent from what was read, too.
+            if let Ok(read) = parse(&changed) {
+                assert_eq!(serde_json::from_slice::<Value>(read.bytes()).unwrap(), changed);
+            }
+        }
+    }
+    let mut wrong = plan;
+    wrong["revision"] = json!("hunter2");
+    assert!(!parse(&wrong).unwrap_err().contains("hunter2"));
+}
+
+#[test]
+fn versions_kinds_and_steps_from_the_future_are_refused_by_name() {
+    for (place, value, said) in [
+        ("/apiVersion", json!("agent.capstan.dev/v2"), "agent.capstan.dev/v2"),
+        ("/kind", json!("HostPlan"), "HostPlan"),
+        ("/steps/0/action", json!({"reboot": {}}), "reboot"),
+        ("/steps/0/repeat", json!("weekly"), "weekly"),
+        ("/steps/3/action/check/target", json!({"tcp": "a:1"}), "tcp"),
+    ] {
+        let mut changed = written();
+        *changed.pointer_mut(place).unwrap() = value;
+        let error = parse(&changed).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn another_spelling_of_the_same_plan_is_refused() {
+    let bytes = plan().seal().unwrap().bytes().to_vec();
+    let text = String::from_utf8(bytes).unwrap();
+    let spaced = format!("{text}\n");
+    let escaped = text.replace("web-0", "web\\u002d0");
+    let fraction = text.replace("12:00:00Z", "12:00:00.000Z");
+    let zone = text.replace("12:00:00Z", "13:00:00+01:00");
+    let default = text.replacen("\"secret\":true", "\"secret\":false", 2);
+    let mut swapped: Value = serde_json::from_str(&text).unwrap();
+    let kind = swapped.as_object_mut().unwrap().shift_remove("kind").unwrap();
+    swapped["kind"] = kind;
+    for other in [spaced, escaped, fraction, zone, default, swapped.to_string()] {
+        assert_ne!(other, text);
+        let error = SealedPlan::parse(other.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("one spelling"), "{error}");
+    }
+    let twice =
+        text.replacen("\"kind\":\"MachinePlan\",", "\"kind\":\"MachinePlan\",\"kind\":\"MachinePlan\",", 1);
+    let error = SealedPlan::parse(twice.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("duplicate field"), "{error}");
+    assert!(SealedPlan::parse(format!("{text}{text}").as_bytes()).is_err());
+}
+
+fn refused(change: impl FnOnce(&mut MachinePlan), said: &str) {
+    let mut plan = plan();
+    change(&mut plan);
+    let error = plan.seal().expect_err(said).to_string();
+    assert!(error.contains(said), "{error:?} should say {said:?}");
+}
+
+fn command(step: &mut Step) -> &mut capstan_plan::Command {
+    match &mut step.action {
+        Action::Command(command) => command,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn limits_and_contradictions_are_refused_with_their_field() {
+    refused(|p| p.steps.clear(), "steps: must be 1 to 1000, not 0");
+    refused(
+        |p| {
+            let step = Step::new(name("a"), p.steps[4].action.clone());
+            p.steps =
+                (0..=limits::STEPS).map(|i| Step { name: name(&format!("s{i}")), ..step.clone() }).collect();
+        },
+        "steps: must be",
+    );
+    refused(|p| p.steps[1].name = name("folder"), "steps[1]: there is another one named folder");
+    refused(|p| p.steps[1].timeout_seconds = 0, "steps[1].timeoutSeconds");
+    refused(|p| p.steps[1].timeout_seconds = limits::TIMEOUT_SECONDS + 1, "steps[1].timeoutSeconds");
+    refused(|p| p.steps[1].retry = Some(Retry::every(1, 0)), "steps[1].retry.attempts");
+    refused(|p| p.steps[1].retry = Some(Retry::every(3601, 1)), "steps[1].retry.delaySeconds");
+    refused(
+        |p| p.steps[1].retry = Some(Retry { attempts: 1, delay_seconds: 5, max_delay_seconds: 4 }),
+        "steps[1].retry.maxDelaySeconds",
+    );
+    refused(|p| p.steps[1].inputs = vec![name("install")], "steps[1].inputs[0]: no step named install");
+    refused(|p| p.steps[1].inputs = vec![name("config")], "steps[1].inputs[0]: no step named config");
+    refused(|p| command(&mut p.steps[2]).env[0].name = "1A".into(), "steps[2].action.command.env[0]");
+    refused(|p| command(&mut p.steps[2]).env[0].name = "A=B".into(), "steps[2].action.command.env[0]");
+    refused(|p| command(&mut p.steps[2]).env[1].name = "MODE".into(), "env[1]: there is another");
+    refused(|p| command(&mut p.steps[2]).env[1].value = SecretText::new("a\0b"), "env[1]: a value cannot");
+    refused(
+        |p| command(&mut p.steps[2]).env[1].value = SecretText::new("x".repeat(limits::WORD_BYTES + 1)),
+        "env[1].value",
+    );
+    refused(
+        |p| command(&mut p.steps[2]).undo.as_mut().unwrap().env.push(EnvVar::new("", "")),
+        "steps[2].action.command.undo.env[1]",
+    );
+    refused(
+        |p| {
+            let Action::File(file) = &mut p.steps[1].action else { panic!("a file") };
+            file.owner = u32::MAX;
+        },
+        "steps[1].action.file.owner",
+    );
+    refused(|p| p.redact.push(SecretText::new("")), "redact[1]: must be");
+    refused(|p| p.expires = "2026-11-16T12:00:00.5Z".parse().unwrap(), "expires");
+    refused(|p| p.probes = vec![p.probes[0].clone(); limits::PROBES + 1], "probes: must be 0 to 32, not 33");
+    refused(|p| p.probes.push(p.probes[0].clone()), "probes[1]: there is another one named kubelet");
+    refused(|p| p.probes[0].interval_seconds = 0, "probes[0].intervalSeconds");
+    refused(|p| p.probes[0].timeout_seconds = 0, "probes[0].timeoutSeconds");
+    refused(|p| p.probes[0].success_threshold = 0, "probes[0].successThreshold");
+    refused(|p| p.probes[0].failure_threshold = 101, "probes[0].failureThreshold");
+}
+
+#[test]
+fn no_two_steps_make_one_path() {
+    let file = |name_: &str, path_: &str| {
+        let mut step = plan().steps[1].clone();
+        step.name = name(name_);
+        let Action::File(file) = &mut step.action else { panic!("a file") };
+        file.path = path(path_);
+        step
+    };
+    let again = |path: &'static str| move |p: &mut MachinePlan| p.steps.push(file("again", path));
+    refused(again("/etc/rancher/k3s/config.yaml"), "steps[5]: /etc/rancher/k3s/config.yaml is already");
+    refused(again("/etc/rancher/k3s/config.yaml/deeper"), "is already");
+    refused(again("/etc/rancher"), "is already");
+    refused(again("/etc/rancher/k3s"), "is already");
+    let mut fine = plan();
+    fine.steps.push(file("again", "/etc/rancher/k3s/config.yaml.d/a"));
+    assert!(fine.seal().is_ok());
+}
+
+#[test]
+fn a_plan_that_would_not_fit_into_a_secret_is_refused() {
+    let mut large = plan();
+    let Action::File(file) = &mut large.steps[1].action else { panic!("a file") };
+    file.content = vec![b'x'; limits::PLAN_BYTES * 3 / 4].into();
+    assert!(large.seal().unwrap_err().to_string().contains("bytes of the plan"));
+    let spaces = vec![b' '; limits::PLAN_BYTES + 1];
+    assert!(SealedPlan::parse(&spaces).unwrap_err().to_string().contains("bytes of the plan"));
+}
+
+#[test]
+fn commands_have_words_that_can_be_run() {
+    assert!(Argv::new(["true"]).is_ok());
+    assert!(Argv::new([] as [&str; 0]).is_err());
+    assert!(Argv::new([""]).is_err());
+    assert!(Argv::new(["a", "b\0"]).is_err());
+    assert!(Argv::new(vec!["a"; limits::WORDS + 1]).is_err());
+    assert!(Argv::new(["a".to_owned(), "b".repeat(limits::WORD_BYTES + 1)]).is_err());
+}
+
+#[test]
+fn inputs_change_with_what_has_an_effect_and_only_then() {
+    let before = plan().inputs();
+    let changed = |change: &dyn Fn(&mut MachinePlan)| -> Vec<String> {
+        let mut plan = plan();
+        change(&mut plan);
+        let after = plan.inputs();
+        before
+            .iter()
+            .filter(|(name, digest)| after[*name] != **digest)
+            .map(|(name, _)| name.to_string())
+            .collect()
+    };
+    assert_eq!(changed(&|p| p.revision = p.revision.next().unwrap()), [""; 0]);
+    assert_eq!(changed(&|p| p.steps[2].timeout_seconds = 1), [""; 0]);
+    assert_eq!(changed(&|p| command(&mut p.steps[2]).undo = None), [""; 0]);
+    assert_eq!(changed(&|p| command(&mut p.steps[2]).creates = None), [""; 0]);
+    assert_eq!(changed(&|p| command(&mut p.steps[2]).env[1].secret = false), [""; 0]);
+    assert_eq!(changed(&|p| command(&mut p.steps[2]).env[1].value = SecretText::new("other")), ["install"]);
+    assert_eq!(changed(&|p| command(&mut p.steps[2]).argv = argv(&["other"])), ["install"]);
+    let content = |p: &mut MachinePlan| {
+        let Action::File(file) = &mut p.steps[1].action else { panic!("a file") };
+        file.content = "other".into();
+    };
+    // The command names the file as its input.
+    assert_eq!(changed(&content), ["config", "install"]);
+}

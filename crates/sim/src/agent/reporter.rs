@@ -1,0 +1,77 @@
+//! Writes what the agent has to say into the status of its report: the newest word, never a queue of old ones.
+
+use capstan_api::agent::MachineReport;
+use capstan_controller::merge::difference;
+use capstan_plan::{MachineIdentity, Report};
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long to wait when the report cannot be written: most often it is not there yet.
+const AGAIN: Duration = Duration::from_millis(250);
+/// Longest wait.
+const AT_LAST: Duration = Duration::from_secs(5);
+
+pub(super) async fn run(
+    client: Client,
+    namespace: &str,
+    machine: &MachineIdentity,
+    mut told: watch::Receiver<Report>,
+) {
+    let api: Api<MachineReport> = Api::namespaced(client, namespace);
+    told.mark_changed();
+    let mut pause = AGAIN;
+    while told.changed().await.is_ok() {
+        loop {
+            let report = told.borrow_and_update().clone();
+            match write(&api, machine, &report).await {
+                Ok(()) => {
+                    pause = AGAIN;
+                    break;
+                }
+                Err(why) => {
+                    tracing::debug!(machine = %machine.name, %why, "the report waits");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(AT_LAST);
+                }
+            }
+        }
+    }
+}
+
+async fn write(api: &Api<MachineReport>, machine: &MachineIdentity, report: &Report) -> Result<(), String> {
+    let name = machine.name.as_str();
+    let found = api.get_opt(name).await.map_err(|error| error.to_string())?;
+    let object = found.ok_or("there is no report to write to yet")?;
+    if object.spec.claim_id != machine.claim_id.as_str() {
+        return Err("the report is another machine's".to_owned());
+    }
+    let before = match &object.status {
+        Some(status) => serde_json::to_value(status).map_err(|error| error.to_string())?,
+        None => json!({}),
+    };
+    let after = serde_json::to_value(report).map_err(|error| error.to_string())?;
+    if is_same(&before, &after) {
+        return Ok(());
+    }
+    let Some(change) = difference(&before, &after) else { return Ok(()) };
+    let patch = json!({"status": change});
+    api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+/// Whether nothing but the time differs.
+fn is_same(before: &Value, after: &Value) -> bool {
+    let timeless = |value: &Value| {
+        let mut value = value.clone();
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("lastUpdated");
+        }
+        value
+    };
+    timeless(before) == timeless(after)
+}

@@ -1,0 +1,254 @@
+//! What k3s reads when it starts. Pure.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::vm::state::{Kind, State};
+
+const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
+const TLS: &str = "/var/lib/rancher/k3s/server/tls";
+/// Where k3s listens when nothing is said.
+const DEFAULT_PORT: u16 = 6443;
+
+/// A k3s that is about to start.
+#[derive(Clone)]
+pub struct Start {
+    /// Whether it serves.
+    pub kind: Kind,
+    /// Whether it begins a cluster.
+    pub is_init: bool,
+    /// The port of the API server of its cluster.
+    pub port: u16,
+    /// What it shows to be let in, or asks of others. Never printed.
+    pub token: String,
+    /// Its Node.
+    pub node: NodeFacts,
+    /// On servers: certificates.
+    pub authorities: Option<Authorities>,
+}
+
+/// What a Node says of its machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Its name.
+    pub name: String,
+    /// The identity of the machine.
+    pub provider_id: Option<String>,
+    /// The version of the kubelet.
+    pub version: String,
+    /// Labels it registers with.
+    pub labels: Vec<(String, String)>,
+    /// Taints it registers with: key, value, effect.
+    pub taints: Vec<(String, Option<String>, String)>,
+    /// Machine ID of the operating system.
+    pub machine_id: String,
+    /// Changes with every boot.
+    pub boot_id: String,
+}
+
+/// What a server signs with, and whom it believes, as PEM.
+#[derive(Clone)]
+pub struct Authorities {
+    /// Signs serving certificates.
+    pub server_ca: String,
+    /// Its key.
+    pub server_ca_key: String,
+    /// Signs clients.
+    pub client_ca: String,
+    /// Names the certificate must hold, beside its own.
+    pub names: Vec<String>,
+}
+
+/// The keys of `config.yaml` that matter here. The rest is for the real one.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", default)]
+struct Config {
+    cluster_init: bool,
+    server: Option<String>,
+    token: Option<String>,
+    node_name: Option<String>,
+    kubelet_arg: Words,
+    https_listen_port: Option<u16>,
+    tls_san: Words,
+    node_label: Words,
+    node_taint: Words,
+}
+
+/// A word or a list of them, as k3s allows.
+#[derive(Default)]
+struct Words(Vec<String>);
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Shape {
+            One(String),
+            Many(Vec<String>),
+        }
+        Ok(Self(match Shape::deserialize(deserializer)? {
+            Shape::One(word) => vec![word],
+            Shape::Many(words) => words,
+        }))
+    }
+}
+
+impl Start {
+    /// What k3s finds on the machine. An error is what it would complain of.
+    ///
+    /// # Errors
+    /// If it is not installed, or lacks what it needs.
+    pub fn read(state: &State, kind: Kind, host: &str) -> Result<Self, String> {
+        let installed = state
+            .installed
+            .as_ref()
+            .filter(|installed| installed.kind == kind)
+            .ok_or_else(|| format!("Unit {}.service not found.", kind.unit()))?;
+        let config = state.files.read(CONFIG).ok_or_else(|| format!("cannot read {CONFIG}"))?;
+        let config = parse(config)?;
+        let is_init = config.cluster_init && kind == Kind::Server;
+        let port = match (&config.server, is_init) {
+            (_, true) => config.https_listen_port.unwrap_or(DEFAULT_PORT),
+            (Some(server), false) => {
+                port_of(server).ok_or_else(|| format!("server: {server} is not https://host:port"))?
+            }
+            (None, false) => {
+                return Err(format!("{CONFIG} names no server to join, and cluster-init is not set"));
+            }
+        };
+        let node = NodeFacts {
+            name: config.node_name.unwrap_or_else(|| host.to_owned()),
+            provider_id: config
+                .kubelet_arg
+                .0
+                .iter()
+                .find_map(|arg| arg.strip_prefix("provider-id=").map(str::to_owned)),
+            version: installed.version.clone(),
+            labels: config.node_label.0.iter().filter_map(|label| pair(label)).collect(),
+            taints: config.node_taint.0.iter().filter_map(|taint| self::taint(taint)).collect(),
+            machine_id: state.machine_id.clone(),
+            boot_id: state.boot_id.clone(),
+        };
+        let authorities = match kind {
+            Kind::Server => Some(authorities(state, config.tls_san.0)?),
+            Kind::Agent => None,
+        };
+        let token = config.token.filter(|token| !token.is_empty()).ok_or("--token is required")?;
+        Ok(Self { kind, is_init, port, token, node, authorities })
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<Config, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| format!("{CONFIG} is not text"))?;
+    // The parser's own words may quote the file, which holds the token.
+    let map: Map<String, Value> =
+        serde_saphyr::from_str(text).map_err(|_| format!("{CONFIG} is not a YAML map"))?;
+    serde_json::from_value(Value::Object(map))
+        .map_err(|_| format!("{CONFIG} has a value of the wrong type among those a simulated machine reads"))
+}
+
+fn authorities(state: &State, names: Vec<String>) -> Result<Authorities, String> {
+    let read = |name: &str| {
+        let path = format!("{TLS}/{name}");
+        let bytes = state.files.read(&path).ok_or_else(|| format!("cannot read {path}"))?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| format!("{path} is not PEM"))
+    };
+    Ok(Authorities {
+        server_ca: read("server-ca.crt")?,
+        server_ca_key: read("server-ca.key")?,
+        client_ca: read("client-ca.crt")?,
+        names,
+    })
+}
+
+fn port_of(server: &str) -> Option<u16> {
+    let authority = server.strip_prefix("https://")?.split('/').next()?;
+    match authority.rsplit_once(':') {
+        Some((_, port)) if !port.ends_with(']') => port.parse().ok(),
+        _ => Some(DEFAULT_PORT),
+    }
+}
+
+fn pair(text: &str) -> Option<(String, String)> {
+    text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()))
+}
+
+fn taint(text: &str) -> Option<(String, Option<String>, String)> {
+    let (start, effect) = text.rsplit_once(':')?;
+    let (key, value) = match start.split_once('=') {
+        Some((key, value)) => (key, Some(value.to_owned())),
+        None => (start, None),
+    };
+    Some((key.to_owned(), value, effect.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::files::PUBLIC;
+    use crate::vm::state::Installed;
+    use capstan_plan::MachinePath;
+
+    fn machine(kind: Kind, config: &str) -> State {
+        let mut state = State::new("h");
+        state.installed = Some(Installed { version: "v1.33.4+k3s1".to_owned(), kind });
+        let mut put = |path: &str, text: &str| {
+            let path = MachinePath::new(path).expect("a path");
+            state.files.write_with_parents(&path, text.as_bytes(), PUBLIC).expect("written");
+        };
+        put(CONFIG, config);
+        for name in ["server-ca.crt", "server-ca.key", "client-ca.crt"] {
+            put(&format!("{TLS}/{name}"), name);
+        }
+        state
+    }
+
+    #[test]
+    fn an_init_server_is_read_from_json() {
+        let config = r#"{"cluster-init": true, "token": "t", "node-name": "web-0", "https-listen-port": 20123,
+            "kubelet-arg": ["provider-id=capstan://ns/h/1", "max-pods=50"], "tls-san": ["127.0.0.1"],
+            "node-label": ["a=b"], "node-taint": ["dedicated=db:NoSchedule", "x:NoExecute"], "disable": ["traefik"]}"#;
+        let start = Start::read(&machine(Kind::Server, config), Kind::Server, "h").expect("starts");
+        assert!(start.is_init);
+        assert_eq!(start.port, 20123);
+        assert_eq!(start.node.provider_id.as_deref(), Some("capstan://ns/h/1"));
+        assert_eq!(start.node.labels, [("a".to_owned(), "b".to_owned())]);
+        assert_eq!(start.node.taints[0].2, "NoSchedule");
+        assert_eq!(start.node.taints[1], ("x".to_owned(), None, "NoExecute".to_owned()));
+        assert_eq!(start.authorities.expect("authorities").names, ["127.0.0.1"]);
+    }
+
+    #[test]
+    fn a_worker_is_read_from_yaml() {
+        let config = "server: https://127.0.0.1:20123\ntoken: t\nkubelet-arg: provider-id=x\n";
+        let start = Start::read(&machine(Kind::Agent, config), Kind::Agent, "h").expect("starts");
+        assert!(!start.is_init && start.authorities.is_none());
+        assert_eq!((start.port, start.node.name.as_str()), (20123, "h"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_and_no_secret_is() {
+        let complaint =
+            |kind, config: &str| Start::read(&machine(kind, config), kind, "h").err().unwrap_or_default();
+        assert!(complaint(Kind::Agent, "token: t").contains("names no server"));
+        assert!(complaint(Kind::Agent, "server: nonsense\ntoken: t").contains("is not https://"));
+        assert!(complaint(Kind::Agent, "server: https://a:1").contains("token"));
+        let broken = complaint(Kind::Agent, "token: [s3cret, {");
+        assert!(!broken.is_empty() && !broken.contains("s3cret"));
+        let state = machine(Kind::Server, "token: t");
+        assert!(Start::read(&state, Kind::Agent, "h").err().unwrap_or_default().contains("not found"));
+    }
+
+    #[test]
+    fn ports_are_found_in_addresses() {
+        for (server, port) in [
+            ("https://127.0.0.1:20123", Some(20123)),
+            ("https://api.example", Some(6443)),
+            ("https://[::1]:7", Some(7)),
+            ("https://[::1]", Some(6443)),
+            ("http://a:1", None),
+        ] {
+            assert_eq!(port_of(server), port, "{server}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Simulated workload clusters: which machines are part of which, and an API server for each.
+//!
+//! A cluster is known by the port of its API server. It begins when a server is started with `cluster-init`, serves
+//! while at least one server runs, and is gone when the last one was taken off its machine.
+
+mod config;
+mod objects;
+mod running;
+mod tls;
+
+pub use config::{Authorities, NodeFacts, Start};
+
+use capstan_plan::Digest;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use tokio::sync::Mutex;
+
+use crate::vm::state::{Kind, Membership, State};
+use running::Running;
+
+const FILE: &str = "cluster.json";
+
+/// All clusters. Cheap to clone.
+#[derive(Clone)]
+pub struct Clusters {
+    folder: Arc<PathBuf>,
+    all: Arc<std::sync::Mutex<BTreeMap<u16, Arc<Mutex<Cluster>>>>>,
+}
+
+/// What of a cluster outlives the process, beside its objects.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    /// Of the token: what must be shown is not kept.
+    token_digest: String,
+    /// Names of the Nodes that are part of etcd, so that they may start alone.
+    servers: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct Cluster {
+    record: Option<Record>,
+    /// Servers whose k3s runs in this process.
+    up: BTreeSet<String>,
+    running: Option<Running>,
+}
+
+impl Clusters {
+    /// The clusters whose state lies in `folder`.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let mut all = BTreeMap::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let Some(port) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let record = match fs::read(entry.path().join(FILE)) {
+                Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
+                // It was being made or taken away.
+                Err(_) => None,
+            };
+            all.insert(port, Arc::new(Mutex::new(Cluster { record, ..Cluster::default() })));
+        }
+        Ok(Self { folder: Arc::new(folder.to_owned()), all: Arc::new(std::sync::Mutex::new(all)) })
+    }
+
+    /// Starts k3s, again if it runs. An error is what it would complain of.
+    ///
+    /// # Errors
+    /// If it cannot become part of its cluster.
+    pub async fn start(&self, start: Start) -> Result<Membership, String> {
+        let cluster = self.cluster(start.port);
+        let mut cluster = cluster.lock().await;
+        let digest = Digest::of(start.token.as_bytes()).to_string();
+        let is_member =
+            cluster.record.as_ref().is_some_and(|record| record.servers.contains(&start.node.name));
+        match &cluster.record {
+            Some(record) if record.token_digest != digest => return Err("token is not valid".to_owned()),
+            None if !start.is_init => return Err(refused(start.port)),
+            _ => {}
+        }
+        let is_server = start.kind == Kind::Server;
+        if cluster.running.is_none() && !(is_server && (start.is_init || is_member)) {
+            return Err(refused(start.port));
+        }
+        if is_server {
+            let folder = self.folder.join(start.port.to_string());
+            let mut record =
+                cluster.record.clone().unwrap_or(Record { token_digest: digest, servers: BTreeSet::new() });
+            if record.servers.insert(start.node.name.clone()) || cluster.record.is_none() {
+                write(&folder, &record).map_err(|error| format!("cannot write the cluster down: {error}"))?;
+                cluster.record = Some(record);
+            }
+            if cluster.running.is_none() {
+                cluster.running = Some(Running::start(&folder, &start).await?);
+            }
+        }
+        let Some(running) = &cluster.running else { return Err(refused(start.port)) };
+        running.register(&start.node, start.kind).await?;
+        if is_server {
+            cluster.up.insert(start.node.name.clone());
+        }
+        Ok(Membership { port: start.port, node: start.node.name, kind: start.kind })
+    }
+
+    /// Serves the cluster of a server that ran when the process ended.
+    ///
+    /// # Errors
+    /// If it cannot be served again.
+    pub async fn restore(&self, state: &State, host: &str) -> Result<(), String> {
+        let start = Start::read(state, Kind::Server, host)?;
+        let cluster = self.cluster(start.port);
+        let mut cluster = cluster.lock().await;
+        if cluster.running.is_none() {
+            let folder = self.folder.join(start.port.to_string());
+            cluster.running = Some(Running::start(&folder, &start).await?);
+        }
+        cluster.up.insert(start.node.name);
+        Ok(())
+    }
+
+    /// Stops k3s. For good means that it was taken off the machine, with its data.
+    pub async fn stop(&self, membership: &Membership, for_good: bool) {
+        let shared = self.cluster(membership.port);
+        let mut cluster = shared.lock().await;
+        if let Some(running) = &cluster.running {
+            running.leave(&membership.node, membership.kind, for_good).await;
+        }
+        if membership.kind == Kind::Agent {
+            return;
+        }
+        cluster.up.remove(&membership.node);
+        let folder = self.folder.join(membership.port.to_string());
+        if for_good && let Some(record) = &mut cluster.record {
+            record.servers.remove(&membership.node);
+            // What cannot be written now is read as one server too many, which harms nobody.
+            let _ = write(&folder, record);
+        }
+        if cluster.up.is_empty()
+            && let Some(running) = cluster.running.take()
+        {
+            running.stop().await;
+        }
+        if cluster.record.as_ref().is_some_and(|record| record.servers.is_empty()) {
+            cluster.record = None;
+            // The record goes first: without it the rest is nothing.
+            let _ = fs::remove_file(folder.join(FILE));
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+
+    /// Whether the API server on a port answers.
+    pub async fn is_up(&self, port: u16) -> bool {
+        let cluster = self.cluster(port);
+        let cluster = cluster.lock().await;
+        match &cluster.running {
+            Some(running) => running.is_ready().await,
+            None => false,
+        }
+    }
+
+    /// Stops all API servers, in order. Their clusters stay as they are.
+    pub async fn close(&self) {
+        let all: Vec<_> = self.lock().values().cloned().collect();
+        for cluster in all {
+            if let Some(running) = cluster.lock().await.running.take() {
+                running.stop().await;
+            }
+        }
+    }
+
+    fn cluster(&self, port: u16) -> Arc<Mutex<Cluster>> {
+        Arc::clone(self.lock().entry(port).or_default())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, Arc<Mutex<Cluster>>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refused(port: u16) -> String {
+    format!("failed to get CA certs: dial tcp 127.0.0.1:{port}: connect: connection refused")
+}
+
+fn write(folder: &Path, record: &Record) -> io::Result<()> {
+    use std::io::Write as _;
+    fs::create_dir_all(folder)?;
+    let temporary = folder.join("cluster.json.new");
+    let mut file = fs::File::create(&temporary)?;
+    file.write_all(&serde_json::to_vec(record)?)?;
+    file.sync_all()?;
+    fs::rename(&temporary, folder.join(FILE))?;
+    fs::File::open(folder)?.sync_all()
+}

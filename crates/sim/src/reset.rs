@@ -1,0 +1,64 @@
+//! Undoing a machine: k3s is taken off, the engine takes back what plans put there, what bootstrap data put there
+//! goes, and then the machine is compared with what it was before.
+
+use capstan_agent::Reset;
+use capstan_plan::MachinePath;
+use std::io;
+use std::sync::Weak;
+
+use crate::agent;
+use crate::fault::Fault;
+use crate::host::{SimHost, remove};
+use crate::vm::files::PUBLIC;
+use crate::vm::program::Program;
+use crate::vm::state::LastReset;
+use crate::vm::{Vm, VmMachine};
+
+/// What the fault `dirty-reset` leaves.
+const LEFT_BEHIND: &str = "/var/lib/left-behind";
+
+/// Runs to the end, or to the first error: the next question starts it again, from the beginning.
+pub(crate) async fn run(vm: &Vm, machine: &VmMachine, host: &Weak<SimHost>) {
+    match undo(vm, machine).await {
+        Ok(()) => _ = host.upgrade().map(|host| host.changed()),
+        Err(error) => tracing::warn!(host = vm.name(), %error, "the reset failed and will be tried again"),
+    }
+}
+
+async fn undo(vm: &Vm, machine: &VmMachine) -> io::Result<()> {
+    let Some(life) = vm.look(|state| state.life.clone()) else { return Ok(()) };
+    vm.take_time().await;
+    // Plans install k3s by a command whose undo they do not name: `install-k3s` stands in for artifacts, which will
+    // have a place in the ledger. Until then the machine knows how to get rid of it.
+    machine.execute(Program::Uninstall).await.map_err(io::Error::other)?;
+    let mut left = Vec::new();
+    {
+        let mut engine = agent::open(vm, machine).await?;
+        if let Reset::Left(leftovers) = engine.reset(None).await.map_err(io::Error::other)? {
+            left.extend(leftovers.iter().map(ToString::to_string));
+        }
+    }
+    vm.change(|state| {
+        for path in life.paths.iter().rev().filter_map(|path| MachinePath::new(path.clone()).ok()) {
+            // What does not go is found below.
+            let _ = state.files.remove_file(&path).or_else(|_| state.files.remove_directory(&path));
+        }
+        if vm.fault() == Some(Fault::DirtyReset)
+            && let Ok(path) = MachinePath::new(LEFT_BEHIND)
+        {
+            let _ = state.files.write_with_parents(&path, b"", PUBLIC);
+        }
+    })?;
+    left.extend(vm.look(|state| state.leftovers(vm.name())));
+    left.dedup();
+    if left.is_empty() {
+        remove(&vm.agent_folder())?;
+    }
+    vm.change(|state| {
+        if left.is_empty() {
+            *state = state.wiped(vm.name());
+        }
+        state.life = None;
+        state.last_reset = Some(LastReset { claim_id: life.claim_id, left });
+    })
+}

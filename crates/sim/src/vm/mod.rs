@@ -1,0 +1,133 @@
+//! The model of one machine, and where it is kept.
+//!
+//! [`state`] is what a machine is, [`files`] its file system, [`program`] which programs it knows; all pure. [`Vm`]
+//! keeps a state on disk, and [`machine`] shows it to the plan engine.
+
+pub mod files;
+mod machine;
+pub mod program;
+pub mod state;
+
+pub use machine::VmMachine;
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::fault::Fault;
+use state::State;
+
+const FILE: &str = "vm.json";
+
+/// A virtual machine on disk.
+pub struct Vm {
+    folder: PathBuf,
+    name: String,
+    state: Mutex<State>,
+    fault: Mutex<Option<Fault>>,
+}
+
+impl Vm {
+    /// Opens the machine in `folder`, or makes a new one there.
+    ///
+    /// # Errors
+    /// If the folder cannot be read or written.
+    pub fn open(folder: &Path, name: &str) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let state = match fs::read(folder.join(FILE)) {
+            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => State::new(name),
+            Err(error) => return Err(error),
+        };
+        let vm = Self {
+            folder: folder.to_owned(),
+            name: name.to_owned(),
+            state: Mutex::new(state),
+            fault: Mutex::default(),
+        };
+        vm.change(|_| ())?;
+        Ok(vm)
+    }
+
+    /// Its name: that of the host.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where its agent keeps its journal.
+    pub fn agent_folder(&self) -> PathBuf {
+        self.folder.join("agent")
+    }
+
+    /// Looks at the machine.
+    pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.lock())
+    }
+
+    /// Changes the machine. On disk when it returns; there and in memory it is the old one or the new one.
+    ///
+    /// Does its I/O on the caller's thread: a few milliseconds, and nothing can come between the disk and memory.
+    ///
+    /// # Errors
+    /// If it cannot be written; nothing has changed then.
+    pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> io::Result<T> {
+        let mut state = self.lock();
+        let mut next = state.clone();
+        let result = change(&mut next);
+        write(&self.folder, &serde_json::to_vec(&next)?)?;
+        *state = next;
+        Ok(result)
+    }
+
+    /// What goes wrong on the machine on purpose.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes something go wrong from now on, or nothing any more.
+    pub fn set_fault(&self, fault: Option<Fault>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// Takes as long as a step takes.
+    pub async fn take_time(&self) {
+        let milliseconds = self.look(|state| state.latency.step_milliseconds);
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A state is replaced whole, so a panic elsewhere cannot have left half of one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whole, and at once, and durable.
+fn write(folder: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = folder.join("vm.json.new");
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, folder.join(FILE))?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::state::Unit;
+
+    #[test]
+    fn a_machine_is_what_it_was_after_the_process_is_gone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (id, boot) = {
+            let vm = Vm::open(folder.path(), "web-0").expect("a machine");
+            vm.change(|state| state.units.insert("k3s".to_owned(), Unit::default())).expect("written");
+            vm.look(|state| (state.machine_id.clone(), state.boot_id.clone()))
+        };
+        let vm = Vm::open(folder.path(), "web-0").expect("the machine");
+        assert_eq!(vm.look(|state| (state.machine_id.clone(), state.boot_id.clone())), (id, boot));
+        assert!(vm.look(|state| state.units.contains_key("k3s")));
+    }
+}

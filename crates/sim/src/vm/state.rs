@@ -1,0 +1,202 @@
+//! What a virtual machine is. Pure data.
+
+use capstan_api::infrastructure::SimulatedHost;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use super::files::Files;
+
+/// How long a host takes to boot when nothing is said about it.
+const BOOT_MILLISECONDS: u64 = 100;
+/// How long a step takes when nothing is said about it.
+const STEP_MILLISECONDS: u64 = 5;
+
+/// Everything about a machine that outlives the process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct State {
+    /// Given when the machine was made.
+    pub machine_id: String,
+    /// Changes with every boot.
+    pub boot_id: String,
+    /// How slow it is.
+    pub latency: Latency,
+    /// Its files.
+    pub files: Files,
+    /// Which Kubernetes is installed.
+    pub installed: Option<Installed>,
+    /// Services that systemd knows, by name.
+    pub units: BTreeMap<String, Unit>,
+    /// Its life under a claim: none while nobody has it.
+    pub life: Option<Life>,
+    /// How the last reset ended.
+    pub last_reset: Option<LastReset>,
+}
+
+/// How slow a machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Latency {
+    /// How long it takes to boot.
+    pub boot_milliseconds: u64,
+    /// How long each change takes.
+    pub step_milliseconds: u64,
+}
+
+impl From<&SimulatedHost> for Latency {
+    fn from(host: &SimulatedHost) -> Self {
+        let or =
+            |value: Option<i32>, default| value.and_then(|value| value.try_into().ok()).unwrap_or(default);
+        Self {
+            boot_milliseconds: or(host.boot_milliseconds, BOOT_MILLISECONDS),
+            step_milliseconds: or(host.step_milliseconds, STEP_MILLISECONDS),
+        }
+    }
+}
+
+/// An installed Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installed {
+    /// Its version.
+    pub version: String,
+    /// As what.
+    pub kind: Kind,
+}
+
+/// Server or agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// Part of the control plane.
+    Server,
+    /// A worker.
+    Agent,
+}
+
+impl Kind {
+    /// The name of its unit.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Server => "k3s",
+            Self::Agent => "k3s-agent",
+        }
+    }
+}
+
+/// A service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unit {
+    /// What it runs as, while it runs.
+    pub running: Option<Membership>,
+}
+
+/// What a running k3s is part of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Membership {
+    /// The port of its cluster's API server, which is what tells clusters apart here.
+    pub port: u16,
+    /// The name of its Node.
+    pub node: String,
+    /// Whether it serves.
+    pub kind: Kind,
+}
+
+/// The life of a machine under one claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Life {
+    /// The claim.
+    pub claim_id: String,
+    /// How many steps of the bootstrap data have been carried out.
+    pub steps_done: usize,
+    /// How the bootstrap data fared, once that is known.
+    pub ended: Option<Ended>,
+    /// Whether the agent was started.
+    pub enrolled: bool,
+    /// Whether all this is being undone.
+    pub resetting: bool,
+    /// Paths that bootstrap data put there, the outermost first.
+    pub paths: Vec<String>,
+}
+
+impl Life {
+    /// The beginning.
+    pub fn new(claim_id: &str) -> Self {
+        Self {
+            claim_id: claim_id.to_owned(),
+            steps_done: 0,
+            ended: None,
+            enrolled: false,
+            resetting: false,
+            paths: Vec::new(),
+        }
+    }
+}
+
+/// How bootstrap data ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Ended {
+    /// It was carried out.
+    Done,
+    /// It was not.
+    Failed {
+        /// What was being done.
+        step: String,
+        /// How it ended, if it was a command.
+        exit_code: Option<i32>,
+        /// What it printed last.
+        last_lines: Vec<String>,
+    },
+}
+
+/// How a reset ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastReset {
+    /// The claim that ended.
+    pub claim_id: String,
+    /// What is left. Nothing, if it is clean.
+    pub left: Vec<String>,
+}
+
+impl State {
+    /// A machine that was just made.
+    pub fn new(name: &str) -> Self {
+        Self {
+            machine_id: random_id(),
+            boot_id: random_id(),
+            latency: Latency::from(&SimulatedHost::default()),
+            files: Files::image(name),
+            installed: None,
+            units: BTreeMap::new(),
+            life: None,
+            last_reset: None,
+        }
+    }
+
+    /// The same machine, installed anew.
+    pub fn wiped(&self, name: &str) -> Self {
+        Self { machine_id: self.machine_id.clone(), latency: self.latency, ..Self::new(name) }
+    }
+
+    /// What a running k3s of this machine is part of.
+    pub fn membership(&self) -> Option<&Membership> {
+        self.units.values().find_map(|unit| unit.running.as_ref())
+    }
+
+    /// What a machine that nobody has should not have.
+    pub fn leftovers(&self, name: &str) -> Vec<String> {
+        let mut left = self.files.differences(&Files::image(name));
+        left.extend(self.units.keys().map(|unit| format!("unit {unit}")));
+        left.extend(self.installed.iter().map(|installed| format!("k3s {}", installed.version)));
+        left
+    }
+}
+
+/// As random as a UUID.
+pub(crate) fn random_id() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
