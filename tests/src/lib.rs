@@ -8,8 +8,10 @@ mod in_memory;
 mod objects;
 mod program;
 mod resource;
+mod running;
 
 pub use in_memory::InMemoryCluster;
 pub use objects::{condition, namespaced, not_true};
 pub use program::capstan;
 pub use resource::Resource;
+pub use running::Running;

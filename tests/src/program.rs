@@ -15,7 +15,7 @@ pub fn capstan(args: &[&str]) -> Result<String> {
 }
 
 /// Builds it, and gives its path in the words of cargo, who knows where everything goes.
-fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     let output = Command::new(env!("CARGO"))
         // Of the workspace, not of its package: the same features as the tests, so nothing is compiled twice.
         .args(["build", "--quiet", "--locked", "--workspace", "--bin=capstan", "--message-format=json"])

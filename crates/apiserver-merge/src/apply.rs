@@ -2,7 +2,7 @@
 //! owns, and keeps account of who owns what.
 
 use crate::conflict::Conflicts;
-use crate::fields::FieldSet;
+use crate::fields::{Element, FieldSet};
 use crate::gotext::same;
 use crate::last_applied;
 use crate::managed::{Managed, ManagedFieldsError, Operation, Owned};
@@ -63,10 +63,8 @@ pub fn apply(
 ) -> Result<Applied, ApplyError> {
     let version = applied.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     if version != write.api_version {
-        return Err(ApplyError::BadRequest(format!(
-            "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
-            write.api_version
-        )));
+        let kind = applied.get("kind").and_then(Value::as_str).unwrap_or_default();
+        return Err(ApplyError::BadRequest(format!("invalid object type: {version}, Kind={kind}")));
     }
     if applied.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
@@ -133,7 +131,10 @@ impl Applying<'_> {
         }
         managed.times.insert(applier, self.write.now.to_string());
         let mut object = object;
-        remove::settle_emptied(&mut object, &merged, Some(&managed.all()));
+        let mut owned = managed.all();
+        // Nothing in metadata is kept empty.
+        owned.children.remove(&Element::field("metadata"));
+        remove::settle_emptied(&mut object, &merged, Some(&owned));
         Ok((Some(object), managed))
     }
 

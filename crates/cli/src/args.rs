@@ -16,6 +16,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Show the main job on simulated hosts: a cluster comes up, changes its version in place, and goes
+    Demo(DemoArgs),
+
     /// Run the management plane: API server, store and controllers in one process
     Up(UpArgs),
 
@@ -63,6 +66,13 @@ pub(crate) struct ClusterArgs {
     /// Kubeconfig of the management plane [default: as kubectl finds it]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Leave everything up at the end, until Ctrl-C
+    #[arg(long)]
+    pub(crate) keep: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,14 @@ use kube::api::Api;
 use std::io::Write as _;
 
 pub(crate) async fn run(client: Client, namespace: &str, cluster: &str) -> Result<()> {
+    let kubeconfig = read(&client, namespace, cluster).await?;
+    std::io::stdout().write_all(&kubeconfig).map_err(Into::into)
+}
+
+/// The kubeconfig of a workload cluster, which its control plane provider keeps in a Secret.
+pub(crate) async fn read(client: &Client, namespace: &str, cluster: &str) -> Result<Vec<u8>> {
     let name = format!("{cluster}-kubeconfig");
-    let secrets: Api<Secret> = Api::namespaced(client, namespace);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let secret = secrets
         .get_opt(&name)
         .await
@@ -19,10 +25,8 @@ pub(crate) async fn run(client: Client, namespace: &str, cluster: &str) -> Resul
                  control plane has not got that far (see `capstan describe cluster {cluster} -n {namespace}`)"
             )
         })?;
-    let kubeconfig = secret
-        .data
-        .as_ref()
-        .and_then(|data| data.get("value"))
-        .with_context(|| format!("Secret {namespace}/{name} has no key `value`"))?;
-    std::io::stdout().write_all(&kubeconfig.0).map_err(Into::into)
+    let mut data = secret.data.unwrap_or_default();
+    let kubeconfig =
+        data.remove("value").with_context(|| format!("Secret {namespace}/{name} has no key `value`"))?;
+    Ok(kubeconfig.0)
 }

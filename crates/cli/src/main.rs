@@ -7,6 +7,7 @@ mod args;
 mod client;
 mod controllers;
 mod crds;
+mod demo;
 mod describe;
 mod generate;
 mod in_place;
@@ -38,6 +39,7 @@ async fn main() -> ExitCode {
 
 async fn run(args: Args) -> Result<()> {
     match args.verb {
+        Verb::Demo(args) => demo::run(&args).await,
         Verb::Up(args) => up::run(&args).await,
         Verb::Manager(args) => manager::run(&args).await,
         Verb::Crds(args) => crds::run(&args),

@@ -26,3 +26,8 @@ pub(crate) fn on_signal() -> Stop {
     .boxed()
     .shared()
 }
+
+/// Stops when something else is done.
+pub(crate) fn when(done: impl Future<Output = ()> + Send + 'static) -> Stop {
+    done.boxed().shared()
+}

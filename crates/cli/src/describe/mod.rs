@@ -19,8 +19,30 @@ use tree::Snapshot;
 
 pub(crate) async fn run(client: Client, namespace: &str, name: &str) -> Result<()> {
     let snapshot = read(client, namespace, name).await?;
-    let text = render::render(&tree::tree(&snapshot), Timestamp::now());
+    let text = render(&snapshot, Timestamp::now());
     std::io::stdout().write_all(text.as_bytes()).map_err(Into::into)
+}
+
+/// The tree as text.
+pub(crate) fn render(snapshot: &Snapshot, now: Timestamp) -> String {
+    render::render(&tree::tree(snapshot), now)
+}
+
+/// How far a cluster is, on one line.
+pub(crate) fn progress(snapshot: &Snapshot) -> String {
+    let is_ready = |machine: &&Value| {
+        let conditions = machine["status"]["conditions"].as_array();
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    };
+    let phase = |machine: &Value| machine["status"]["phase"].as_str().unwrap_or("Pending").to_owned();
+    let mut phases: Vec<String> = snapshot.machines.iter().map(phase).collect();
+    phases.sort();
+    phases.dedup();
+    let ready = snapshot.machines.iter().filter(is_ready).count();
+    format!("{} machines, {ready} ready ({})", snapshot.machines.len(), phases.join(", "))
 }
 
 /// Reads everything the tree shows. Objects may come and go meanwhile: a picture, not a proof.

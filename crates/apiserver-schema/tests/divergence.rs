@@ -1,0 +1,102 @@
+//! Every known difference from a kube-apiserver, with its direction: fail-closed refuses what upstream takes, fail-open
+//! takes what upstream refuses. A difference that goes away makes its test fail, so that this list stays true.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use capstan_apiserver_schema::Structural;
+use serde_json::{Value, json};
+
+fn whole(spec: &Value) -> Value {
+    json!({"type": "object", "properties": {"spec": spec}})
+}
+
+/// A schema whose spec has lists, a set and a string, and this rule.
+fn with_rule(rule: &str) -> Value {
+    let list = |kind: &str| json!({"type": "array", "maxItems": 5, "x-kubernetes-list-type": kind, "items": {"type": "string", "maxLength": 5}});
+    whole(&json!({
+        "type": "object",
+        "properties": {"list": list("atomic"), "set": list("set"), "text": {"type": "string", "maxLength": 5}},
+        "x-kubernetes-validations": [{"rule": rule}],
+    }))
+}
+
+fn object(spec: &Value) -> Value {
+    json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "x"}, "spec": spec})
+}
+
+fn refused(schema: &Value) -> String {
+    Structural::compile(schema).unwrap_err().to_string()
+}
+
+fn errors(schema: &Value, spec: &Value) -> Vec<String> {
+    Structural::compile(schema)
+        .unwrap()
+        .validate(&object(spec), None)
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// Fail-closed: the schema is refused.
+#[test]
+fn macros_the_evaluator_does_not_know() {
+    for rule in [
+        "self.list.all(i, v, v != '')",
+        "self.list.exists(i, v, v != '')",
+        "self.list.transformList(i, v, v).size() == 1",
+        "self.list.sortBy(x, x) == ['a']",
+    ] {
+        let why = refused(&with_rule(rule));
+        assert!(why.contains("is not supported"), "{rule}: {why}");
+    }
+}
+
+/// Fail-closed: the schema is refused.
+#[test]
+fn not_a_word_boundary() {
+    let why = refused(&whole(
+        &json!({"type": "object", "properties": {"a": {"type": "string", "pattern": r"\Bx"}}}),
+    ));
+    assert!(why.contains("is not supported"), "{why}");
+}
+
+/// Upstream refuses the schema; here it is taken, and objects are refused when the rule stumbles over them.
+#[test]
+fn types_in_rules_are_not_checked_beforehand() {
+    let schema = with_rule("self.text > 1");
+    assert_eq!(errors(&schema, &json!({"text": "x"})).len(), 1);
+}
+
+/// Fail-open: neither the estimated cost of rules nor their cost at run time is bounded.
+#[test]
+fn rules_may_cost_what_they_like() {
+    let list = json!({"type": "array", "items": {"type": "string"}});
+    let rule = json!([{"rule": "self.all(a, self.all(b, self.all(c, a != b || b != c || a == c)))"}]);
+    let mut costly = list;
+    costly["x-kubernetes-validations"] = rule;
+    assert!(Structural::compile(&whole(&json!({"type": "object", "properties": {"l": costly}}))).is_ok());
+}
+
+/// Fail-closed with `==`, fail-open with `!=`: only fields of `self` and `oldSelf` are compared without regard to the
+/// order of sets; against anything else the order counts.
+#[test]
+fn sets_in_another_order_than_a_literal() {
+    assert_eq!(errors(&with_rule("self.set == ['a', 'b']"), &json!({"set": ["b", "a"]})).len(), 1);
+    assert_eq!(errors(&with_rule("self.set != ['a', 'b']"), &json!({"set": ["b", "a"]})).len(), 0);
+}
+
+/// Fail-open: of the metadata of embedded resources only types and the name are checked.
+#[test]
+fn labels_of_embedded_resources() {
+    let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+    let schema = whole(&json!({"type": "object", "properties": {"e": embedded}}));
+    let spec = json!({"e": {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"not a key": "x"}}}});
+    assert_eq!(errors(&schema, &spec), Vec::<String>::new());
+}
+
+/// Fail-open: upstream checks defaults against formats that it does not check otherwise.
+#[test]
+fn defaults_of_unknown_formats() {
+    let schema = json!({"x-kubernetes-preserve-unknown-fields": true, "format": "unheard-of", "default": 1});
+    assert!(Structural::compile(&whole(&json!({"type": "object", "properties": {"a": schema}}))).is_ok());
+}

@@ -1,0 +1,62 @@
+//! `capstan` as a process that runs beside the test, and can be killed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::program;
+
+/// `capstan up` or `capstan manager`. Dropping it kills it.
+pub struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Starts `capstan` with these arguments; what it prints goes to `log`, after what is there already.
+    pub fn start(args: &[&str], log: &Path) -> Result<Self> {
+        let out =
+            std::fs::File::options().create(true).append(true).open(log).context("cannot write a log")?;
+        let child = Command::new(program::build()?)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().context("cannot share a log")?)
+            .stderr(out)
+            .spawn()
+            .context("cannot start capstan")?;
+        Ok(Self { child, log: log.to_owned() })
+    }
+
+    /// Kills it as the kernel would when memory runs out.
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill().context("cannot kill capstan")?;
+        self.child.wait().context("cannot wait for capstan")?;
+        Ok(())
+    }
+
+    /// Fails, with the end of its log, if it has ended.
+    pub fn ensure_running(&mut self) -> Result<()> {
+        let ended = self.child.try_wait().context("cannot wait for capstan")?;
+        ensure!(ended.is_none(), "capstan ended ({ended:?}):\n{}", self.tail());
+        Ok(())
+    }
+
+    /// The end of its log.
+    pub fn tail(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the end of capstan's log:\n{}", self.tail());
+        }
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

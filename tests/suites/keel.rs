@@ -1,0 +1,309 @@
+//! The main job, from outside: a cluster of simulated hosts comes up, changes its version in place and goes away,
+//! on the embedded plane and on a real one, under our core and under upstream's, and with the process killed.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use capstan_testkit::{Manager, RealPlane, UpstreamManagers, eventually, install_crds};
+use capstan_tests::{Running, capstan};
+use capstan_tools::{Program, locate};
+
+/// Some twenty seconds are usual for the longest wait; a loaded machine needs more.
+const DEADLINE: Duration = Duration::from_secs(300);
+const OLD: &str = "v1.36.0+k3s1";
+const NEW: &str = "v1.36.1+k3s1";
+
+const POOL: &str = "
+apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
+kind: HostPool
+metadata: {name: simulated, namespace: default}
+spec:
+  replicas: 5
+  simulated: {bootMilliseconds: 100, stepMilliseconds: 20}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_runs_to_its_end() {
+    let told = capstan(&["demo"]).unwrap();
+    for sentence in ["The same 6 Machines and 6 Nodes as before", "Every host is clean and available again"] {
+        assert!(told.contains(sentence), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_comes_changes_and_goes_on_the_embedded_plane() {
+    let folder = Folder::new();
+    let mut plane = folder.up();
+    let user = User::of(folder.kubeconfig());
+    user.ready().await;
+    user.comes().await;
+    user.changes().await;
+    user.goes().await;
+    plane.ensure_running().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_comes_changes_and_goes_on_a_real_plane() {
+    let folder = Folder::new();
+    let plane = RealPlane::start().await.unwrap();
+    install_crds(&plane.client(), &capstan_api::crd::all()).await.unwrap();
+    let mut manager = folder.manager(plane.kubeconfig(), "all");
+    let user = User::of(plane.kubeconfig().to_owned());
+    user.comes().await;
+    user.changes().await;
+    user.goes().await;
+    manager.ensure_running().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_providers_work_under_upstreams_core() {
+    let folder = Folder::new();
+    let plane = RealPlane::start().await.unwrap();
+    install_crds(&plane.client(), &capstan_api::crd::all()).await.unwrap();
+    let _core = UpstreamManagers::start(&plane, &[Manager::Core]).await.unwrap();
+    let mut manager = folder.manager(plane.kubeconfig(), "infrastructure,bootstrap,control-plane");
+    let user = User::of(plane.kubeconfig().to_owned());
+    user.comes().await;
+    user.goes().await;
+    manager.ensure_running().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plane_that_is_killed_again_and_again_still_gets_there() {
+    let seed = std::env::var("CAPSTAN_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("CAPSTAN_SEED={seed} replays the waits before each kill");
+    let mut waits = Waits(seed);
+    let folder = Folder::new();
+    let mut plane = folder.up();
+    let user = User::of(folder.kubeconfig());
+    user.ready().await;
+    user.apply_cluster().await;
+    for _ in 0..4 {
+        plane = folder.killed_after(waits.next(), plane).await;
+        user.ready().await;
+    }
+    user.available().await;
+    user.start_to_change();
+    for _ in 0..2 {
+        plane = folder.killed_after(waits.next(), plane).await;
+        user.ready().await;
+    }
+    user.changed().await;
+    user.start_to_delete();
+    plane = folder.killed_after(waits.next(), plane).await;
+    user.ready().await;
+    user.gone().await;
+    plane.ensure_running().unwrap();
+}
+
+/// Waits between half a second and three and a half, from a seed.
+struct Waits(u64);
+
+impl Waits {
+    fn next(&mut self) -> Duration {
+        // A linear congruential generator: good enough to scatter a handful of waits.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Duration::from_millis(500 + (self.0 >> 33) % 3000)
+    }
+}
+
+/// Where one plane keeps everything.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::Builder::new().prefix("capstan-keel-").tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.path("data/admin.kubeconfig")
+    }
+
+    fn up(&self) -> Running {
+        let data = self.path("data");
+        let args = ["up", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
+        Running::start(&args, &self.path("capstan.log")).unwrap()
+    }
+
+    fn manager(&self, kubeconfig: &Path, controllers: &str) -> Running {
+        let data = self.path("data");
+        let args = [
+            "manager",
+            "--kubeconfig",
+            kubeconfig.to_str().unwrap(),
+            "--data-dir",
+            data.to_str().unwrap(),
+            "--controllers",
+            controllers,
+        ];
+        Running::start(&args, &self.path("capstan.log")).unwrap()
+    }
+
+    /// Lets the plane run for a while, kills it, and starts it anew on the same folder.
+    async fn killed_after(&self, wait: Duration, mut plane: Running) -> Running {
+        tokio::time::sleep(wait).await;
+        plane.ensure_running().unwrap();
+        plane.kill().unwrap();
+        // An old kubeconfig would lead to where nobody listens any more.
+        std::fs::remove_file(self.kubeconfig()).unwrap();
+        self.up()
+    }
+}
+
+/// Somebody with kubectl.
+struct User {
+    kubeconfig: PathBuf,
+}
+
+impl User {
+    fn of(kubeconfig: PathBuf) -> Self {
+        Self { kubeconfig }
+    }
+
+    fn kubectl(&self, args: &[&str], input: &str) -> Result<String> {
+        kubectl(&self.kubeconfig, args, input)
+    }
+
+    async fn ready(&self) {
+        eventually(DEADLINE, "the plane to answer", async || self.kubectl(&["get", "--raw", "/readyz"], ""))
+            .await
+            .unwrap();
+    }
+
+    async fn comes(&self) {
+        self.apply_cluster().await;
+        self.available().await;
+    }
+
+    async fn apply_cluster(&self) {
+        let version = ["--kubernetes-version", OLD];
+        let size = ["--control-plane-machine-count", "3", "--worker-machine-count", "2"];
+        let manifests =
+            capstan(&[&["generate", "cluster", "keel"], &version[..], &size[..]].concat()).unwrap();
+        let manifests = format!("{POOL}---\n{manifests}");
+        eventually(DEADLINE, "the manifests to be taken", async || {
+            self.kubectl(&["apply", "-f", "-"], &manifests)
+        })
+        .await
+        .unwrap();
+    }
+
+    async fn available(&self) {
+        eventually(DEADLINE, "the cluster to be available", async || {
+            let path = r#"jsonpath={.status.conditions[?(@.type=="Available")]}"#;
+            let condition = self.kubectl(&["get", "cluster", "keel", "-o", path], "")?;
+            ensure!(condition.contains(r#""status":"True""#), "{condition}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+        self.nodes_run(OLD).await;
+    }
+
+    async fn nodes_run(&self, version: &str) {
+        eventually(DEADLINE, "every node to run that version", async || {
+            let nodes = self.nodes("{.status.nodeInfo.kubeletVersion}")?;
+            ensure!(nodes.len() == 5 && nodes.iter().all(|node| node == version), "{nodes:?}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+
+    /// One thing of every Node, asked of the workload cluster itself.
+    fn nodes(&self, what: &str) -> Result<Vec<String>> {
+        let kubeconfig = self.kubectl(
+            &["get", "secret", "keel-kubeconfig", "-o", "go-template={{.data.value | base64decode}}"],
+            "",
+        )?;
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), kubeconfig)?;
+        let path = format!(r#"jsonpath={{range .items[*]}}{what}{{"\n"}}{{end}}"#);
+        let text = kubectl(file.path(), &["get", "nodes", "-o", &path], "")?;
+        Ok(text.lines().map(str::to_owned).collect())
+    }
+
+    fn machines(&self) -> Vec<String> {
+        let path = r#"jsonpath={range .items[*]}{.metadata.uid}{"\n"}{end}"#;
+        let mut uids: Vec<String> =
+            self.kubectl(&["get", "machines", "-o", path], "").unwrap().lines().map(str::to_owned).collect();
+        uids.sort();
+        uids
+    }
+
+    async fn changes(&self) {
+        let mut nodes = self.nodes("{.metadata.uid}").unwrap();
+        let machines = self.machines();
+        self.start_to_change();
+        self.changed().await;
+        let mut now = self.nodes("{.metadata.uid}").unwrap();
+        nodes.sort();
+        now.sort();
+        assert_eq!(nodes, now, "a Node was replaced");
+        assert_eq!(machines, self.machines(), "a Machine was replaced");
+    }
+
+    fn start_to_change(&self) {
+        let control_plane = format!(r#"{{"spec":{{"version":"{NEW}"}}}}"#);
+        let workers = format!(r#"{{"spec":{{"template":{{"spec":{{"version":"{NEW}"}}}}}}}}"#);
+        let patch = |kind: &str, name: &str, patch: &str| {
+            self.kubectl(&["patch", kind, name, "--type=merge", "-p", patch], "").unwrap();
+        };
+        patch("capstancontrolplane", "keel-control-plane", &control_plane);
+        patch("machinedeployment", "keel-workers", &workers);
+    }
+
+    async fn changed(&self) {
+        self.nodes_run(NEW).await;
+    }
+
+    async fn goes(&self) {
+        self.start_to_delete();
+        self.gone().await;
+    }
+
+    fn start_to_delete(&self) {
+        self.kubectl(&["delete", "cluster", "keel", "--wait=false"], "").unwrap();
+    }
+
+    async fn gone(&self) {
+        eventually(DEADLINE, "everything to be gone and every host to be clean", async || {
+            let kinds = "clusters,machines,machinesets,hostmachines,capstanconfigs,machinereports,secrets";
+            let left = self.kubectl(&["get", kinds, "-o", "name"], "")?;
+            ensure!(left.is_empty(), "still there: {left}");
+            let states = self.kubectl(&["get", "hosts", "-o", "jsonpath={.items[*].status.state}"], "")?;
+            ensure!(states == "Available Available Available Available Available", "hosts: {states}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+}
+
+fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
+    let mut child = Command::new(locate(Program::Kubectl)?)
+        .args(args)
+        .env("KUBECONFIG", kubeconfig)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot run kubectl")?;
+    let mut stdin = child.stdin.take().context("kubectl has no standard input")?;
+    stdin.write_all(input.as_bytes()).context("kubectl does not read")?;
+    drop(stdin);
+    let output = child.wait_with_output().context("cannot wait for kubectl")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "kubectl {} failed: {errors}", args.join(" "));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
