@@ -39,6 +39,9 @@ pub(crate) enum Verb {
     /// Show what something is made of, and how each part does
     #[command(subcommand)]
     Describe(Describe),
+
+    /// Say what a cluster waits for, and why
+    Why(ClusterArgs),
 }
 
 #[derive(Debug, Subcommand)]

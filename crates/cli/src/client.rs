@@ -5,6 +5,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::Path;
 
+use crate::args::ClusterArgs;
+
 /// By `--kubeconfig`, else as kubectl finds it.
 pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config> {
     let Some(path) = kubeconfig else {
@@ -21,4 +23,11 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config> {
 /// A client for that plane.
 pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
     Client::try_from(config(kubeconfig).await?).context("cannot make a client")
+}
+
+impl ClusterArgs {
+    /// A client for the plane the cluster is managed by.
+    pub(crate) async fn connect(&self) -> Result<Client> {
+        connect(self.kubeconfig.as_deref()).await
+    }
 }

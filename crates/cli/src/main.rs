@@ -17,6 +17,7 @@ mod log;
 mod manager;
 mod stop;
 mod up;
+mod why;
 
 use anyhow::Result;
 use args::{Args, Describe, Generate, Get, Verb};
@@ -45,13 +46,12 @@ async fn run(args: Args) -> Result<()> {
         Verb::Crds(args) => crds::run(&args),
         Verb::Generate(Generate::Cluster(args)) => generate::cluster(&args),
         Verb::Get(Get::Kubeconfig(args)) => {
-            kubeconfig::run(client::connect(args.kubeconfig.as_deref()).await?, &args.namespace, &args.name)
-                .await
+            kubeconfig::run(args.connect().await?, &args.namespace, &args.name).await
         }
         Verb::Describe(Describe::Cluster(args)) => {
-            describe::run(client::connect(args.kubeconfig.as_deref()).await?, &args.namespace, &args.name)
-                .await
+            describe::run(args.connect().await?, &args.namespace, &args.name).await
         }
+        Verb::Why(args) => why::run(args.connect().await?, &args.namespace, &args.name).await,
     }
 }
 

@@ -58,8 +58,8 @@ pub struct MachineReportSpec {
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub machine_name: String,
 
-    /// The claim under which the host became this machine: a host that is claimed anew gets a new report.
-    /// Cannot be changed.
+    /// Identity that the bootstrap data gave the machine: a host that becomes another machine gets another one,
+    /// and another report. Cannot be changed.
     #[serde(rename = "claimID")]
     #[schemars(length(min = 1, max = 64))]
     pub claim_id: String,

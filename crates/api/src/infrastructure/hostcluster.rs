@@ -66,8 +66,8 @@ use crate::schema::cel;
 )]
 pub struct HostClusterSpec {
     /// Where the API server of the cluster is reached: a virtual address, a load balancer or a DNS name you
-    /// look after. When unset, the address of the first control plane host is taken, which suits a cluster
-    /// with one control plane machine. Cannot be changed once set.
+    /// look after; for a single control plane machine, its own address. On simulated hosts Capstan fills in a
+    /// local one when this is unset. Cannot be changed once set.
     pub control_plane_endpoint: Option<CompleteApiEndpoint>,
 
     /// Which hosts this cluster may claim, beside what each HostMachine asks for. Any when unset.

@@ -15,7 +15,10 @@ use serde::Serialize;
 use serde_json::Value;
 use std::io::Write as _;
 
-use tree::Snapshot;
+use tree::Line;
+
+pub(crate) use render::age;
+pub(crate) use tree::Snapshot;
 
 pub(crate) async fn run(client: Client, namespace: &str, name: &str) -> Result<()> {
     let snapshot = read(client, namespace, name).await?;
@@ -26,6 +29,25 @@ pub(crate) async fn run(client: Client, namespace: &str, name: &str) -> Result<(
 /// The tree as text.
 pub(crate) fn render(snapshot: &Snapshot, now: Timestamp) -> String {
     render::render(&tree::tree(snapshot), now)
+}
+
+/// From the cluster down to what it waits for: at each step the first part that is not well.
+pub(crate) fn waiting(snapshot: &Snapshot) -> Vec<Line> {
+    let mut chain = Vec::new();
+    let mut below = vec![tree::tree(snapshot)];
+    while let Some(line) = below.into_iter().find_map(first_unwell) {
+        below = line.children.clone();
+        chain.push(line);
+    }
+    chain
+}
+
+/// The line itself, or one below it that is not well; a line that only groups others has no say of its own.
+fn first_unwell(line: Line) -> Option<Line> {
+    match &line.state {
+        Some(state) => (!matches!(state.status.as_str(), "True" | "Applied")).then_some(line),
+        None => line.children.into_iter().find_map(first_unwell),
+    }
 }
 
 /// How far a cluster is, on one line.

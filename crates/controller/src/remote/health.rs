@@ -9,10 +9,13 @@ use std::time::Duration;
 use super::{ChangedNode, ClusterKey, Signals};
 
 const INTERVAL: Duration = Duration::from_secs(10);
+/// Until the first answer, everybody waits for it: worth asking more often.
+const FIRST_INTERVAL: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// This many failures in a row, and nobody speaks of a connection that is only slow to come up any more.
-const ENOUGH_FAILURES: u32 = 5;
+/// This many failures before the first answer, and nobody speaks of a connection that is only slow to come up any
+/// more. It is the time that five ordinary probes take.
+const ENOUGH_FAILURES: u32 = 50;
 
 /// What the probes of a cluster have found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +68,8 @@ impl Prober {
                 _ = signals.health.send(cluster.clone());
                 _ = signals.nodes.send(ChangedNode::all(cluster.clone()));
             }
-            tokio::time::sleep(INTERVAL).await;
+            let has_answered = self.lock().last_success.is_some();
+            tokio::time::sleep(if has_answered { INTERVAL } else { FIRST_INTERVAL }).await;
         }
     }
 
@@ -85,10 +89,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn five_failures_settle_what_no_success_has() {
+    fn enough_failures_settle_what_no_success_has() {
         let now = Timestamp::UNIX_EPOCH;
         let mut health = Health::default();
-        for _ in 0..4 {
+        for _ in 1..ENOUGH_FAILURES {
             assert!(health.count(false, now));
             assert!(health.is_unsettled());
         }
