@@ -38,13 +38,24 @@ pub(crate) fn test() -> Vec<Suite> {
     suites
 }
 
-/// Every test there is.
+/// Every test there is: also what each crate proves against real programs by itself, and a death at every write.
 pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = test();
-    suites.push(suite("release", || {
-        cargo::succeed(&["build", "--locked", "--release", "--package", "capstan"])
-    }));
+    suites.extend([
+        of_crate("core", "capstan-core"),
+        of_crate("infrastructure", "capstan-infrastructure"),
+        of_crate("sim", "capstan-sim"),
+        of_crate("bootstrap", "capstan-bootstrap"),
+        of_crate("controlplane", "capstan-controlplane"),
+        suite("release", || cargo::succeed(&["build", "--locked", "--release", "--package", "capstan"])),
+    ]);
     suites
+}
+
+/// All tests of one crate, with those that need the programs that `tools` builds.
+fn of_crate(name: &'static str, package: &'static str) -> Suite {
+    let run = move || cargo::test(&["test", "--locked", "--package", package, "--features", "real"]);
+    Suite { needs: Some("tools"), ..suite(name, run) }
 }
 
 fn suite(name: &'static str, run: impl Fn() -> Result<Tests> + 'static) -> Suite {

@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::args::GenerateClusterArgs;
 
 /// The template that comes with Capstan.
-const BUILT_IN: &str = include_str!("../../../templates/cluster-template.yaml");
+pub(crate) const BUILT_IN: &str = include_str!("../../../templates/cluster-template.yaml");
 
 pub(crate) fn cluster(args: &GenerateClusterArgs) -> Result<()> {
     let text = match &args.from {

@@ -14,7 +14,7 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     let config = client::config(args.kubeconfig.as_deref()).await?;
     let plane = plane(&config);
     let client = Client::try_from(config).context("cannot make a client")?;
-    let stop = stop::on_signal();
+    let stop = stop::on_signal()?;
     let running = controllers::start(&client, &args.controllers, &plane, &args.data_dir, &stop).await?;
     eprintln!("controllers: {}; stop with Ctrl-C", args.controllers);
     stop.await;

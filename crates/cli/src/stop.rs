@@ -1,5 +1,6 @@
 //! When to stop: Ctrl-C or a termination signal, told to everybody who runs.
 
+use anyhow::{Context, Result};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use tokio::signal::unix::{SignalKind, signal};
@@ -7,24 +8,17 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Done when it is time to stop. Everybody who runs holds a copy.
 pub(crate) type Stop = Shared<BoxFuture<'static, ()>>;
 
-/// Stops on Ctrl-C and on SIGTERM.
-pub(crate) fn on_signal() -> Stop {
-    async {
-        let interrupted = async { _ = tokio::signal::ctrl_c().await };
-        let terminated = async {
-            match signal(SignalKind::terminate()) {
-                Ok(mut signals) => _ = signals.recv().await,
-                // Without that handler Ctrl-C still works.
-                Err(_) => std::future::pending().await,
-            }
-        };
+/// Stops on Ctrl-C and on SIGTERM: from this call on, not only once somebody waits, so that no signal ends the
+/// process before it could clean up.
+pub(crate) fn on_signal() -> Result<Stop> {
+    let mut interrupts = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;
+    let mut terminations = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    Ok(when(async move {
         tokio::select! {
-            () = interrupted => {}
-            () = terminated => {}
+            _ = interrupts.recv() => {}
+            _ = terminations.recv() => {}
         }
-    }
-    .boxed()
-    .shared()
+    }))
 }
 
 /// Stops when something else is done.

@@ -21,7 +21,7 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         Some(folder) => folder.clone(),
         None => default_data_dir()?,
     };
-    let stop = stop::on_signal();
+    let stop = stop::on_signal()?;
     let plane = Plane::start(&data_dir, args.listen, args.advertise_address.as_deref()).await?;
     let kubeconfig = args.kubeconfig_out.clone().unwrap_or_else(|| data_dir.join("admin.kubeconfig"));
     plane.write_kubeconfig(&kubeconfig)?;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "a demo talks")]
 
+mod screen;
+
 use anyhow::{Context, Result, bail, ensure};
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine, MachineDeployment};
@@ -22,19 +24,20 @@ use crate::controllers::{self, Selection};
 use crate::stop;
 use crate::up::Plane;
 use crate::{describe, install};
+use screen::Screen;
 
 const NAMESPACE: &str = "default";
 const CLUSTER: &str = "demo";
 const BEFORE: &str = "v1.36.0+k3s1";
 const AFTER: &str = "v1.36.1+k3s1";
-const TEMPLATE: &str = include_str!("../../../templates/cluster-template.yaml");
+const TEMPLATE: &str = crate::generate::BUILT_IN;
 /// No phase takes longer than this, unless something is wrong.
 const DEADLINE: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
+    let interrupted = stop::on_signal()?;
     let folder = tempfile::Builder::new().prefix("capstan-demo-").tempdir().context("no temporary folder")?;
-    let interrupted = stop::on_signal();
     let (finish, finished) = tokio::sync::oneshot::channel::<()>();
     let stop = stop::when(async { _ = finished.await });
 
@@ -96,7 +99,11 @@ impl Show {
         print_nodes(&nodes).await?;
         let after = (self.machine_uids().await?, node_uids(&nodes).await?);
         ensure!(before == after, "a Machine or a Node was replaced: {before:?} became {after:?}");
-        println!("\nThe same {} Machines and {} Nodes as before, by UID.", after.0.len(), after.1.len());
+        println!("\nThe same {} Machines and {} Nodes as before, by UID:", after.0.len(), after.1.len());
+        for (name, machine) in &after.0 {
+            let uid = |uid: Option<&Option<String>>| uid.cloned().flatten().unwrap_or_default();
+            println!("  {name:<34} Machine {}  Node {}", uid(Some(machine)), uid(after.1.get(name)));
+        }
         if !keep {
             self.phase("cluster gone, hosts clean", Self::delete_cluster).await?;
             println!("Every host is clean and available again.");
@@ -153,15 +160,11 @@ impl Show {
             self.apply(&object).await?;
         }
         let clusters: Api<Cluster> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let mut told = String::new();
+        let mut screen = Screen::of_stdout();
         until("the cluster to be available", async || {
             let cluster = clusters.get(CLUSTER).await?;
             let snapshot = describe::read(self.client.clone(), NAMESPACE, CLUSTER).await?;
-            let news = describe::progress(&snapshot);
-            if news != told {
-                println!("  {news}");
-                told = news;
-            }
+            screen.show(&snapshot);
             let available = capstan_api::conditions::get(&cluster, "Available");
             Ok(match available {
                 Some(condition) if condition.status == capstan_api::conditions::ConditionStatus::True => {
@@ -259,9 +262,14 @@ async fn node_uids(nodes: &Api<Node>) -> Result<BTreeMap<String, Option<String>>
     Ok(list.iter().map(|node| (node.name_any(), node.uid())).collect())
 }
 
+/// As `kubectl get nodes` prints them.
 async fn print_nodes(nodes: &Api<Node>) -> Result<()> {
+    println!("  {:<34} {:<9} VERSION", "NAME", "STATUS");
     for node in nodes.list(&ListParams::default()).await? {
-        println!("  {:<34} {}", node.name_any(), kubelet(&node));
+        let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+        let is_ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
+        let status = if is_ready { "Ready" } else { "NotReady" };
+        println!("  {:<34} {status:<9} {}", node.name_any(), kubelet(&node));
     }
     Ok(())
 }

@@ -1,0 +1,52 @@
+//! How progress is shown while a cluster comes up.
+
+use jiff::Timestamp;
+use std::io::IsTerminal as _;
+
+use crate::describe;
+
+/// Where progress is shown: a tree that is drawn anew on a terminal, a line for every change elsewhere.
+pub(super) enum Screen {
+    Terminal { drawn: usize },
+    Lines { told: String },
+}
+
+impl Screen {
+    pub(super) fn of_stdout() -> Self {
+        match std::io::stdout().is_terminal() {
+            true => Self::Terminal { drawn: 0 },
+            false => Self::Lines { told: String::new() },
+        }
+    }
+
+    pub(super) fn show(&mut self, snapshot: &describe::Snapshot) {
+        match self {
+            Self::Terminal { drawn } => {
+                let tree = describe::render(snapshot, Timestamp::now());
+                // Up to where the last drawing began, and away with what is below. A line that wraps would
+                // spoil the count, so each is cut at the edge.
+                let width = width();
+                let lines: Vec<String> =
+                    tree.lines().map(|line| line.chars().take(width).collect()).collect();
+                if *drawn > 0 {
+                    print!("\x1b[{drawn}A\x1b[J");
+                }
+                println!("{}", lines.join("\n"));
+                *drawn = lines.len();
+            }
+            Self::Lines { told } => {
+                let news = describe::progress(snapshot);
+                if news != *told {
+                    println!("  {news}");
+                    *told = news;
+                }
+            }
+        }
+    }
+}
+
+/// Columns of the terminal; the usual eighty if it does not say.
+fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
+}
