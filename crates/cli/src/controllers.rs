@@ -11,10 +11,14 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::in_place::ByPlan;
 use crate::stop::Stop;
+
+/// How long a controller may take to end what it is doing.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// The groups of controllers that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +90,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits for every controller to end what it is doing: they do once they were told to stop.
+    /// Waits for every controller to end what it is doing, once they were told to stop. One that does not, such as
+    /// one that was still waiting for its first list, is cut off: it may be cut off anywhere.
     pub(crate) async fn ended(mut self) {
-        while self.tasks.join_next().await.is_some() {}
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, all).await.is_err() {
+            self.tasks.shutdown().await;
+        }
         if let Some(sim) = self.sim {
             sim.close().await;
         }
