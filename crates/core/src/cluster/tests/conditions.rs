@@ -132,8 +132,8 @@ fn a_connection_that_breaks_is_told_after_a_while() {
             "ProbeFailed",
             "Remote connection probe failed, probe last succeeded at 2027-01-15T07:59:09Z",
         ),
-        (None, 5, "ProbeFailed", "Remote connection probe failed"),
-        (None, 4, "ProbeFailed", "Remote connection not established yet"),
+        (None, 50, "ProbeFailed", "Remote connection probe failed"),
+        (None, 49, "ProbeFailed", "Remote connection not established yet"),
     ] {
         let mut cluster = with_both();
         let mut seen = observed(Descendants::default());
