@@ -136,7 +136,7 @@ impl Show {
         let pool = json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "HostPool",
             "metadata": {"name": "simulated"},
-            "spec": {"replicas": 7, "simulated": {"bootMilliseconds": 300, "stepMilliseconds": 50}},
+            "spec": {"replicas": 7, "simulated": {"bootMilliseconds": 100, "stepMilliseconds": 10}},
         });
         pools.patch("simulated", &apply(), &Patch::Apply(pool)).await.context("cannot make the pool")?;
         self.until_hosts_are_available(7).await
