@@ -44,7 +44,7 @@ impl DiskStore {
                 .truncate(false)
                 .mode(0o600)
                 .open(path.join("lock"))?;
-            flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+            take(&lock).map_err(|error| {
                 let text = format!("{} is in use by another agent: {error}", path.display());
                 io::Error::new(io::ErrorKind::ResourceBusy, text)
             })?;
@@ -154,4 +154,17 @@ where
     F: FnOnce() -> io::Result<T> + Send + 'static,
 {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+/// Takes the lock, with some patience: a process that is just being started holds a copy of its parent's lock
+/// until it has become another program.
+fn take(lock: &File) -> rustix::io::Result<()> {
+    let mut tries = 100;
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if tries > 0 => tries -= 1,
+            result => return result,
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
 }
