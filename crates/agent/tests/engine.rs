@@ -235,7 +235,7 @@ async fn plans_that_must_not_be_obeyed_are_refused_and_touch_nothing() {
     let older = steps(4, vec![run("x", "x")]);
     let same = steps(5, vec![run("x", "x")]);
     let mut other = plan(6, vec![run("x", "x")]);
-    other.machine.claim_id = "claim-2".parse().unwrap();
+    other.machine.machine_id = "life-2".parse().unwrap();
     let mut fenced = plan(6, vec![run("x", "x")]);
     fenced.epoch = Epoch(0);
     let mut expired = plan(6, vec![run("x", "x")]);
@@ -244,7 +244,7 @@ async fn plans_that_must_not_be_obeyed_are_refused_and_touch_nothing() {
     for (plan, said) in [
         (older, "the plan is revision 4, and this machine knows revision 5"),
         (same, "but so did another one"),
-        (verified(other), "the plan is for machine web-0 (claim claim-2)"),
+        (verified(other), "the plan is for machine web-0 (life-2)"),
         (verified(fenced), "the plan is from manager epoch 0, and this machine has obeyed epoch 1"),
         (verified(expired), "expired at"),
         (own, "which is the agent's own"),

@@ -101,7 +101,7 @@ impl MachineFacts {
 
 /// What a machine says, if the report is about this very life of it and does not contradict itself.
 pub(crate) fn report(report: &MachineReport, machine: &str, id: &str) -> Option<Report> {
-    if report.spec.machine_name != machine || report.spec.claim_id != id {
+    if report.spec.machine_name != machine || report.spec.machine_id != id {
         return None;
     }
     let status = serde_json::to_value(report.status.as_ref()?).ok()?;
@@ -144,7 +144,7 @@ pub(crate) mod fixtures {
     /// A plan's name, for any number.
     pub(crate) fn plan_id(revision: u64) -> PlanId {
         let machine =
-            MachineIdentity { name: "m".parse().expect("a name"), claim_id: "i".parse().expect("an ID") };
+            MachineIdentity { name: "m".parse().expect("a name"), machine_id: "i".parse().expect("an ID") };
         let revision = Revision::new(revision).expect("a revision");
         let mut plan = MachinePlan::new(machine, revision, Epoch(1), Timestamp::UNIX_EPOCH);
         let argv = capstan_plan::Argv::new(["true"]).expect("words");
@@ -227,7 +227,7 @@ mod tests {
     fn told(status: &serde_json::Value) -> Option<Report> {
         let object = json!({
             "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "MachineReport", "metadata": {"name": "m"},
-            "spec": {"machineName": "m", "claimID": "id"},
+            "spec": {"machineName": "m", "machineID": "id"},
             "status": status,
         });
         report(&serde_json::from_value(object).expect("a report"), "m", "id")
@@ -261,7 +261,7 @@ mod tests {
     fn a_report_of_a_former_life_does_not_count() {
         let object = json!({
             "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "MachineReport", "metadata": {"name": "m"},
-            "spec": {"machineName": "m", "claimID": "old"}, "status": {"agentVersion": "1"},
+            "spec": {"machineName": "m", "machineID": "old"}, "status": {"agentVersion": "1"},
         });
         let object: MachineReport = serde_json::from_value(object).expect("a report");
         assert!(report(&object, "m", "old").is_some());

@@ -144,7 +144,7 @@ fn plan(secret: &Secret, machine: &str, id: &str, keys: Option<&TrustedKeys>) ->
     let data: SecretData =
         secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
     let signed = SignedPlan::from_secret_data(&data).ok()?;
-    let ours = MachineIdentity { name: machine.parse().ok()?, claim_id: id.parse().ok()? };
+    let ours = MachineIdentity { name: machine.parse().ok()?, machine_id: id.parse().ok()? };
     let verified = keys.and_then(|keys| signed.verify(keys, &ours).ok());
     Some(PlanFacts {
         id: signed.id(),

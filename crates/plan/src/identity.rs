@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use crate::{ClaimId, Digest, MachineName};
+use crate::{Digest, MachineId, MachineName};
 
 /// A number that cannot be a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,14 +77,14 @@ pub struct MachineIdentity {
     /// Name of the Machine.
     pub name: MachineName,
 
-    /// The claim under which the host became this machine.
-    #[serde(rename = "claimID")]
-    pub claim_id: ClaimId,
+    /// What its bootstrap data called it: another one in each life of a host.
+    #[serde(rename = "machineID")]
+    pub machine_id: MachineId,
 }
 
 impl fmt::Display for MachineIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "machine {} (claim {})", self.name, self.claim_id)
+        write!(f, "machine {} ({})", self.name, self.machine_id)
     }
 }
 

@@ -41,4 +41,4 @@ pub use secret::{SECRET_TYPE, SecretData, SecretError, keys};
 pub use signature::{
     KeyError, KeyId, PublicKey, SignedPlan, SigningKey, TrustedKeys, VerifiedPlan, VerifyError,
 };
-pub use text::{ClaimId, MachineName, StepName, TextError};
+pub use text::{MachineId, MachineName, StepName, TextError};

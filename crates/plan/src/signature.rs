@@ -231,7 +231,7 @@ fn sentence(id: &PlanId, machine: &MachineIdentity) -> Vec<u8> {
     let mut sentence = DOMAIN.to_vec();
     sentence.extend(id.digest.as_bytes());
     sentence.extend(id.revision.get().to_be_bytes());
-    for text in [machine.name.as_str(), machine.claim_id.as_str()] {
+    for text in [machine.name.as_str(), machine.machine_id.as_str()] {
         sentence.extend((text.len() as u64).to_be_bytes());
         sentence.extend(text.as_bytes());
     }

@@ -81,8 +81,8 @@ name! {
 }
 
 name! {
-    /// What ties a machine to the claim on its host. A host that is claimed anew has another one.
-    ClaimId, "a claim ID", "1 to 64 letters, digits, `-`, `_` or `.`", is_claim_id
+    /// Which of the lives of a host. A host that becomes another machine gets another one.
+    MachineId, "a machine ID", "1 to 64 letters, digits, `-`, `_` or `.`", is_machine_id
 }
 
 fn is_dns_label(text: &str) -> bool {
@@ -103,7 +103,7 @@ fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(label)
 }
 
-fn is_claim_id(text: &str) -> bool {
+fn is_machine_id(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'))
 }
@@ -126,9 +126,9 @@ mod tests {
         for bad in ["", ".", "a.", "a..b", "-a.b", "a.b-", "a/b", &"a".repeat(254)] {
             assert!(MachineName::new(bad).is_err(), "{bad:?}");
         }
-        assert!(ClaimId::new("3f0c2a64-7f5e-4c52-9a0a-0d7a3f2b1c9d").is_ok());
+        assert!(MachineId::new("3f0c2a64-7f5e-4c52-9a0a-0d7a3f2b1c9d").is_ok());
         for bad in ["", "a b", "a/b", "a\0", &"a".repeat(65)] {
-            assert!(ClaimId::new(bad).is_err(), "{bad:?}");
+            assert!(MachineId::new(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -80,7 +80,7 @@ fn the_revision_that_is_signed_is_the_one_that_is_written() {
 fn plans_of_other_machines_and_other_lives_are_refused_by_name() {
     let signed = plan().seal().unwrap().sign(&key());
     let neighbour = MachineIdentity { name: "web-1".parse().unwrap(), ..machine() };
-    let next_life = MachineIdentity { claim_id: "another".parse().unwrap(), ..machine() };
+    let next_life = MachineIdentity { machine_id: "another".parse().unwrap(), ..machine() };
     for ours in [neighbour, next_life] {
         let error = signed.verify(&trusted(), &ours).unwrap_err();
         assert!(matches!(&error, VerifyError::Machine { theirs, .. } if *theirs == machine()), "{error}");

@@ -68,10 +68,10 @@ impl Identity {
             BASE64_STANDARD.decode(&config.plan_public_key).map_err(|_| "planPublicKey is not base64")?;
         let key = PublicKey::from_bytes(&key).map_err(|error| format!("planPublicKey: {error}"))?;
         let name = config.machine.parse().map_err(|error| format!("machine: {error}"))?;
-        let claim_id = config.machine_id.parse().map_err(|error| format!("machineID: {error}"))?;
+        let machine_id = config.machine_id.parse().map_err(|error| format!("machineID: {error}"))?;
         Ok(Self {
             namespace: config.namespace,
-            machine: MachineIdentity { name, claim_id },
+            machine: MachineIdentity { name, machine_id },
             keys: [key].into_iter().collect(),
         })
     }

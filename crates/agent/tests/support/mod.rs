@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::sync::{Arc, Mutex};
 
 pub(crate) fn machine() -> MachineIdentity {
-    MachineIdentity { name: "web-0".parse().unwrap(), claim_id: "claim-1".parse().unwrap() }
+    MachineIdentity { name: "web-0".parse().unwrap(), machine_id: "life-1".parse().unwrap() }
 }
 
 pub(crate) fn start() -> Timestamp {

@@ -11,13 +11,18 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::infrastructure::HostFacts;
-use crate::schema::{DNS_LABEL, DNS_SUBDOMAIN, immutable};
+use crate::schema::{DNS_LABEL, DNS_SUBDOMAIN, cel};
 
 /// Which machine the report is about.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = immutable()))]
+#[schemars(extend(
+    "x-kubernetes-validations" = cel([(
+        "self.machineName == oldSelf.machineName && self.machineID == oldSelf.machineID",
+        "machineName and machineID cannot be changed; delete the object and create it anew",
+    )])
+))]
 #[kube(
     group = "agent.capstan.dev",
     version = "v1alpha1",
@@ -60,9 +65,19 @@ pub struct MachineReportSpec {
 
     /// Identity that the bootstrap data gave the machine: a host that becomes another machine gets another one,
     /// and another report. Cannot be changed.
-    #[serde(rename = "claimID")]
+    #[serde(rename = "machineID")]
     #[schemars(length(min = 1, max = 64))]
-    pub claim_id: String,
+    pub machine_id: String,
+
+    /// Digest (SHA-256) of the public key that the machine enrolled with: the first one that came with its token.
+    /// Requests for another key are not answered; take this away to let the machine enrol anew.
+    #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
+    pub enrolled_key: Option<String>,
+
+    /// Certificate that the machine's last request was answered with, as PEM. Public: it is worth nothing without
+    /// the key, which never leaves the machine.
+    #[schemars(length(min = 1, max = 16384))]
+    pub certificate: Option<String>,
 }
 
 /// What the agent says.
@@ -71,6 +86,10 @@ pub struct MachineReportSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineReportStatus {
+    /// What the machine asks a certificate with, as PEM (PKCS #10): when it enrols, and before its certificate expires.
+    #[schemars(length(min = 1, max = 8192))]
+    pub certificate_request: Option<String>,
+
     /// The plan everything below is about.
     pub plan: Option<PlanIdentity>,
 

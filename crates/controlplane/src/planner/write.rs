@@ -33,7 +33,7 @@ pub(crate) fn seal(
         |error: &dyn std::fmt::Display| Error::user(name(), format!("its plan cannot be written: {error}"));
     let identity = MachineIdentity {
         name: machine.parse().map_err(|error| wrong(&error))?,
-        claim_id: id.parse().map_err(|error| wrong(&error))?,
+        machine_id: id.parse().map_err(|error| wrong(&error))?,
     };
     let expires =
         now.checked_add(LIFE).map_err(|error| Error::transient("cannot count on the clock", error))?;
@@ -101,11 +101,16 @@ pub(crate) async fn report(
     let name = machine.name_any();
     let api: Api<MachineReport> = scope.api();
     match read {
-        Some(report) if report.spec.machine_name == name && report.spec.claim_id == id => return Ok(()),
+        Some(report) if report.spec.machine_name == name && report.spec.machine_id == id => return Ok(()),
         Some(_) => machines::delete(&api, &name).await?,
         None => {}
     }
-    let spec = MachineReportSpec { machine_name: name.clone(), claim_id: id.to_owned() };
+    let spec = MachineReportSpec {
+        machine_name: name.clone(),
+        machine_id: id.to_owned(),
+        enrolled_key: None,
+        certificate: None,
+    };
     let mut report = MachineReport::new(&name, spec);
     report.metadata.namespace = Some(scope.namespace.to_owned());
     let label = (capstan_api::meta::labels::CLUSTER_NAME.to_owned(), scope.cluster_name());

@@ -206,7 +206,7 @@ impl World {
         let name = machine.name_any();
         let Some(plan) = scene.plan(&name)? else { return Ok(()) };
         let Some(report) = scene.reports.get(&name) else { return Ok(()) };
-        ensure!(report.spec.claim_id == format!("id-{name}"), "the report of {name} is of another life");
+        ensure!(report.spec.machine_id == format!("id-{name}"), "the report of {name} is of another life");
         if is_applied(report, &plan) && self.applied.contains(&name) {
             return Ok(());
         }
@@ -320,7 +320,7 @@ impl Scene {
         let data: SecretData =
             secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
         let signed = SignedPlan::from_secret_data(&data)?;
-        let ours = MachineIdentity { name: machine.parse()?, claim_id: format!("id-{machine}").parse()? };
+        let ours = MachineIdentity { name: machine.parse()?, machine_id: format!("id-{machine}").parse()? };
         Ok(Some(signed.verify(&[public].into_iter().collect(), &ours)?))
     }
 }

@@ -9,7 +9,7 @@ use capstan_plan::{
 };
 
 pub(crate) fn machine() -> MachineIdentity {
-    MachineIdentity { name: "web-0".parse().unwrap(), claim_id: "3f0c2a64-7f5e".parse().unwrap() }
+    MachineIdentity { name: "web-0".parse().unwrap(), machine_id: "3f0c2a64-7f5e".parse().unwrap() }
 }
 
 pub(crate) fn key() -> SigningKey {

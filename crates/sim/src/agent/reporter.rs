@@ -45,7 +45,7 @@ async fn write(api: &Api<MachineReport>, machine: &MachineIdentity, report: &Rep
     let name = machine.name.as_str();
     let found = api.get_opt(name).await.map_err(|error| error.to_string())?;
     let object = found.ok_or("there is no report to write to yet")?;
-    if object.spec.claim_id != machine.claim_id.as_str() {
+    if object.spec.machine_id != machine.machine_id.as_str() {
         return Err("the report is another machine's".to_owned());
     }
     let before = match &object.status {

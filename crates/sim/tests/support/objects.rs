@@ -66,7 +66,7 @@ pub(crate) fn host_machine(machine: &Machine) -> Value {
 pub(crate) fn report(name: &str) -> Value {
     json!({
         "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "MachineReport", "metadata": {"name": name},
-        "spec": {"machineName": name, "claimID": machine_id(name)},
+        "spec": {"machineName": name, "machineID": machine_id(name)},
     })
 }
 
