@@ -101,7 +101,7 @@ impl Setup {
 }
 
 fn sealed(rendered: &Rendered) -> MachinePlan {
-    let machine = MachineIdentity { name: "web-0".parse().unwrap(), claim_id: "id".parse().unwrap() };
+    let machine = MachineIdentity { name: "web-0".parse().unwrap(), machine_id: "id".parse().unwrap() };
     let mut plan = MachinePlan::new(machine, Revision::FIRST, Epoch(1), jiff::Timestamp::UNIX_EPOCH);
     plan.steps.clone_from(&rendered.steps);
     plan.probes.clone_from(&rendered.probes);
