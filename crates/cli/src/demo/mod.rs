@@ -6,7 +6,7 @@ mod screen;
 
 use anyhow::{Context, Result, bail, ensure};
 use capstan_api::controlplane::CapstanControlPlane;
-use capstan_api::core::{Cluster, Machine, MachineDeployment};
+use capstan_api::core::{Cluster, ClusterReplicasStatus, Machine, MachineDeployment};
 use capstan_api::infrastructure::{Host, HostPool, HostState};
 use capstan_template::Template;
 use jiff::Timestamp;
@@ -168,7 +168,13 @@ impl Show {
             let available = capstan_api::conditions::get(&cluster, "Available");
             Ok(match available {
                 Some(condition) if condition.status == capstan_api::conditions::ConditionStatus::True => {
-                    Look::Done
+                    // A control plane is available before the last of its machines is there.
+                    match ready_machines(&cluster) {
+                        (3, 3) => Look::Done,
+                        (servers, workers) => Look::NotYet(format!(
+                            "{servers} of 3 servers and {workers} of 3 workers are ready"
+                        )),
+                    }
                 }
                 Some(condition) => Look::NotYet(condition.message.clone()),
                 None => Look::NotYet("nobody has said anything yet".to_owned()),
@@ -251,6 +257,16 @@ impl Show {
         print!("\n{}", describe::render(&snapshot, Timestamp::now()));
         Ok(())
     }
+}
+
+/// How many servers and workers are ready, as core counts them.
+fn ready_machines(cluster: &Cluster) -> (i32, i32) {
+    let status = cluster.status.as_ref();
+    let ready = |counts: Option<&ClusterReplicasStatus>| counts.and_then(|c| c.ready_replicas).unwrap_or(0);
+    (
+        ready(status.and_then(|status| status.control_plane.as_ref())),
+        ready(status.and_then(|status| status.workers.as_ref())),
+    )
 }
 
 fn apply() -> PatchParams {

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::external::field;
 
-/// How long to wait before looking again: nobody tells us when the control plane is done.
+/// How long to wait before looking again, should nobody tell that the control plane is done.
 pub(crate) const RETRY: Duration = Duration::from_secs(15);
 
 /// Workers may be so many minor versions behind.

@@ -24,8 +24,12 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
             .then(move |machine| sets_of_machine(of_machines.clone(), machine))
             .flat_map(iter)
             .boxed(),
+        // New machines wait for a control plane that stands still. It is nobody's to watch from here, but the Cluster
+        // counts its machines.
         changed(core.all::<Cluster>(), Config::default(), |cluster| {
-            (cluster.spec.paused, cluster.spec.control_plane_ref.clone())
+            let status = cluster.status.as_ref();
+            let control_plane = status.and_then(|status| status.control_plane.clone());
+            (cluster.spec.paused, cluster.spec.control_plane_ref.clone(), control_plane)
         })
         .then(move |cluster| sets_labelled(of_clusters.clone(), cluster.metadata, labels::CLUSTER_NAME))
         .flat_map(iter)
