@@ -125,7 +125,7 @@ impl Yard {
     }
 
     pub(crate) async fn write_plan(&self, machine: &str, revision: u64, steps: Vec<Step>) -> Result<PlanId> {
-        let identity = MachineIdentity { name: machine.parse()?, machine_id(machine).parse()? };
+        let identity = MachineIdentity { name: machine.parse()?, machine_id: machine_id(machine).parse()? };
         let second = Timestamp::from_second(Timestamp::now().as_second())?;
         let expires = second.checked_add(SignedDuration::from_hours(1))?;
         let mut plan = MachinePlan::new(identity, Revision::new(revision)?, Epoch(1), expires);
