@@ -40,8 +40,8 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Describe(Describe),
 
-    /// Say what a cluster waits for, and why
-    Why(ClusterArgs),
+    /// Say what a cluster or a machine waits for, since when, and who must act
+    Why(WhyArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -69,6 +69,31 @@ pub(crate) struct ClusterArgs {
     /// Kubeconfig of the management plane [default: as kubectl finds it]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhyArgs {
+    /// machine/NAME, cluster/NAME, or the name of a cluster
+    pub(crate) what: String,
+
+    /// For programs: json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<Output>,
+
+    /// Namespace of the cluster
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+
+    /// Kubeconfig of the management plane [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+/// A format for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Json,
+    Yaml,
 }
 
 #[derive(Debug, clap::Args)]

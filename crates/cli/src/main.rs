@@ -15,6 +15,7 @@ mod install;
 mod kubeconfig;
 mod log;
 mod manager;
+mod output;
 mod stop;
 mod up;
 mod why;
@@ -51,7 +52,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Describe(Describe::Cluster(args)) => {
             describe::run(args.connect().await?, &args.namespace, &args.name).await
         }
-        Verb::Why(args) => why::run(args.connect().await?, &args.namespace, &args.name).await,
+        Verb::Why(args) => why::run(client::connect(args.kubeconfig.as_deref()).await?, &args).await,
     }
 }
 

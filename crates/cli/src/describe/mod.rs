@@ -101,7 +101,7 @@ pub(crate) async fn read(client: Client, namespace: &str, name: &str) -> Result<
     })
 }
 
-async fn external(
+pub(crate) async fn external(
     externals: &Externals,
     reference: Option<&ContractVersionedObjectReference>,
     namespace: &str,

@@ -1,21 +1,14 @@
-//! `capstan why`: follows the chain of hand-offs to the one that waits.
+//! `capstan why NAME`: from the cluster down to the object that waits.
 
-use anyhow::Result;
 use jiff::Timestamp;
-use kube::Client;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::Write as _;
 
+use super::last_lines;
 use crate::describe;
 
-pub(crate) async fn run(client: Client, namespace: &str, name: &str) -> Result<()> {
-    let snapshot = describe::read(client, namespace, name).await?;
-    let text = explain(&snapshot, Timestamp::now());
-    std::io::stdout().write_all(text.as_bytes()).map_err(Into::into)
-}
-
 /// From the cluster down: every object on the way that is not well, the last one being the one that waits.
-fn explain(snapshot: &describe::Snapshot, now: Timestamp) -> String {
+pub(super) fn explain(snapshot: &describe::Snapshot, now: Timestamp) -> String {
     let chain = describe::waiting(snapshot);
     let Some(last) = chain.last() else {
         return "Nothing waits: the cluster is available.\n".to_owned();
@@ -36,7 +29,9 @@ fn explain(snapshot: &describe::Snapshot, now: Timestamp) -> String {
             _ = writeln!(text, "{indent}    {message}");
         }
     }
-    if let Some(printed) = machine_of(&last.name).and_then(|machine| last_lines(snapshot, machine)) {
+    if let Some(printed) =
+        machine_of(&last.name).and_then(|machine| report(snapshot, machine)).and_then(last_lines)
+    {
         text.push_str("\nWhat the machine printed last:\n");
         text.push_str(&printed);
     }
@@ -47,23 +42,32 @@ fn machine_of(line: &str) -> Option<&str> {
     line.strip_prefix("Machine/")
 }
 
-/// The end of what the step that failed or runs has printed on that machine.
-fn last_lines(snapshot: &describe::Snapshot, machine: &str) -> Option<String> {
-    let report = snapshot.reports.iter().find(|report| report["metadata"]["name"] == machine)?;
-    let output = &report["status"]["output"];
-    let part = |stream: &str| {
-        let excerpt = &output[stream];
-        excerpt["tail"].as_str().or_else(|| excerpt["head"].as_str()).map(str::to_owned)
-    };
-    let text: String = ["stdout", "stderr"].into_iter().filter_map(part).collect();
-    let lines: Vec<String> = text.lines().map(|line| format!("    {line}\n")).collect();
-    (!lines.is_empty()).then(|| lines[lines.len().saturating_sub(10)..].concat())
+fn report<'a>(snapshot: &'a describe::Snapshot, machine: &str) -> Option<&'a Value> {
+    snapshot.reports.iter().find(|report| report["metadata"]["name"] == machine)
+}
+
+/// The same for programs: from the cluster to the object that waits.
+pub(super) fn json(snapshot: &describe::Snapshot) -> Value {
+    let chain: Vec<Value> = describe::waiting(snapshot)
+        .into_iter()
+        .filter_map(|line| {
+            let state = line.state?;
+            Some(json!({
+                "object": line.name,
+                "condition": state.condition,
+                "status": state.status,
+                "reason": state.reason,
+                "message": state.message,
+                "since": state.since.map(|since| since.to_string()),
+            }))
+        })
+        .collect();
+    json!({"cluster": snapshot.cluster["metadata"]["name"], "chain": chain})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
 
     fn object(kind: &str, name: &str, condition: &str, status: &str, message: &str) -> Value {
         json!({

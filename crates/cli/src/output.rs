@@ -1,0 +1,18 @@
+//! What programs read, in the format they asked for.
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::args::Output;
+
+impl Output {
+    /// The value as a text that ends with a new line.
+    pub(crate) fn print(self, value: &impl Serialize) -> Result<String> {
+        match self {
+            Self::Json => {
+                serde_json::to_string_pretty(value).map(|text| text + "\n").context("cannot write JSON")
+            }
+            Self::Yaml => serde_saphyr::to_string(value).context("cannot write YAML"),
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The hand-offs of one machine, from the cluster's infrastructure to a healthy Node. Pure.
+//!
+//! Nothing is judged here: each hand-off is what the controller responsible for it says in its own fields and
+//! conditions. This only knows their order, and whose turn it is.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+/// What was read of a machine. Objects are untyped: any provider's may be among them; what is not there is null.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    pub(crate) cluster: Value,
+    pub(crate) infrastructure: Value,
+    pub(crate) control_plane: Value,
+    pub(crate) machine: Value,
+    pub(crate) bootstrap: Value,
+    pub(crate) infrastructure_machine: Value,
+    pub(crate) host: Value,
+    pub(crate) report: Value,
+}
+
+/// How one hand-off stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Stand {
+    /// It is behind us.
+    Done,
+    /// It is the one that everything after it waits for.
+    Waiting,
+    /// It waits for one before it.
+    NotYet,
+}
+
+/// One step of the way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HandOff {
+    /// What is handed on.
+    pub(crate) what: &'static str,
+    /// How it stands.
+    pub(crate) stand: Stand,
+    /// The object that says so.
+    pub(crate) object: String,
+    /// Why it waits, in one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) reason: String,
+    /// Why it waits, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) message: String,
+    /// Since when it has been so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<Timestamp>,
+    /// Who must act.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) who: Option<String>,
+}
+
+/// Reasons that no controller can do anything about.
+const YOURS: [(&str, &str); 9] = [
+    ("NoHostAvailable", "you: add a host, or free one (capstan host list)"),
+    ("HostNotAvailable", "you: free the host that spec.hostName asks for"),
+    ("InvalidHostSelector", "you: mend spec.hostSelector"),
+    ("HostUnreachable", "you: look after the host (capstan host check)"),
+    ("HostLost", "you: bring the host back, or delete the Machine"),
+    ("BootstrapFailed", "you: mend the cause on the host and delete the Machine"),
+    ("ControlPlaneEndpointNotSet", "you: set spec.controlPlaneEndpoint"),
+    ("Refused", "you: change the field that is named"),
+    ("Paused", "you: take away what pauses it"),
+];
+
+/// Every hand-off of the machine, in order. At most one of them waits.
+pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
+    let is_server = !world.machine["metadata"]["labels"]["cluster.x-k8s.io/control-plane"].is_null();
+    let mut steps = vec![
+        Step::of("cluster infrastructure", "infrastructure provider", &world.infrastructure)
+            .done(world.cluster["status"]["initialization"]["infrastructureProvisioned"] == true)
+            .says(&["Ready"]),
+        Step::of("bootstrap data", "bootstrap provider", &world.bootstrap)
+            .done(world.machine["spec"]["bootstrap"]["dataSecretName"].is_string())
+            .says(&["DataSecretAvailable", "Ready"]),
+        Step::of("host claimed", "infrastructure provider", &world.infrastructure_machine)
+            .done_by("HostClaimed")
+            .says(&["HostClaimed", "Ready"]),
+        Step::of("bootstrap data carried out", "infrastructure provider", &world.infrastructure_machine)
+            .done(world.infrastructure_machine["status"]["initialization"]["provisioned"] == true)
+            .says(&["BootstrapExecuted", "Ready"]),
+        Step::of("agent enrolled", "the machine's agent", &world.bootstrap)
+            .done_by("AgentEnrolled")
+            .says(&["AgentEnrolled"])
+            .only_if(condition(&world.bootstrap, "AgentEnrolled").is_some()),
+        Step::of("control plane initialized", "control plane provider", &world.control_plane)
+            .done(world.cluster["status"]["initialization"]["controlPlaneInitialized"] == true)
+            .says(&["Initialized", "Available"])
+            .only_if(!is_server),
+        Step::of("plan written", "control plane provider", &world.bootstrap)
+            .done_by("Planned")
+            .says(&["Planned"])
+            .only_if(world.report.is_object() || condition(&world.bootstrap, "Planned").is_some()),
+        Step::plan_carried_out(&world.report).only_if(world.report.is_object()),
+        Step::of("node registered", "the machine", &world.machine)
+            .done(world.machine["status"]["nodeRef"].is_object())
+            .says(&["NodeHealthy", "NodeReady"]),
+        Step::of("node healthy", "the machine", &world.machine).done_by("NodeHealthy").says(&["NodeHealthy"]),
+        Step::of("machine ready", "core", &world.machine).done_by("Ready").says(&["Ready"]),
+    ];
+    steps.retain(|step| step.is_on_the_way);
+    let waiting = steps.iter().position(|step| !step.is_done);
+    steps.into_iter().enumerate().map(|(index, step)| step.told(index, waiting)).collect()
+}
+
+/// The one that waits.
+pub(crate) fn waiting(handoffs: &[HandOff]) -> Option<&HandOff> {
+    handoffs.iter().find(|handoff| handoff.stand == Stand::Waiting)
+}
+
+struct Step<'a> {
+    what: &'static str,
+    actor: &'static str,
+    object: &'a Value,
+    is_done: bool,
+    is_on_the_way: bool,
+    said: Said,
+}
+
+#[derive(Default)]
+struct Said {
+    reason: String,
+    message: String,
+    since: Option<Timestamp>,
+}
+
+impl<'a> Step<'a> {
+    fn of(what: &'static str, actor: &'static str, object: &'a Value) -> Self {
+        Self { what, actor, object, is_done: false, is_on_the_way: true, said: Said::default() }
+    }
+
+    fn done(mut self, is_done: bool) -> Self {
+        self.is_done = is_done;
+        self
+    }
+
+    fn done_by(self, type_: &str) -> Self {
+        let is_true = condition(self.object, type_).is_some_and(|condition| condition["status"] == "True");
+        self.done(is_true)
+    }
+
+    const fn only_if(mut self, is_on_the_way: bool) -> Self {
+        self.is_on_the_way = is_on_the_way;
+        self
+    }
+
+    /// Takes the reason from the first of these conditions that is not true.
+    fn says(mut self, types: &[&str]) -> Self {
+        let unwell = types
+            .iter()
+            .filter_map(|type_| condition(self.object, type_))
+            .find(|condition| condition["status"] != "True");
+        if let Some(condition) = unwell {
+            self.said = Said {
+                reason: text(&condition["reason"]),
+                message: text(&condition["message"]),
+                since: timestamp(&condition["lastTransitionTime"]),
+            };
+        }
+        self
+    }
+
+    fn plan_carried_out(report: &'a Value) -> Self {
+        let status = &report["status"];
+        let phase = text(&status["phase"]);
+        let step = &status["step"];
+        let mut message = text(&status["message"]);
+        if let (Some(index), Some(total), Some(name)) =
+            (step["index"].as_i64(), step["total"].as_i64(), step["name"].as_str())
+        {
+            let place = format!("step {index} of {total}, {name}");
+            message = if message.is_empty() { place } else { format!("{place}: {message}") };
+        }
+        let since = timestamp(&step["started"]).or_else(|| timestamp(&status["lastUpdated"]));
+        let reason = if phase.is_empty() { "NoReport".to_owned() } else { phase.clone() };
+        let said = Said { reason, message, since };
+        Self { said, ..Self::of("plan carried out", "the machine's agent", report).done(phase == "Applied") }
+    }
+
+    fn told(self, index: usize, waiting: Option<usize>) -> HandOff {
+        let stand = match waiting {
+            Some(waiting) if index == waiting => Stand::Waiting,
+            Some(waiting) if index > waiting => Stand::NotYet,
+            _ => Stand::Done,
+        };
+        let is_waiting = stand == Stand::Waiting;
+        let said = if is_waiting { self.said } else { Said::default() };
+        let who = is_waiting.then(|| {
+            let yours = YOURS.iter().find(|(reason, _)| *reason == said.reason).map(|(_, who)| *who);
+            yours.unwrap_or(self.actor).to_owned()
+        });
+        HandOff {
+            what: self.what,
+            stand,
+            object: title(self.object),
+            reason: said.reason,
+            message: said.message,
+            since: said.since,
+            who,
+        }
+    }
+}
+
+fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}
+
+fn title(object: &Value) -> String {
+    match (object["kind"].as_str(), object["metadata"]["name"].as_str()) {
+        (Some(kind), Some(name)) => format!("{kind}/{name}"),
+        _ => String::new(),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn timestamp(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn with(kind: &str, conditions: &[(&str, &str, &str, &str)]) -> Value {
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|(type_, status, reason, message)| {
+                json!({"type": type_, "status": status, "reason": reason, "message": message,
+                       "lastTransitionTime": "2026-11-15T03:00:00Z"})
+            })
+            .collect();
+        json!({"kind": kind, "metadata": {"name": "x"}, "status": {"conditions": conditions}})
+    }
+
+    /// A worker that is as far as it can be.
+    fn ready() -> World {
+        let mut machine =
+            with("Machine", &[("Ready", "True", "Ready", ""), ("NodeHealthy", "True", "NodeHealthy", "")]);
+        machine["spec"] = json!({"bootstrap": {"dataSecretName": "x"}});
+        machine["status"]["nodeRef"] = json!({"name": "x"});
+        let mut infrastructure_machine = with("HostMachine", &[("HostClaimed", "True", "Claimed", "")]);
+        infrastructure_machine["status"]["initialization"] = json!({"provisioned": true});
+        World {
+            cluster: json!({"kind": "Cluster", "metadata": {"name": "c"}, "status": {"initialization": {
+                "infrastructureProvisioned": true, "controlPlaneInitialized": true}}}),
+            infrastructure: with("HostCluster", &[("Ready", "True", "Ready", "")]),
+            control_plane: with("CapstanControlPlane", &[("Initialized", "True", "Initialized", "")]),
+            bootstrap: with(
+                "CapstanConfig",
+                &[("AgentEnrolled", "True", "Enrolled", ""), ("Planned", "True", "Planned", "Revision 1")],
+            ),
+            machine,
+            infrastructure_machine,
+            host: json!({}),
+            report: json!({"kind": "MachineReport", "metadata": {"name": "x"}, "status": {"phase": "Applied"}}),
+        }
+    }
+
+    #[test]
+    fn each_hand_off_can_be_the_one_that_waits() {
+        type Change = fn(&mut World);
+        let cases: [(&str, &str, &str, Change); 9] = [
+            ("cluster infrastructure", "NoHosts", "infrastructure provider", |w| {
+                w.cluster["status"]["initialization"] = json!({});
+                w.infrastructure = with("HostCluster", &[("Ready", "False", "NoHosts", "none")]);
+            }),
+            ("bootstrap data", "", "bootstrap provider", |w| w.machine["spec"] = json!({"bootstrap": {}})),
+            ("host claimed", "NoHostAvailable", "you: add a host, or free one (capstan host list)", |w| {
+                w.infrastructure_machine =
+                    with("HostMachine", &[("HostClaimed", "False", "NoHostAvailable", "0 of 3 hosts fit")]);
+            }),
+            ("agent enrolled", "WaitingForMachine", "the machine's agent", |w| {
+                w.bootstrap =
+                    with("CapstanConfig", &[("AgentEnrolled", "False", "WaitingForMachine", "no request")]);
+            }),
+            ("control plane initialized", "", "control plane provider", |w| {
+                w.cluster["status"]["initialization"]["controlPlaneInitialized"] = json!(false);
+            }),
+            ("plan written", "Refused", "you: change the field that is named", |w| {
+                w.bootstrap =
+                    with("CapstanConfig", &[("Planned", "False", "Refused", "spec.settings.token")]);
+            }),
+            ("plan carried out", "Failed", "the machine's agent", |w| {
+                w.report["status"] = json!({"phase": "Failed", "message": "exit code 1",
+                    "step": {"name": "start", "index": 2, "total": 7}});
+            }),
+            ("node registered", "", "the machine", |w| w.machine["status"]["nodeRef"] = Value::Null),
+            ("machine ready", "NotReady", "core", |w| {
+                w.machine["status"]["conditions"][0]["status"] = json!("False");
+                w.machine["status"]["conditions"][0]["reason"] = json!("NotReady");
+            }),
+        ];
+        for (what, reason, who, change) in cases {
+            let mut world = ready();
+            change(&mut world);
+            let handoffs = handoffs(&world);
+            let found = waiting(&handoffs).expect(what);
+            assert_eq!((found.what, found.reason.as_str(), found.who.as_deref()), (what, reason, Some(who)));
+            let after = handoffs.iter().skip_while(|handoff| handoff.what != what).skip(1);
+            assert!(after.into_iter().all(|handoff| handoff.stand == Stand::NotYet), "{handoffs:?}");
+        }
+    }
+
+    #[test]
+    fn the_step_of_a_plan_is_named() {
+        let mut world = ready();
+        world.report["status"] =
+            json!({"phase": "Applying", "step": {"name": "start", "index": 2, "total": 7}});
+        assert_eq!(waiting(&handoffs(&world)).expect("it waits").message, "step 2 of 7, start");
+    }
+
+    #[test]
+    fn a_ready_machine_waits_for_nothing() {
+        assert_eq!(waiting(&handoffs(&ready())), None);
+    }
+
+    #[test]
+    fn a_machine_of_other_providers_has_no_agent() {
+        let mut world = ready();
+        world.bootstrap = with("KubeadmConfig", &[("Ready", "True", "Ready", "")]);
+        world.report = Value::Null;
+        let names: Vec<&str> = handoffs(&world).iter().map(|handoff| handoff.what).collect();
+        assert!(!names.contains(&"agent enrolled") && !names.contains(&"plan carried out"), "{names:?}");
+    }
+}
