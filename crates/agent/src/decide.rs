@@ -3,8 +3,8 @@
 //! All thinking of the engine is here. Nothing in here does I/O.
 
 use capstan_plan::{
-    Action, Digest, Epoch, MachineIdentity, MachinePath, PlanId, Repeat, Retry, Revision, Step, StepName,
-    VerifiedPlan,
+    Action, Digest, Epoch, MachineIdentity, MachinePath, OpenGates, PlanId, Repeat, Retry, Revision, Step,
+    StepName, VerifiedPlan,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -87,6 +87,16 @@ pub enum Decision {
         /// In which plan it was interrupted.
         revision: Revision,
     },
+    /// Write down that a gate was found open.
+    Pass {
+        /// Which one.
+        step: usize,
+    },
+    /// Wait until somebody opens a gate.
+    Await {
+        /// Which one.
+        step: usize,
+    },
     /// Wait before the next attempt.
     Wait {
         /// At which step.
@@ -108,7 +118,13 @@ pub enum Decision {
 }
 
 /// What comes next for this plan. `protected` are folders that only the agent may write in.
-pub fn decide(plan: &VerifiedPlan, history: &History, protected: &[MachinePath], now: Timestamp) -> Decision {
+pub fn decide(
+    plan: &VerifiedPlan,
+    gates: &OpenGates,
+    history: &History,
+    protected: &[MachinePath],
+    now: Timestamp,
+) -> Decision {
     if let Err(refusal) = is_in_order(plan, history) {
         return Decision::Refuse(refusal);
     }
@@ -120,11 +136,15 @@ pub fn decide(plan: &VerifiedPlan, history: &History, protected: &[MachinePath],
         return Decision::Refuse(refusal);
     }
     let Some(current) = current else { return Decision::Accept };
-    if let Some(holding) = history.ledger.surplus(plan.plan(), &current.stays) {
-        return Decision::GiveBack(holding.path.clone());
-    }
-    let steps = 0..plan.plan().steps.len();
-    steps.into_iter().find_map(|step| about(step, plan, history, current, now)).unwrap_or(Decision::Finish)
+    let surplus = |early| {
+        let holding = history.ledger.surplus(plan.plan(), &current.stays, early)?;
+        Some(Decision::GiveBack(holding.path.clone()))
+    };
+    let mut steps = 0..plan.plan().steps.len();
+    surplus(true)
+        .or_else(|| steps.find_map(|step| about(step, plan, gates, history, current, now)))
+        .or_else(|| surplus(false))
+        .unwrap_or(Decision::Finish)
 }
 
 /// Whether the plan is ours to look at, and not behind what is known.
@@ -155,18 +175,24 @@ fn is_acceptable(plan: &VerifiedPlan, protected: &[MachinePath], now: Timestamp)
     }
     for step in &plan.steps {
         if let Some(path) = step.path()
-            && protected.iter().any(|folder| path == folder || path.is_within(folder))
+            && protected.iter().any(|own| path == *own || path.is_within(own) || is_tree_above(step, own))
         {
-            return Err(Refusal::Protected { step: step.name.clone(), path: path.clone() });
+            return Err(Refusal::Protected { step: step.name.clone(), path });
         }
     }
     Ok(())
+}
+
+/// Whether the step would replace a folder as a whole that this path is in.
+fn is_tree_above(step: &Step, path: &MachinePath) -> bool {
+    matches!(&step.action, Action::Artifact(artifact) if path.is_within(&artifact.path))
 }
 
 /// What is to be done about a step; nothing if it is done.
 fn about(
     index: usize,
     plan: &VerifiedPlan,
+    gates: &OpenGates,
     history: &History,
     current: &Current,
     now: Timestamp,
@@ -175,6 +201,10 @@ fn about(
     let inputs = plan.inputs(step);
     if current.done.contains(&step.name) {
         return None;
+    }
+    if matches!(step.action, Action::Gate(_)) {
+        let is_open = gates.is_open(plan.id(), &step.name);
+        return Some(if is_open { Decision::Pass { step: index } } else { Decision::Await { step: index } });
     }
     if must_run_once(step) {
         match history.once(&step.name, &inputs) {
@@ -213,9 +243,9 @@ fn ran_before(revision: Revision, message: &str, current: &Current) -> String {
 
 /// Whether it has succeeded with these inputs, and what it put on the machine was not given back since.
 fn is_still_done(step: &Step, inputs: &Digest, history: &History) -> bool {
-    let held = || match (&step.action, step.path()) {
-        (Action::File(_) | Action::Directory(_), Some(path)) => {
-            history.ledger.holding(path).map(|holding| &holding.after) == After::of(step).as_ref()
+    let held = || match (After::of(step), step.path()) {
+        (Some(after), Some(path)) => {
+            history.ledger.holding(&path).is_some_and(|holding| holding.after == after)
         }
         _ => true,
     };

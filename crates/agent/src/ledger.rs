@@ -2,9 +2,11 @@
 //!
 //! Data only. The journal fills it, the engine acts on it.
 
-use capstan_plan::{Action, Digest, MachinePath, MachinePlan, Step, StepName, Undo};
+use capstan_plan::{
+    Action, Artifact, Digest, MachinePath, MachinePlan, Step, StepName, Stop, Undo, Unit, UnitName, Unpack,
+};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::machine::Metadata;
 
@@ -80,9 +82,67 @@ pub enum After {
         /// Whose it is.
         metadata: Metadata,
     },
+    /// An artifact.
+    Artifact {
+        /// Digest of what was fetched.
+        content: Digest,
+        /// What sort of archive it is. Then there is a folder, and everything in it is ours; otherwise a file.
+        unpack: Option<Unpack>,
+        /// Whose it is.
+        metadata: Metadata,
+    },
+    /// The file of a unit that runs.
+    Unit {
+        /// Which unit.
+        name: UnitName,
+        /// Digest of the file's content.
+        content: Digest,
+        /// What ends what it leaves behind.
+        stop: Option<Stop>,
+    },
+}
+
+/// Whose the file of a unit is.
+pub(crate) const UNIT_FILE: Metadata = Metadata { mode: 0o644, owner: 0, group: 0 };
+
+impl From<&Artifact> for After {
+    fn from(artifact: &Artifact) -> Self {
+        let (mode, owner, group) = (artifact.mode.bits(), artifact.owner, artifact.group);
+        let metadata = Metadata { mode, owner, group };
+        Self::Artifact { content: artifact.sha256, unpack: artifact.unpack, metadata }
+    }
+}
+
+impl From<&Unit> for After {
+    fn from(unit: &Unit) -> Self {
+        Self::Unit { name: unit.name.clone(), content: unit.content.digest(), stop: unit.stop.clone() }
+    }
+}
+
+/// What of a path two plans must have in common for it to stay as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    File,
+    Folder,
+    Artifact { is_tree: bool },
+    Unit,
 }
 
 impl After {
+    const fn sort(&self) -> Sort {
+        match self {
+            Self::File { .. } => Sort::File,
+            Self::Directory { .. } => Sort::Folder,
+            Self::Artifact { unpack, .. } => Sort::Artifact { is_tree: unpack.is_some() },
+            Self::Unit { .. } => Sort::Unit,
+        }
+    }
+
+    /// Whether there is a folder, and everything in it is ours.
+    pub(crate) fn is_tree(&self) -> bool {
+        self.sort() == Sort::Artifact { is_tree: true }
+    }
+
     /// What a step puts on the machine, if it does.
     pub fn of(step: &Step) -> Option<Self> {
         match &step.action {
@@ -93,7 +153,9 @@ impl After {
             Action::Directory(folder) => Some(Self::Directory {
                 metadata: Metadata { mode: folder.mode.bits(), owner: folder.owner, group: folder.group },
             }),
-            Action::Command(_) | Action::Check(_) => None,
+            Action::Artifact(artifact) => Some(artifact.into()),
+            Action::Unit(unit) => Some(unit.into()),
+            Action::Command(_) | Action::Check(_) | Action::Gate(_) => None,
         }
     }
 }
@@ -128,28 +190,38 @@ impl Ledger {
     }
 
     /// The last path written that the plan no longer has, or has as something else.
-    pub fn surplus<'a>(&'a self, plan: &MachinePlan, stays: &BTreeSet<MachinePath>) -> Option<&'a Holding> {
-        let files: BTreeSet<&MachinePath> = plan
-            .steps
-            .iter()
-            .filter(|step| matches!(step.action, Action::File(_)))
-            .filter_map(Step::path)
-            .collect();
-        let mut folders: BTreeSet<MachinePath> = BTreeSet::new();
-        for step in &plan.steps {
-            let Some(path) = step.path() else { continue };
-            if !files.contains(path) {
-                folders.insert(path.clone());
-            }
-            folders.extend(std::iter::successors(path.parent(), MachinePath::parent));
-        }
-        self.holdings().rev().find(|holding| {
-            let wanted = match holding.after {
-                After::File { .. } => files.contains(&holding.path),
-                After::Directory { .. } => folders.contains(&holding.path),
-            };
-            !wanted && !stays.contains(&holding.path)
-        })
+    ///
+    /// Before the steps of the plan (`early`), artifacts stay where they are unless something else must go there: what
+    /// still runs may need them, and if the plan fails it goes on to run.
+    pub fn surplus<'a>(
+        &'a self,
+        plan: &MachinePlan,
+        stays: &BTreeSet<MachinePath>,
+        early: bool,
+    ) -> Option<&'a Holding> {
+        let wanted: BTreeMap<MachinePath, Sort> =
+            plan.steps.iter().filter_map(|step| Some((step.path()?, After::of(step)?.sort()))).collect();
+        let above = |path: &MachinePath| std::iter::successors(path.parent(), MachinePath::parent);
+        let needed: BTreeSet<MachinePath> = wanted.keys().flat_map(above).collect();
+        let is_wanted = |holding: &Holding| {
+            let sort = holding.after.sort();
+            wanted.get(&holding.path) == Some(&sort)
+                || (sort == Sort::Folder && needed.contains(&holding.path))
+        };
+        let is_late = |holding: &&Holding| {
+            matches!(holding.after, After::Artifact { .. })
+                && !is_wanted(holding)
+                && !wanted.contains_key(&holding.path)
+                && !needed.contains(&holding.path)
+                && !above(&holding.path).any(|folder| wanted.get(&folder).is_some_and(|s| *s != Sort::Folder))
+        };
+        let late: Vec<&Holding> = if early { self.holdings().filter(is_late).collect() } else { Vec::new() };
+        let must_wait = |holding: &Holding| {
+            late.iter().any(|other| other.path == holding.path || other.path.is_within(&holding.path))
+        };
+        self.holdings()
+            .rev()
+            .find(|holding| !is_wanted(holding) && !stays.contains(&holding.path) && !must_wait(holding))
     }
 
     /// A path is about to be written. What was there before we first came stays known.
@@ -167,6 +239,12 @@ impl Ledger {
     /// A path is again as it was before we came.
     pub(crate) fn release(&mut self, path: &MachinePath) {
         self.items.retain(|item| !matches!(item, Item::Path(holding) if holding.path == *path));
+    }
+
+    /// The effect of a command was taken back.
+    pub(crate) fn undone(&mut self, step: &StepName, undo: &Undo) {
+        self.items
+            .retain(|item| !matches!(item, Item::Command { step: s, undo: u, .. } if s == step && u == undo));
     }
 
     /// A command is about to be run. The same undo of the same step is needed once.

@@ -9,6 +9,7 @@
 //! | [`ledger`] | what was put on the machine, and what was there before |
 //! | [`decide`] | what comes next: a pure function of plan, history and time |
 //! | [`engine`] | does it, one decision at a time; takes everything back |
+//! | [`obey`] | the loop around it: the newest plan in, reports out |
 //! | [`probes`] | what is watched once a plan is done |
 //! | [`report`] | what is told, bounded and without secrets |
 //!
@@ -21,6 +22,7 @@ pub mod engine;
 pub mod journal;
 pub mod ledger;
 pub mod machine;
+pub mod obey;
 pub mod probes;
 pub mod real;
 mod redact;

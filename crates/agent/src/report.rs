@@ -36,6 +36,18 @@ pub fn progress(plan: &VerifiedPlan, history: &History) -> Progress {
     }
 }
 
+/// A plan that waits at a gate. Said anew each time it is looked at: it is not in the journal.
+pub fn waiting(plan: &VerifiedPlan, step: usize) -> Progress {
+    let name = &plan.plan().steps[step].name;
+    Progress {
+        step: place(plan, name, None),
+        message: Some(format!(
+            "step {name}: the gate is closed; the manager opens it when the plan may go on"
+        )),
+        ..Progress::new(plan.id(), Phase::Waiting)
+    }
+}
+
 /// A failed attempt of a step that will be tried again.
 fn why_again(last: &Attempt, current: &Current) -> Option<String> {
     let failure = last.outcome.failure.as_ref().filter(|_| !current.done.contains(&last.step))?;

@@ -9,7 +9,7 @@ use capstan_agent::{Engine, EngineError, Journal, Reset};
 use capstan_plan::{Phase, Progress, VerifiedPlan};
 use std::sync::LazyLock;
 use support::world::{Death, World};
-use support::{TestClock, Verbs, check, file, folder, name, run, steps};
+use support::{TestClock, Verbs, check, file, folder, name, run, shut, steps};
 
 fn before() -> World {
     World::with(&[("/etc/motd", "welcome"), ("/usr/bin/sh", "")])
@@ -48,7 +48,7 @@ async fn live(world: &World, clock: &TestClock) -> Result<Vec<Progress>, EngineE
     let mut ends = Vec::new();
     for plan in plans() {
         // A plan that is behind us is refused; that is how a restarted agent meets an old Secret, too.
-        ends.push(engine.apply(plan, |_| ()).await?);
+        ends.push(engine.apply(plan, &shut(plan), |_| ()).await?);
     }
     Ok(ends)
 }
@@ -207,7 +207,7 @@ async fn a_step_that_always_interrupts_the_agent_is_given_up() {
         // Dies in the middle of the command, whenever it comes to that.
         let fuse = if lives == 1 { 3 } else { 2 };
         world.revive(Some((fuse, Death::Middle)));
-        if let Ok(end) = engine.apply(&plan, |_| ()).await {
+        if let Ok(end) = engine.apply(&plan, &shut(&plan), |_| ()).await {
             break end;
         }
     };

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{Verbs, file, folder, name, path, run, start, steps};
+use support::{Verbs, file, folder, name, path, run, shut, start, steps};
 
 fn accepted(plan: &VerifiedPlan) -> Entry {
     Entry::Accepted { plan: plan.id(), machine: plan.plan().machine.clone(), epoch: plan.plan().epoch }
@@ -39,7 +39,7 @@ fn history(entries: Vec<Entry>) -> History {
 }
 
 fn next(plan: &VerifiedPlan, entries: Vec<Entry>) -> Decision {
-    decide(plan, &history(entries), &[], start())
+    decide(plan, &shut(plan), &history(entries), &[], start())
 }
 
 const TRANSIENT: Option<(Class, bool)> = Some((Class::Transient, true));
@@ -92,7 +92,7 @@ fn failures_are_retried_stopped_or_waited_for() {
             Decision::Stop { step: 0, reason: "broken".into() },
         ),
     ] {
-        assert_eq!(decide(p, &history, &[], now), expected);
+        assert_eq!(decide(p, &shut(p), &history, &[], now), expected);
     }
 }
 
@@ -174,7 +174,7 @@ fn what_left_the_plan_is_given_back_the_last_first() {
 fn plans_that_are_behind_or_not_ours_are_refused() {
     let known = steps(5, vec![run("a", "a")]);
     let done = history(vec![accepted(&known), Entry::Finished { plan: known.id() }]);
-    let refused = |plan: &VerifiedPlan, now| match decide(plan, &done, &[path("/agent")], now) {
+    let refused = |plan: &VerifiedPlan, now| match decide(plan, &shut(plan), &done, &[path("/agent")], now) {
         Decision::Refuse(refusal) => Some(refusal),
         _ => None,
     };
@@ -191,7 +191,7 @@ fn plans_that_are_behind_or_not_ours_are_refused() {
     assert_eq!(refused(&steps(6, vec![file("a", "/agents", "")]), start()), None);
     let mut resetting = done.clone();
     resetting.record(Entry::ResetBegan);
-    assert_eq!(decide(&known, &resetting, &[], start()), Decision::Refuse(Refusal::Resetting));
+    assert_eq!(decide(&known, &shut(&known), &resetting, &[], start()), Decision::Refuse(Refusal::Resetting));
 }
 
 #[test]
@@ -259,7 +259,7 @@ proptest! {
             loop {
                 rounds += 1;
                 prop_assert!(rounds < 500, "it does not end");
-                let entries = match decide(plan, &history, &[], now) {
+                let entries = match decide(plan, &shut(plan), &history, &[], now) {
                     Decision::Accept => vec![accepted(plan)],
                     Decision::Wait { until, .. } => { now = until; continue }
                     Decision::Stop { step, reason } => vec![Entry::Stopped {
@@ -307,7 +307,7 @@ proptest! {
             }
         }
         for behind in &plans[..plans.len() - 1] {
-            let refused = matches!(decide(behind, &history, &[], start()), Decision::Refuse(_));
+            let refused = matches!(decide(behind, &shut(behind), &history, &[], start()), Decision::Refuse(_));
             prop_assert!(refused);
         }
         prop_assert_eq!(history.current.unwrap().plan, plans.last().unwrap().id());

@@ -10,7 +10,7 @@ use capstan_agent::{Engine, Journal, Reset};
 use capstan_plan::{Digest, Phase};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use support::{TestClock, Verbs, file, shell, steps};
+use support::{TestClock, Verbs, file, shell, shut, steps};
 use tempfile::TempDir;
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn a_plan_goes_on_after_its_last_line_was_torn() {
         Engine::new(Linux::rooted(&root).unwrap(), journal, TestClock::new())
     };
     let mut first = engine().await;
-    let end = first.apply(&plan, |_| ()).await.unwrap();
+    let end = first.apply(&plan, &shut(&plan), |_| ()).await.unwrap();
     assert_eq!(end.phase, Phase::Failed);
     drop(first);
     let journal = fs::read(state.join("journal")).unwrap();
@@ -71,7 +71,7 @@ async fn a_plan_goes_on_after_its_last_line_was_torn() {
 
     let mut second = engine().await;
     assert_eq!(second.history().current.as_ref().unwrap().end, None, "the last line said that it had failed");
-    assert_eq!(second.apply(&plan, |_| ()).await.unwrap(), end);
+    assert_eq!(second.apply(&plan, &shut(&plan), |_| ()).await.unwrap(), end);
     assert_eq!(fs::read_to_string(&ran).unwrap(), "ran\n");
     assert_eq!(second.reset(None).await.unwrap(), Reset::Clean);
     assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
@@ -105,8 +105,9 @@ async fn a_plan_whose_future_was_dropped_goes_on_like_after_a_crash() {
         let at_slow = progress.step.as_ref().is_some_and(|step| step.name.as_str() == "slow");
         began.fetch_or(at_slow, std::sync::atomic::Ordering::SeqCst);
     };
+    let shut_first = shut(&first);
     tokio::select! {
-        end = engine.apply(&first, slow) => panic!("it should not have ended: {end:?}"),
+        end = engine.apply(&first, &shut_first, slow) => panic!("it should not have ended: {end:?}"),
         () = async {
             while !(began.load(std::sync::atomic::Ordering::SeqCst)
                 && fs::read_to_string(&ran).is_ok_and(|text| text.contains("ran")))
@@ -116,7 +117,7 @@ async fn a_plan_whose_future_was_dropped_goes_on_like_after_a_crash() {
         } => {}
     }
     fs::write(&done, "").unwrap();
-    let end = engine.apply(&at(2), |_| ()).await.unwrap();
+    let end = engine.apply(&at(2), &shut(&at(2)), |_| ()).await.unwrap();
     assert_eq!(end.phase, Phase::Applied, "{end:?}");
     assert_eq!(fs::read_to_string(&ran).unwrap(), "once\nran\nran\n");
 }

@@ -7,7 +7,7 @@ mod support;
 use capstan_agent::{Engine, Journal, Reset};
 use capstan_plan::{Epoch, Phase, Progress, VerifiedPlan};
 use support::world::{Node, World};
-use support::{TestClock, Verbs, check, file, folder, path, plan, run, steps, verified};
+use support::{TestClock, Verbs, check, file, folder, path, plan, run, shut, steps, verified};
 
 type TestEngine = Engine<World, World, TestClock>;
 
@@ -16,7 +16,7 @@ async fn engine(world: &World) -> TestEngine {
 }
 
 async fn apply(engine: &mut TestEngine, plan: &VerifiedPlan) -> Progress {
-    engine.apply(plan, |_| ()).await.unwrap()
+    engine.apply(plan, &shut(plan), |_| ()).await.unwrap()
 }
 
 fn message(progress: &Progress) -> &str {
@@ -37,7 +37,7 @@ async fn a_plan_is_carried_out_and_told_step_by_step() {
         ],
     );
     let mut told = Vec::new();
-    let end = engine.apply(&plan, |progress| told.push(progress.clone())).await.unwrap();
+    let end = engine.apply(&plan, &shut(&plan), |progress| told.push(progress.clone())).await.unwrap();
     assert_eq!(end.phase, Phase::Applied);
     assert_eq!(end.plan, plan.id());
     assert_eq!(engine.history().applied, Some(plan.id()));
@@ -310,8 +310,8 @@ async fn a_large_journal_is_written_anew_and_says_the_same() {
 fn futures_can_be_sent_to_another_thread(world: World, mut engine: TestEngine, plan: VerifiedPlan) {
     fn is_send(_: impl Send) {}
     is_send(async move {
-        engine.apply(&plan, |_| ()).await.unwrap();
-        engine.advance(&plan, &mut |_| ()).await.unwrap();
+        engine.apply(&plan, &shut(&plan), |_| ()).await.unwrap();
+        engine.advance(&plan, &shut(&plan), &mut |_| ()).await.unwrap();
         engine.reset(Some(&plan)).await.unwrap();
     });
     is_send(Journal::open(world));

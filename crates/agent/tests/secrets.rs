@@ -11,7 +11,7 @@ use capstan_agent::store::DiskStore;
 use capstan_agent::{Engine, Journal, Machine, Reset};
 use capstan_plan::{Action, Argv, EnvVar, Phase, Probe, SecretText, Standing, Target, Undo};
 use std::fs;
-use support::{TestClock, Verbs, file, name, path, plan, shell, start, verified};
+use support::{TestClock, Verbs, file, name, path, plan, shell, shut, start, verified};
 use tempfile::TempDir;
 
 const PLANTED: [&str; 5] =
@@ -69,7 +69,7 @@ async fn planted_values_are_found_nowhere() {
     let journal = Journal::open(DiskStore::open(&state).await.unwrap()).await.unwrap();
     let mut engine = Engine::new(Linux::rooted(&root).unwrap(), journal, TestClock::new());
     let mut told = String::new();
-    let end = engine.apply(&plan, |progress| told += &format!("{progress:?}\n")).await.unwrap();
+    let end = engine.apply(&plan, &shut(&plan), |progress| told += &format!("{progress:?}\n")).await.unwrap();
     assert_eq!(end.phase, Phase::Failed);
     assert_eq!(end.step.as_ref().unwrap().exit_code, Some(7));
     let stdout = end.output.stdout.clone().unwrap().head.unwrap();

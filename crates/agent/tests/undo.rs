@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use support::{TestClock, Verbs, file, folder, plan, verified};
+use support::{TestClock, Verbs, file, folder, plan, shut, verified};
 use tempfile::TempDir;
 
 /// Every path with its mode and, if it is a file, its content.
@@ -96,7 +96,14 @@ async fn live(root: &Path, state: &Path, revisions: &[Vec<Thing>]) -> (Vec<Phase
         // A new life for every plan.
         let journal = Journal::open(DiskStore::open(state).await.unwrap()).await.unwrap();
         let mut engine = Engine::new(Linux::rooted(root).unwrap(), journal, TestClock::new());
-        phases.push(engine.apply(&verified(plan), |_| ()).await.unwrap().phase);
+        phases.push(
+            {
+                let plan = verified(plan);
+                engine.apply(&plan, &shut(&plan), |_| ()).await
+            }
+            .unwrap()
+            .phase,
+        );
     }
     let journal = Journal::open(DiskStore::open(state).await.unwrap()).await.unwrap();
     let mut engine = Engine::new(Linux::rooted(root).unwrap(), journal, TestClock::new());

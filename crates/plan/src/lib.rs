@@ -11,10 +11,13 @@
 //! | [`SealedPlan`] | it keeps every limit, and has bytes, a digest and so a [`PlanId`] |
 //! | [`SignedPlan`] | bytes with a signature that nobody has checked: what lies in a Secret |
 //! | [`VerifiedPlan`] | a key that is trusted signed it for this machine: what an agent obeys |
+//!
+//! Beside it lie the [`OpenGates`]: where a plan that waits may go on.
 
 mod base64_text;
 mod content;
 mod digest;
+mod gates;
 mod identity;
 mod path;
 mod report;
@@ -27,18 +30,20 @@ mod time;
 
 pub use content::{Content, SecretText};
 pub use digest::{Digest, DigestError};
+pub use gates::{GatesError, OpenGates, SignedGates};
 pub use identity::{Epoch, MachineIdentity, NumberError, PlanId, Revision};
 pub use path::{MachinePath, Mode, ModeError, PathError};
 pub use report::{
     Excerpt, Facts, HostileReport, Phase, ProbeResult, Progress, Report, Standing, StepOutput, StepProgress,
 };
 pub use schema::{
-    Action, ApiVersion, Argv, ArgvError, Check, Command, Directory, EnvVar, File, HttpUrl, Kind, Limit,
-    MachinePlan, PlanError, Probe, Repeat, Retry, Step, Target, Undo, UrlError, limits,
+    Action, ApiVersion, Argv, ArgvError, Artifact, Check, Command, Directory, EnvVar, File, Gate, HttpUrl,
+    HttpsUrl, Kind, Limit, MachinePlan, PlanError, Probe, Repeat, Retry, Source, SourceUrl, SourceUrlError,
+    Step, Stop, Target, Undo, Unit, Unpack, UrlError, limits,
 };
 pub use sealed::{ParseError, SealedPlan};
 pub use secret::{SECRET_TYPE, SecretData, SecretError, keys};
 pub use signature::{
     KeyError, KeyId, PublicKey, SignedPlan, SigningKey, TrustedKeys, VerifiedPlan, VerifyError,
 };
-pub use text::{MachineId, MachineName, StepName, TextError};
+pub use text::{MachineId, MachineName, RestartToken, StepName, TextError, UnitName};

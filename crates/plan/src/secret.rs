@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Digest, DigestError, KeyId, Limit, NumberError, Revision, SignedPlan, limits};
+use crate::{Digest, DigestError, KeyId, Limit, NumberError, Revision, SignedGates, SignedPlan, limits};
 
 /// Type of the Secret.
 pub const SECRET_TYPE: &str = "agent.capstan.dev/machine-plan";
@@ -23,7 +23,12 @@ pub mod keys {
     /// The 64 bytes of the signature.
     pub const SIGNATURE: &str = "signature";
 
-    pub(super) const ALL: [&str; 5] = [PLAN, DIGEST, REVISION, KEY, SIGNATURE];
+    /// Which gates of the plan are open: JSON, in its one spelling. May be absent: then none is.
+    pub const GATES: &str = "gates";
+    /// The 64 bytes of the signature of the open gates.
+    pub const GATES_SIGNATURE: &str = "gates-signature";
+
+    pub(super) const ALL: [&str; 7] = [PLAN, DIGEST, REVISION, KEY, SIGNATURE, GATES, GATES_SIGNATURE];
 }
 
 /// A Secret that holds no signed plan.
@@ -38,6 +43,9 @@ pub enum SecretError {
     /// The plan is too large.
     #[error("data.plan: number of bytes {0}")]
     Size(Limit),
+    /// The open gates are too large.
+    #[error("data.gates: number of bytes {0}")]
+    GatesSize(Limit),
     /// The revision is none.
     #[error("data.revision: {0}")]
     Revision(#[from] NumberError),
@@ -97,6 +105,33 @@ impl SignedPlan {
             key: KeyId(key.to_owned()),
             signature: signature.to_vec(),
         })
+    }
+}
+
+impl SignedGates {
+    /// What is added to the data of the plan's Secret.
+    pub fn to_secret_data(&self) -> SecretData {
+        [(keys::GATES, self.bytes.clone()), (keys::GATES_SIGNATURE, self.signature.clone())]
+            .map(|(key, value)| (key.to_owned(), value))
+            .into()
+    }
+
+    /// Takes the open gates from the data of a Secret, if there are any. Says nothing of who signed them.
+    ///
+    /// # Errors
+    /// If one of the two parts is missing or malformed.
+    pub fn from_secret_data(data: &SecretData) -> Result<Option<Self>, SecretError> {
+        let (bytes, signature) = match (data.get(keys::GATES), data.get(keys::GATES_SIGNATURE)) {
+            (None, None) => return Ok(None),
+            (None, Some(_)) => return Err(SecretError::Missing(keys::GATES)),
+            (Some(_), None) => return Err(SecretError::Missing(keys::GATES_SIGNATURE)),
+            (Some(bytes), Some(signature)) => (bytes, signature),
+        };
+        Limit::check(bytes.len(), 1, limits::GATES_BYTES).map_err(SecretError::GatesSize)?;
+        if signature.len() != 64 {
+            return Err(SecretError::Malformed(keys::GATES_SIGNATURE));
+        }
+        Ok(Some(Self { bytes: bytes.clone(), signature: signature.clone() }))
     }
 }
 

@@ -59,6 +59,10 @@ impl PublicKey {
     pub fn id(&self) -> KeyId {
         KeyId(Digest::of(&self.0).short())
     }
+
+    fn has_signed(&self, sentence: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.0).verify(sentence, signature).is_ok()
+    }
 }
 
 /// The private half: what the planner signs with.
@@ -94,6 +98,10 @@ impl SigningKey {
         self.0.to_pkcs8().map(|document| document.as_ref().to_vec()).map_err(|_| KeyError::Signing)
     }
 
+    pub(crate) fn sign(&self, sentence: &[u8]) -> Vec<u8> {
+        self.0.sign(sentence).as_ref().to_vec()
+    }
+
     /// The public half.
     pub fn public(&self) -> PublicKey {
         PublicKey::from_bytes(self.0.public_key().as_ref()).expect("an Ed25519 public key has 32 bytes")
@@ -109,6 +117,13 @@ impl fmt::Debug for SigningKey {
 /// The keys a machine obeys. More than one only while one is being replaced.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedKeys(BTreeMap<KeyId, PublicKey>);
+
+impl TrustedKeys {
+    /// Whether one of them has signed this.
+    pub(crate) fn have_signed(&self, sentence: &[u8], signature: &[u8]) -> bool {
+        self.0.values().any(|key| key.has_signed(sentence, signature))
+    }
+}
 
 impl FromIterator<PublicKey> for TrustedKeys {
     fn from_iter<T: IntoIterator<Item = PublicKey>>(keys: T) -> Self {
@@ -139,7 +154,7 @@ impl SealedPlan {
             bytes: self.bytes().to_vec(),
             revision: self.id().revision(),
             key: key.public().id(),
-            signature: key.0.sign(&sentence).as_ref().to_vec(),
+            signature: key.sign(&sentence),
         }
     }
 }
@@ -210,9 +225,7 @@ impl SignedPlan {
     }
 
     fn is_signed(&self, key: &PublicKey, machine: &MachineIdentity) -> bool {
-        UnparsedPublicKey::new(&ED25519, key.as_bytes())
-            .verify(&sentence(&self.id(), machine), &self.signature)
-            .is_ok()
+        key.has_signed(&sentence(&self.id(), machine), &self.signature)
     }
 
     /// A plan for another machine is told from one that was tampered with only if it holds as that machine's.

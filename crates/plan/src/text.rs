@@ -85,6 +85,31 @@ name! {
     MachineId, "a machine ID", "1 to 64 letters, digits, `-`, `_` or `.`", is_machine_id
 }
 
+name! {
+    /// Name of a unit of systemd that has a file of its own and can be started.
+    UnitName, "a unit name",
+    "at most 255 letters, digits and `:_.@-` with .service, .socket, .timer or .mount at the end, no `.` or `-` at \
+     the beginning, and no template",
+    is_unit_name
+}
+
+name! {
+    /// Fingerprint of what a unit is started with.
+    RestartToken, "a restart token", "1 to 128 printable ASCII characters", is_restart_token
+}
+
+fn is_unit_name(text: &str) -> bool {
+    let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b':' | b'_' | b'.' | b'@' | b'-');
+    let stem = [".service", ".socket", ".timer", ".mount"].iter().find_map(|end| text.strip_suffix(end));
+    text.len() <= 255
+        && text.bytes().all(plain)
+        && stem.is_some_and(|stem| !stem.is_empty() && !stem.ends_with('@') && !stem.starts_with(['.', '-']))
+}
+
+fn is_restart_token(text: &str) -> bool {
+    (1..=128).contains(&text.len()) && text.bytes().all(|c| (b' '..=b'~').contains(&c))
+}
+
 fn is_dns_label(text: &str) -> bool {
     let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     (1..=63).contains(&text.len())
@@ -125,6 +150,21 @@ mod tests {
         }
         for bad in ["", ".", "a.", "a..b", "-a.b", "a.b-", "a/b", &"a".repeat(254)] {
             assert!(MachineName::new(bad).is_err(), "{bad:?}");
+        }
+        for good in ["k3s.service", "a@b.socket", "var-lib.mount", "a.b:c_d.timer"] {
+            assert!(UnitName::new(good).is_ok(), "{good}");
+        }
+        let long = format!("{}.service", "a".repeat(248));
+        for bad in
+            ["", "k3s", ".service", "a@.service", "a/b.service", "-a.service", "..service", "a b.service"]
+                .into_iter()
+                .chain([long.as_str(), "a.target", "a.service\n"])
+        {
+            assert!(UnitName::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(RestartToken::new("v1.33.1+k3s1 config=abc").is_ok());
+        for bad in ["", "a\n", "ä", &"a".repeat(129)] {
+            assert!(RestartToken::new(bad).is_err(), "{bad:?}");
         }
         assert!(MachineId::new("3f0c2a64-7f5e-4c52-9a0a-0d7a3f2b1c9d").is_ok());
         for bad in ["", "a b", "a/b", "a\0", &"a".repeat(65)] {

@@ -6,7 +6,7 @@
 
 mod common;
 
-use capstan_plan::SealedPlan;
+use capstan_plan::{OpenGates, SealedPlan};
 use std::path::Path;
 
 fn golden(name: &str, found: &str) {
@@ -36,6 +36,15 @@ fn bytes_digest_and_signature_stay() {
             hex(&data["signature"]),
         ),
     );
+}
+
+#[test]
+fn open_gates_stay() {
+    let id = common::plan().seal().unwrap().id();
+    let gates = OpenGates::new(id, [common::name("drained"), common::name("after")]);
+    let data = gates.seal(&common::key()).to_secret_data();
+    let hex = data["gates-signature"].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    golden("gates.txt", &format!("{}\nsignature {hex}\n", std::str::from_utf8(&data["gates"]).unwrap()));
 }
 
 #[test]

@@ -5,8 +5,9 @@
 mod common;
 
 use capstan_plan::{
-    Action, Argv, Check, Command, Directory, EnvVar, Epoch, File, MachinePath, MachinePlan, Mode, Repeat,
-    Retry, Revision, SealedPlan, SignedPlan, Step, StepName, Target,
+    Action, Argv, Artifact, Check, Command, Digest, Directory, EnvVar, Epoch, File, Gate, MachinePath,
+    MachinePlan, Mode, Repeat, Retry, Revision, SealedPlan, SignedPlan, Source, Step, StepName, Stop, Target,
+    Unit, Unpack,
 };
 use common::{key, machine, trusted};
 use proptest::collection::{btree_set, vec};
@@ -34,6 +35,17 @@ fn env() -> impl Strategy<Value = Vec<EnvVar>> {
     })
 }
 
+fn source() -> impl Strategy<Value = Source> {
+    let ca = proptest::option::of(Just(common::CA.to_owned()));
+    prop_oneof![
+        ("[a-z]{1,8}", 1..=u16::MAX, ca).prop_map(|(host, port, ca)| Source {
+            ca,
+            ..common::source(&format!("https://{host}:{port}/x?y"))
+        }),
+        path().prop_map(|path| common::source(&format!("file://{path}"))),
+    ]
+}
+
 fn action() -> impl Strategy<Value = Action> {
     let mode = || (0..=0o777u32).prop_map(|bits| Mode::new(bits).unwrap());
     prop_oneof![
@@ -58,6 +70,23 @@ fn action() -> impl Strategy<Value = Action> {
             })
         ),
         argv().prop_map(|argv| Action::Check(Check { target: Target::Exec(argv) })),
+        (path(), 1..u64::from(u32::MAX), mode(), proptest::option::of(any::<bool>()), vec(source(), 1..4))
+            .prop_map(|(path, size, mode, unpack, sources)| {
+                let unpack = unpack.map(|zst| if zst { Unpack::TarZst } else { Unpack::TarGz });
+                let sha256 = Digest::of(&size.to_be_bytes());
+                Action::Artifact(Artifact { sha256, size, sources, path, unpack, mode, owner: 1, group: 2 })
+            }),
+        ("[a-z0-9:_.-]{1,8}", "[ -~]{1,20}", vec(any::<u8>(), 1..50), proptest::option::of(argv())).prop_map(
+            |(name, restart, content, stop)| {
+                Action::Unit(Unit {
+                    name: format!("a{name}.service").parse().unwrap(),
+                    content: content.into(),
+                    restart: restart.parse().unwrap(),
+                    stop: stop.map(|argv| Stop { argv, timeout_seconds: 9 }),
+                })
+            }
+        ),
+        Just(Action::Gate(Gate {})),
     ]
 }
 

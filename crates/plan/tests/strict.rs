@@ -4,8 +4,8 @@
 
 mod common;
 
-use capstan_plan::{Action, Argv, EnvVar, MachinePlan, Retry, SealedPlan, SecretText, Step, limits};
-use common::{argv, name, path, plan};
+use capstan_plan::{Action, Argv, Digest, EnvVar, MachinePlan, Retry, SealedPlan, SecretText, Step, limits};
+use common::{CA, argv, name, path, plan, source};
 use serde_json::{Value, json};
 
 fn parse(value: &Value) -> Result<SealedPlan, String> {
@@ -79,6 +79,9 @@ fn versions_kinds_and_steps_from_the_future_are_refused_by_name() {
         ("/steps/0/action", json!({"reboot": {}}), "reboot"),
         ("/steps/0/repeat", json!("weekly"), "weekly"),
         ("/steps/3/action/check/target", json!({"tcp": "a:1"}), "tcp"),
+        ("/steps/6/action/artifact/unpack", json!("zip"), "zip"),
+        ("/steps/6/action/artifact/sources/0/url", json!("http://a/b"), "a source must be https"),
+        ("/steps/8/action/unit/name", json!("k3s.target"), "a unit name must be"),
     ] {
         let mut changed = written();
         *changed.pointer_mut(place).unwrap() = value;
@@ -125,6 +128,20 @@ fn command(step: &mut Step) -> &mut capstan_plan::Command {
     }
 }
 
+fn artifact(step: &mut Step) -> &mut capstan_plan::Artifact {
+    match &mut step.action {
+        Action::Artifact(artifact) => artifact,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn unit(step: &mut Step) -> &mut capstan_plan::Unit {
+    match &mut step.action {
+        Action::Unit(unit) => unit,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn limits_and_contradictions_are_refused_with_their_field() {
     refused(|p| p.steps.clear(), "steps: must be 1 to 1000, not 0");
@@ -166,6 +183,34 @@ fn limits_and_contradictions_are_refused_with_their_field() {
         },
         "steps[1].action.file.owner",
     );
+    refused(|p| artifact(&mut p.steps[5]).size = 0, "steps[5].action.artifact.size: must be 1 to");
+    refused(|p| artifact(&mut p.steps[5]).size = limits::ARTIFACT_BYTES + 1, "steps[5].action.artifact.size");
+    refused(
+        |p| artifact(&mut p.steps[5]).sources.clear(),
+        "steps[5].action.artifact.sources: must be 1 to 16",
+    );
+    refused(
+        |p| artifact(&mut p.steps[5]).sources = vec![source("file:///a"); limits::SOURCES + 1],
+        "steps[5].action.artifact.sources",
+    );
+    refused(|p| artifact(&mut p.steps[5]).sources[0].ca = Some(CA.into()), "artifact.sources[0].ca: only an");
+    refused(
+        |p| artifact(&mut p.steps[6]).sources[0].ca = Some("x".into()),
+        "artifact.sources[0].ca: must be",
+    );
+    refused(|p| artifact(&mut p.steps[6]).sources[0].ca = Some(String::new()), "artifact.sources[0].ca");
+    refused(|p| artifact(&mut p.steps[6]).group = u32::MAX, "steps[6].action.artifact.group");
+    refused(|p| unit(&mut p.steps[8]).content = "".into(), "steps[8].action.unit.content: must not be empty");
+    refused(|p| unit(&mut p.steps[8]).stop.as_mut().unwrap().timeout_seconds = 0, "unit.stop.timeoutSeconds");
+    refused(
+        |p| {
+            let gate = p.steps[7].clone();
+            p.steps.extend(
+                (0..limits::GATES).map(|i| Step { name: name(&format!("gate-{i}")), ..gate.clone() }),
+            );
+        },
+        "gates among the steps",
+    );
     refused(|p| p.redact.push(SecretText::new("")), "redact[1]: must be");
     refused(|p| p.expires = "2026-11-16T12:00:00.5Z".parse().unwrap(), "expires");
     refused(|p| p.probes = vec![p.probes[0].clone(); limits::PROBES + 1], "probes: must be 0 to 32, not 33");
@@ -186,10 +231,16 @@ fn no_two_steps_make_one_path() {
         step
     };
     let again = |path: &'static str| move |p: &mut MachinePlan| p.steps.push(file("again", path));
-    refused(again("/etc/rancher/k3s/config.yaml"), "steps[5]: /etc/rancher/k3s/config.yaml is already");
+    refused(again("/etc/rancher/k3s/config.yaml"), "steps[9]: /etc/rancher/k3s/config.yaml is already");
     refused(again("/etc/rancher/k3s/config.yaml/deeper"), "is already");
     refused(again("/etc/rancher"), "is already");
     refused(again("/etc/rancher/k3s"), "is already");
+    // Artifacts and units have paths, too; what comes out of an archive is its own.
+    refused(again("/opt/capstan/k3s/v1/k3s"), "is already");
+    refused(again("/opt/capstan/tools/v1"), "is already");
+    refused(again("/opt/capstan/tools/v1/bin/deeper"), "is already");
+    refused(again("/opt/capstan/tools"), "is already");
+    refused(again("/etc/systemd/system/k3s.service"), "is already");
     let mut fine = plan();
     fine.steps.push(file("again", "/etc/rancher/k3s/config.yaml.d/a"));
     assert!(fine.seal().is_ok());
@@ -239,6 +290,18 @@ fn inputs_change_with_what_has_an_effect_and_only_then() {
         let Action::File(file) = &mut p.steps[1].action else { panic!("a file") };
         file.content = "other".into();
     };
-    // The command names the file as its input.
-    assert_eq!(changed(&content), ["config", "install"]);
+    // The command and the unit name the file as their input.
+    assert_eq!(changed(&content), ["config", "install", "server"]);
+    // Where an artifact comes from does not matter, what it is and where it goes does.
+    assert_eq!(changed(&|p| artifact(&mut p.steps[6]).sources[0].ca = None), [""; 0]);
+    assert_eq!(changed(&|p| artifact(&mut p.steps[6]).sources = vec![source("file:///a")]), [""; 0]);
+    assert_eq!(changed(&|p| artifact(&mut p.steps[6]).size = 7), [""; 0]);
+    assert_eq!(changed(&|p| artifact(&mut p.steps[6]).sha256 = Digest::of(b"other")), ["tools"]);
+    assert_eq!(changed(&|p| artifact(&mut p.steps[6]).unpack = None), ["tools"]);
+    assert_eq!(changed(&|p| artifact(&mut p.steps[6]).path = path("/opt/tools")), ["tools"]);
+    assert_eq!(changed(&|p| artifact(&mut p.steps[6]).group = 0), ["tools"]);
+    // A unit is restarted for its token, not for its file.
+    assert_eq!(changed(&|p| unit(&mut p.steps[8]).content = "[Service]".into()), [""; 0]);
+    assert_eq!(changed(&|p| unit(&mut p.steps[8]).stop = None), [""; 0]);
+    assert_eq!(changed(&|p| unit(&mut p.steps[8]).restart = "v2".parse().unwrap()), ["server"]);
 }

@@ -5,16 +5,11 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use capstan_agent::decide::{Decision, decide};
-use capstan_agent::probes::Prober;
+use capstan_agent::obey::{Identity, Plans, obey};
 use capstan_agent::store::DiskStore;
-use capstan_agent::{Clock as _, Engine, Journal, Machine as _, SystemClock, Turn, report};
-use capstan_plan::{
-    MachineIdentity, MachinePath, Progress, PublicKey, Report, SecretData, SignedPlan, Standing, TrustedKeys,
-    VerifiedPlan,
-};
+use capstan_agent::{Engine, Journal, SystemClock};
+use capstan_plan::{MachineIdentity, MachinePath, PublicKey, Report, SecretData};
 use futures::StreamExt as _;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::Api;
@@ -36,14 +31,12 @@ const OWN_FOLDER: &str = "/etc/capstan";
 /// How long to wait before the journal is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-type Plans = watch::Receiver<Option<SecretData>>;
 type VmEngine = Engine<VmMachine, DiskStore, SystemClock>;
 
-/// Who the machine is, and whom it obeys.
-struct Identity {
+/// Who the machine is, and where.
+struct Home {
     namespace: String,
-    machine: MachineIdentity,
-    keys: TrustedKeys,
+    identity: Identity,
 }
 
 /// What of `agent.json` matters without enrolment.
@@ -57,7 +50,7 @@ struct Config {
     plan_public_key: String,
 }
 
-impl Identity {
+impl Home {
     /// Reads `agent.json`. An error repeats nothing of it: the token is in there.
     fn read(vm: &Vm) -> Result<Self, String> {
         let bytes = vm.look(|state| state.files.read(CONFIG).map(<[u8]>::to_vec));
@@ -69,11 +62,9 @@ impl Identity {
         let key = PublicKey::from_bytes(&key).map_err(|error| format!("planPublicKey: {error}"))?;
         let name = config.machine.parse().map_err(|error| format!("machine: {error}"))?;
         let machine_id = config.machine_id.parse().map_err(|error| format!("machineID: {error}"))?;
-        Ok(Self {
-            namespace: config.namespace,
-            machine: MachineIdentity { name, machine_id },
-            keys: [key].into_iter().collect(),
-        })
+        let machine = MachineIdentity { name, machine_id };
+        let identity = Identity { machine, keys: [key].into_iter().collect() };
+        Ok(Self { namespace: config.namespace, identity })
     }
 }
 
@@ -82,22 +73,22 @@ impl Identity {
 /// # Errors
 /// If it has not.
 pub fn check(vm: &Vm) -> Result<(), String> {
-    Identity::read(vm).map(|_| ())
+    Home::read(vm).map(|_| ())
 }
 
 /// Runs until it is cancelled.
 pub async fn run(vm: Arc<Vm>, machine: VmMachine, client: Client) {
-    let identity = match Identity::read(&vm) {
-        Ok(identity) => identity,
+    let Home { namespace, identity } = match Home::read(&vm) {
+        Ok(home) => home,
         Err(error) => return tracing::warn!(host = vm.name(), %error, "the simulated agent cannot start"),
     };
     let (plans, seen) = watch::channel(None);
     let (reports, told) = watch::channel(Report::default());
     let name = identity.machine.name.as_str();
     tokio::join!(
-        watch_plan(client.clone(), &identity.namespace, format!("{name}-plan"), plans),
-        obey(&vm, &machine, &identity, seen, &reports),
-        reporter::run(client, &identity.namespace, &identity.machine, told),
+        watch_plan(client.clone(), &namespace, format!("{name}-plan"), plans),
+        run_engine(&vm, &machine, &identity, seen, &reports),
+        reporter::run(client, &namespace, &identity.machine, told),
     );
 }
 
@@ -124,7 +115,7 @@ async fn watch_plan(client: Client, namespace: &str, name: String, plans: watch:
 }
 
 /// Carries out whatever the newest plan is, for ever.
-async fn obey(
+async fn run_engine(
     vm: &Vm,
     machine: &VmMachine,
     identity: &Identity,
@@ -134,7 +125,8 @@ async fn obey(
     loop {
         match open(vm, machine).await {
             Ok(mut engine) => {
-                if let Err(error) = follow(&mut engine, identity, &mut plans, reports).await {
+                let at_step = VmMachine::at_step;
+                if let Err(error) = obey(&mut engine, identity, &mut plans, reports, at_step).await {
                     tracing::warn!(host = vm.name(), %error, "the journal failed; opening it again");
                 }
             }
@@ -153,112 +145,4 @@ pub(crate) async fn open(vm: &Vm, machine: &VmMachine) -> io::Result<VmEngine> {
     let journal = Journal::open(store).await.map_err(io::Error::other)?;
     let own = MachinePath::new(OWN_FOLDER).map_err(io::Error::other)?;
     Ok(Engine::new(machine.clone(), journal, SystemClock).protecting(own))
-}
-
-async fn follow(
-    engine: &mut VmEngine,
-    identity: &Identity,
-    plans: &mut Plans,
-    reports: &watch::Sender<Report>,
-) -> Result<(), capstan_agent::EngineError> {
-    let mut prober = Prober::default();
-    loop {
-        let data = plans.borrow_and_update().clone();
-        let plan = match data.as_ref().map(|data| read(data, identity)) {
-            None => {
-                tell(engine, &prober, Standing::Idle, reports).await;
-                None
-            }
-            Some(Err(standing)) => {
-                tell(engine, &prober, *standing, reports).await;
-                None
-            }
-            Some(Ok(plan)) => {
-                let Some(progress) = carry_out(engine, &plan, plans, reports, &prober).await? else {
-                    continue;
-                };
-                if engine.history().current.as_ref().is_some_and(|current| current.plan == plan.id()) {
-                    prober.watch(&plan, engine.clock().now());
-                }
-                tell(engine, &prober, Standing::Plan(progress.clone()), reports).await;
-                Some(progress)
-            }
-        };
-        // At rest, until there is another plan; the probes go on meanwhile.
-        loop {
-            let next = prober.next().unwrap_or(Timestamp::MAX);
-            tokio::select! {
-                changed = plans.changed() => match changed {
-                    Ok(()) => break,
-                    Err(_) => return Ok(()),
-                },
-                () = engine.clock().sleep_until(next) => {
-                    if prober.round(engine.machine(), engine.clock()).await {
-                        let standing = plan.clone().map_or(Standing::Idle, Standing::Plan);
-                        tell(engine, &prober, standing, reports).await;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Carries a plan out to its end. `None` when a newer one has come.
-async fn carry_out(
-    engine: &mut VmEngine,
-    plan: &VerifiedPlan,
-    plans: &mut Plans,
-    reports: &watch::Sender<Report>,
-    prober: &Prober,
-) -> Result<Option<Progress>, capstan_agent::EngineError> {
-    let facts = engine.machine().facts().await;
-    loop {
-        if let Decision::Try { step } = decide(plan, engine.history(), &[], engine.clock().now()) {
-            engine.machine().at_step(step + 1);
-        }
-        let history = engine.history().clone();
-        let mut on = |progress: &Progress| {
-            let standing = Standing::Plan(progress.clone());
-            let now = Timestamp::now();
-            reports.send_replace(report::report(standing, &history, prober.results(), facts.clone(), now));
-        };
-        let turn = engine.advance(plan, &mut on).await?;
-        engine.machine().at_step(0);
-        match turn {
-            Turn::Rest(progress) => return Ok(Some(progress)),
-            Turn::Moved if plans.has_changed().unwrap_or_default() => return Ok(None),
-            Turn::Moved => {}
-            Turn::Wait(until) => {
-                tokio::select! {
-                    changed = plans.changed() => {
-                        if changed.is_ok() {
-                            plans.mark_changed();
-                        }
-                        return Ok(None);
-                    }
-                    () = engine.clock().sleep_until(until) => {}
-                }
-            }
-        }
-    }
-}
-
-/// What the Secret holds, or how it stands with something that is not to be obeyed.
-fn read(data: &SecretData, identity: &Identity) -> Result<VerifiedPlan, Box<Standing>> {
-    let signed = SignedPlan::from_secret_data(data)
-        .map_err(|error| Box::new(Standing::Unreadable { message: error.to_string() }))?;
-    signed
-        .verify(&identity.keys, &identity.machine)
-        .map_err(|error| Box::new(Standing::Plan(Progress::refused(signed.id(), error))))
-}
-
-async fn tell(engine: &VmEngine, prober: &Prober, standing: Standing, reports: &watch::Sender<Report>) {
-    let facts = engine.machine().facts().await;
-    reports.send_replace(report::report(
-        standing,
-        engine.history(),
-        prober.results(),
-        facts,
-        Timestamp::now(),
-    ));
 }

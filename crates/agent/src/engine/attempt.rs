@@ -51,7 +51,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         let outcome = match guard {
             Guard::Done => Outcome::success(),
             Guard::Unclear(outcome) => outcome,
-            Guard::NotDone => self.perform(step, &redactor).await?,
+            Guard::NotDone => self.perform(plan, step, &redactor).await?,
         };
         self.end(plan, step, outcome, &redactor).await
     }
@@ -119,10 +119,25 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    async fn perform(&mut self, step: &Step, redactor: &Redactor) -> Result<Outcome, JournalError> {
+    async fn perform(
+        &mut self,
+        plan: &VerifiedPlan,
+        step: &Step,
+        redactor: &Redactor,
+    ) -> Result<Outcome, JournalError> {
         let written = match &step.action {
             Action::File(file) => self.put_file(file).await,
             Action::Directory(directory) => self.put_directory(directory).await,
+            Action::Artifact(artifact) => self.put_artifact(artifact, timeout(step)).await,
+            Action::Unit(unit) => {
+                let run = self.run_unit(unit, plan.inputs(step), timeout(step), redactor).await;
+                match run {
+                    Ok(outcome) => return Ok(outcome),
+                    Err(trouble) => Err(trouble),
+                }
+            }
+            // Whether it is open is decided before anything is done.
+            Action::Gate(_) => Ok(()),
             Action::Command(command) => return Ok(self.command(command, timeout(step), redactor).await),
             Action::Check(check) => {
                 let answer = ask(&self.machine, &check.target, timeout(step)).await;

@@ -10,7 +10,7 @@ use crate::machine::{Found, Machine, MachineError, Metadata};
 use crate::store::Store;
 
 /// A file that was there before us and is larger than this is not replaced, because it could not be kept.
-const LARGEST_KEPT: u64 = 8 * 1024 * 1024;
+pub(super) const LARGEST_KEPT: u64 = 8 * 1024 * 1024;
 
 /// Who may do what with folders that a file needs and nobody named.
 const IMPLIED_MODE: u32 = 0o755;
@@ -63,7 +63,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     }
 
     /// Makes the folders that are missing on the way, as their neighbours are.
-    async fn make_parents(&mut self, path: &MachinePath) -> Result<(), Trouble> {
+    pub(super) async fn make_parents(&mut self, path: &MachinePath) -> Result<(), Trouble> {
         let mut missing = Vec::new();
         let mut above = path.parent();
         let mut neighbour = Metadata { mode: IMPLIED_MODE, owner: 0, group: 0 };
@@ -89,7 +89,12 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     }
 
     /// Writes down what is about to be put where, unless that is known.
-    async fn take(&mut self, path: &MachinePath, before: Before, after: After) -> Result<(), Trouble> {
+    pub(super) async fn take(
+        &mut self,
+        path: &MachinePath,
+        before: Before,
+        after: After,
+    ) -> Result<(), Trouble> {
         if self.history().ledger.holding(path).is_none_or(|holding| holding.after != after) {
             self.journal.append(Entry::Took(Holding { path: path.clone(), before, after })).await?;
         }
@@ -99,15 +104,22 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// Makes a path what it was before we came, and looks whether it is.
     pub(super) async fn restore(&mut self, holding: &Holding) -> Result<(), MachineError> {
         let path = &holding.path;
+        if let After::Unit { name, stop, .. } = &holding.after {
+            self.end_unit(name, path, stop.as_ref()).await?;
+        }
         match (&holding.before, &holding.after) {
-            (Before::Nothing, After::File { .. }) => self.machine.remove_file(path).await?,
             (Before::Nothing, After::Directory { .. }) => self.machine.remove_directory(path).await?,
+            (Before::Nothing, after) if after.is_tree() => self.machine.remove_tree(path).await?,
+            (Before::Nothing, _) => self.machine.remove_file(path).await?,
             (Before::Directory { metadata }, _) => self.machine.make_directory(path, *metadata).await?,
             (Before::File { content, metadata }, _) => {
                 let bytes = self.journal.kept(*content).await;
                 let bytes = bytes.map_err(|error| MachineError::io("find what was there before", error))?;
                 self.machine.write(path, &bytes, *metadata).await?;
             }
+        }
+        if let After::Unit { name, .. } = &holding.after {
+            self.forget_unit(name).await?;
         }
         self.is_restored(holding).await
     }
@@ -125,6 +137,9 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             _ => false,
         };
         let wanted = "what was there before";
+        if let After::Unit { name, .. } = &holding.after {
+            self.is_ended(name, path).await?;
+        }
         if is {
             Ok(())
         } else {
@@ -133,6 +148,6 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     }
 }
 
-fn wrong(path: &MachinePath, found: Found, wanted: &'static str) -> Trouble {
+pub(super) fn wrong(path: &MachinePath, found: Found, wanted: &'static str) -> Trouble {
     Trouble::Machine(MachineError::WrongKind { path: path.clone(), found: found.describe(), wanted })
 }

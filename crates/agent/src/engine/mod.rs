@@ -5,18 +5,20 @@
 //! says, and the next call fails until it is opened anew ([`Engine::into_parts`], [`Journal::open`]). Whoever only
 //! wants to look for a newer plan uses [`Engine::advance`] and drops nothing.
 
+mod artifact;
 mod attempt;
 mod files;
 mod reset;
+mod unit;
 
 pub use reset::{Leftover, Reset};
 
-use capstan_plan::{MachinePath, Phase, Progress, VerifiedPlan};
+use capstan_plan::{Action, MachinePath, OpenGates, Phase, Progress, VerifiedPlan};
 use jiff::Timestamp;
 
 use crate::clock::Clock;
 use crate::decide::{Decision, decide};
-use crate::journal::{Entry, History, Journal, JournalError};
+use crate::journal::{Entry, History, Journal, JournalError, Outcome};
 use crate::machine::{Machine, MachineError};
 use crate::redact::Redactor;
 use crate::report;
@@ -53,6 +55,8 @@ pub enum Turn {
     Moved,
     /// There is more, but not before then.
     Wait(Timestamp),
+    /// There is more, but not before somebody opens a gate.
+    Gate(Progress),
     /// There is nothing more to do for this plan.
     Rest(Progress),
 }
@@ -84,6 +88,14 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         self.journal.history()
     }
 
+    /// The step that would be tried next, counted from 0.
+    pub fn next_step(&self, plan: &VerifiedPlan, gates: &OpenGates) -> Option<usize> {
+        match decide(plan, gates, self.history(), &self.protected, self.clock.now()) {
+            Decision::Try { step } => Some(step),
+            _ => None,
+        }
+    }
+
     /// The machine it works on.
     pub const fn machine(&self) -> &M {
         &self.machine
@@ -99,20 +111,22 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         (self.machine, self.journal.into_store())
     }
 
-    /// Carries a plan out to its end, and returns how it ended. Tells of every change on the way.
+    /// Carries a plan out to its end or to a gate that is closed, and returns how it stands then. Tells of every
+    /// change on the way.
     ///
     /// # Errors
     /// If the journal fails.
     pub async fn apply(
         &mut self,
         plan: &VerifiedPlan,
+        gates: &OpenGates,
         mut on: impl FnMut(&Progress) + Send,
     ) -> Result<Progress, EngineError> {
         loop {
-            match self.advance(plan, &mut on).await? {
+            match self.advance(plan, gates, &mut on).await? {
                 Turn::Moved => {}
                 Turn::Wait(until) => self.clock.sleep_until(until).await,
-                Turn::Rest(progress) => return Ok(progress),
+                Turn::Gate(progress) | Turn::Rest(progress) => return Ok(progress),
             }
         }
     }
@@ -124,10 +138,11 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     pub async fn advance(
         &mut self,
         plan: &VerifiedPlan,
+        gates: &OpenGates,
         on: &mut (impl FnMut(&Progress) + Send),
     ) -> Result<Turn, EngineError> {
         self.journal.tidy().await?;
-        match decide(plan, self.history(), &self.protected, self.clock.now()) {
+        match decide(plan, gates, self.history(), &self.protected, self.clock.now()) {
             Decision::Refuse(refusal) => {
                 let progress =
                     Progress::refused(plan.id(), Redactor::of(plan.plan()).text(&refusal.to_string()));
@@ -141,6 +156,12 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                 return Ok(Turn::Rest(progress));
             }
             Decision::Wait { until, .. } => return Ok(Turn::Wait(until)),
+            Decision::Await { step } => {
+                let progress = report::waiting(plan, step);
+                on(&progress);
+                return Ok(Turn::Gate(progress));
+            }
+            Decision::Pass { step } => self.pass(plan, step).await?,
             Decision::Accept => self.accept(plan).await?,
             Decision::GiveBack(path) => self.give_back(plan, &path).await?,
             Decision::Try { step } => self.attempt(plan, step, on).await?,
@@ -149,7 +170,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                 let step = Some(plan.plan().steps[step].name.clone());
                 self.journal.append(Entry::Stopped { plan: plan.id(), step, reason }).await?;
             }
-            Decision::Finish => self.journal.append(Entry::Finished { plan: plan.id() }).await?,
+            Decision::Finish => self.finish(plan).await?,
         }
         on(&report::progress(plan, self.history()));
         Ok(Turn::Moved)
@@ -162,6 +183,24 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             epoch: plan.plan().epoch,
         };
         Ok(self.journal.append(entry).await?)
+    }
+
+    async fn pass(&mut self, plan: &VerifiedPlan, step: usize) -> Result<(), EngineError> {
+        let step = &plan.plan().steps[step];
+        let (name, inputs, at) = (step.name.clone(), plan.inputs(step), self.clock.now());
+        let began = Entry::Began { step: name.clone(), inputs, once: false, undo: None, at };
+        self.journal.append(began).await?;
+        Ok(self.journal.append(Entry::Ended { step: name, inputs, outcome: Outcome::success(), at }).await?)
+    }
+
+    async fn finish(&mut self, plan: &VerifiedPlan) -> Result<(), EngineError> {
+        let fetched = plan.plan().steps.iter().filter_map(|step| match &step.action {
+            Action::Artifact(artifact) => Some(artifact.sha256),
+            _ => None,
+        });
+        // What stays by mistake takes up room and nothing else; the next plan tries again.
+        let _ = self.machine.keep_fetched(&fetched.collect()).await;
+        Ok(self.journal.append(Entry::Finished { plan: plan.id() }).await?)
     }
 
     /// A path that has left the plan leaves the machine.

@@ -1,13 +1,14 @@
 //! Takes everything back that was put on the machine, and looks whether it is gone.
 
 use capstan_plan::VerifiedPlan;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use super::{Engine, EngineError};
 use crate::clock::Clock;
 use crate::journal::Entry;
-use crate::ledger::Item;
+use crate::ledger::{After, Item};
 use crate::machine::{Exit, Invocation, Machine};
 use crate::redact::Redactor;
 use crate::report;
@@ -39,8 +40,9 @@ impl fmt::Display for Leftover {
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// Takes everything back, the last first; then looks at all of it again, because one thing may bring another
-    /// back. From the beginning of it until the machine is clean no plan is obeyed. After a crash it is done
-    /// again as a whole, so undo commands may run more than once.
+    /// back. From the beginning of it until the machine is clean no plan is obeyed. After a crash it goes on; what
+    /// was undone by running something is not undone again, as what it ran may be gone by then. Only where the crash
+    /// came before that was written down an undo command runs twice.
     ///
     /// The plan, if it is at hand, says which values must not appear in what is told; without it, what undo
     /// commands print is not told at all.
@@ -57,9 +59,19 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             match item {
                 Item::Path(holding) => {
                     // Whether it worked is looked at below, for all of them.
-                    let _ = self.restore(holding).await;
+                    let restored = self.restore(holding).await;
+                    if restored.is_ok() && matches!(holding.after, After::Unit { .. }) {
+                        let path = holding.path.clone();
+                        self.journal.append(Entry::Released { path }).await?;
+                    }
                 }
-                Item::Command { .. } => left.extend(self.undo(item, plan).await),
+                Item::Command { step, undo, .. } => match self.undo(item, plan).await {
+                    Some(failed) => left.push(failed),
+                    None => {
+                        let (step, undo) = (step.clone(), undo.clone());
+                        self.journal.append(Entry::Undone { step, undo }).await?;
+                    }
+                },
             }
         }
         for item in &items {
@@ -72,6 +84,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         if !left.is_empty() {
             return Ok(Reset::Left(left));
         }
+        // What stays by mistake is the agent's own, and goes with it.
+        let _ = self.machine.keep_fetched(&BTreeSet::new()).await;
         self.journal.append(Entry::ResetEnded).await?;
         self.journal.forget().await?;
         Ok(Reset::Clean)

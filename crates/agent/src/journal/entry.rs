@@ -1,6 +1,8 @@
 //! The lines of the journal.
 
-use capstan_plan::{Digest, Epoch, MachineIdentity, MachinePath, PlanId, StepName, StepOutput, Undo};
+use capstan_plan::{
+    Digest, Epoch, MachineIdentity, MachinePath, PlanId, StepName, StepOutput, Undo, UnitName,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +61,15 @@ pub enum Entry {
         /// Which.
         path: MachinePath,
     },
+    /// A unit is about to be started, or started anew. Before it.
+    Starting {
+        /// Which.
+        unit: UnitName,
+        /// The digest of the inputs it is started with.
+        inputs: Digest,
+        /// What systemd calls its run so far; empty if there was none. Another one says that it was started.
+        instead_of: String,
+    },
     /// Every step of the plan has been done.
     Finished {
         /// Which plan.
@@ -76,6 +87,13 @@ pub enum Entry {
     },
     /// From here on everything is taken back, and no plan is obeyed.
     ResetBegan,
+    /// The effect of a command was taken back. After it.
+    Undone {
+        /// The step that ran it.
+        step: StepName,
+        /// How it was undone.
+        undo: Undo,
+    },
     /// Everything has been taken back.
     ResetEnded,
 }

@@ -1,12 +1,14 @@
 //! The sum of the journal: what is known of this machine's plans.
 
-use capstan_plan::{Digest, Epoch, MachineIdentity, MachinePath, PlanId, Revision, StepName, StepOutput};
+use capstan_plan::{
+    Digest, Epoch, MachineIdentity, MachinePath, PlanId, Revision, StepName, StepOutput, UnitName,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Entry, Failure, Outcome};
-use crate::ledger::Ledger;
+use crate::ledger::{After, Holding, Ledger};
 
 /// What is known of this machine's plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,10 +26,22 @@ pub struct History {
     pub succeeded: BTreeMap<StepName, Digest>,
     /// What came of the commands that must not be run twice, by step and inputs.
     pub once: BTreeMap<StepName, BTreeMap<Digest, OnceRun>>,
+    /// What each unit was last started with, or was about to be.
+    pub units: BTreeMap<UnitName, Start>,
     /// What would have to be taken back.
     pub ledger: Ledger,
     /// Whether everything is being taken back.
     pub resetting: bool,
+}
+
+/// The last start of a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Start {
+    /// The digest of the inputs it was to be started with.
+    pub inputs: Digest,
+    /// What systemd called its run before that. While it calls it so, it was not started.
+    pub instead_of: String,
 }
 
 /// How far a plan is.
@@ -151,7 +165,16 @@ impl History {
             }
             Entry::Ended { step, inputs, outcome, at } => self.ended(step, inputs, outcome, at),
             Entry::Took(holding) => self.ledger.take(holding),
-            Entry::Released { path } => self.ledger.release(&path),
+            Entry::Released { path } => {
+                if let Some(Holding { after: After::Unit { name, .. }, .. }) = self.ledger.holding(&path) {
+                    self.units.remove(name);
+                }
+                self.ledger.release(&path);
+            }
+            Entry::Starting { unit, inputs, instead_of } => {
+                self.units.insert(unit, Start { inputs, instead_of });
+            }
+            Entry::Undone { step, undo } => self.ledger.undone(&step, &undo),
             Entry::Stayed { path } => {
                 if let Some(current) = &mut self.current {
                     current.stays.insert(path);

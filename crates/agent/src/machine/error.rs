@@ -32,6 +32,17 @@ pub enum MachineError {
         /// How large it may be.
         most: u64,
     },
+    /// No source of an artifact has given it.
+    #[error("cannot fetch it: {reasons}")]
+    NotFetched {
+        /// What each source said.
+        reasons: String,
+        /// Whether one of them may yet give it.
+        transient: bool,
+    },
+    /// An archive that is not to be unpacked.
+    #[error("the archive is not unpacked: {0}")]
+    Archive(String),
     /// The operating system said no.
     #[error("cannot {what}: {source}")]
     Io {
@@ -64,7 +75,12 @@ impl MachineError {
                     | K::ArgumentListTooLong
                     | K::Unsupported
             ),
-            Self::Link(_) | Self::WrongKind { .. } | Self::NotEmpty(_) | Self::TooLarge { .. } => false,
+            Self::NotFetched { transient, .. } => *transient,
+            Self::Link(_)
+            | Self::WrongKind { .. }
+            | Self::NotEmpty(_)
+            | Self::TooLarge { .. }
+            | Self::Archive(_) => false,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The operating system as the engine sees it.
 //!
-//! Small on purpose: whoever simulates a machine implements these nine functions and gets the whole engine. The
+//! Small on purpose: whoever simulates a machine implements these twelve functions and gets the whole engine. The
 //! rules an implementation must keep stand beside each; the engine's crash safety rests on them.
 
 mod error;
@@ -9,8 +9,9 @@ mod output;
 pub use error::MachineError;
 pub use output::{Capture, Captured};
 
-use capstan_plan::{Argv, EnvVar, Facts, HttpUrl, MachinePath};
+use capstan_plan::{Argv, Artifact, Digest, EnvVar, Facts, HttpUrl, MachinePath};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -50,6 +51,26 @@ pub trait Machine: Send + Sync {
     /// Removes an empty folder and nothing else. It is no error if there is none; one that is not empty is
     /// [`MachineError::NotEmpty`]. Durable when it returns.
     fn remove_directory(&self, path: &MachinePath) -> impl Future<Output = Result<(), MachineError>> + Send;
+
+    /// Puts an artifact in its place, where there is nothing or an artifact of the same sort. Fetches it first,
+    /// unless it was fetched before. Whole and at once: whoever looks, also after a crash, sees what was there before
+    /// or the whole artifact with its owners and modes. Durable when it returns. An archive that leads out of its
+    /// folder, or holds anything but files, folders and links, is an error.
+    fn install(
+        &self,
+        artifact: &Artifact,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), MachineError>> + Send;
+
+    /// Removes a folder with everything in it, following no link. It is no error if there is none. After a crash
+    /// some of it may be left. Durable when it returns.
+    fn remove_tree(&self, path: &MachinePath) -> impl Future<Output = Result<(), MachineError>> + Send;
+
+    /// Forgets what was fetched, but these.
+    fn keep_fetched(
+        &self,
+        digests: &BTreeSet<Digest>,
+    ) -> impl Future<Output = Result<(), MachineError>> + Send;
 
     /// Runs a program to its end. An error means that it was not started; whatever happened after that is in
     /// [`Ran`]. A program that outlives its timeout is ended together with all it has started. What it prints

@@ -6,8 +6,9 @@ mod http;
 mod process;
 mod walk;
 
-use capstan_plan::{Facts, HttpUrl, MachinePath};
+use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath};
 use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -89,6 +90,18 @@ impl Machine for Linux {
 
     async fn remove_directory(&self, path: &MachinePath) -> Result<(), MachineError> {
         self.with(path, files::remove_directory).await
+    }
+
+    async fn install(&self, artifact: &Artifact, _: Duration) -> Result<(), MachineError> {
+        Err(MachineError::io(format!("install {}", artifact.path), io::ErrorKind::Unsupported))
+    }
+
+    async fn remove_tree(&self, path: &MachinePath) -> Result<(), MachineError> {
+        Err(MachineError::io(format!("remove {path}"), io::ErrorKind::Unsupported))
+    }
+
+    async fn keep_fetched(&self, _: &BTreeSet<Digest>) -> Result<(), MachineError> {
+        Ok(())
     }
 
     async fn run(&self, invocation: Invocation<'_>) -> Result<Ran, MachineError> {

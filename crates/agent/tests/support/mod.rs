@@ -7,7 +7,7 @@ pub(crate) mod world;
 use capstan_agent::Clock;
 use capstan_plan::{
     Action, Argv, Check, Command, Directory, EnvVar, Epoch, File, MachineIdentity, MachinePath, MachinePlan,
-    Mode, Repeat, Retry, Revision, SigningKey, Step, StepName, Target, TrustedKeys, VerifiedPlan,
+    Mode, OpenGates, Repeat, Retry, Revision, SigningKey, Step, StepName, Target, TrustedKeys, VerifiedPlan,
 };
 use jiff::{SignedDuration, Timestamp};
 use std::sync::{Arc, Mutex};
@@ -46,6 +46,11 @@ pub(crate) fn verified(plan: MachinePlan) -> VerifiedPlan {
     let keys: TrustedKeys = [key.public()].into_iter().collect();
     let machine = plan.machine.clone();
     plan.seal().unwrap().sign(&key).verify(&keys, &machine).unwrap()
+}
+
+/// No gate of the plan is open.
+pub(crate) fn shut(plan: &VerifiedPlan) -> OpenGates {
+    OpenGates::none(plan.id())
 }
 
 pub(crate) fn steps(revision: u64, steps: Vec<Step>) -> VerifiedPlan {

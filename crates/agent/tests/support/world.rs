@@ -4,7 +4,7 @@
 use capstan_agent::Machine;
 use capstan_agent::machine::{Captured, Exit, Found, Invocation, MachineError, Metadata, Ran};
 use capstan_agent::store::Store;
-use capstan_plan::{Digest, Facts, HttpUrl, MachinePath};
+use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,6 +16,9 @@ pub(crate) struct State {
     pub(crate) nodes: BTreeMap<MachinePath, Node>,
     pub(crate) journal: Vec<u8>,
     pub(crate) kept: BTreeMap<Digest, Vec<u8>>,
+    /// What was fetched.
+    pub(crate) fetched: BTreeSet<Digest>,
+    pub(crate) units: BTreeMap<String, Unit>,
     /// How often each command was started.
     pub(crate) started: BTreeMap<String, usize>,
     /// The operation at which it dies next, counted from 1, and how.
@@ -28,6 +31,19 @@ pub(crate) struct State {
 pub(crate) enum Node {
     File(Vec<u8>, Metadata),
     Directory(Metadata),
+}
+
+/// What systemd knows of a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) enabled: bool,
+    pub(crate) active: bool,
+    /// How often it was started.
+    pub(crate) runs: usize,
+    /// The content of its file when systemd last read it.
+    pub(crate) loaded: Option<Vec<u8>>,
+    /// What it was last started from.
+    pub(crate) running: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +149,7 @@ impl State {
         let (mut code, mut stdout) = (0, String::new());
         let argument = words.get(1).map(String::as_str).unwrap_or_default();
         match words[0].as_str() {
+            "systemctl" => (code, stdout) = self.systemctl(&words[1..]),
             "flaky" if times <= argument.parse().unwrap() => code = 1,
             "touch" => {
                 self.nodes.insert(argument.parse().unwrap(), Node::File(Vec::new(), ROOT));
@@ -145,6 +162,75 @@ impl State {
             _ => {}
         }
         Ran { exit: Exit::Code(code), stdout: stdout.as_str().into(), stderr: Captured::default() }
+    }
+}
+
+const UNITS: &str = "/etc/systemd/system";
+
+impl State {
+    /// The part of systemd that the engine uses, as strict as the real one.
+    fn systemctl(&mut self, words: &[String]) -> (i32, String) {
+        let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--").collect();
+        let file =
+            |name: &str| match self.nodes.get(&format!("{UNITS}/{name}").parse::<MachinePath>().unwrap()) {
+                Some(Node::File(bytes, _)) => Some(bytes.clone()),
+                _ => None,
+            };
+        match words[..] {
+            ["daemon-reload"] => {
+                let names: BTreeSet<String> = self
+                    .nodes
+                    .keys()
+                    .filter(|path| path.as_str().starts_with(UNITS) && path.as_str().ends_with(".service"))
+                    .map(|path| path.name().to_owned())
+                    .chain(self.units.keys().cloned())
+                    .collect();
+                for name in names {
+                    let loaded = file(&name);
+                    let unit = self.units.entry(name.clone()).or_default();
+                    unit.loaded = loaded;
+                    // One that is neither there nor runs nor is enabled is forgotten.
+                    if unit.loaded.is_none() && !unit.active && !unit.enabled {
+                        self.units.remove(&name);
+                    }
+                }
+                (0, String::new())
+            }
+            ["enable", name] if file(name).is_some() => {
+                self.units.entry(name.to_owned()).or_default().enabled = true;
+                (0, String::new())
+            }
+            ["disable", name] if file(name).is_some() => {
+                self.units.entry(name.to_owned()).or_default().enabled = false;
+                (0, String::new())
+            }
+            ["show", _, name] => {
+                let unit = self.units.get(name).cloned().unwrap_or_default();
+                let active = if unit.active { "active" } else { "inactive" };
+                let run = if unit.runs == 0 { String::new() } else { format!("run-{}", unit.runs) };
+                (0, format!("ActiveState={active}\nInvocationID={run}\n"))
+            }
+            [order @ ("start" | "restart"), name] => match self.units.get_mut(name) {
+                Some(unit) if unit.loaded.is_some() => {
+                    if order == "restart" || !unit.active {
+                        unit.runs += 1;
+                        unit.active = true;
+                        unit.running = unit.loaded.clone();
+                    }
+                    (0, String::new())
+                }
+                _ => (5, String::new()),
+            },
+            ["stop", name] => match self.units.get_mut(name) {
+                Some(unit) => {
+                    (unit.active, unit.running) = (false, None);
+                    (0, String::new())
+                }
+                None => (5, String::new()),
+            },
+            ["reset-failed", _] => (1, String::new()),
+            _ => (1, String::new()),
+        }
     }
 }
 
@@ -221,6 +307,50 @@ impl Machine for World {
             Ok(false) => Err(MachineError::NotEmpty(path.clone())),
             Err(error) => Err(io_error("remove", path)(error)),
         }
+    }
+
+    async fn install(&self, artifact: &Artifact, _: Duration) -> Result<(), MachineError> {
+        let path = &artifact.path;
+        let (mode, owner, group) = (artifact.mode.bits(), artifact.owner, artifact.group);
+        let metadata = Metadata { mode, owner, group };
+        let fetch = |state: &mut State| {
+            state.fetched.insert(artifact.sha256);
+            Ok(())
+        };
+        self.atomic(fetch).map_err(io_error("fetch", path))?;
+        let content = artifact.sha256.to_string().into_bytes();
+        let put = |state: &mut State| {
+            state.parent_is_there(path)?;
+            state.nodes.retain(|other, _| other != path && !other.is_within(path));
+            if artifact.unpack.is_some() {
+                state.nodes.insert(path.clone(), Node::Directory(metadata));
+                let inside = format!("{path}/content").parse::<MachinePath>().unwrap();
+                state.nodes.insert(inside, Node::File(content, metadata));
+            } else {
+                state.nodes.insert(path.clone(), Node::File(content, metadata));
+            }
+            Ok(())
+        };
+        self.atomic(put).map_err(io_error("install", path))
+    }
+
+    async fn remove_tree(&self, path: &MachinePath) -> Result<(), MachineError> {
+        let inside = |state: &mut State| state.nodes.retain(|other, _| !other.is_within(path));
+        let all = |state: &mut State| {
+            inside(state);
+            state.nodes.remove(path);
+            Ok(())
+        };
+        // In the middle it is empty, and still there.
+        self.operate(all, inside).map_err(io_error("remove", path))
+    }
+
+    async fn keep_fetched(&self, digests: &BTreeSet<Digest>) -> Result<(), MachineError> {
+        let keep = |state: &mut State| {
+            state.fetched.retain(|digest| digests.contains(digest));
+            Ok(())
+        };
+        self.atomic(keep).map_err(|error| MachineError::io("tidy up", error))
     }
 
     async fn run(&self, invocation: Invocation<'_>) -> Result<Ran, MachineError> {

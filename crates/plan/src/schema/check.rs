@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Action, EnvVar, Limit, MachinePlan, Probe, Step, limits};
+use super::{Action, Artifact, EnvVar, Limit, MachinePlan, Probe, SourceUrl, Step, Unit, limits};
 use crate::{MachinePath, StepName};
 
 /// Why a plan may not be. Names the field; never repeats a value that may be secret.
@@ -67,6 +67,8 @@ impl MachinePlan {
         for (index, text) in self.redact.iter().enumerate() {
             limit(format!("redact[{index}]"), text.expose().len(), 1, limits::WORD_BYTES)?;
         }
+        let gates = self.steps.iter().filter(|step| matches!(step.action, Action::Gate(_)));
+        limit("gates among the steps", gates.count(), 0, limits::GATES)?;
         if self.expires.subsec_nanosecond() != 0 {
             return Err(PlanError::Value { field: "expires".to_owned(), reason: "must be a whole second" });
         }
@@ -132,7 +134,42 @@ fn step_alone(field: &str, step: &Step) -> Result<(), PlanError> {
             let undo = command.undo.as_ref().map_or(&[][..], |undo| &undo.env);
             variables(&format!("{field}.action.command.undo.env"), undo)
         }
-        Action::Check(_) => Ok(()),
+        Action::Artifact(artifact) => artifact_alone(&format!("{field}.action.artifact"), artifact),
+        Action::Unit(unit) => unit_alone(&format!("{field}.action.unit"), unit),
+        Action::Check(_) | Action::Gate(_) => Ok(()),
+    }
+}
+
+fn artifact_alone(field: &str, artifact: &Artifact) -> Result<(), PlanError> {
+    limit(format!("{field}.size"), artifact.size, 1, limits::ARTIFACT_BYTES)?;
+    limit(format!("{field}.sources"), artifact.sources.len(), 1, limits::SOURCES)?;
+    for (index, source) in artifact.sources.iter().enumerate() {
+        let Some(ca) = &source.ca else { continue };
+        let field = format!("{field}.sources[{index}].ca");
+        limit(&field, ca.len(), 1, limits::CA_BYTES)?;
+        if !matches!(source.url, SourceUrl::Https(_)) {
+            return Err(PlanError::Value {
+                field,
+                reason: "only an https source has authorities to believe",
+            });
+        }
+        if !ca.contains("-----BEGIN CERTIFICATE-----") {
+            return Err(PlanError::Value { field, reason: "must be certificates in PEM" });
+        }
+    }
+    owners(field, artifact.owner, artifact.group)
+}
+
+fn unit_alone(field: &str, unit: &Unit) -> Result<(), PlanError> {
+    if unit.content.as_bytes().is_empty() {
+        // systemd takes an empty file for a unit that is masked.
+        return Err(PlanError::Value { field: format!("{field}.content"), reason: "must not be empty" });
+    }
+    match &unit.stop {
+        Some(stop) => {
+            limit(format!("{field}.stop.timeoutSeconds"), stop.timeout_seconds, 1, limits::TIMEOUT_SECONDS)
+        }
+        None => Ok(()),
     }
 }
 
@@ -173,27 +210,29 @@ fn variables(field: &str, env: &[EnvVar]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// What the steps so far put on the machine: each path once, and no file where a folder is needed.
+/// What the steps so far put on the machine: each path once, no file where a folder is needed, and nothing in a
+/// folder that comes out of an archive.
 #[derive(Default)]
-struct Paths<'a> {
-    files: BTreeSet<&'a MachinePath>,
-    folders: BTreeSet<&'a MachinePath>,
+struct Paths {
+    /// Files, and folders that nobody else may put anything in.
+    closed: BTreeSet<MachinePath>,
+    folders: BTreeSet<MachinePath>,
     needed: BTreeSet<MachinePath>,
 }
 
-impl<'a> Paths<'a> {
-    fn add(&mut self, field: &str, step: &'a Step) -> Result<(), PlanError> {
+impl Paths {
+    fn add(&mut self, field: &str, step: &Step) -> Result<(), PlanError> {
         let Some(path) = step.path() else { return Ok(()) };
-        let is_file = matches!(step.action, Action::File(_));
-        let taken = self.files.contains(path)
-            || self.folders.contains(path)
-            || (is_file && self.needed.contains(path));
+        let is_closed = !matches!(step.action, Action::Directory(_));
+        let taken = self.closed.contains(&path)
+            || self.folders.contains(&path)
+            || (is_closed && self.needed.contains(&path));
         let above: Vec<MachinePath> = std::iter::successors(path.parent(), MachinePath::parent).collect();
-        if taken || above.iter().any(|folder| self.files.contains(folder)) {
-            return Err(PlanError::Path { field: field.to_owned(), path: path.clone() });
+        if taken || above.iter().any(|folder| self.closed.contains(folder)) {
+            return Err(PlanError::Path { field: field.to_owned(), path });
         }
-        if is_file {
-            self.files.insert(path)
+        if is_closed {
+            self.closed.insert(path)
         } else {
             self.folders.insert(path)
         };

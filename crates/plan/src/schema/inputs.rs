@@ -41,6 +41,18 @@ fn inputs_of(step: &Step, earlier: &BTreeMap<StepName, Digest>) -> Digest {
             serde_json::to_vec(&(&directory.path, directory.mode, directory.owner, directory.group))
         }
         Action::Check(check) => serde_json::to_vec(check),
+        Action::Artifact(artifact) => serde_json::to_vec(&(
+            "artifact",
+            artifact.sha256,
+            &artifact.path,
+            artifact.unpack,
+            artifact.mode,
+            artifact.owner,
+            artifact.group,
+        )),
+        // The file is compared by itself: another content is written, but restarts nothing.
+        Action::Unit(unit) => serde_json::to_vec(&("unit", &unit.name, &unit.restart)),
+        Action::Gate(_) => serde_json::to_vec("gate"),
     }
     .expect("strings and numbers can be written as JSON");
     let own = Digest::of(&own);

@@ -23,6 +23,17 @@ pub const DELAY_SECONDS: u32 = 60 * 60;
 /// How many answers in a row a probe may wait for.
 pub const THRESHOLD: u32 = 100;
 
+/// Bytes of an artifact, as it is fetched.
+pub const ARTIFACT_BYTES: u64 = 8 * 1024 * 1024 * 1024;
+/// Places where an artifact may lie.
+pub const SOURCES: usize = 16;
+/// Bytes of the certificates that a source is believed by.
+pub const CA_BYTES: usize = 64 * 1024;
+/// Gates of a plan. All of them open must fit into the room that a plan leaves in its Secret.
+pub const GATES: usize = 128;
+/// Bytes of the open gates of a plan.
+pub const GATES_BYTES: usize = 12 * 1024;
+
 /// A limit that was overstepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be {least} to {most}, not {found}")]

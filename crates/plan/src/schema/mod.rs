@@ -1,5 +1,7 @@
 //! What a plan says. Types only say what can be written; `check` says what may be.
 
+mod address;
+mod artifact;
 mod check;
 mod command;
 mod inputs;
@@ -7,10 +9,13 @@ pub mod limits;
 mod plan;
 mod step;
 mod target;
+mod unit;
 
+pub use artifact::{Artifact, HttpsUrl, Source, SourceUrl, SourceUrlError, Unpack};
 pub use check::PlanError;
 pub use command::{Argv, ArgvError, Command, EnvVar, Undo};
 pub use limits::Limit;
 pub use plan::{ApiVersion, Kind, MachinePlan};
 pub use step::{Action, Check, Directory, File, Repeat, Retry, Step};
 pub use target::{HttpUrl, Probe, Target, UrlError};
+pub use unit::{Gate, Stop, Unit};

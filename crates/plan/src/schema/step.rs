@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Command, Target};
+use super::{Artifact, Command, Gate, Target, Unit};
 use crate::{Content, MachinePath, Mode, StepName};
 
 /// One thing to do.
@@ -44,11 +44,13 @@ impl Step {
     }
 
     /// The path it puts on the machine, if it does.
-    pub fn path(&self) -> Option<&MachinePath> {
+    pub fn path(&self) -> Option<MachinePath> {
         match &self.action {
-            Action::File(file) => Some(&file.path),
-            Action::Directory(directory) => Some(&directory.path),
-            Action::Command(_) | Action::Check(_) => None,
+            Action::File(file) => Some(file.path.clone()),
+            Action::Directory(directory) => Some(directory.path.clone()),
+            Action::Artifact(artifact) => Some(artifact.path.clone()),
+            Action::Unit(unit) => Some(unit.path()),
+            Action::Command(_) | Action::Check(_) | Action::Gate(_) => None,
         }
     }
 }
@@ -60,7 +62,7 @@ pub enum Repeat {
     /// At most once for each digest of its inputs, whatever came of it, for as long as the machine has its claim.
     /// A command that was interrupted, and may or may not have had its effect, is not repeated either: its guard
     /// decides whether it counts as done, and without one the plan fails and says so. For what may be done twice
-    /// without harm (files, folders, checks) it is the same as `untilSuccess`.
+    /// without harm (everything but commands) it is the same as `untilSuccess`.
     Once,
     /// In every revision of the plan that has it.
     Always,
@@ -101,6 +103,12 @@ pub enum Action {
     Command(Command),
     /// Something is found to be so.
     Check(Check),
+    /// Something large is fetched and put in its place.
+    Artifact(Artifact),
+    /// A unit of systemd runs.
+    Unit(Unit),
+    /// Somebody says that the plan may go on.
+    Gate(Gate),
 }
 
 impl Action {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::Argv;
+use super::address::Address;
 use crate::StepName;
 
 /// What is asked.
@@ -64,14 +65,7 @@ pub struct UrlError;
 /// An `http` address.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct HttpUrl {
-    text: String,
-    authority_end: usize,
-    host_end: usize,
-    port: u16,
-}
-
-const SCHEME: &str = "http://";
+pub struct HttpUrl(Address);
 
 impl HttpUrl {
     /// The address, if the text is one.
@@ -79,51 +73,32 @@ impl HttpUrl {
     /// # Errors
     /// If it is not, or not over plain `http`.
     pub fn new(text: impl Into<String>) -> Result<Self, UrlError> {
-        let text = text.into();
-        let plain = text.bytes().all(|c| c.is_ascii_graphic()) && text.len() <= 2048;
-        let rest = text.strip_prefix(SCHEME).filter(|_| plain && !text.contains('#')).ok_or(UrlError)?;
-        let authority = &rest[..rest.find('/').ok_or(UrlError)?];
-        let (host, port) = match authority.rsplit_once(':') {
-            // The colons of an IPv6 address stand in brackets.
-            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| UrlError)?),
-            _ => (authority, 80),
-        };
-        let name = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.');
-        let known = match host.strip_prefix('[').map(|rest| rest.strip_suffix(']')) {
-            Some(inner) => inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok()),
-            None => !host.is_empty() && host.bytes().all(name),
-        };
-        if !known || port == 0 {
-            return Err(UrlError);
-        }
-        let authority_end = SCHEME.len() + authority.len();
-        let host_end = SCHEME.len() + host.len();
-        Ok(Self { authority_end, host_end, port, text })
+        Address::new(text.into(), "http://", 80).map(Self).ok_or(UrlError)
     }
 
     /// The address as text.
     pub fn as_str(&self) -> &str {
-        &self.text
+        self.0.as_str()
     }
 
     /// Host name or IP address; an IPv6 address without its brackets.
     pub fn host(&self) -> &str {
-        self.text[SCHEME.len()..self.host_end].trim_start_matches('[').trim_end_matches(']')
+        self.0.host()
     }
 
     /// Port to connect to.
     pub const fn port(&self) -> u16 {
-        self.port
+        self.0.port()
     }
 
     /// What stands in the `Host` header.
     pub fn authority(&self) -> &str {
-        &self.text[SCHEME.len()..self.authority_end]
+        self.0.authority()
     }
 
     /// Path and query.
     pub fn path(&self) -> &str {
-        &self.text[self.authority_end..]
+        self.0.path()
     }
 }
 
@@ -137,19 +112,19 @@ impl TryFrom<String> for HttpUrl {
 
 impl From<HttpUrl> for String {
     fn from(url: HttpUrl) -> Self {
-        url.text
+        url.0.into_string()
     }
 }
 
 impl fmt::Debug for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.text)
+        write!(f, "{:?}", self.as_str())
     }
 }
 
 impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.as_str())
     }
 }
 

@@ -3,9 +3,9 @@
 #![allow(dead_code, reason = "each suite uses its part")]
 
 use capstan_plan::{
-    Action, Argv, Check, Command, Content, Directory, EnvVar, Epoch, File, HttpUrl, MachineIdentity,
-    MachinePath, MachinePlan, Mode, Probe, Repeat, Retry, Revision, SecretText, SigningKey, Step, StepName,
-    Target, TrustedKeys, Undo,
+    Action, Argv, Artifact, Check, Command, Content, Digest, Directory, EnvVar, Epoch, File, Gate, HttpUrl,
+    MachineIdentity, MachinePath, MachinePlan, Mode, Probe, Repeat, Retry, Revision, SecretText, SigningKey,
+    Source, Step, StepName, Stop, Target, TrustedKeys, Undo, Unit, Unpack,
 };
 
 pub(crate) fn machine() -> MachineIdentity {
@@ -87,9 +87,61 @@ pub(crate) fn plan() -> MachinePlan {
             )
         },
         Step::new(name("node"), Action::Check(Check { target: Target::Exec(argv(&["k3s", "check"])) })),
+        Step::new(
+            name("k3s"),
+            Action::Artifact(Artifact {
+                sha256: Digest::of(b"k3s"),
+                size: 3,
+                sources: vec![source("file:///srv/k3s"), source("https://mirror.example/k3s")],
+                path: path("/opt/capstan/k3s/v1/k3s"),
+                unpack: None,
+                mode: Mode::EXECUTABLE,
+                owner: 0,
+                group: 0,
+            }),
+        ),
+        Step::new(
+            name("tools"),
+            Action::Artifact(Artifact {
+                sha256: Digest::of(b"tools"),
+                size: 5,
+                sources: vec![Source {
+                    ca: Some(CA.to_owned()),
+                    ..source("https://mirror.example:8443/tools")
+                }],
+                path: path("/opt/capstan/tools/v1"),
+                unpack: Some(Unpack::TarZst),
+                mode: Mode::EXECUTABLE,
+                owner: 0,
+                group: 10,
+            }),
+        ),
+        Step::new(name("drained"), Action::Gate(Gate {})),
+        Step {
+            inputs: vec![name("config")],
+            ..Step::new(
+                name("server"),
+                Action::Unit(Unit {
+                    name: "k3s.service".parse().unwrap(),
+                    content: Content::from("[Service]\nExecStart=/opt/capstan/k3s/v1/k3s server\n"),
+                    restart: "v1 0123".parse().unwrap(),
+                    stop: Some(Stop {
+                        argv: argv(&["/opt/capstan/tools/v1/kill-all", "--now"]),
+                        timeout_seconds: 120,
+                    }),
+                }),
+            )
+        },
     ];
     plan.probes = vec![Probe::new(name("kubelet"), Target::Http(url("http://127.0.0.1:10248/healthz")))];
     plan
+}
+
+/// Nobody looks closer at it here than a plan does.
+pub(crate) const CA: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
+pub(crate) fn source(text: &str) -> Source {
+    Source::new(text.parse().unwrap())
 }
 
 pub(crate) fn url(text: &str) -> HttpUrl {

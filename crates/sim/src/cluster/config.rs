@@ -99,11 +99,7 @@ impl Start {
     /// # Errors
     /// If it is not installed, or lacks what it needs.
     pub fn read(state: &State, kind: Kind, host: &str) -> Result<Self, String> {
-        let installed = state
-            .installed
-            .as_ref()
-            .filter(|installed| installed.kind == kind)
-            .ok_or_else(|| format!("Unit {}.service not found.", kind.unit()))?;
+        let version = state.version(kind)?;
         let config = state.files.read(CONFIG).ok_or_else(|| format!("cannot read {CONFIG}"))?;
         let config = parse(config)?;
         let is_init = config.cluster_init && kind == Kind::Server;
@@ -123,7 +119,7 @@ impl Start {
                 .0
                 .iter()
                 .find_map(|arg| arg.strip_prefix("provider-id=").map(str::to_owned)),
-            version: installed.version.clone(),
+            version,
             labels: config.node_label.0.iter().filter_map(|label| pair(label)).collect(),
             taints: config.node_taint.0.iter().filter_map(|taint| self::taint(taint)).collect(),
             machine_id: state.machine_id.clone(),

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use capstan_agent::machine::{Found, MachineError, Metadata};
-use capstan_plan::MachinePath;
+use capstan_plan::{Artifact, MachinePath};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -47,6 +47,9 @@ impl<'de> Deserialize<'de> for Bytes {
         BASE64_STANDARD.decode(text).map(Self).map_err(serde::de::Error::custom)
     }
 }
+
+/// What stands for all that an archive holds.
+const DIGEST: &str = ".artifact";
 
 /// All files and folders, by path. `/` is always there and not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +158,20 @@ impl Files {
         Ok(made)
     }
 
+    /// Makes a folder and all folders above it, as a program that is not the agent would.
+    ///
+    /// # Errors
+    /// If a file is on the way.
+    pub fn make_with_parents(&mut self, path: &MachinePath) -> Result<(), MachineError> {
+        let all: Vec<_> = std::iter::successors(Some(path.clone()), MachinePath::parent).collect();
+        for folder in all.into_iter().rev() {
+            if self.inspect(&folder)? == Found::Nothing {
+                self.make_directory(&folder, PUBLIC)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes a file, if there is one.
     ///
     /// # Errors
@@ -191,6 +208,44 @@ impl Files {
                 Ok(())
             }
         }
+    }
+
+    /// Removes a folder with everything in it, if there is one.
+    ///
+    /// # Errors
+    /// If it is a file.
+    pub fn remove_tree(&mut self, path: &MachinePath) -> Result<(), MachineError> {
+        if let Some(Entry::File { .. }) = self.0.get(path.as_str()) {
+            return Err(MachineError::WrongKind { path: path.clone(), found: "a file", wanted: "a folder" });
+        }
+        let inside = format!("{path}/");
+        self.0.retain(|other, _| other != path.as_str() && !other.starts_with(&inside));
+        Ok(())
+    }
+
+    /// Puts an artifact there. What would be in it is not known here: a folder holds its digest and nothing else.
+    ///
+    /// # Errors
+    /// If there is no folder above, or something else is there.
+    pub fn install(&mut self, artifact: &Artifact) -> Result<(), MachineError> {
+        let (mode, owner, group) = (artifact.mode.bits(), artifact.owner, artifact.group);
+        let metadata = Metadata { mode, owner, group };
+        let content = artifact.sha256.to_string();
+        if artifact.unpack.is_none() {
+            return self.write(&artifact.path, content.as_bytes(), metadata);
+        }
+        self.remove_tree(&artifact.path)?;
+        self.make_directory(&artifact.path, metadata)?;
+        let digest = Entry::File { content: Bytes(content.into_bytes()), metadata };
+        self.0.insert(format!("{}/{DIGEST}", artifact.path), digest);
+        Ok(())
+    }
+
+    /// Whether there is such a program: a file, or something that would have come out of an archive.
+    pub fn has_program(&self, path: &MachinePath) -> bool {
+        self.read(path.as_str()).is_some()
+            || std::iter::successors(path.parent(), MachinePath::parent)
+                .any(|folder| self.read(&format!("{folder}/{DIGEST}")).is_some())
     }
 
     /// Paths that differ from `other`: left, missing or changed.

@@ -2,7 +2,8 @@
 
 use capstan_agent::Machine;
 use capstan_agent::machine::{Captured, Exit, Found, Invocation, MachineError, Metadata, Ran};
-use capstan_plan::{Facts, HttpUrl, MachinePath};
+use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,21 +12,24 @@ use std::time::Duration;
 use super::Vm;
 use super::files::PUBLIC;
 use super::program::Program;
-use super::state::{Installed, Kind, Unit};
-use crate::cluster::{Clusters, Start};
+use super::state::{Installed, Kind};
+use crate::cluster::Clusters;
 use crate::fault::Fault;
 
 /// A virtual machine, and the clusters it may become part of.
 #[derive(Clone)]
 pub struct VmMachine {
-    vm: Arc<Vm>,
-    clusters: Clusters,
+    pub(super) vm: Arc<Vm>,
+    pub(super) clusters: Clusters,
     /// Which step of a plan is carried out, counted from 1; 0 is none.
     step: Arc<AtomicUsize>,
 }
 
 /// What a program prints and ends with.
-type Said = (i32, String);
+pub(super) type Said = (i32, String);
+
+/// Where k3s keeps its data.
+const DATA: &str = "/var/lib/rancher/k3s";
 
 impl VmMachine {
     /// The machine, among these clusters.
@@ -51,7 +55,7 @@ impl VmMachine {
         }
     }
 
-    fn change<T>(
+    pub(super) fn change<T>(
         &self,
         change: impl FnOnce(&mut super::state::State) -> Result<T, MachineError>,
     ) -> Result<T, MachineError> {
@@ -63,22 +67,30 @@ impl VmMachine {
         match program {
             Program::Exit(code) => Ok((code, String::new())),
             Program::Complain(code, text) => Ok((code, text)),
-            Program::Install { version, kind } => self.install(version, kind),
+            Program::Install { version, kind } => self.install_k3s(version, kind),
             Program::Uninstall => self.uninstall().await,
-            Program::Restart(kind) => self.restart(kind).await,
-            Program::Stop(kind) => self.stop(kind, false).await,
-            Program::IsActive(kind) => Ok(match self.is_running(kind) {
-                true => (0, "active".to_owned()),
-                false => (3, "inactive".to_owned()),
+            Program::Systemctl(order) => self.systemctl(order).await,
+            Program::Room => self.change(|state| {
+                state.files.make_with_parents(&path(DATA))?;
+                Ok((0, String::new()))
             }),
+            Program::Clean => self.clean().await,
             Program::Ready => self.ready().await,
+            Program::Joined => Ok(match self.vm.look(|state| state.is_active(Kind::Agent.unit())) {
+                true => (0, String::new()),
+                false => (1, "k3s-agent has not written its kubeconfig yet".to_owned()),
+            }),
+            Program::Snapshot => Ok(match self.vm.look(|state| state.is_active(Kind::Server.unit())) {
+                true => (0, String::new()),
+                false => (1, "connection refused".to_owned()),
+            }),
             Program::Enroll => {
                 Ok((1, "the agent enrols when the machine is started, not in a plan".to_owned()))
             }
         }
     }
 
-    fn install(&self, version: String, kind: Kind) -> Result<Said, MachineError> {
+    fn install_k3s(&self, version: String, kind: Kind) -> Result<Said, MachineError> {
         let other =
             self.vm.look(|state| state.installed.as_ref().is_some_and(|installed| installed.kind != kind));
         if other {
@@ -88,57 +100,58 @@ impl VmMachine {
             let binary = format!("k3s {version}\n");
             state.files.write_with_parents(&path("/usr/local/bin/k3s"), binary.as_bytes(), PUBLIC)?;
             state.files.write_with_parents(&unit_file(kind), b"[Service]\n", PUBLIC)?;
-            state.units.entry(kind.unit().to_owned()).or_insert_with(Unit::default);
+            state.units.entry(kind.unit().to_owned()).or_default();
             let said = format!("installed k3s {version}");
             state.installed = Some(Installed { version, kind });
             Ok((0, said))
         })
     }
 
+    /// Takes k3s off the machine, however it came there.
     async fn uninstall(&self) -> Result<Said, MachineError> {
         for kind in [Kind::Server, Kind::Agent] {
-            self.stop(kind, true).await?;
+            self.stop(kind.unit()).await?;
         }
+        self.leave().await?;
         self.change(|state| {
-            state.files.remove_file(&path("/usr/local/bin/k3s"))?;
-            for kind in [Kind::Server, Kind::Agent] {
-                state.files.remove_file(&unit_file(kind))?;
-                state.units.remove(kind.unit());
+            if state.installed.take().is_some() {
+                state.files.remove_file(&path("/usr/local/bin/k3s"))?;
+                for kind in [Kind::Server, Kind::Agent] {
+                    state.files.remove_file(&unit_file(kind))?;
+                    state.units.remove(kind.unit());
+                }
             }
-            state.installed = None;
             Ok((0, "uninstalled".to_owned()))
         })
     }
 
-    async fn restart(&self, kind: Kind) -> Result<Said, MachineError> {
-        let start = self.vm.look(|state| Start::read(state, kind, self.vm.name()));
-        let start = match start {
-            Ok(start) => start,
-            Err(complaint) => return Ok((1, complaint)),
-        };
-        match self.clusters.start(start).await {
-            Ok(membership) => self.change(|state| {
-                state.units.insert(kind.unit().to_owned(), Unit { running: Some(membership) });
-                Ok((0, String::new()))
-            }),
-            Err(complaint) => {
-                let unit = kind.unit();
-                Ok((1, format!("Job for {unit}.service failed: {complaint}")))
-            }
-        }
-    }
-
-    async fn stop(&self, kind: Kind, for_good: bool) -> Result<Said, MachineError> {
-        let running =
-            |state: &super::state::State| state.units.get(kind.unit()).and_then(|unit| unit.running.clone());
-        if let Some(membership) = self.vm.look(running) {
-            self.clusters.stop(&membership, for_good).await;
+    /// Without its data it is part of nothing any more.
+    async fn leave(&self) -> Result<(), MachineError> {
+        if let Some(membership) = self.vm.look(|state| state.data.clone()) {
+            self.clusters.stop(&membership, true).await;
             self.change(|state| {
-                state.units.insert(kind.unit().to_owned(), Unit::default());
+                state.data = None;
                 Ok(())
             })?;
         }
-        Ok((0, String::new()))
+        Ok(())
+    }
+
+    async fn clean(&self) -> Result<Said, MachineError> {
+        if self.vm.look(|state| state.membership().is_some()) {
+            return Ok((1, format!("{DATA} is still there: k3s runs")));
+        }
+        self.leave().await?;
+        self.change(|state| {
+            for folder in [DATA, "/etc/rancher/k3s"] {
+                state.files.remove_tree(&path(folder))?;
+            }
+            for folder in ["/var/lib/rancher", "/etc/rancher"] {
+                // Somebody else's, if it is not empty.
+                let _ = state.files.remove_directory(&path(folder));
+            }
+            Ok((0, String::new()))
+        })
     }
 
     async fn ready(&self) -> Result<Said, MachineError> {
@@ -155,10 +168,6 @@ impl VmMachine {
         }
         Ok((0, "ok".to_owned()))
     }
-
-    fn is_running(&self, kind: Kind) -> bool {
-        self.vm.look(|state| state.units.get(kind.unit()).is_some_and(|unit| unit.running.is_some()))
-    }
 }
 
 fn path(text: &str) -> MachinePath {
@@ -166,7 +175,7 @@ fn path(text: &str) -> MachinePath {
 }
 
 fn unit_file(kind: Kind) -> MachinePath {
-    path(&format!("/etc/systemd/system/{}.service", kind.unit()))
+    path(&format!("/etc/systemd/system/{}", kind.unit()))
 }
 
 impl Machine for VmMachine {
@@ -208,6 +217,20 @@ impl Machine for VmMachine {
 
     async fn remove_directory(&self, path: &MachinePath) -> Result<(), MachineError> {
         self.change(|state| state.files.remove_directory(path))
+    }
+
+    async fn install(&self, artifact: &Artifact, _: Duration) -> Result<(), MachineError> {
+        self.disturb().await?;
+        self.change(|state| state.files.install(artifact))
+    }
+
+    async fn remove_tree(&self, path: &MachinePath) -> Result<(), MachineError> {
+        self.change(|state| state.files.remove_tree(path))
+    }
+
+    async fn keep_fetched(&self, _: &BTreeSet<Digest>) -> Result<(), MachineError> {
+        // Nothing is fetched: artifacts are their digests.
+        Ok(())
     }
 
     async fn run(&self, invocation: Invocation<'_>) -> Result<Ran, MachineError> {

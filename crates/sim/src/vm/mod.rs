@@ -7,6 +7,7 @@ pub mod files;
 mod machine;
 pub mod program;
 pub mod state;
+mod systemd;
 
 pub use machine::VmMachine;
 
@@ -123,11 +124,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (id, boot) = {
             let vm = Vm::open(folder.path(), "web-0").expect("a machine");
-            vm.change(|state| state.units.insert("k3s".to_owned(), Unit::default())).expect("written");
+            vm.change(|state| state.units.insert("k3s.service".to_owned(), Unit::default()))
+                .expect("written");
             vm.look(|state| (state.machine_id.clone(), state.boot_id.clone()))
         };
         let vm = Vm::open(folder.path(), "web-0").expect("the machine");
         assert_eq!(vm.look(|state| (state.machine_id.clone(), state.boot_id.clone())), (id, boot));
-        assert!(vm.look(|state| state.units.contains_key("k3s")));
+        assert!(vm.look(|state| state.units.contains_key("k3s.service")));
     }
 }

@@ -6,6 +6,8 @@ use super::state::Kind;
 pub const INSTALL: &str = "/opt/capstan/install-k3s";
 /// Its opposite.
 pub const UNINSTALL: &str = "/opt/capstan/uninstall-k3s";
+/// What a plan for k3s brings along for what takes more than a file or a unit.
+pub const SCRIPT: &str = "/opt/capstan/lib/k3s.sh";
 /// What makes the agent start.
 pub const AGENT: &str = "/opt/capstan/capstan-agent";
 
@@ -21,20 +23,47 @@ pub enum Program {
     },
     /// Take k3s off the machine.
     Uninstall,
-    /// Start k3s, again if it runs.
-    Restart(Kind),
-    /// Stop k3s.
-    Stop(Kind),
-    /// Ask whether k3s runs.
-    IsActive(Kind),
+    /// Tell systemd something, or ask it.
+    Systemctl(Systemctl),
+    /// Make the folders of k3s.
+    Room,
+    /// Take away all that k3s wrote.
+    Clean,
     /// Ask the API server whether it is ready.
     Ready,
+    /// Ask whether the kubelet runs.
+    Joined,
+    /// Something with snapshots of etcd.
+    Snapshot,
     /// Start the agent.
     Enroll,
     /// End at once, with this code.
     Exit(i32),
     /// End with this code and these words.
     Complain(i32, String),
+}
+
+/// What systemd is told or asked. Names of units have their ending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Systemctl {
+    /// Read the files of all units.
+    Reload,
+    /// Start it with the machine.
+    Enable(String),
+    /// Do not start it with the machine.
+    Disable(String),
+    /// Start it unless it runs.
+    Start(String),
+    /// Start it, again if it runs.
+    Restart(String),
+    /// Stop it.
+    Stop(String),
+    /// Ask whether it runs.
+    IsActive(String),
+    /// Ask for its state and its run.
+    Show(String),
+    /// Forgive it.
+    ResetFailed(String),
 }
 
 impl Program {
@@ -49,6 +78,12 @@ impl Program {
             [AGENT, "enroll"] => Self::Enroll,
             ["systemctl" | "/usr/bin/systemctl" | "/bin/systemctl", ref rest @ ..] => Self::systemctl(rest),
             ["/usr/local/bin/k3s", "kubectl", "get", "--raw", "/readyz"] => Self::Ready,
+            ["sh" | "/bin/sh", SCRIPT, "vacant" | "stop"] => Self::Exit(0),
+            ["sh" | "/bin/sh", SCRIPT, "room"] => Self::Room,
+            ["sh" | "/bin/sh", SCRIPT, "clean"] => Self::Clean,
+            ["sh" | "/bin/sh", SCRIPT, "ready", "server", ..] => Self::Ready,
+            ["sh" | "/bin/sh", SCRIPT, "ready", "agent", ..] => Self::Joined,
+            [k3s, "etcd-snapshot", "save" | "prune", ..] if k3s.ends_with("/k3s") => Self::Snapshot,
             ["true" | "/bin/true" | "/usr/bin/true", ..] => Self::Exit(0),
             ["false" | "/bin/false" | "/usr/bin/false", ..] => Self::Exit(1),
             ["sh" | "/bin/sh" | "bash" | "/bin/bash", ..] => Self::complain(
@@ -72,22 +107,29 @@ impl Program {
     }
 
     fn systemctl(words: &[&str]) -> Self {
-        let unit = |name: &str| match name.strip_suffix(".service").unwrap_or(name) {
-            "k3s" => Some(Kind::Server),
-            "k3s-agent" => Some(Kind::Agent),
-            _ => None,
+        let words: Vec<&str> =
+            words.iter().copied().filter(|word| !word.starts_with("--property=") && *word != "--").collect();
+        let (order, name) = match words[..] {
+            ["daemon-reload"] => return Self::Systemctl(Systemctl::Reload),
+            [order, name] => {
+                (order, if name.contains('.') { name.to_owned() } else { format!("{name}.service") })
+            }
+            _ => ("", String::new()),
         };
-        match words {
-            ["daemon-reload"] => Self::Exit(0),
-            ["restart" | "start", name] => unit(name).map_or_else(|| Self::no_unit(5, name), Self::Restart),
-            ["stop", name] => unit(name).map_or_else(|| Self::no_unit(5, name), Self::Stop),
-            ["is-active", name] => unit(name).map_or_else(|| Self::complain(3, "inactive"), Self::IsActive),
-            _ => Self::complain(1, &format!("simulated systemctl does not know: {}", words.join(" "))),
-        }
-    }
-
-    fn no_unit(code: i32, name: &str) -> Self {
-        Self::complain(code, &format!("Unit {name} not found."))
+        Self::Systemctl(match order {
+            "enable" => Systemctl::Enable(name),
+            "disable" => Systemctl::Disable(name),
+            "start" => Systemctl::Start(name),
+            "restart" => Systemctl::Restart(name),
+            "stop" => Systemctl::Stop(name),
+            "is-active" => Systemctl::IsActive(name),
+            "show" => Systemctl::Show(name),
+            "reset-failed" => Systemctl::ResetFailed(name),
+            _ => {
+                let words = words.join(" ");
+                return Self::complain(1, &format!("simulated systemctl does not know: {words}"));
+            }
+        })
     }
 
     fn complain(code: i32, text: &str) -> Self {
@@ -96,7 +138,10 @@ impl Program {
 
     /// Whether it only asks. Asking takes no time.
     pub const fn is_question(&self) -> bool {
-        matches!(self, Self::IsActive(_) | Self::Ready)
+        matches!(
+            self,
+            Self::Systemctl(Systemctl::IsActive(_) | Systemctl::Show(_)) | Self::Ready | Self::Joined
+        )
     }
 }
 
@@ -126,10 +171,16 @@ mod tests {
             ("/opt/capstan/install-k3s v1.33.4+k3s1 agent", Program::Install { version, kind: Kind::Agent }),
             ("/opt/capstan/uninstall-k3s", Program::Uninstall),
             ("/opt/capstan/capstan-agent enroll", Program::Enroll),
-            ("systemctl restart k3s", Program::Restart(Kind::Server)),
-            ("systemctl restart k3s-agent.service", Program::Restart(Kind::Agent)),
-            ("systemctl stop k3s", Program::Stop(Kind::Server)),
-            ("systemctl is-active k3s-agent", Program::IsActive(Kind::Agent)),
+            ("systemctl restart k3s", Program::Systemctl(Systemctl::Restart("k3s.service".to_owned()))),
+            ("systemctl stop -- a.timer", Program::Systemctl(Systemctl::Stop("a.timer".to_owned()))),
+            (
+                "systemctl show --property=ActiveState,InvocationID -- k3s-agent.service",
+                Program::Systemctl(Systemctl::Show("k3s-agent.service".to_owned())),
+            ),
+            ("systemctl daemon-reload", Program::Systemctl(Systemctl::Reload)),
+            ("/bin/sh /opt/capstan/lib/k3s.sh clean", Program::Clean),
+            ("/bin/sh /opt/capstan/lib/k3s.sh ready agent /opt/k3s web-0", Program::Joined),
+            ("/opt/capstan/k3s/v1/bin/k3s etcd-snapshot save --name a", Program::Snapshot),
             ("/usr/local/bin/k3s kubectl get --raw /readyz", Program::Ready),
         ] {
             assert_eq!(parse(line), program, "{line}");
@@ -143,10 +194,10 @@ mod tests {
             ("/bin/true swap.off", 0),
             ("false", 1),
             ("sh -c reboot", 126),
+            ("sh /opt/capstan/lib/other.sh clean", 126),
             ("rm -rf /", 127),
             ("/opt/capstan/install-k3s latest server", 1),
             ("/opt/capstan/install-k3s v1.33.4+k3s1 sideways", 2),
-            ("systemctl restart sshd", 5),
             ("systemctl mask k3s", 1),
         ] {
             assert_eq!(code(&parse(line)), expected, "{line}");

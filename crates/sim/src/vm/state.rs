@@ -1,6 +1,7 @@
 //! What a virtual machine is. Pure data.
 
 use capstan_api::infrastructure::SimulatedHost;
+use capstan_plan::MachinePath;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,8 +26,11 @@ pub struct State {
     pub files: Files,
     /// Which Kubernetes is installed.
     pub installed: Option<Installed>,
-    /// Services that systemd knows, by name.
+    /// Services that systemd knows, by name, with its ending.
     pub units: BTreeMap<String, Unit>,
+    /// What the data of k3s says it is part of, whether it runs or not.
+    #[serde(default)]
+    pub data: Option<Membership>,
     /// Its life under a claim: none while nobody has it.
     pub life: Option<Life>,
     /// How the last reset ended.
@@ -77,17 +81,36 @@ impl Kind {
     /// The name of its unit.
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::Server => "k3s",
-            Self::Agent => "k3s-agent",
+            Self::Server => "k3s.service",
+            Self::Agent => "k3s-agent.service",
         }
+    }
+
+    /// What k3s is started as.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// What a unit of this name runs, if it is k3s.
+    pub fn of_unit(name: &str) -> Option<Self> {
+        [Self::Server, Self::Agent].into_iter().find(|kind| kind.unit() == name)
     }
 }
 
 /// A service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Unit {
-    /// What it runs as, while it runs.
+    /// Whether it starts with the machine.
+    pub enabled: bool,
+    /// Whether it runs.
+    pub active: bool,
+    /// How often it was started: what tells one run from the next.
+    pub runs: u64,
+    /// What it runs as, while it runs, if it is k3s.
     pub running: Option<Membership>,
 }
 
@@ -172,6 +195,7 @@ impl State {
             files: Files::image(name),
             installed: None,
             units: BTreeMap::new(),
+            data: None,
             life: None,
             last_reset: None,
         }
@@ -187,10 +211,40 @@ impl State {
         self.units.values().find_map(|unit| unit.running.as_ref())
     }
 
+    /// The version of k3s that a unit would start. An error is what it would complain of.
+    ///
+    /// # Errors
+    /// If there is no such unit, or nothing that it could start.
+    pub fn version(&self, kind: Kind) -> Result<String, String> {
+        let unit = kind.unit();
+        if let Some(installed) = self.installed.as_ref().filter(|installed| installed.kind == kind) {
+            return Ok(installed.version.clone());
+        }
+        let missing = || format!("Unit {unit} not found.");
+        let file = self.files.read(&format!("/etc/systemd/system/{unit}")).ok_or_else(missing)?;
+        let file = String::from_utf8_lossy(file);
+        let command = file.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap_or_default();
+        let mut words = command.split(' ');
+        let program = words.next().and_then(|program| MachinePath::new(program).ok());
+        let program = program.ok_or_else(|| format!("{unit} has no ExecStart= with an absolute path"))?;
+        if words.next() != Some(kind.word()) {
+            return Err(format!("{unit} does not start `k3s {}`", kind.word()));
+        }
+        if !self.files.has_program(&program) {
+            return Err(format!("{unit}: Failed to locate executable {program}: No such file or directory"));
+        }
+        let is_version = |part: &&str| {
+            part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+        };
+        let version = program.parts().find(is_version).map(str::to_owned);
+        version.ok_or_else(|| format!("{program}: a simulated machine reads the version from the path"))
+    }
+
     /// What a machine that nobody has should not have.
     pub fn leftovers(&self, name: &str) -> Vec<String> {
         let mut left = self.files.differences(&Files::image(name));
         left.extend(self.units.keys().map(|unit| format!("unit {unit}")));
+        left.extend(self.data.iter().map(|_| "the data of k3s".to_owned()));
         left.extend(self.installed.iter().map(|installed| format!("k3s {}", installed.version)));
         left
     }

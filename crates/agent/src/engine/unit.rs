@@ -1,0 +1,232 @@
+//! Units of systemd, by way of `systemctl`.
+//!
+//! Whether a unit was restarted with certain inputs cannot be written down in the same moment as it is restarted. So
+//! what systemd calls its run is written down before, and another name afterwards says that it was. That holds for a
+//! start that took too long and goes on, for a crash of the agent and for a boot as well: whatever starts the unit
+//! after the note was written starts it with everything that came before it in the plan.
+
+use capstan_plan::{Argv, Digest, MachinePath, Stop, Unit, UnitName};
+use std::time::Duration;
+
+use super::files::wrong;
+use super::{Engine, Trouble};
+use crate::clock::Clock;
+use crate::journal::{Entry, Outcome};
+use crate::ledger::{After, Before, UNIT_FILE};
+use crate::machine::{Exit, Found, Invocation, Machine, MachineError, Ran};
+use crate::redact::Redactor;
+use crate::report;
+use crate::store::Store;
+
+/// How long systemd may take to stop a unit that leaves the machine. It has timeouts of its own, and ends it then.
+const STOPPING: Duration = Duration::from_secs(300);
+
+/// How long questions and orders that start nothing may take.
+const ASKING: Duration = Duration::from_secs(90);
+
+/// What systemd says of a unit.
+#[derive(Debug, PartialEq, Eq)]
+struct State {
+    /// `active`, `inactive`, `failed`, `activating`, `deactivating` and others.
+    active: String,
+    /// Its run, or its last one; empty if it never ran since the machine was booted.
+    invocation: String,
+}
+
+impl State {
+    fn read(printed: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(printed);
+        let value = |key: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+            value.unwrap_or_default().trim().to_owned()
+        };
+        Self { active: value("ActiveState"), invocation: value("InvocationID") }
+    }
+
+    /// Whether nothing of it runs.
+    fn is_ended(&self) -> bool {
+        matches!(self.active.as_str(), "inactive" | "failed" | "")
+    }
+}
+
+fn systemctl(words: &[&str]) -> Argv {
+    Argv::new([&["systemctl"], words].concat()).expect("some short words without a zero byte")
+}
+
+impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
+    /// Makes a unit run with these inputs.
+    pub(super) async fn run_unit(
+        &mut self,
+        unit: &Unit,
+        inputs: Digest,
+        timeout: Duration,
+        redactor: &Redactor,
+    ) -> Result<Outcome, Trouble> {
+        self.put_unit_file(unit).await?;
+        let name = unit.name.as_str();
+        // Also if the file was right: nobody knows whether systemd has read it since it was written.
+        for words in [&["daemon-reload"][..], &["enable", "--", name]] {
+            let ran = self.systemctl(words, ASKING).await?;
+            if ran.exit != Exit::Code(0) {
+                return Ok(refused(words[0], &ran, redactor));
+            }
+        }
+        let state = self.state(&unit.name).await?;
+        let known = self.history().units.get(&unit.name);
+        let was_started =
+            known.is_some_and(|start| start.inputs == inputs && start.instead_of != state.invocation);
+        if was_started && state.active == "active" {
+            return Ok(Outcome::success());
+        }
+        if state.active == "failed" {
+            // One that failed often is not started again before somebody says that it is forgiven.
+            self.systemctl(&["reset-failed", "--", name], ASKING).await?;
+        }
+        if !was_started {
+            let instead_of = state.invocation;
+            if known.is_none_or(|start| start.inputs != inputs || start.instead_of != instead_of) {
+                let entry = Entry::Starting { unit: unit.name.clone(), inputs, instead_of };
+                self.journal.append(entry).await?;
+            }
+        }
+        // Starting what is starting waits for it.
+        let order = if was_started { "start" } else { "restart" };
+        let ran = self.systemctl(&[order, "--", name], timeout).await?;
+        if ran.exit != Exit::Code(0) {
+            return self.why_not_started(&unit.name, order, &ran, redactor).await;
+        }
+        Ok(report::outcome(&ran, redactor))
+    }
+
+    async fn put_unit_file(&mut self, unit: &Unit) -> Result<(), Trouble> {
+        let path = unit.path();
+        self.make_parents(&path).await?;
+        let found = self.machine.inspect(&path).await?;
+        let held = self.history().ledger.holding(&path);
+        let is_ours = held.is_some_and(|holding| matches!(holding.after, After::Unit { .. }));
+        let content = unit.content.as_bytes();
+        let is_right = match found {
+            Found::Nothing => false,
+            Found::File { metadata, size } if is_ours => {
+                metadata == UNIT_FILE
+                    && size == content.len() as u64
+                    && self.machine.read(&path, size).await? == content
+            }
+            // Whatever it runs was running before us, and nobody knows how to bring it back.
+            _ => return Err(wrong(&path, found, "free for a unit of the plan")),
+        };
+        self.take(&path, Before::Nothing, After::from(unit)).await?;
+        if !is_right {
+            self.machine.write(&path, content, UNIT_FILE).await?;
+        }
+        Ok(())
+    }
+
+    /// Stops a unit for good, with all it leaves behind.
+    pub(super) async fn end_unit(
+        &self,
+        name: &UnitName,
+        path: &MachinePath,
+        stop: Option<&Stop>,
+    ) -> Result<(), MachineError> {
+        if !self.state(name).await?.is_ended() {
+            self.order(&["stop", "--", name.as_str()], STOPPING).await?;
+        }
+        if let Some(Stop { argv, timeout_seconds }) = stop {
+            let timeout = Duration::from_secs((*timeout_seconds).into());
+            let ran = self.machine.run(Invocation { argv, env: &[], timeout }).await?;
+            if ran.exit != Exit::Code(0) {
+                return Err(unwilling(format!("its `stop` {}", report::ending(ran.exit))));
+            }
+        }
+        // Without its file it is not enabled either: that goes first.
+        if self.machine.inspect(path).await? != Found::Nothing {
+            self.order(&["disable", "--", name.as_str()], ASKING).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes systemd notice that the file of a unit is gone.
+    pub(super) async fn forget_unit(&self, name: &UnitName) -> Result<(), MachineError> {
+        self.order(&["daemon-reload"], ASKING).await?;
+        // Says no if it knows no such unit, which is what we want.
+        self.systemctl(&["reset-failed", "--", name.as_str()], ASKING).await?;
+        Ok(())
+    }
+
+    /// Looks whether nothing of a unit runs.
+    pub(super) async fn is_ended(&self, name: &UnitName, path: &MachinePath) -> Result<(), MachineError> {
+        let state = self.state(name).await?;
+        if state.is_ended() {
+            return Ok(());
+        }
+        Err(MachineError::WrongKind {
+            path: path.clone(),
+            found: "a unit that still runs",
+            wanted: "what was there before",
+        })
+    }
+
+    async fn state(&self, name: &UnitName) -> Result<State, MachineError> {
+        let words = ["show", "--property=ActiveState,InvocationID", "--", name.as_str()];
+        let ran = self.order(&words, ASKING).await?;
+        Ok(State::read(&ran.stdout.head))
+    }
+
+    async fn systemctl(&self, words: &[&str], timeout: Duration) -> Result<Ran, MachineError> {
+        self.machine.run(Invocation { argv: &systemctl(words), env: &[], timeout }).await
+    }
+
+    /// The same, where anything but success is an error.
+    async fn order(&self, words: &[&str], timeout: Duration) -> Result<Ran, MachineError> {
+        let ran = self.systemctl(words, timeout).await?;
+        if ran.exit == Exit::Code(0) {
+            return Ok(ran);
+        }
+        Err(unwilling(format!("systemctl {} {}", words[0], report::ending(ran.exit))))
+    }
+
+    /// systemctl says little; what the unit printed says more.
+    async fn why_not_started(
+        &self,
+        name: &UnitName,
+        order: &str,
+        ran: &Ran,
+        redactor: &Redactor,
+    ) -> Result<Outcome, Trouble> {
+        let mut outcome = refused(order, ran, redactor);
+        let words = ["status", "--no-pager", "--full", "--lines=30", "--", name.as_str()];
+        let status = self.systemctl(&words, ASKING).await?;
+        outcome.output.stdout = redactor.output(&status).stdout;
+        Ok(outcome)
+    }
+}
+
+fn refused(order: &str, ran: &Ran, redactor: &Redactor) -> Outcome {
+    let mut outcome = report::outcome(ran, redactor);
+    if let Some(failure) = &mut outcome.failure {
+        failure.message = format!("systemctl {order} {}", report::ending(ran.exit));
+    }
+    outcome
+}
+
+/// It may pass: who asks again does it again.
+fn unwilling(what: String) -> MachineError {
+    MachineError::io("end the unit", std::io::Error::other(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_of_a_unit_is_read() {
+        let state = |text: &str| State::read(text.as_bytes());
+        let runs = state("ActiveState=active\nInvocationID=0123abcd\n");
+        assert_eq!((runs.active.as_str(), runs.invocation.as_str()), ("active", "0123abcd"));
+        assert!(!runs.is_ended() && !state("ActiveState=activating\n").is_ended());
+        assert!(state("InvocationID=\nActiveState=inactive\n").is_ended());
+        assert!(state("ActiveState=failed\nInvocationID=1").is_ended());
+        assert!(state("").is_ended());
+    }
+}

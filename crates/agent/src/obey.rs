@@ -1,0 +1,186 @@
+//! Carries out whatever the newest plan is, for ever: what an agent does between two ends of wires.
+//!
+//! Plans come in as the data of their Secret, reports go out as values; how they travel is not known here. Only the
+//! newest of each counts, so that nobody has to catch up.
+
+use capstan_plan::{
+    MachineIdentity, OpenGates, Phase, Progress, Report, SecretData, SignedGates, SignedPlan, Standing,
+    TrustedKeys, VerifiedPlan,
+};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::engine::{Engine, EngineError, Turn};
+use crate::machine::Machine;
+use crate::probes::Prober;
+use crate::report;
+use crate::store::Store;
+
+/// Who the machine is, and whom it obeys.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Who it is.
+    pub machine: MachineIdentity,
+    /// Whose plans it carries out.
+    pub keys: TrustedKeys,
+}
+
+/// What a Secret orders.
+#[derive(Clone, Debug)]
+pub struct Orders {
+    /// The plan.
+    pub plan: VerifiedPlan,
+    /// Which of its gates are open.
+    pub gates: OpenGates,
+    /// Why gates that somebody meant to open are not.
+    pub complaint: Option<String>,
+}
+
+impl Orders {
+    /// Takes orders from the data of a Secret.
+    ///
+    /// # Errors
+    /// If they are not to be obeyed: how it stands with them.
+    pub fn read(data: &SecretData, identity: &Identity) -> Result<Self, Box<Standing>> {
+        let signed = SignedPlan::from_secret_data(data)
+            .map_err(|error| Box::new(Standing::Unreadable { message: error.to_string() }))?;
+        let plan = signed
+            .verify(&identity.keys, &identity.machine)
+            .map_err(|error| Box::new(Standing::Plan(Progress::refused(signed.id(), error))))?;
+        let gates = SignedGates::from_secret_data(data).map_err(|error| error.to_string());
+        let gates = gates.and_then(|signed| match signed {
+            None => Ok(OpenGates::none(plan.id())),
+            Some(signed) => {
+                OpenGates::verify(&signed, &identity.keys, plan.id()).map_err(|error| error.to_string())
+            }
+        });
+        // A plan is not refused for its gates: they are closed, and it says why.
+        Ok(match gates {
+            Ok(gates) => Self { plan, gates, complaint: None },
+            Err(complaint) => Self { gates: OpenGates::none(plan.id()), plan, complaint: Some(complaint) },
+        })
+    }
+
+    fn complain(&self, mut progress: Progress) -> Progress {
+        if let (Phase::Waiting, Some(complaint)) = (progress.phase, &self.complaint) {
+            let waits = progress.message.unwrap_or_default();
+            progress.message = Some(format!("{waits} ({complaint})"));
+        }
+        progress
+    }
+}
+
+/// The newest data of the plan's Secret; nothing until there is one.
+pub type Plans = watch::Receiver<Option<SecretData>>;
+
+/// Carries out the newest plan until there is a newer one; watches its probes meanwhile; tells how it stands.
+///
+/// `looking` is called with the step that is tried next, counted from 1, before it is.
+///
+/// # Errors
+/// If the journal fails. It must be opened anew then.
+pub async fn obey<M: Machine, S: Store, C: Clock>(
+    engine: &mut Engine<M, S, C>,
+    identity: &Identity,
+    plans: &mut Plans,
+    reports: &watch::Sender<Report>,
+    looking: impl Fn(&M, usize),
+) -> Result<(), EngineError> {
+    let mut prober = Prober::default();
+    loop {
+        let data = plans.borrow_and_update().clone();
+        let orders = match data.as_ref().map(|data| Orders::read(data, identity)) {
+            None => Err(Standing::Idle),
+            Some(Err(standing)) => Err(*standing),
+            Some(Ok(orders)) => Ok(orders),
+        };
+        // Somebody else must act before this time, or there is something new to say.
+        let mut overdue = Timestamp::MAX;
+        let standing = match orders {
+            Err(standing) => standing,
+            Ok(orders) => {
+                let Some(progress) = carry_out(engine, &orders, plans, reports, &prober, &looking).await?
+                else {
+                    continue;
+                };
+                let plan = &orders.plan;
+                if progress.phase == Phase::Waiting {
+                    overdue = plan.plan().expires;
+                } else if engine.history().current.as_ref().is_some_and(|current| current.plan == plan.id()) {
+                    prober.watch(plan, engine.clock().now());
+                }
+                Standing::Plan(progress)
+            }
+        };
+        tell(engine, &prober, standing.clone(), reports).await;
+        // At rest, until there is another plan; the probes go on meanwhile.
+        loop {
+            let next = prober.next().unwrap_or(Timestamp::MAX).min(overdue);
+            tokio::select! {
+                changed = plans.changed() => match changed {
+                    Ok(()) => break,
+                    Err(_) => return Ok(()),
+                },
+                () = engine.clock().sleep_until(next) => {
+                    if engine.clock().now() >= overdue {
+                        break;
+                    }
+                    if prober.round(engine.machine(), engine.clock()).await {
+                        tell(engine, &prober, standing.clone(), reports).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Carries a plan out to its end, or to a gate that is closed. `None` when a newer one has come.
+async fn carry_out<M: Machine, S: Store, C: Clock>(
+    engine: &mut Engine<M, S, C>,
+    orders: &Orders,
+    plans: &mut Plans,
+    reports: &watch::Sender<Report>,
+    prober: &Prober,
+    looking: &impl Fn(&M, usize),
+) -> Result<Option<Progress>, EngineError> {
+    let facts = engine.machine().facts().await;
+    loop {
+        looking(engine.machine(), engine.next_step(&orders.plan, &orders.gates).map_or(0, |step| step + 1));
+        let history = engine.history().clone();
+        let now = engine.clock().now();
+        let mut on = |progress: &Progress| {
+            let standing = Standing::Plan(orders.complain(progress.clone()));
+            reports.send_replace(report::report(standing, &history, prober.results(), facts.clone(), now));
+        };
+        let turn = engine.advance(&orders.plan, &orders.gates, &mut on).await?;
+        looking(engine.machine(), 0);
+        match turn {
+            Turn::Rest(progress) | Turn::Gate(progress) => return Ok(Some(orders.complain(progress))),
+            Turn::Moved if plans.has_changed().unwrap_or_default() => return Ok(None),
+            Turn::Moved => {}
+            Turn::Wait(until) => {
+                tokio::select! {
+                    changed = plans.changed() => {
+                        if changed.is_ok() {
+                            plans.mark_changed();
+                        }
+                        return Ok(None);
+                    }
+                    () = engine.clock().sleep_until(until) => {}
+                }
+            }
+        }
+    }
+}
+
+async fn tell<M: Machine, S: Store, C: Clock>(
+    engine: &Engine<M, S, C>,
+    prober: &Prober,
+    standing: Standing,
+    reports: &watch::Sender<Report>,
+) {
+    let facts = engine.machine().facts().await;
+    let now = engine.clock().now();
+    reports.send_replace(report::report(standing, engine.history(), prober.results(), facts, now));
+}

@@ -1,0 +1,128 @@
+//! Which gates of a plan are open: a document of its own beside the plan, because a gate is opened while the plan is
+//! being carried out, and a plan that changes is another plan.
+//!
+//! It names the plan by its digest, and so the machine. There is no way to close a gate again: whoever opened it may
+//! have been heard.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::{ApiVersion, Digest, PlanId, SigningKey, StepName, TrustedKeys, limits};
+
+const DOMAIN: &[u8] = b"capstan.dev/open-gates/v1\0";
+
+/// Which gates of one plan are open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenGates {
+    plan: Digest,
+    open: BTreeSet<StepName>,
+}
+
+/// Open gates as they lie in a Secret: bytes and a signature that nobody has looked at.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedGates {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) signature: Vec<u8>,
+}
+
+impl fmt::Debug for SignedGates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SignedGates({})", Digest::of(&self.bytes).short())
+    }
+}
+
+/// Why no gate is open.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GatesError {
+    /// Signed by nobody we know, or changed after signing.
+    #[error("the open gates are not signed with a key that this machine trusts")]
+    Signature,
+    /// Signed, and yet nothing that we understand.
+    #[error("the open gates cannot be understood: {0}")]
+    Parse(String),
+    /// The same gates can be written in other bytes.
+    #[error("the open gates are not in their one spelling: sorted, each once, fields in order, no spaces")]
+    Spelling,
+    /// Somebody was not done when the plan changed.
+    #[error("the open gates are those of another plan, {0}")]
+    OtherPlan(Digest),
+}
+
+#[derive(Serialize, Deserialize)]
+enum Kind {
+    OpenGates,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Document {
+    api_version: ApiVersion,
+    kind: Kind,
+    plan: Digest,
+    open: Vec<StepName>,
+}
+
+impl OpenGates {
+    /// These gates of that plan are open.
+    pub fn new(plan: PlanId, open: impl IntoIterator<Item = StepName>) -> Self {
+        Self { plan: *plan.digest(), open: open.into_iter().collect() }
+    }
+
+    /// No gate of that plan is open.
+    pub fn none(plan: PlanId) -> Self {
+        Self::new(plan, [])
+    }
+
+    /// Whether this gate of that plan is open.
+    pub fn is_open(&self, plan: PlanId, gate: &StepName) -> bool {
+        self.plan == *plan.digest() && self.open.contains(gate)
+    }
+
+    /// The gates that are open.
+    pub fn open(&self) -> impl Iterator<Item = &StepName> {
+        self.open.iter()
+    }
+
+    /// Signs them.
+    pub fn seal(&self, key: &SigningKey) -> SignedGates {
+        let bytes = self.bytes();
+        let signature = key.sign(&sentence(&bytes));
+        SignedGates { bytes, signature }
+    }
+
+    /// Whether a trusted key has signed them, for this plan. Only then are they read.
+    ///
+    /// # Errors
+    /// If no gate is to be taken for open, with the reason.
+    pub fn verify(signed: &SignedGates, keys: &TrustedKeys, plan: PlanId) -> Result<Self, GatesError> {
+        if !keys.have_signed(&sentence(&signed.bytes), &signed.signature) {
+            return Err(GatesError::Signature);
+        }
+        let document: Document =
+            serde_json::from_slice(&signed.bytes).map_err(|error| GatesError::Parse(error.to_string()))?;
+        if document.open.len() > limits::GATES {
+            return Err(GatesError::Parse(format!("more than {} gates", limits::GATES)));
+        }
+        let gates = Self { plan: document.plan, open: document.open.into_iter().collect() };
+        if gates.bytes() != signed.bytes {
+            return Err(GatesError::Spelling);
+        }
+        if gates.plan == *plan.digest() { Ok(gates) } else { Err(GatesError::OtherPlan(gates.plan)) }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let document = Document {
+            api_version: ApiVersion::V1Alpha1,
+            kind: Kind::OpenGates,
+            plan: self.plan,
+            open: self.open.iter().cloned().collect(),
+        };
+        serde_json::to_vec(&document).expect("names and a digest can be written as JSON")
+    }
+}
+
+/// What is signed.
+fn sentence(bytes: &[u8]) -> Vec<u8> {
+    [DOMAIN, Digest::of(bytes).as_bytes()].concat()
+}
