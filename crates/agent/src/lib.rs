@@ -12,13 +12,15 @@
 //! | [`obey`] | the loop around it: the newest plan in, reports out |
 //! | [`probes`] | what is watched once a plan is done |
 //! | [`report`] | what is told, bounded and without secrets |
+//! | [`https`] | requests over TLS, believing certain authorities only |
 //!
-//! Nothing in here knows Kubernetes or the network: plans come in as [`VerifiedPlan`](capstan_plan::VerifiedPlan),
+//! Nothing in here knows Kubernetes, nor how plans and reports travel: plans come in as [`VerifiedPlan`](capstan_plan::VerifiedPlan),
 //! and what is to be told goes out as [`Report`](capstan_plan::Report).
 
 pub mod clock;
 pub mod decide;
 pub mod engine;
+pub mod https;
 pub mod journal;
 pub mod ledger;
 pub mod machine;

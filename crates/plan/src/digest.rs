@@ -14,6 +14,36 @@ pub struct Digest([u8; 32]);
 #[error("a digest must be 64 lower-case hexadecimal digits")]
 pub struct DigestError;
 
+/// Makes a digest of bytes that come piece by piece.
+#[derive(Clone)]
+pub struct Hasher(Context);
+
+impl Default for Hasher {
+    fn default() -> Self {
+        Self(Context::new(&SHA256))
+    }
+}
+
+impl Hasher {
+    /// Takes in some more.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all of it.
+    pub fn finish(self) -> Digest {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(self.0.finish().as_ref());
+        Digest(bytes)
+    }
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hasher")
+    }
+}
+
 impl Digest {
     /// The digest of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
@@ -23,13 +53,11 @@ impl Digest {
     /// The digest of several byte strings, one after the other. The parts are not told apart: whoever needs
     /// that puts their lengths between them.
     pub(crate) fn of_parts(parts: &[&[u8]]) -> Self {
-        let mut context = Context::new(&SHA256);
+        let mut hasher = Hasher::default();
         for part in parts {
-            context.update(part);
+            hasher.update(part);
         }
-        let mut bytes = [0; 32];
-        bytes.copy_from_slice(context.finish().as_ref());
-        Self(bytes)
+        hasher.finish()
     }
 
     /// Its 32 bytes.

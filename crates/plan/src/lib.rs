@@ -29,7 +29,7 @@ mod text;
 mod time;
 
 pub use content::{Content, SecretText};
-pub use digest::{Digest, DigestError};
+pub use digest::{Digest, DigestError, Hasher};
 pub use gates::{GatesError, OpenGates, SignedGates};
 pub use identity::{Epoch, MachineIdentity, NumberError, PlanId, Revision};
 pub use path::{MachinePath, Mode, ModeError, PathError};

@@ -20,6 +20,18 @@ pub(super) fn inspect(root: &OwnedFd, path: &MachinePath) -> Result<Found, Machi
 }
 
 pub(super) fn read(root: &OwnedFd, path: &MachinePath, most: u64) -> Result<Vec<u8>, MachineError> {
+    let file = open(root, path)?;
+    let size = file.metadata().map_err(cannot("look at", path))?.len();
+    let mut content = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut content).map_err(cannot("read", path))?;
+    if content.len() as u64 > most {
+        return Err(MachineError::TooLarge { path: path.clone(), size, most });
+    }
+    Ok(content)
+}
+
+/// A regular file, to be read.
+pub(super) fn open(root: &OwnedFd, path: &MachinePath) -> Result<File, MachineError> {
     let folder = existing_parent(root, path)?;
     // Without O_NONBLOCK a pipe that somebody put there would make us wait for ever.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -32,12 +44,7 @@ pub(super) fn read(root: &OwnedFd, path: &MachinePath, most: u64) -> Result<Vec<
             wanted: "a file",
         });
     }
-    let mut content = Vec::new();
-    file.take(most.saturating_add(1)).read_to_end(&mut content).map_err(cannot("read", path))?;
-    if content.len() as u64 > most {
-        return Err(MachineError::TooLarge { path: path.clone(), size: about.len(), most });
-    }
-    Ok(content)
+    Ok(file)
 }
 
 pub(super) fn write(
@@ -68,7 +75,7 @@ fn write_new(folder: &OwnedFd, name: &str, content: &[u8], metadata: Metadata) -
 }
 
 /// Owner first: a change of owner takes some bits of the mode away.
-fn own(file: impl std::os::fd::AsFd, metadata: Metadata) -> io::Result<()> {
+pub(super) fn own(file: impl std::os::fd::AsFd, metadata: Metadata) -> io::Result<()> {
     fchown(&file, Some(Uid::from_raw(metadata.owner)), Some(Gid::from_raw(metadata.group)))?;
     Ok(fchmod(&file, Mode::from_raw_mode(metadata.mode))?)
 }
@@ -119,22 +126,22 @@ pub(super) fn remove_directory(root: &OwnedFd, path: &MachinePath) -> Result<(),
 }
 
 /// Always the same for a path, so that what a crash has left behind is found again.
-fn temporary(path: &MachinePath) -> String {
+pub(super) fn temporary(path: &MachinePath) -> String {
     format!(".capstan-{}.tmp", Digest::of(path.name().as_bytes()).short())
 }
 
-fn drop_if_there(folder: &OwnedFd, name: &str) -> Result<(), Errno> {
+pub(super) fn drop_if_there(folder: &OwnedFd, name: &str) -> Result<(), Errno> {
     match unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-fn cannot<E: Into<io::Error>>(what: &str, path: &MachinePath) -> impl FnOnce(E) -> MachineError {
+pub(super) fn cannot<E: Into<io::Error>>(what: &str, path: &MachinePath) -> impl FnOnce(E) -> MachineError {
     let what = format!("{what} {path}");
     move |error| MachineError::io(what, error)
 }
 
-fn wrong(path: &MachinePath, found: Found, wanted: &'static str) -> MachineError {
+pub(super) fn wrong(path: &MachinePath, found: Found, wanted: &'static str) -> MachineError {
     MachineError::WrongKind { path: path.clone(), found: found.describe(), wanted }
 }

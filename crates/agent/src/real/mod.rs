@@ -1,9 +1,14 @@
 //! A machine that exists: Linux.
 
+mod cache;
+mod cancel;
 mod facts;
 mod files;
 mod http;
+mod install;
 mod process;
+mod tree;
+mod unpack;
 mod walk;
 
 use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath};
@@ -11,9 +16,12 @@ use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use cache::Cache;
+use cancel::Cancel;
 
 use crate::machine::{Found, Invocation, Machine, MachineError, Metadata, Ran};
 
@@ -24,7 +32,11 @@ pub struct Linux {
     /// Work on files whose future was dropped still goes on: the next waits for it.
     turn: Arc<Mutex<()>>,
     readers: process::Readers,
+    cache: Cache,
 }
+
+/// Where artifacts are kept that were fetched.
+const CACHE: &str = "var/lib/capstan/cache";
 
 impl Linux {
     /// The machine, from `/` on.
@@ -43,7 +55,32 @@ impl Linux {
     pub fn rooted(folder: impl AsRef<Path>) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(folder.as_ref(), flags, Mode::empty())?;
-        Ok(Self { root: Arc::new(root), turn: Arc::default(), readers: process::Readers::default() })
+        let cache = Cache::new(folder.as_ref().join(CACHE));
+        Ok(Self { root: Arc::new(root), turn: Arc::default(), readers: process::Readers::default(), cache })
+    }
+
+    /// Keeps artifacts that were fetched in this folder.
+    #[must_use]
+    pub fn caching_in(self, folder: impl Into<PathBuf>) -> Self {
+        Self { cache: Cache::new(folder.into()), ..self }
+    }
+
+    async fn install(&self, artifact: &Artifact) -> Result<(), MachineError> {
+        let cancel = Cancel::default();
+        let (wanted, flag) = (artifact.clone(), cancel.flag());
+        if self.with(&artifact.path, move |root, _| install::is_there(root, &wanted, &flag)).await? {
+            return Ok(());
+        }
+        let fetched = self.cache.get(&self.root, artifact).await?;
+        let (wanted, source, flag) = (artifact.clone(), fetched.clone(), cancel.flag());
+        let put = self.with(&artifact.path, move |root, _| install::put(root, &wanted, &source, &flag)).await;
+        if let Err(MachineError::Io { source, .. }) = &put
+            && source.to_string() == install::CHANGED
+        {
+            // The next attempt fetches it again.
+            let _ = std::fs::remove_file(fetched);
+        }
+        put
     }
 
     /// Does something with files where it blocks nobody.
@@ -92,16 +129,22 @@ impl Machine for Linux {
         self.with(path, files::remove_directory).await
     }
 
-    async fn install(&self, artifact: &Artifact, _: Duration) -> Result<(), MachineError> {
-        Err(MachineError::io(format!("install {}", artifact.path), io::ErrorKind::Unsupported))
+    async fn install(&self, artifact: &Artifact, timeout: Duration) -> Result<(), MachineError> {
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "it took too long");
+        let work = tokio::time::timeout(timeout, self.install(artifact));
+        work.await.map_err(|_| MachineError::io(format!("install {}", artifact.path), late()))?
     }
 
     async fn remove_tree(&self, path: &MachinePath) -> Result<(), MachineError> {
-        Err(MachineError::io(format!("remove {path}"), io::ErrorKind::Unsupported))
+        self.with(path, tree::remove_at).await
     }
 
-    async fn keep_fetched(&self, _: &BTreeSet<Digest>) -> Result<(), MachineError> {
-        Ok(())
+    async fn keep_fetched(&self, digests: &BTreeSet<Digest>) -> Result<(), MachineError> {
+        let (cache, digests) = (self.cache.clone(), digests.clone());
+        let kept = tokio::task::spawn_blocking(move || cache.keep_only(&digests)).await;
+        kept.map_err(io::Error::other)
+            .and_then(|kept| kept)
+            .map_err(|error| MachineError::io("tidy up what was fetched", error))
     }
 
     async fn run(&self, invocation: Invocation<'_>) -> Result<Ran, MachineError> {

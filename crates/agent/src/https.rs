@@ -1,0 +1,161 @@
+//! Requests over TLS, believing certain authorities only. There is no way to ask without TLS, to follow a
+//! redirection, or to believe somebody else when that fails.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+/// How long a connection may take to be made.
+const CONNECTING: Duration = Duration::from_secs(20);
+
+/// Why nobody can be believed.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// The text is not what it should be.
+    #[error("{0} is not in PEM")]
+    Pem(&'static str),
+    /// There is no authority in it, or none that can be used.
+    #[error("there is no certificate of an authority to believe")]
+    Nobody,
+    /// Certificate and key cannot be used together.
+    #[error("the client certificate cannot be used: {0}")]
+    Identity(rustls::Error),
+}
+
+/// Whom we believe, and who we say we are.
+#[derive(Clone)]
+pub struct Trust(Arc<ClientConfig>);
+
+impl std::fmt::Debug for Trust {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Trust")
+    }
+}
+
+impl Trust {
+    /// Believes whom the operating system believes.
+    ///
+    /// # Errors
+    /// If it believes nobody.
+    pub fn system() -> Result<Self, TrustError> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Self::new(roots, None)
+    }
+
+    /// Believes these authorities, given in PEM, and no others.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn pinned(ca: &[u8]) -> Result<Self, TrustError> {
+        Self::new(authorities(ca)?, None)
+    }
+
+    /// Believes these authorities and no others, and says who we are.
+    ///
+    /// # Errors
+    /// If there is no authority, or the certificate does not belong to the key.
+    pub fn mutual(ca: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, TrustError> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+        let chain = chain.map_err(|_| TrustError::Pem("the client certificate"))?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TrustError::Pem("the client key"))?;
+        Self::new(authorities(ca)?, Some((chain, key)))
+    }
+
+    fn new(
+        roots: RootCertStore,
+        identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+    ) -> Result<Self, TrustError> {
+        if roots.is_empty() {
+            return Err(TrustError::Nobody);
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(TrustError::Identity)?
+            .with_root_certificates(roots);
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => {
+                builder.with_client_auth_cert(chain, key).map_err(TrustError::Identity)?
+            }
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+fn authorities(pem: &[u8]) -> Result<RootCertStore, TrustError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|_| TrustError::Pem("the authority"))?;
+        roots.add(certificate).map_err(|_| TrustError::Nobody)?;
+    }
+    Ok(roots)
+}
+
+/// A connection to a server. Requests go one after the other.
+pub struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    driver: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connection")
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Connection {
+    /// Connects, and finds out whether it is the right one.
+    ///
+    /// # Errors
+    /// If nobody answers in time, or somebody else does.
+    pub async fn open(trust: &Trust, host: &str, port: u16) -> io::Result<Self> {
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "there was no answer in time");
+        tokio::time::timeout(CONNECTING, Self::connect(trust, host, port)).await.map_err(|_| late())?
+    }
+
+    async fn connect(trust: &Trust, host: &str, port: u16) -> io::Result<Self> {
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let stream = TcpStream::connect((host, port)).await?;
+        stream.set_nodelay(true)?;
+        let stream = TlsConnector::from(Arc::clone(&trust.0)).connect(name, stream).await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        // How it ended is told to whoever waits for an answer.
+        let driver = tokio::spawn(async move { drop(connection.await) });
+        Ok(Self { sender, driver })
+    }
+
+    /// Whether another request can be sent.
+    pub fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
+
+    /// Sends a request. It must say its `Host`.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> io::Result<Response<Incoming>> {
+        self.sender.ready().await.map_err(io::Error::other)?;
+        self.sender.send_request(request).await.map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,298 @@
+//! Artifacts that were fetched, by their digest, and the fetching: bounded, checked while it streams, continued
+//! where it was cut off, never in memory as a whole.
+
+use bytes::Bytes;
+use capstan_plan::{Artifact, Digest, Hasher, HttpsUrl, Source, SourceUrl};
+use http_body_util::{BodyExt as _, Full};
+use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, HOST, RANGE, USER_AGENT};
+use hyper::{Request, Response, StatusCode};
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+use super::cancel::Cancel;
+use super::files;
+use crate::https::{Connection, Trust};
+use crate::machine::MachineError;
+
+/// A source that sends nothing for so long has gone away.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Bytes that are read at once.
+const PIECE: usize = 128 * 1024;
+
+/// Why one source did not give it.
+struct Refusal {
+    reason: String,
+    transient: bool,
+}
+
+impl Refusal {
+    fn passing(reason: impl ToString) -> Self {
+        Self { reason: reason.to_string(), transient: true }
+    }
+
+    fn lasting(reason: impl ToString) -> Self {
+        Self { reason: reason.to_string(), transient: false }
+    }
+}
+
+/// The folder of what was fetched.
+#[derive(Clone, Debug)]
+pub(super) struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Where an artifact lies, fetched from the first source that gives it if it was not before.
+    pub(super) async fn get(&self, root: &Arc<OwnedFd>, artifact: &Artifact) -> Result<PathBuf, MachineError> {
+        let path = self.folder.join(artifact.sha256.to_string());
+        if path.exists() {
+            return Ok(path);
+        }
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)
+            .map_err(|error| MachineError::io("make the folder of what is fetched", error))?;
+        let mut reasons = Vec::new();
+        let mut transient = false;
+        for source in &artifact.sources {
+            match self.fetch(root, source, artifact).await {
+                Ok(()) => return Ok(path),
+                Err(refusal) => {
+                    transient |= refusal.transient;
+                    reasons.push(format!("{}: {}", without_query(&source.url), refusal.reason));
+                }
+            }
+        }
+        Err(MachineError::NotFetched { reasons: reasons.join("; "), transient })
+    }
+
+    async fn fetch(&self, root: &Arc<OwnedFd>, source: &Source, artifact: &Artifact) -> Result<(), Refusal> {
+        let (digest, size) = (artifact.sha256, artifact.size);
+        match &source.url {
+            SourceUrl::File(path) => {
+                let cancel = Cancel::default();
+                let (root, path, flag) = (Arc::clone(root), path.clone(), cancel.flag());
+                let mut part = self.part(digest, false).await?;
+                let part = blocking(move || {
+                    let mut source = files::open(&root, &path).map_err(Refusal::lasting)?;
+                    let mut buffer = vec![0; PIECE];
+                    loop {
+                        flag.check().map_err(Refusal::passing)?;
+                        match source.read(&mut buffer).map_err(Refusal::passing)? {
+                            0 => return Ok(part),
+                            length => part.push(&buffer[..length], size)?,
+                        }
+                    }
+                });
+                self.keep(part.await?, digest, size).await
+            }
+            SourceUrl::Https(url) => {
+                let begun = self.part(digest, true).await?;
+                let was_begun = begun.size > 0;
+                match self.download(url, source.ca.as_deref(), begun, digest, size).await {
+                    // What another source has sent may have been wrong: once more, from the beginning.
+                    Err(refusal) if was_begun && !refusal.transient => {
+                        let anew = self.part(digest, false).await?;
+                        self.download(url, source.ca.as_deref(), anew, digest, size).await
+                    }
+                    done => done,
+                }
+            }
+        }
+    }
+
+    async fn download(
+        &self,
+        url: &HttpsUrl,
+        ca: Option<&str>,
+        mut part: Part,
+        digest: Digest,
+        size: u64,
+    ) -> Result<(), Refusal> {
+        if part.size < size {
+            // Held until all is there: without it nothing more comes.
+            let (_connection, mut answer) = ask(url, ca, part.size).await?;
+            part = self.continue_with(part, &answer, digest, size).await?;
+            while let Some(frame) = timeout(SILENCE, answer.body_mut().frame())
+                .await
+                .map_err(|_| Refusal::passing("it has stopped sending"))?
+            {
+                let frame = frame.map_err(Refusal::passing)?;
+                if let Ok(bytes) = frame.into_data() {
+                    part = blocking(move || part.push(&bytes, size).map(|()| part)).await?;
+                }
+            }
+        }
+        self.keep(part, digest, size).await
+    }
+
+    /// Whether the answer goes on where we are, begins anew, or is none.
+    async fn continue_with<B>(
+        &self,
+        part: Part,
+        answer: &Response<B>,
+        digest: Digest,
+        size: u64,
+    ) -> Result<Part, Refusal> {
+        let status = answer.status();
+        let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
+        let part = match status {
+            StatusCode::OK if part.size == 0 => part,
+            StatusCode::OK => self.part(digest, false).await?,
+            StatusCode::PARTIAL_CONTENT => {
+                let goes_on = format!("bytes {}-", part.size);
+                match header(CONTENT_RANGE) {
+                    Some(range) if part.size > 0 && range.starts_with(&goes_on) => part,
+                    _ => return Err(Refusal::lasting("it sent another part than it was asked for")),
+                }
+            }
+            _ if status.is_redirection() => {
+                return Err(Refusal::lasting(format!("it answered {status}, and redirections are not followed")));
+            }
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
+                return Err(Refusal::passing(format!("it answered {status}")));
+            }
+            _ if status.is_client_error() => return Err(Refusal::lasting(format!("it answered {status}"))),
+            _ => return Err(Refusal::passing(format!("it answered {status}"))),
+        };
+        match header(CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok()) {
+            Some(length) if length != size - part.size => Err(Refusal::lasting(format!(
+                "it would send {} bytes in all, and the plan says {size}",
+                part.size.saturating_add(length)
+            ))),
+            _ => Ok(part),
+        }
+    }
+
+    /// What has been fetched so far of an artifact; nothing, to begin anew.
+    async fn part(&self, digest: Digest, goes_on: bool) -> Result<Part, Refusal> {
+        let path = self.folder.join(format!("{digest}.part"));
+        blocking(move || Part::open(path, goes_on).map_err(Refusal::passing)).await
+    }
+
+    /// Takes what was fetched for what it should be, if it is.
+    async fn keep(&self, part: Part, digest: Digest, size: u64) -> Result<(), Refusal> {
+        if part.size < size {
+            return Err(Refusal::passing(format!("it ended after {} of {size} bytes", part.size)));
+        }
+        let (path, found) = (part.path.clone(), part.hasher.clone().finish());
+        if found != digest {
+            // Whatever it is, it is not to be gone on with.
+            let _ = blocking(move || fs::remove_file(path).map_err(Refusal::passing)).await;
+            return Err(Refusal::lasting(format!("what it sent has the digest {found}")));
+        }
+        let (place, folder) = (self.folder.join(digest.to_string()), self.folder.clone());
+        let put = move || {
+            part.file.sync_all()?;
+            fs::rename(&part.path, place)?;
+            File::open(folder)?.sync_all()
+        };
+        blocking(move || put().map_err(Refusal::passing)).await
+    }
+
+    /// Forgets all but these, with what was fetched in part.
+    pub(super) fn keep_only(&self, digests: &BTreeSet<Digest>) -> io::Result<()> {
+        let wanted: BTreeSet<String> = digests.iter().map(Digest::to_string).collect();
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            if !entry.file_name().to_str().is_some_and(|name| wanted.contains(name)) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What has been fetched so far.
+struct Part {
+    path: PathBuf,
+    file: File,
+    size: u64,
+    hasher: Hasher,
+}
+
+impl Part {
+    fn open(path: PathBuf, goes_on: bool) -> io::Result<Self> {
+        let mut file =
+            OpenOptions::new().create(true).read(true).write(true).truncate(!goes_on).mode(0o600).open(&path)?;
+        let mut hasher = Hasher::default();
+        let mut buffer = vec![0; PIECE];
+        let mut size = 0;
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                length => {
+                    hasher.update(&buffer[..length]);
+                    size += length as u64;
+                }
+            }
+        }
+        file.seek(SeekFrom::Start(size))?;
+        Ok(Self { path, file, size, hasher })
+    }
+
+    fn push(&mut self, bytes: &[u8], most: u64) -> Result<(), Refusal> {
+        if self.size + bytes.len() as u64 > most {
+            return Err(Refusal::lasting(format!("it has more than {most} bytes")));
+        }
+        self.file.write_all(bytes).map_err(Refusal::passing)?;
+        self.hasher.update(bytes);
+        self.size += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+async fn ask(
+    url: &HttpsUrl,
+    ca: Option<&str>,
+    from: u64,
+) -> Result<(Connection, Response<hyper::body::Incoming>), Refusal> {
+    let trust = match ca {
+        Some(ca) => Trust::pinned(ca.as_bytes()),
+        None => Trust::system(),
+    };
+    let trust = trust.map_err(Refusal::lasting)?;
+    let mut connection =
+        Connection::open(&trust, url.host(), url.port()).await.map_err(Refusal::passing)?;
+    let mut request = Request::get(url.path())
+        .header(HOST, url.authority())
+        .header(USER_AGENT, concat!("capstan-agent/", env!("CARGO_PKG_VERSION")));
+    if from > 0 {
+        request = request.header(RANGE, format!("bytes={from}-"));
+    }
+    let request = request.body(Full::new(Bytes::new())).map_err(Refusal::lasting)?;
+    let answer = timeout(SILENCE, connection.send(request)).await;
+    let answer = answer.map_err(|_| Refusal::passing("there was no answer in time"))?.map_err(Refusal::passing)?;
+    Ok((connection, answer))
+}
+
+/// A place without what may be a secret in it.
+fn without_query(url: &SourceUrl) -> String {
+    let text = url.to_string();
+    text.split('?').next().unwrap_or_default().to_owned()
+}
+
+async fn blocking<T, F>(work: F) -> Result<T, Refusal>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, Refusal> + Send + 'static,
+{
+    tokio::task::spawn_blocking(work).await.map_err(Refusal::passing)?
+}
