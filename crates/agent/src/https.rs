@@ -88,9 +88,7 @@ impl Trust {
             .with_root_certificates(roots);
         let mut config = match identity {
             None => builder.with_no_client_auth(),
-            Some((chain, key)) => {
-                builder.with_client_auth_cert(chain, key).map_err(TrustError::Identity)?
-            }
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(TrustError::Identity)?,
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(Arc::new(config)))

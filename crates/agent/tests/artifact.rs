@@ -113,8 +113,10 @@ fn zst(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -330,7 +332,11 @@ async fn answers_that_pass_are_told_from_those_that_do_not() {
         (Behaviour::Status("404 Not Found"), false, "404"),
         (Behaviour::Status("503 Service Unavailable"), true, "503"),
         (Behaviour::Status("429 Too Many Requests"), true, "429"),
-        (Behaviour::Status("302 Found\r\nLocation: https://elsewhere/"), false, "redirections are not followed"),
+        (
+            Behaviour::Status("302 Found\r\nLocation: https://elsewhere/"),
+            false,
+            "redirections are not followed",
+        ),
         (Behaviour::Other(vec![8; 50_000]), false, "has the digest"),
         (Behaviour::Other(vec![7; 60_000]), false, "would send 60000 bytes"),
         (Behaviour::CutAt(20_000), true, "https://localhost"),

@@ -8,49 +8,74 @@ use capstan_agent::journal::{History, OnceRun};
 use capstan_agent::{Engine, EngineError, Journal, Reset};
 use capstan_plan::{Phase, Progress, VerifiedPlan};
 use std::sync::LazyLock;
-use support::world::{Death, World};
-use support::{TestClock, Verbs, check, file, folder, name, run, shut, steps};
+use support::world::{Death, State, World};
+use support::{
+    TestClock, Verbs, artifact, check, file, folder, gate, name, open, path, run, shut, steps, tree, unit,
+};
 
 fn before() -> World {
-    World::with(&[("/etc/motd", "welcome"), ("/usr/bin/sh", "")])
+    World::with(&[
+        ("/etc/motd", "welcome"),
+        ("/usr/bin/sh", ""),
+        ("/etc/systemd/system/other.service", "[Unit]"),
+    ])
 }
 
-/// Two plans that between them use every kind of step, rule, guard and change. Signed once: that takes its time.
-fn plans() -> &'static [VerifiedPlan; 2] {
-    static PLANS: LazyLock<[VerifiedPlan; 2]> = LazyLock::new(write_plans);
+/// Three plans that between them use every kind of step, rule, guard and change. Signed once: that takes its time.
+fn plans() -> &'static [VerifiedPlan; 3] {
+    static PLANS: LazyLock<[VerifiedPlan; 3]> = LazyLock::new(write_plans);
     &PLANS
 }
 
-fn write_plans() -> [VerifiedPlan; 2] {
-    let common = |content: &str| {
+fn write_plans() -> [VerifiedPlan; 3] {
+    let common = |content: &str, version: &str| {
+        // What the unit leaves behind is ended by something that leaves the machine with the same plan.
+        let stop = format!("/opt/app/{version}/content {version}");
+        let program = format!("[Service]\nExecStart=/opt/app/{version}/content\n");
         vec![
             folder("folder", "/etc/app"),
             file("config", "/etc/app/config", content),
+            tree("software", &format!("/opt/app/{version}"), version),
+            artifact("tool", "/usr/local/bin/tool", version, None),
             run("install", "touch /usr/bin/app").once().creates("/usr/bin/app").undo("rm /usr/bin/app"),
             run("init", "init").once(),
             run("flaky", "flaky 2").retried(5),
+            gate("drained"),
+            unit("app", "app.service", &program, version).after(&["config"]).ended_by(&stop),
             run("restart", "restart").after(&["config"]),
             check("ready", "ready"),
         ]
     };
-    let mut first = common("a=1");
+    let mut first = common("a=1", "v1");
     first.push(file("motd", "/etc/motd", "managed"));
     first.push(file("deep", "/opt/a/b/c", "x"));
-    let mut second = common("a=2");
+    first.push(unit("side", "side.service", "[Service]\n", "1").ended_by("end-side"));
+    let mut second = common("a=1", "v2");
     second.push(run("always", "always").always());
-    [steps(1, first), steps(2, second)]
+    let mut third = common("a=2", "v2");
+    third.push(run("always", "always").always());
+    [steps(1, first), steps(2, second), steps(3, third)]
 }
 
-/// One life of the agent: goes as far as it can.
+/// One life of the agent: goes as far as it can. Somebody opens the gates when they are waited for.
 async fn live(world: &World, clock: &TestClock) -> Result<Vec<Progress>, EngineError> {
     let journal = Journal::open(world.clone()).await?;
     let mut engine = Engine::new(world.clone(), journal, clock.clone());
     let mut ends = Vec::new();
     for plan in plans() {
         // A plan that is behind us is refused; that is how a restarted agent meets an old Secret, too.
-        ends.push(engine.apply(plan, &shut(plan), |_| ()).await?);
+        let mut end = engine.apply(plan, &shut(plan), |_| ()).await?;
+        if end.phase == Phase::Waiting {
+            end = engine.apply(plan, &open(plan), |_| ()).await?;
+        }
+        ends.push(end);
     }
     Ok(ends)
+}
+
+/// Units that were not there before us.
+fn ours(state: &State) -> Vec<&str> {
+    state.units.keys().map(String::as_str).filter(|name| *name != "other.service").collect()
 }
 
 async fn undo(world: &World) -> Result<Reset, EngineError> {
@@ -78,7 +103,12 @@ fn check_end(world: &World, ends: &[Progress], once_was_open: bool, case: &str) 
             assert_eq!(world.content("/etc/app/config").as_deref(), Some("a=2"), "{case}");
             assert_eq!(world.content("/etc/motd").as_deref(), Some("welcome"), "{case}");
             assert_eq!(world.content("/opt/a/b/c"), None, "{case}");
-            assert!(world.state().kept.is_empty(), "{case}: nothing is left to restore");
+            assert!(!world.state().nodes.contains_key(&path("/opt/app/v1")), "{case}");
+            let state = world.state();
+            assert!(state.kept.is_empty(), "{case}: nothing is left to restore");
+            // Started, restarted for the version, restarted for the file that is its input; never once more.
+            assert_eq!((ours(&state), state.units["app.service"].runs), (vec!["app.service"], 3), "{case}");
+            assert_eq!(state.fetched.len(), 1, "{case}: what this plan has, and nothing else");
         }
         Phase::Failed => {
             // Only where nobody can know whether a command that must not run twice has run.
@@ -94,7 +124,8 @@ async fn check_undo(world: &World, case: &str) {
     assert_eq!(reset, Reset::Clean, "{case}");
     assert_eq!(world.state().nodes, before().state().nodes, "{case}");
     let state = world.state();
-    assert!(state.journal.is_empty() && state.kept.is_empty(), "{case}");
+    assert!(state.journal.is_empty() && state.kept.is_empty() && state.fetched.is_empty(), "{case}");
+    assert_eq!(ours(&state), [""; 0], "{case}");
 }
 
 #[tokio::test]
@@ -104,7 +135,8 @@ async fn killed_at_every_operation_it_ends_where_it_would_have_ended() {
     assert!(ends.iter().all(|end| end.phase == Phase::Applied), "{ends:?}");
     let operations = whole.state().operations;
     let tree = whole.state().nodes.clone();
-    assert!(operations > 90, "{operations}");
+    let units = whole.state().units.clone();
+    assert!(operations > 200, "{operations}");
 
     let mut failed = 0;
     for death in Death::ALL {
@@ -119,6 +151,7 @@ async fn killed_at_every_operation_it_ends_where_it_would_have_ended() {
             check_end(&world, &ends, once_was_open, &case);
             if ends.last().unwrap().phase == Phase::Applied {
                 assert_eq!(world.state().nodes, tree, "{case}");
+                assert_eq!(world.state().units, units, "{case}");
             } else {
                 failed += 1;
             }

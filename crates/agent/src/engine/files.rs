@@ -72,6 +72,14 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                 Found::Nothing => above = folder.parent(),
                 Found::Directory { metadata } => {
                     neighbour = metadata;
+                    // One of ours that a crash has left half-made.
+                    if let Some(Holding { after: After::Directory { metadata: wanted }, .. }) =
+                        self.history().ledger.holding(&folder)
+                        && *wanted != metadata
+                    {
+                        self.machine.make_directory(&folder, *wanted).await?;
+                        neighbour = *wanted;
+                    }
                     break;
                 }
                 found @ (Found::File { .. } | Found::Other(_)) => {

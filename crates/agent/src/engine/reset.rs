@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Engine, EngineError};
 use crate::clock::Clock;
 use crate::journal::Entry;
-use crate::ledger::{After, Item};
+use crate::ledger::{After, Holding, Item};
 use crate::machine::{Exit, Invocation, Machine};
 use crate::redact::Redactor;
 use crate::report;
@@ -39,7 +39,7 @@ impl fmt::Display for Leftover {
 }
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// Takes everything back, the last first; then looks at all of it again, because one thing may bring another
+    /// Takes everything back, units before all else and then the last first; then looks at all of it again, because one thing may bring another
     /// back. From the beginning of it until the machine is clean no plan is obeyed. After a crash it goes on; what
     /// was undone by running something is not undone again, as what it ran may be gone by then. Only where the crash
     /// came before that was written down an undo command runs twice.
@@ -53,7 +53,11 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         if !self.history().resetting {
             self.journal.append(Entry::ResetBegan).await?;
         }
-        let items: Vec<Item> = self.history().ledger.items().iter().rev().cloned().collect();
+        // Units first: what still runs must not lose what it runs from, or what ends it.
+        let is_unit = |item: &&Item| matches!(item, Item::Path(Holding { after: After::Unit { .. }, .. }));
+        let known = self.history().ledger.items();
+        let (units, others): (Vec<&Item>, Vec<&Item>) = known.iter().rev().partition(is_unit);
+        let items: Vec<Item> = units.into_iter().chain(others).cloned().collect();
         let mut left = Vec::new();
         for item in &items {
             match item {

@@ -55,7 +55,11 @@ impl Cache {
     }
 
     /// Where an artifact lies, fetched from the first source that gives it if it was not before.
-    pub(super) async fn get(&self, root: &Arc<OwnedFd>, artifact: &Artifact) -> Result<PathBuf, MachineError> {
+    pub(super) async fn get(
+        &self,
+        root: &Arc<OwnedFd>,
+        artifact: &Artifact,
+    ) -> Result<PathBuf, MachineError> {
         let path = self.folder.join(artifact.sha256.to_string());
         if path.exists() {
             return Ok(path);
@@ -160,7 +164,9 @@ impl Cache {
                 }
             }
             _ if status.is_redirection() => {
-                return Err(Refusal::lasting(format!("it answered {status}, and redirections are not followed")));
+                return Err(Refusal::lasting(format!(
+                    "it answered {status}, and redirections are not followed"
+                )));
             }
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
                 return Err(Refusal::passing(format!("it answered {status}")));
@@ -230,8 +236,13 @@ struct Part {
 
 impl Part {
     fn open(path: PathBuf, goes_on: bool) -> io::Result<Self> {
-        let mut file =
-            OpenOptions::new().create(true).read(true).write(true).truncate(!goes_on).mode(0o600).open(&path)?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .write(true)
+            .truncate(!goes_on)
+            .mode(0o600)
+            .open(&path)?;
         let mut hasher = Hasher::default();
         let mut buffer = vec![0; PIECE];
         let mut size = 0;
@@ -269,8 +280,7 @@ async fn ask(
         None => Trust::system(),
     };
     let trust = trust.map_err(Refusal::lasting)?;
-    let mut connection =
-        Connection::open(&trust, url.host(), url.port()).await.map_err(Refusal::passing)?;
+    let mut connection = Connection::open(&trust, url.host(), url.port()).await.map_err(Refusal::passing)?;
     let mut request = Request::get(url.path())
         .header(HOST, url.authority())
         .header(USER_AGENT, concat!("capstan-agent/", env!("CARGO_PKG_VERSION")));
@@ -279,7 +289,8 @@ async fn ask(
     }
     let request = request.body(Full::new(Bytes::new())).map_err(Refusal::lasting)?;
     let answer = timeout(SILENCE, connection.send(request)).await;
-    let answer = answer.map_err(|_| Refusal::passing("there was no answer in time"))?.map_err(Refusal::passing)?;
+    let answer =
+        answer.map_err(|_| Refusal::passing("there was no answer in time"))?.map_err(Refusal::passing)?;
     Ok((connection, answer))
 }
 

@@ -18,8 +18,7 @@ use crate::machine::{Found, MachineError, Metadata};
 /// Bytes that are copied at once.
 const PIECE: usize = 128 * 1024;
 
-const FOLDER: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 fn metadata(artifact: &Artifact) -> Metadata {
     Metadata { mode: artifact.mode.bits(), owner: artifact.owner, group: artifact.group }
@@ -121,7 +120,8 @@ fn fill(
 ) -> Result<(), MachineError> {
     let path = &artifact.path;
     mkdirat(folder, temporary, Mode::from_raw_mode(0o700)).map_err(cannot("make a folder beside", path))?;
-    let tree = openat(folder, temporary, FOLDER, Mode::empty()).map_err(cannot("open a folder beside", path))?;
+    let tree =
+        openat(folder, temporary, FOLDER, Mode::empty()).map_err(cannot("open a folder beside", path))?;
     let owner = (artifact.owner, artifact.group);
     let source = Checked { source, hasher: Hasher::default(), flag };
     let mut source = match sort {

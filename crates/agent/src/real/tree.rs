@@ -11,8 +11,7 @@ use super::files::{cannot, temporary, wrong};
 use super::walk::{look, parent};
 use crate::machine::{Found, MachineError};
 
-const FOLDER: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Removes the folder at a path, and what a crash has left beside it.
 pub(super) fn remove_at(root: &OwnedFd, path: &MachinePath) -> Result<(), MachineError> {

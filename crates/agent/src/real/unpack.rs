@@ -22,8 +22,7 @@ const ENTRIES: usize = 100_000;
 /// How many bytes all of its files may have.
 const BYTES: u64 = 16 * 1024 * 1024 * 1024;
 
-const FOLDER: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 fn refuse(what: &Path, why: &str) -> MachineError {
     MachineError::Archive(format!("{:?} {why}", what.display().to_string()))
@@ -35,11 +34,7 @@ fn cannot(what: &Path) -> impl FnOnce(io::Error) -> MachineError {
 }
 
 /// Unpacks everything. Folders get their modes at the end: one that may not be written to must be filled first.
-pub(super) fn unpack(
-    tree: &OwnedFd,
-    source: &mut impl Read,
-    owner: (u32, u32),
-) -> Result<(), MachineError> {
+pub(super) fn unpack(tree: &OwnedFd, source: &mut impl Read, owner: (u32, u32)) -> Result<(), MachineError> {
     let mut unpacker = Unpacker { tree, owner, left: BYTES, folders: Vec::new() };
     let mut archive = Archive::new(source);
     let entries = archive.entries().map_err(unreadable)?;
@@ -121,7 +116,8 @@ impl Unpacker<'_> {
         path: &Path,
     ) -> Result<(), MachineError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(folder, name, flags, Mode::from_raw_mode(0o600)).map_err(|error| twice(path, error))?;
+        let file =
+            openat(folder, name, flags, Mode::from_raw_mode(0o600)).map_err(|error| twice(path, error))?;
         let mut file = File::from(file);
         let written = io::copy(&mut content.take(size), &mut file).map_err(cannot(path))?;
         if written != size {
@@ -160,7 +156,9 @@ impl Unpacker<'_> {
         let mut folder = self.tree.try_clone().map_err(cannot(path))?;
         for part in path.components() {
             folder = match openat(&folder, part.as_os_str(), FOLDER, Mode::empty()) {
-                Err(Errno::NOENT) => make_folder(&folder, part.as_os_str(), self.owner).map_err(cannot(path))?,
+                Err(Errno::NOENT) => {
+                    make_folder(&folder, part.as_os_str(), self.owner).map_err(cannot(path))?
+                }
                 Err(Errno::NOTDIR | Errno::LOOP) => {
                     return Err(refuse(path, "goes through something that is no folder"));
                 }
@@ -203,7 +201,9 @@ fn twice(path: &Path, error: Errno) -> MachineError {
 
 fn target(entry: &Entry<'_, impl Read>) -> Result<PathBuf, MachineError> {
     let target = entry.link_name().map_err(unreadable)?;
-    target.map(|target| target.into_owned()).ok_or_else(|| MachineError::Archive("a link leads nowhere".to_owned()))
+    target
+        .map(|target| target.into_owned())
+        .ok_or_else(|| MachineError::Archive("a link leads nowhere".to_owned()))
 }
 
 /// A path of the archive as one below its folder: empty for the folder itself.

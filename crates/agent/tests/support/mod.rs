@@ -7,8 +7,9 @@ pub(crate) mod world;
 
 use capstan_agent::Clock;
 use capstan_plan::{
-    Action, Argv, Check, Command, Directory, EnvVar, Epoch, File, MachineIdentity, MachinePath, MachinePlan,
-    Mode, OpenGates, Repeat, Retry, Revision, SigningKey, Step, StepName, Target, TrustedKeys, VerifiedPlan,
+    Action, Argv, Artifact, Check, Command, Digest, Directory, EnvVar, Epoch, File, Gate, MachineIdentity,
+    MachinePath, MachinePlan, Mode, OpenGates, Repeat, Retry, Revision, SigningKey, Source, Step, StepName,
+    Stop, Target, TrustedKeys, Unit, Unpack, VerifiedPlan,
 };
 use jiff::{SignedDuration, Timestamp};
 use std::sync::{Arc, Mutex};
@@ -47,6 +48,11 @@ pub(crate) fn verified(plan: MachinePlan) -> VerifiedPlan {
     let keys: TrustedKeys = [key.public()].into_iter().collect();
     let machine = plan.machine.clone();
     plan.seal().unwrap().sign(&key).verify(&keys, &machine).unwrap()
+}
+
+/// All gates of the plan are open.
+pub(crate) fn open(plan: &VerifiedPlan) -> OpenGates {
+    OpenGates::new(plan.id(), plan.plan().steps.iter().map(|step| step.name.clone()))
 }
 
 /// No gate of the plan is open.
@@ -99,6 +105,14 @@ pub(crate) trait Verbs: Sized {
         })
     }
 
+    /// What ends what the unit leaves behind.
+    fn ended_by(self, words: &str) -> Self {
+        self.edit(|step| match &mut step.action {
+            Action::Unit(unit) => unit.stop = Some(Stop { argv: argv(words), timeout_seconds: 9 }),
+            other => panic!("{other:?} is no unit"),
+        })
+    }
+
     fn env(self, variable: EnvVar) -> Self {
         self.command(|command| command.env.push(variable))
     }
@@ -136,6 +150,40 @@ pub(crate) fn run(step: &str, words: &str) -> Step {
 pub(crate) fn shell(step: &str, script: &str) -> Step {
     let argv = Argv::new(["sh", "-c", script]).unwrap();
     Step::new(name(step), Action::Command(Command::new(argv)))
+}
+
+/// An artifact: `tar` says whether it is unpacked.
+pub(crate) fn artifact(step: &str, at: &str, content: &str, unpack: Option<Unpack>) -> Step {
+    let (owner, group) = owner();
+    let artifact = Artifact {
+        sha256: Digest::of(content.as_bytes()),
+        size: content.len() as u64,
+        sources: vec![Source::new("file:///srv/it".parse().unwrap())],
+        path: path(at),
+        unpack,
+        mode: Mode::EXECUTABLE,
+        owner,
+        group,
+    };
+    Step::new(name(step), Action::Artifact(artifact))
+}
+
+pub(crate) fn tree(step: &str, at: &str, content: &str) -> Step {
+    artifact(step, at, content, Some(Unpack::TarGz))
+}
+
+pub(crate) fn unit(step: &str, unit: &str, content: &str, restart: &str) -> Step {
+    let unit = Unit {
+        name: unit.parse().unwrap(),
+        content: content.into(),
+        restart: restart.parse().unwrap(),
+        stop: None,
+    };
+    Step::new(name(step), Action::Unit(unit))
+}
+
+pub(crate) fn gate(step: &str) -> Step {
+    Step::new(name(step), Action::Gate(Gate {}))
 }
 
 pub(crate) fn check(step: &str, words: &str) -> Step {

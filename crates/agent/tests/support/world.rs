@@ -357,6 +357,12 @@ impl Machine for World {
         let words = invocation.argv.words();
         let start = |state: &mut State| *state.started.entry(words.join(" ")).or_default() += 1;
         let whole = |state: &mut State| {
+            // A program with a path must be there; the others are the system's.
+            if words[0].starts_with('/')
+                && !state.nodes.contains_key(&words[0].parse::<MachinePath>().unwrap())
+            {
+                return Err(io::ErrorKind::NotFound.into());
+            }
             start(state);
             Ok(state.execute(words))
         };
