@@ -1,7 +1,7 @@
 //! Takes everything back that was put on the machine, and looks whether it is gone.
 
-use capstan_plan::VerifiedPlan;
-use std::collections::BTreeSet;
+use capstan_plan::{MachinePath, VerifiedPlan};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -59,14 +59,18 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         let (units, others): (Vec<&Item>, Vec<&Item>) = known.iter().rev().partition(is_unit);
         let items: Vec<Item> = units.into_iter().chain(others).cloned().collect();
         let mut left = Vec::new();
+        let mut troubles: BTreeMap<&MachinePath, String> = BTreeMap::new();
         for item in &items {
             match item {
                 Item::Path(holding) => {
                     // Whether it worked is looked at below, for all of them.
-                    let restored = self.restore(holding).await;
-                    if restored.is_ok() && matches!(holding.after, After::Unit { .. }) {
-                        let path = holding.path.clone();
-                        self.journal.append(Entry::Released { path }).await?;
+                    match self.restore(holding).await {
+                        Ok(()) if matches!(holding.after, After::Unit { .. }) => {
+                            let path = holding.path.clone();
+                            self.journal.append(Entry::Released { path }).await?;
+                        }
+                        Ok(()) => {}
+                        Err(error) => _ = troubles.insert(&holding.path, error.to_string()),
                     }
                 }
                 Item::Command { step, undo, .. } => match self.undo(item, plan).await {
@@ -82,7 +86,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             if let Item::Path(holding) = item
                 && let Err(error) = self.is_restored(holding).await
             {
-                left.push(Leftover { what: holding.path.to_string(), reason: error.to_string() });
+                let reason = troubles.remove(&holding.path).unwrap_or_else(|| error.to_string());
+                left.push(Leftover { what: holding.path.to_string(), reason });
             }
         }
         if !left.is_empty() {
