@@ -1,0 +1,203 @@
+//! The loop around the engine: the newest Secret in, reports out.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use capstan_agent::obey::{Identity, Orders, obey};
+use capstan_agent::{Clock, Engine, Journal};
+use capstan_plan::{
+    Epoch, MachinePlan, OpenGates, Phase, Progress, Report, SecretData, SigningKey, Standing,
+};
+use jiff::{SignedDuration, Timestamp};
+use std::time::{Duration, Instant};
+use support::world::World;
+use support::{Verbs, file, gate, machine, name, plan, run};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+fn key() -> SigningKey {
+    SigningKey::from_seed(&[1; 32])
+}
+
+fn identity() -> Identity {
+    Identity { machine: machine(), keys: [key().public()].into_iter().collect() }
+}
+
+fn secret(plan: &MachinePlan) -> SecretData {
+    plan.clone().seal().unwrap().sign(&key()).to_secret_data()
+}
+
+/// A clock that began when the plans of this suite were written, and goes on as clocks do.
+struct Wall(Instant);
+
+impl Clock for Wall {
+    fn now(&self) -> Timestamp {
+        support::start().checked_add(SignedDuration::try_from(self.0.elapsed()).unwrap()).unwrap()
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        let left = Duration::try_from(time.duration_since(self.now())).unwrap_or_default();
+        tokio::time::sleep(left.min(Duration::from_secs(60))).await;
+    }
+}
+
+/// An agent at work.
+struct Agent {
+    world: World,
+    plans: watch::Sender<Option<SecretData>>,
+    reports: watch::Receiver<Report>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Agent {
+    async fn start() -> Self {
+        let world = World::default();
+        let journal = Journal::open(world.clone()).await.unwrap();
+        let mut engine = Engine::new(world.clone(), journal, Wall(Instant::now()));
+        let (plans, mut seen) = watch::channel(None);
+        let (told, reports) = watch::channel(Report::default());
+        let task = tokio::spawn(async move {
+            obey(&mut engine, &identity(), &mut seen, &told, |_, _| ()).await.unwrap();
+        });
+        Self { world, plans, reports, task }
+    }
+
+    async fn until(&mut self, what: &str, is: impl Fn(&Report) -> bool) -> Report {
+        let told = tokio::time::timeout(Duration::from_secs(30), self.reports.wait_for(|report| is(report)));
+        let told = told.await.unwrap_or_else(|_| panic!("no report said: {what}")).unwrap();
+        told.clone()
+    }
+
+    async fn phase(&mut self, phase: Phase) -> Progress {
+        let what = format!("{phase:?}");
+        let report = self.until(&what, |report| progress(report).is_some_and(|p| p.phase == phase)).await;
+        progress(&report).unwrap().clone()
+    }
+}
+
+fn progress(report: &Report) -> Option<&Progress> {
+    match &report.standing {
+        Standing::Plan(progress) => Some(progress),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_gate_is_opened_by_the_secret_of_its_plan() {
+    let mut agent = Agent::start().await;
+    agent.until("idle", |report| report.facts.is_some() && report.standing == Standing::Idle).await;
+    let wanted = plan(1, vec![run("a", "a"), gate("go"), run("b", "b")]);
+    let id = wanted.clone().seal().unwrap().id();
+    agent.plans.send_replace(Some(secret(&wanted)));
+    let waits = agent.phase(Phase::Waiting).await;
+    assert_eq!(waits.step.unwrap().name, name("go"));
+
+    // Signed by somebody else, and for another plan: it stays closed, and that is told.
+    let stranger = SigningKey::from_seed(&[9; 32]);
+    let other = plan(2, vec![run("a", "a")]).seal().unwrap().id();
+    for (gates, said) in [
+        (OpenGates::new(id, [name("go")]).seal(&stranger), "not signed with a key"),
+        (OpenGates::new(other, [name("go")]).seal(&key()), "those of another plan"),
+    ] {
+        let mut data = secret(&wanted);
+        data.extend(gates.to_secret_data());
+        agent.plans.send_replace(Some(data));
+        let told = agent.until(said, |report| {
+            progress(report).and_then(|p| p.message.as_deref()).is_some_and(|text| text.contains(said))
+        });
+        assert_eq!(progress(&told.await).unwrap().phase, Phase::Waiting);
+    }
+    assert_eq!(agent.world.started("b"), 0);
+
+    let mut data = secret(&wanted);
+    data.extend(OpenGates::new(id, [name("go")]).seal(&key()).to_secret_data());
+    agent.plans.send_replace(Some(data));
+    agent.phase(Phase::Applied).await;
+    assert_eq!((agent.world.started("a"), agent.world.started("b")), (1, 1));
+}
+
+#[tokio::test]
+async fn what_must_not_be_obeyed_is_refused_told_and_touches_nothing() {
+    let mut agent = Agent::start().await;
+    let good = plan(5, vec![run("good", "good")]);
+    agent.plans.send_replace(Some(secret(&good)));
+    agent.phase(Phase::Applied).await;
+    let journal = agent.world.state().journal.clone();
+    let nodes = agent.world.state().nodes.clone();
+
+    let evil = |revision| plan(revision, vec![run("evil", "evil"), file("file", "/evil", "x")]);
+    let mut unsigned = secret(&evil(6));
+    unsigned.get_mut("signature").unwrap()[0] ^= 1;
+    let mut changed = secret(&evil(6));
+    let text = String::from_utf8(changed["plan"].clone()).unwrap().replace("evil", "devil");
+    changed.insert("digest".into(), capstan_plan::Digest::of(text.as_bytes()).to_string().into_bytes());
+    changed.insert("plan".into(), text.into_bytes());
+    let mut field = secret(&evil(6));
+    field.insert("surprise".into(), b"x".to_vec());
+    let mut neighbour = evil(6);
+    neighbour.machine.name = "web-1".parse().unwrap();
+    let mut past_life = evil(6);
+    past_life.machine.machine_id = "life-0".parse().unwrap();
+    let mut expired = evil(6);
+    expired.expires = support::start();
+    let mut fenced = evil(6);
+    fenced.epoch = Epoch(0);
+    let stranger = evil(6).seal().unwrap().sign(&SigningKey::from_seed(&[9; 32])).to_secret_data();
+    for (data, said) in [
+        (unsigned, "the signature does not fit"),
+        (changed, "the signature does not fit"),
+        (stranger, "which this machine does not trust"),
+        (field, "data.surprise is unknown"),
+        (secret(&neighbour), "the plan is for machine web-1"),
+        (secret(&past_life), "(life-0), and this is"),
+        (secret(&evil(4)), "the plan is revision 4, and this machine knows revision 5"),
+        (secret(&evil(5)), "but so did another one"),
+        (secret(&expired), "expired at"),
+        (secret(&fenced), "epoch 0, and this machine has obeyed epoch 1"),
+        (SecretData::new(), "data.plan is missing"),
+    ] {
+        agent.plans.send_replace(Some(data));
+        let report = agent
+            .until(said, |report| match &report.standing {
+                Standing::Unreadable { message } => message.contains(said),
+                Standing::Plan(told) => {
+                    told.phase == Phase::Refused
+                        && told.message.as_deref().is_some_and(|text| text.contains(said))
+                }
+                Standing::Idle => false,
+            })
+            .await;
+        assert_eq!(report.applied().unwrap().revision().get(), 5, "what was applied stays told");
+    }
+    assert_eq!(agent.world.started("evil"), 0);
+    assert_eq!(agent.world.state().journal, journal);
+    assert_eq!(agent.world.state().nodes, nodes);
+}
+
+/// A signed plan with a field that this agent does not know. It cannot be made with the types.
+#[test]
+fn a_signed_plan_with_an_unknown_field_is_refused() {
+    let data = secret(&plan(1, vec![run("a", "a")]));
+    let text = String::from_utf8(data["plan"].clone()).unwrap();
+    let text = text.replacen("\"steps\"", "\"surprise\":1,\"steps\"", 1);
+    assert!(capstan_plan::SealedPlan::parse(text.as_bytes()).unwrap_err().to_string().contains("surprise"));
+    let orders = Orders::read(&data, &identity()).unwrap();
+    assert!(orders.complaint.is_none());
+}
+
+#[tokio::test]
+async fn a_newer_plan_takes_over_while_an_older_one_waits_to_be_tried_again() {
+    let mut agent = Agent::start().await;
+    agent.plans.send_replace(Some(secret(&plan(1, vec![gate("never")]))));
+    agent.phase(Phase::Waiting).await;
+    agent.plans.send_replace(Some(secret(&plan(2, vec![run("b", "flaky 2").retried(5)]))));
+    let end = agent.phase(Phase::Applied).await;
+    assert_eq!(end.plan.revision().get(), 2);
+}
