@@ -71,12 +71,23 @@ impl Orders {
     }
 }
 
+/// What the loop is about to do, for those who look on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// A step is tried, counted from 1.
+    Trying(usize),
+    /// A step failed, and is tried again then.
+    Waiting(Timestamp),
+    /// Neither.
+    Done,
+}
+
 /// The newest data of the plan's Secret; nothing until there is one.
 pub type Plans = watch::Receiver<Option<SecretData>>;
 
 /// Carries out the newest plan until there is a newer one; watches its probes meanwhile; tells how it stands.
 ///
-/// `looking` is called with the step that is tried next, counted from 1, before it is.
+/// `looking` is called before and after each thing that may take long.
 ///
 /// # Errors
 /// If the journal fails. It must be opened anew then.
@@ -85,7 +96,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
     identity: &Identity,
     plans: &mut Plans,
     reports: &watch::Sender<Report>,
-    looking: impl Fn(&M, usize),
+    looking: impl Fn(&M, Moment),
 ) -> Result<(), EngineError> {
     let mut prober = Prober::default();
     loop {
@@ -142,11 +153,13 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
     plans: &mut Plans,
     reports: &watch::Sender<Report>,
     prober: &Prober,
-    looking: &impl Fn(&M, usize),
+    looking: &impl Fn(&M, Moment),
 ) -> Result<Option<Progress>, EngineError> {
     let facts = engine.machine().facts().await;
     loop {
-        looking(engine.machine(), engine.next_step(&orders.plan, &orders.gates).map_or(0, |step| step + 1));
+        if let Some(step) = engine.next_step(&orders.plan, &orders.gates) {
+            looking(engine.machine(), Moment::Trying(step + 1));
+        }
         let history = engine.history().clone();
         let now = engine.clock().now();
         let mut on = |progress: &Progress| {
@@ -154,12 +167,13 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
             reports.send_replace(report::report(standing, &history, prober.results(), facts.clone(), now));
         };
         let turn = engine.advance(&orders.plan, &orders.gates, &mut on).await?;
-        looking(engine.machine(), 0);
+        looking(engine.machine(), Moment::Done);
         match turn {
             Turn::Rest(progress) | Turn::Gate(progress) => return Ok(Some(orders.complain(progress))),
             Turn::Moved if plans.has_changed().unwrap_or_default() => return Ok(None),
             Turn::Moved => {}
             Turn::Wait(until) => {
+                looking(engine.machine(), Moment::Waiting(until));
                 tokio::select! {
                     changed = plans.changed() => {
                         if changed.is_ok() {

@@ -5,7 +5,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use capstan_agent::obey::{Identity, Plans, obey};
+use capstan_agent::obey::{Identity, Moment, Plans, obey};
 use capstan_agent::store::DiskStore;
 use capstan_agent::{Engine, Journal, SystemClock};
 use capstan_plan::{MachineIdentity, MachinePath, PublicKey, Report, SecretData};
@@ -125,8 +125,10 @@ async fn run_engine(
     loop {
         match open(vm, machine).await {
             Ok(mut engine) => {
-                let at_step = VmMachine::at_step;
-                if let Err(error) = obey(&mut engine, identity, &mut plans, reports, at_step).await {
+                let looking = |machine: &VmMachine, moment| {
+                    machine.at_step(if let Moment::Trying(step) = moment { step } else { 0 });
+                };
+                if let Err(error) = obey(&mut engine, identity, &mut plans, reports, looking).await {
                     tracing::warn!(host = vm.name(), %error, "the journal failed; opening it again");
                 }
             }

@@ -1,0 +1,188 @@
+//! Who the machine is and whom it obeys, as its bootstrap data says.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use capstan_agent::obey::Identity;
+use capstan_plan::{HttpsUrl, MachineId, MachineIdentity, MachineName, PublicKey, SecretText, SourceUrl};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+use crate::paths::Paths;
+use crate::{Failure, files};
+
+/// `agent.json`, as it is written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Document {
+    api_version: Version,
+    kind: Kind,
+    server: String,
+    ca_data: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<SecretText>,
+    namespace: String,
+    machine: MachineName,
+    #[serde(rename = "machineID")]
+    machine_id: MachineId,
+    plan_public_key: String,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Version {
+    #[serde(rename = "agent.capstan.dev/v1alpha1")]
+    V1Alpha1,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Kind {
+    AgentConfig,
+}
+
+/// Who the machine is, and whom it obeys.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    document: Document,
+    /// Where the management plane is.
+    pub(crate) server: HttpsUrl,
+    /// Authorities that speak for it, in PEM.
+    pub(crate) ca: Vec<u8>,
+    /// Who we are, and whose plans we carry out.
+    pub(crate) identity: Identity,
+}
+
+impl Config {
+    /// Reads it. An error repeats nothing of it: the token is in there.
+    pub(crate) fn read(paths: &Paths) -> Result<Self, Failure> {
+        let path = paths.config();
+        let wrong = |what: &str| Failure::new(format!("{}: {what}", path.display()));
+        let bytes = files::read(&path).map_err(|error| wrong(&error.to_string()))?;
+        let bytes =
+            bytes.ok_or_else(|| wrong("there is none; it comes with the machine's bootstrap data"))?;
+        Self::parse(&bytes).map_err(|what| wrong(&what))
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let document: Document = serde_json::from_slice(bytes).map_err(|error| {
+            format!("is no AgentConfig (line {} column {})", error.line(), error.column())
+        })?;
+        let is_name = |text: &str| {
+            !text.is_empty()
+                && text.len() <= 63
+                && text.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
+        };
+        if !is_name(&document.namespace) {
+            return Err("namespace is no name of a namespace".to_owned());
+        }
+        // The address of a folder, so that paths can be added to it.
+        let server = format!("{}/", document.server.trim_end_matches('/'));
+        let Ok(SourceUrl::Https(server)) = SourceUrl::new(server) else {
+            return Err("server must be https://host[:port]".to_owned());
+        };
+        let ca = BASE64_STANDARD.decode(&document.ca_data).map_err(|_| "caData is not base64")?;
+        let key =
+            BASE64_STANDARD.decode(&document.plan_public_key).map_err(|_| "planPublicKey is not base64")?;
+        let key = PublicKey::from_bytes(&key).map_err(|error| format!("planPublicKey: {error}"))?;
+        let machine =
+            MachineIdentity { name: document.machine.clone(), machine_id: document.machine_id.clone() };
+        let identity = Identity { machine, keys: [key].into_iter().collect() };
+        Ok(Self { document, server, ca, identity })
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.document.namespace
+    }
+
+    /// Where the management plane is, for people.
+    pub(crate) fn address(&self) -> &str {
+        &self.document.server
+    }
+
+    /// Name of the machine.
+    pub(crate) fn machine(&self) -> &str {
+        self.document.machine.as_str()
+    }
+
+    pub(crate) fn machine_id(&self) -> &str {
+        self.document.machine_id.as_str()
+    }
+
+    /// Who we are to the management plane, once we have enrolled.
+    pub(crate) fn user(&self) -> String {
+        format!("capstan:machine:{}:{}", self.namespace(), self.machine_id())
+    }
+
+    pub(crate) fn token(&self) -> Option<&SecretText> {
+        self.document.token.as_ref()
+    }
+
+    /// Takes the token away: it has done its work.
+    pub(crate) fn forget_token(&mut self, path: &Path) -> Result<(), Failure> {
+        if self.document.token.take().is_none() {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(&self.document).map_err(Failure::new)?;
+        files::write(path, &text).map_err(|error| {
+            Failure::new(format!("cannot take the token out of {}: {error}", path.display()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn document() -> Value {
+        json!({
+            "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "AgentConfig", "server": "https://10.0.0.1:6443",
+            "caData": "UEVN", "token": "one-time", "namespace": "default", "machine": "web-0", "machineID": "0123",
+            "planPublicKey": BASE64_STANDARD.encode([7; 32]),
+        })
+    }
+
+    fn parse(value: &Value) -> Result<Config, String> {
+        Config::parse(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn the_configuration_of_bootstrap_data_is_read() {
+        let config = parse(&document()).expect("a configuration");
+        assert_eq!((config.server.host(), config.server.port()), ("10.0.0.1", 6443));
+        assert_eq!(config.user(), "capstan:machine:default:0123");
+        assert_eq!(config.token().map(SecretText::expose), Some("one-time"));
+        assert!(!format!("{config:?}").contains("one-time"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_no_secret_is() {
+        for (field, value) in [
+            ("server", json!("http://10.0.0.1")),
+            ("server", json!("https://user:pass@host")),
+            ("caData", json!("?")),
+            ("namespace", json!("a/b")),
+            ("namespace", json!("")),
+            ("planPublicKey", json!("AAAA")),
+        ] {
+            let mut document = document();
+            document[field] = value;
+            let error = parse(&document).expect_err(field);
+            assert!(error.contains(field) && !error.contains("one-time"), "{error}");
+        }
+        let mut unknown = document();
+        unknown["surprise"] = json!("x");
+        assert!(!parse(&unknown).expect_err("unknown").contains("one-time"));
+    }
+
+    #[test]
+    fn the_token_is_taken_out_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("agent.json");
+        let mut config = parse(&document()).expect("a configuration");
+        config.forget_token(&path).expect("written");
+        let mut expected = document();
+        expected.as_object_mut().expect("an object").shift_remove("token");
+        let written: Value = serde_json::from_slice(&std::fs::read(&path).expect("there")).expect("JSON");
+        assert_eq!(written, expected);
+        assert!(Config::parse(written.to_string().as_bytes()).expect("still one").token().is_none());
+    }
+}

@@ -1,0 +1,135 @@
+//! The machine's key and certificate. The key is made here and never leaves.
+
+use capstan_agent::https::Trust;
+use jiff::Timestamp;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData as _};
+use x509_parser::pem::Pem;
+
+use crate::config::Config;
+use crate::paths::Paths;
+use crate::{Failure, files};
+
+/// Organisation in every machine's certificate.
+const GROUP: &str = "capstan:machines";
+
+/// The machine's key.
+pub(crate) struct Key(KeyPair);
+
+impl Key {
+    /// The key on the machine; makes one if there is none.
+    pub(crate) fn take(paths: &Paths) -> Result<Self, Failure> {
+        if let Some(key) = Self::read(paths)? {
+            return Ok(key);
+        }
+        let wrong = |error: &dyn std::fmt::Display| Failure::new(format!("cannot make a key: {error}"));
+        let key = KeyPair::generate().map_err(|error| wrong(&error))?;
+        files::write(&paths.key(), key.serialize_pem().as_bytes()).map_err(|error| wrong(&error))?;
+        Ok(Self(key))
+    }
+
+    /// The key on the machine, if there is one.
+    pub(crate) fn read(paths: &Paths) -> Result<Option<Self>, Failure> {
+        let path = paths.key();
+        let wrong = || Failure::new(format!("{} is no key; take it away to enrol anew", path.display()));
+        let Some(pem) =
+            files::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?
+        else {
+            return Ok(None);
+        };
+        let pem = String::from_utf8(pem).map_err(|_| wrong())?;
+        KeyPair::from_pem(&pem).map(Self).map(Some).map_err(|_| wrong())
+    }
+
+    /// Asks for a certificate: who we are, and nothing besides.
+    pub(crate) fn request(&self, config: &Config) -> Result<String, Failure> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, config.user());
+        params.distinguished_name.push(DnType::OrganizationName, GROUP);
+        let request = params.serialize_request(&self.0).and_then(|request| request.pem());
+        request.map_err(|error| Failure::new(format!("cannot write a certificate request: {error}")))
+    }
+
+    /// Looks at a certificate in PEM, if it is for this key.
+    pub(crate) fn certificate(&self, pem: &str) -> Option<Certificate> {
+        let block = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
+        let certificate = block.parse_x509().ok()?;
+        if certificate.public_key().raw != self.0.subject_public_key_info() {
+            return None;
+        }
+        let time = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();
+        let (from, to) = (time(certificate.validity().not_before)?, time(certificate.validity().not_after)?);
+        Some(Certificate { pem: pem.to_owned(), from, to })
+    }
+}
+
+/// A certificate for the machine's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Certificate {
+    pem: String,
+    pub(crate) from: Timestamp,
+    pub(crate) to: Timestamp,
+}
+
+impl Certificate {
+    /// The certificate on the machine, if it has one for its key.
+    pub(crate) fn read(paths: &Paths, key: &Key) -> Result<Option<Self>, Failure> {
+        let path = paths.certificate();
+        let pem = files::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        Ok(pem.and_then(|pem| String::from_utf8(pem).ok()).and_then(|pem| key.certificate(&pem)))
+    }
+
+    pub(crate) fn write(&self, paths: &Paths) -> Result<(), Failure> {
+        let path = paths.certificate();
+        files::write(&path, self.pem.as_bytes())
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// When another one should be asked for: two thirds of its life are over.
+    pub(crate) fn renewal(&self) -> Timestamp {
+        let life = self.to.as_second() - self.from.as_second();
+        Timestamp::from_second(self.from.as_second() + life * 2 / 3).unwrap_or(self.to)
+    }
+
+    pub(crate) fn is_over(&self, now: Timestamp) -> bool {
+        self.to <= now
+    }
+
+    /// Whom we believe, and that it is us who ask.
+    pub(crate) fn trust(&self, config: &Config, key: &Key) -> Result<Trust, Failure> {
+        let key = key.0.serialize_pem();
+        Trust::mutual(&config.ca, self.pem.as_bytes(), key.as_bytes())
+            .map_err(|error| Failure::new(format!("caData or the certificate cannot be used: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_a_certificate_is_for_it_or_for_somebody_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let paths = Paths::new(folder.path().to_owned());
+        assert!(Key::read(&paths).expect("no error").is_none());
+        let key = Key::take(&paths).expect("a key");
+        let again = Key::take(&paths).expect("the key");
+        assert_eq!(key.0.serialize_pem(), again.0.serialize_pem());
+        let other = KeyPair::generate().expect("a key");
+        let signed = |key: &KeyPair| {
+            let mut params = CertificateParams::new([]).expect("params");
+            params.not_before = rcgen::date_time_ymd(2026, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2026, 1, 31);
+            params.self_signed(key).expect("signed").pem()
+        };
+        let certificate = key.certificate(&signed(&key.0)).expect("for this key");
+        assert_eq!(certificate.renewal(), "2026-01-21T00:00:00Z".parse().expect("a time"));
+        assert!(certificate.is_over("2026-01-31T00:00:00Z".parse().expect("a time")));
+        assert_eq!(key.certificate(&signed(&other)), None);
+        assert_eq!(key.certificate("nonsense"), None);
+        certificate.write(&paths).expect("written");
+        assert_eq!(Certificate::read(&paths, &key).expect("read"), Some(certificate));
+        std::fs::write(paths.key(), "nonsense").expect("written");
+        assert!(Key::take(&paths).is_err(), "a key that was damaged is not replaced behind anybody's back");
+    }
+}

@@ -1,0 +1,150 @@
+//! `capstan-agent run`: watches the plan, carries it out, reports, keeps its certificate fresh.
+//!
+//! Each part does one thing for ever and says how it goes on a [`Board`]; none of them can hold up another. When it is
+//! told to stop it stops where it is: the journal knows how to go on.
+
+mod lease;
+mod plans;
+mod renewal;
+mod reports;
+
+use capstan_agent::obey::{Moment, Plans, obey};
+use capstan_agent::real::Linux;
+use capstan_agent::store::DiskStore;
+use capstan_agent::{Engine, Journal, SystemClock};
+use capstan_plan::{Report, Standing};
+use jiff::Timestamp;
+use serde_json::json;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::api::{Api, Client};
+use crate::config::Config;
+use crate::credential::{Certificate, Key};
+use crate::paths::Paths;
+use crate::status::Board;
+use crate::{Failure, enroll, files, say};
+
+/// How long to wait before the journal is opened again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Runs until it is told to stop.
+pub(crate) async fn run(paths: &Paths) -> Result<(), Failure> {
+    let mut term = signal(SignalKind::terminate()).map_err(Failure::new)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(Failure::new)?;
+    tokio::select! {
+        done = work(paths) => done,
+        _ = term.recv() => stopped(paths),
+        _ = int.recv() => stopped(paths),
+    }
+}
+
+fn stopped(paths: &Paths) -> Result<(), Failure> {
+    say!("stopping");
+    // What it was about is no longer so.
+    files::remove(&paths.status()).map_err(Failure::new)
+}
+
+async fn work(paths: &Paths) -> Result<(), Failure> {
+    let mut config = Config::read(paths)?;
+    let board = Rc::new(Board::new(paths.clone()));
+    // If `enroll` was cut off, this is where it goes on.
+    if let Err(error) = enroll::enrol(paths, &config).await {
+        board.note(|status| &mut status.certificate, Err(error.to_string()));
+        return Err(error);
+    }
+    config.forget_token(&paths.config())?;
+    let key = Key::take(paths)?;
+    let certificate = Certificate::read(paths, &key)?
+        .ok_or_else(|| Failure::new("the certificate is gone; enrol this machine anew"))?;
+    let trust = certificate.trust(&config, &key)?;
+    let client = Client::new(Api::new(config.server.clone(), trust, None));
+    say!("{} at {}", config.user(), config.address());
+
+    let (plans, seen) = watch::channel(None);
+    let (reports, told) = watch::channel(Report::default());
+    tokio::join!(
+        plans::run(&client, &config, &plans, &board),
+        carry_out(paths, &config, seen, &reports, &board),
+        reports::run(&client, &config, told.clone(), &board),
+        lease::run(&client, &config, &board),
+        renewal::run(&client, paths, &config, &key, certificate, &board),
+        remember(told, &board),
+    );
+    Ok(())
+}
+
+/// Carries out plans for ever. A journal that fails is opened anew: then what it says is known again.
+async fn carry_out(
+    paths: &Paths,
+    config: &Config,
+    mut plans: Plans,
+    reports: &watch::Sender<Report>,
+    board: &Board,
+) {
+    let looking = |_: &Linux, moment: Moment| {
+        board.change(|status| match moment {
+            Moment::Trying(step) => (status.trying, status.next_try) = (Some(step), None),
+            Moment::Waiting(until) => (status.trying, status.next_try) = (None, Some(until)),
+            Moment::Done => (status.trying, status.next_try) = (None, None),
+        });
+    };
+    loop {
+        let trouble = match open(paths).await {
+            Ok(mut engine) => {
+                board.change(|status| status.journal = None);
+                let obeyed = obey(&mut engine, &config.identity, &mut plans, reports, looking).await;
+                obeyed.err().map(|error| error.to_string())
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(trouble) = trouble {
+            say!("{trouble}");
+            board.change(|status| status.journal = Some(trouble));
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Opens the engine of this machine on its journal.
+pub(crate) async fn open(paths: &Paths) -> io::Result<Engine<Linux, DiskStore, SystemClock>> {
+    let store = DiskStore::open(paths.state()).await?;
+    let journal = Journal::open(store).await.map_err(io::Error::other)?;
+    let machine = Linux::rooted(paths.root())?.caching_in(paths.cache());
+    let engine = Engine::new(machine, journal, SystemClock);
+    Ok(Paths::protected().fold(engine, Engine::protecting))
+}
+
+/// Writes down what was last said, for people on the machine.
+async fn remember(mut told: watch::Receiver<Report>, board: &Board) {
+    let mut before = None;
+    while told.changed().await.is_ok() {
+        let report = told.borrow_and_update().clone();
+        if let Standing::Plan(progress) = &report.standing {
+            let now = (progress.phase, progress.plan, progress.step.as_ref().map(|step| step.name.clone()));
+            if before.as_ref() != Some(&now) {
+                let step = now.2.as_ref().map(|step| format!(" at step {step}")).unwrap_or_default();
+                let message = progress.message.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+                say!("plan {} {:?}{step}{message}", progress.plan, progress.phase);
+                before = Some(now);
+            }
+        }
+        let Ok(mut said) = serde_json::to_value(&report) else { continue };
+        // People who want to know what a step printed read the report or the log; the rest is told here.
+        if let Some(fields) = said.as_object_mut() {
+            for field in ["output", "facts", "lastUpdated"] {
+                fields.remove(field);
+            }
+        }
+        board.change(|status| {
+            let seen = !matches!(report.standing, Standing::Idle);
+            if seen && status.said.as_ref().map(|said| &said["plan"]) != Some(&said["plan"]) {
+                status.seen = Some(Timestamp::now());
+            }
+            status.said = Some(said).filter(|said| *said != json!({}));
+        });
+    }
+}

@@ -1,0 +1,151 @@
+//! Trades the one-time token for a certificate of the machine's own.
+//!
+//! Everything that must be known after a crash is on the disk before anybody hears of it: the key before the request,
+//! the certificate before the token goes. So it can be cut off anywhere and done again.
+
+use capstan_agent::https::Trust;
+use jiff::Timestamp;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::ops::ControlFlow;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::time::Duration;
+
+use crate::api::{Api, ApiError, Client, follow};
+use crate::config::Config;
+use crate::credential::{Certificate, Key};
+use crate::paths::Paths;
+use crate::{Failure, files, say, service};
+
+/// The MachineReports of a namespace.
+pub(crate) fn reports(config: &Config) -> String {
+    format!("/apis/agent.capstan.dev/v1alpha1/namespaces/{}/machinereports", config.namespace())
+}
+
+/// `capstan-agent enroll`.
+pub(crate) async fn run(paths: &Paths, patience: Duration, with_service: bool) -> Result<(), Failure> {
+    let mut config = Config::read(paths)?;
+    if with_service {
+        // Before the token is traded: if the machine is switched off meanwhile, the service goes on where we were.
+        service::install(paths).await?;
+    }
+    let enrolled = tokio::time::timeout(patience, enrol(paths, &config)).await;
+    enrolled.unwrap_or_else(|_| {
+        Err(Failure::new(format!("there was no certificate within {} seconds", patience.as_secs())))
+    })?;
+    if with_service {
+        service::restart().await?;
+    }
+    config.forget_token(&paths.config())?;
+    say!("this machine is enrolled as {} at {}", config.user(), config.address());
+    Ok(())
+}
+
+/// Sees to it that the machine has a certificate that can be used. Tries until it has.
+pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure> {
+    // One at a time: two would ask with different requests, and each wait for the other's answer.
+    let _lock = lock(paths).await?;
+    let key = Key::take(paths)?;
+    if Certificate::read(paths, &key)?.is_some_and(|certificate| !certificate.is_over(Timestamp::now())) {
+        return Ok(());
+    }
+    let Some(token) = config.token() else {
+        return Err(Failure::new(
+            "this machine has neither a certificate that is still good nor a token to get one with; \
+             it must be bootstrapped anew",
+        ));
+    };
+    let request = match files::read(&paths.request()).map_err(Failure::new)? {
+        Some(request) => String::from_utf8_lossy(&request).into_owned(),
+        None => {
+            let request = key.request(config)?;
+            files::write(&paths.request(), request.as_bytes()).map_err(Failure::new)?;
+            request
+        }
+    };
+    let trust = Trust::pinned(&config.ca).map_err(|error| Failure::new(format!("caData: {error}")))?;
+    let client = Client::new(Api::new(config.server.clone(), trust, Some(token.clone())));
+    let certificate =
+        ask(&client, config, &key, &request, |certificate| !certificate.is_over(Timestamp::now()));
+    certificate.await.write(paths)
+}
+
+async fn lock(paths: &Paths) -> Result<File, Failure> {
+    let folder = paths.etc();
+    let wrong = |error: std::io::Error| Failure::new(format!("cannot lock {}: {error}", folder.display()));
+    std::fs::create_dir_all(&folder).map_err(wrong)?;
+    let file = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(folder.join("lock"))
+        .map_err(wrong)?;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => tokio::time::sleep(Duration::from_millis(200)).await,
+            Err(error) => return Err(wrong(error.into())),
+        }
+    }
+}
+
+/// Puts a request into the report of this machine, and waits for the certificate that answers it: one for our key
+/// that is good enough.
+pub(crate) async fn ask(
+    client: &Client,
+    config: &Config,
+    key: &Key,
+    request: &str,
+    is_good: impl Fn(&Certificate) -> bool,
+) -> Certificate {
+    let collection = reports(config);
+    let status = format!("{collection}/{}/status", config.machine());
+    let patch = json!({"status": {"certificateRequest": request}});
+    let told = RefCell::new(String::new());
+    loop {
+        let mut answer = None;
+        let mut is_asked = true;
+        follow(
+            client,
+            &collection,
+            config.machine(),
+            |report| {
+                let Some(report) = report.filter(|report| is_ours(report, config)) else {
+                    return ControlFlow::Continue(());
+                };
+                let pem = report["spec"]["certificate"].as_str();
+                answer = pem.and_then(|pem| key.certificate(pem)).filter(|certificate| is_good(certificate));
+                is_asked = report["status"]["certificateRequest"].as_str() == Some(request);
+                if answer.is_some() || !is_asked { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            },
+            |went| tell(went, &told),
+        )
+        .await;
+        if let Some(certificate) = answer {
+            return certificate;
+        }
+        if !is_asked && let Err(error) = client.api().merge(&status, &patch).await {
+            tell(Err(&error), &told);
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+    }
+}
+
+/// Whether a report is of this life of this machine.
+pub(crate) fn is_ours(report: &Value, config: &Config) -> bool {
+    report["spec"]["machineID"].as_str() == Some(config.machine_id())
+}
+
+/// Says what goes wrong, once.
+fn tell(went: Result<(), &ApiError>, told: &RefCell<String>) {
+    if let Err(error) = went {
+        let words = error.to_string();
+        if *told.borrow() != words {
+            say!("{words}");
+            told.replace(words);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Where everything of the agent lies.
+
+use capstan_plan::MachinePath;
+use std::path::{Path, PathBuf};
+
+const ETC: &str = "/etc/capstan";
+const STATE: &str = "/var/lib/capstan";
+const RUN: &str = "/run/capstan";
+const BINARY: &str = "/opt/capstan/capstan-agent";
+const UNIT: &str = "/etc/systemd/system/capstan-agent.service";
+
+/// Where everything lies, below the folder that stands for `/`.
+#[derive(Clone, Debug)]
+pub(crate) struct Paths {
+    root: PathBuf,
+}
+
+impl Paths {
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether this is the machine we run on, and not a folder that looks like one.
+    pub(crate) fn is_machine(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// Who the machine is, and whom it obeys.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.at(&format!("{ETC}/agent.json"))
+    }
+
+    /// The machine's key. It is made here and stays here.
+    pub(crate) fn key(&self) -> PathBuf {
+        self.at(&format!("{ETC}/agent.key"))
+    }
+
+    /// What it first asked for a certificate with.
+    pub(crate) fn request(&self) -> PathBuf {
+        self.at(&format!("{ETC}/agent.csr"))
+    }
+
+    /// Its certificate.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.at(&format!("{ETC}/agent.crt"))
+    }
+
+    pub(crate) fn etc(&self) -> PathBuf {
+        self.at(ETC)
+    }
+
+    /// The journal, and what was on the machine before.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.at(STATE)
+    }
+
+    /// Artifacts that were fetched.
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.at(&format!("{STATE}/cache"))
+    }
+
+    /// What the daemon is about, for [`explain`](crate::explain).
+    pub(crate) fn status(&self) -> PathBuf {
+        self.at(&format!("{RUN}/status.json"))
+    }
+
+    pub(crate) fn run(&self) -> PathBuf {
+        self.at(RUN)
+    }
+
+    pub(crate) fn binary(&self) -> PathBuf {
+        self.at(BINARY)
+    }
+
+    pub(crate) fn unit(&self) -> PathBuf {
+        self.at(UNIT)
+    }
+
+    /// What no plan may write.
+    pub(crate) fn protected() -> impl Iterator<Item = MachinePath> {
+        [ETC, STATE, RUN, BINARY, UNIT]
+            .into_iter()
+            .map(|path| MachinePath::new(path).expect("a path of this module, absolute and plain"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_lies_below_the_root() {
+        let machine = Paths::new("/".into());
+        assert!(machine.is_machine());
+        assert_eq!(machine.config(), Path::new("/etc/capstan/agent.json"));
+        assert_eq!(machine.binary(), Path::new("/opt/capstan/capstan-agent"));
+        let elsewhere = Paths::new("/tmp/x".into());
+        assert!(!elsewhere.is_machine());
+        assert_eq!(elsewhere.cache(), Path::new("/tmp/x/var/lib/capstan/cache"));
+        assert_eq!(Paths::protected().count(), 5);
+    }
+}
