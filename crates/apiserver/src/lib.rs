@@ -21,8 +21,10 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
+mod answers;
 mod auth;
 mod bootstrap;
+mod certificates;
 mod cleanup;
 mod controller;
 mod discovery;
@@ -33,6 +35,7 @@ mod namespace;
 mod object;
 mod openapi;
 mod options;
+mod pem;
 mod plane;
 mod registry;
 mod request;
@@ -46,7 +49,8 @@ mod tls;
 mod verbs;
 mod watch;
 
-pub use auth::User;
+pub use auth::{User, token::KeyError};
+pub use certificates::authority::{Authority, AuthorityError};
 pub use options::{Clock, Options};
 pub use respond::Body;
 pub use server::{ApiServer, StartError};

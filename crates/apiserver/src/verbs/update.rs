@@ -90,13 +90,14 @@ fn prepare(call: &Call, new: Value, old: &Value, tracked: bool, options: &WriteO
     match call.side {
         Side::Main | Side::Scale => (rules.on_update)(&mut new, old, &env),
         Side::Status => (rules.on_status)(&mut new, old, &env),
-        Side::Finalize => {}
+        Side::Door(door) => (door.prepare)(&mut new, old, &env),
     }
     let generation =
         object::metadata(old).and_then(|metadata| metadata.get("generation")).and_then(Value::as_i64);
     if rules.generation && is_new_generation(call, &new, old) {
         object::metadata_mut(&mut new).insert("generation".to_owned(), (generation.unwrap_or(0) + 1).into());
     }
+    (rules.admit)(call, &new, Some(old))?;
     admit::validate(call, &new, Some(old))?;
     Ok(new)
 }
@@ -180,13 +181,7 @@ fn merge_sides(call: &Call, mut new: Value, old: &Value) -> Value {
             }
             merged
         }
-        Side::Finalize => {
-            let mut merged = old.clone();
-            let finalizers = object::at(&new, &["spec", "finalizers"])
-                .filter(|f| f.as_array().is_some_and(|f| !f.is_empty()));
-            put(&mut merged["spec"], "finalizers", finalizers);
-            merged
-        }
+        Side::Door(door) => (door.merge)(&new, old),
     }
 }
 
@@ -199,7 +194,7 @@ fn put(object: &mut Value, field: &str, value: Option<&Value>) {
 
 /// Whether something outside metadata changed, and outside status where that is a side of its own.
 fn is_new_generation(call: &Call, new: &Value, old: &Value) -> bool {
-    if call.side == Side::Status {
+    if matches!(call.side, Side::Status | Side::Door(_)) {
         return false;
     }
     let relevant = |object: &Value| {
