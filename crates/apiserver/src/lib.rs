@@ -37,6 +37,7 @@ mod openapi;
 mod options;
 mod pem;
 mod plane;
+mod protobuf;
 mod registry;
 mod request;
 mod respond;
