@@ -109,7 +109,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Address and port to serve the API on; port 0 takes a free one
+    /// Address and port to serve the API on; port 0 takes a free one. Any other than a loopback address lets
+    /// other machines reach it
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6440")]
     pub(crate) listen: SocketAddr,
 
