@@ -316,6 +316,11 @@ async fn certificates(script: &mut Script, lease: &str) {
     script.expect(200, &machine, &format!("PATCH {lease}/m"), renew).await;
     script.expect(403, &machine, &format!("PATCH {lease}/other"), json!({})).await;
     script.expect(403, &machine, &format!("POST {lease}"), json!({"metadata": {"name": "other"}})).await;
+    // An update of what is not there would make it: a right that was not given.
+    script.remove(&format!("{lease}/m")).await;
+    let whole = json!({"metadata": {"name": "m"}, "spec": {"holderIdentity": "m"}});
+    script.expect(403, &machine, &format!("PUT {lease}/m"), whole.clone()).await;
+    script.make(lease, whole).await;
     script.remove(&rbac("rolebindings/enrolled")).await;
     script.expect(403, &machine, &get, Value::Null).await;
     script.expect(403, &machine, &format!("GET {lease}/m"), Value::Null).await;

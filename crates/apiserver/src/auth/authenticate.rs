@@ -22,12 +22,17 @@ pub(crate) enum Shown {
 }
 
 impl Shown {
-    /// What a certificate stands for, whoever signed it: common name and organizations.
+    /// What a certificate stands for, whoever signed it: common name and organizations. Nothing if there are
+    /// two names: one reader would take the first and another the last.
     pub(crate) fn certificate(der: &[u8]) -> Self {
         let read = || {
             let (_, certificate) = X509Certificate::from_der(der).ok()?;
             let subject = certificate.subject();
-            let name = subject.iter_common_name().next()?.as_str().ok().filter(|name| !name.is_empty())?;
+            let mut names = subject.iter_common_name();
+            let name = names.next()?.as_str().ok().filter(|name| !name.is_empty())?;
+            if names.next().is_some() {
+                return None;
+            }
             let groups = subject.iter_organization().filter_map(|organization| organization.as_str().ok());
             let validity = certificate.validity();
             let user = User::new(name, groups).with_credential(format!("X509SHA256={}", fingerprint(der)));

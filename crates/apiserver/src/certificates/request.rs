@@ -45,6 +45,10 @@ impl Request {
         if !readable {
             return Err("the subject holds something else than text".to_owned());
         }
+        // Of two names, one reader takes the first and another the last.
+        if info.subject.iter_common_name().count() > 1 {
+            return Err("the subject has more than one common name".to_owned());
+        }
         let organizations = info.subject.iter_organization().filter_map(|name| name.as_str().ok());
         Ok(Self {
             subject: info.subject.as_raw().to_vec(),
@@ -128,6 +132,16 @@ mod tests {
             assert_eq!(request.organizations, ["ops", "more"], "all of them, in order");
             assert_eq!(request.names, [b"\x82\x03a.b".to_vec(), b"\x86\x0aspiffe://x".to_vec()]);
         }
+    }
+
+    #[test]
+    fn two_names_are_refused() {
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name.push(DnType::CommonName, "me");
+        parameters.distinguished_name.push(DnType::CustomDnType(vec![2, 5, 4, 3]), "somebody else");
+        let key = KeyPair::generate().unwrap();
+        let pem = parameters.serialize_request(&key).unwrap().pem().unwrap();
+        assert!(Request::parse(pem.as_bytes()).unwrap_err().contains("more than one common name"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Call, Outcome, Side, admit, create};
 use crate::{
+    auth::{authorize, rule::Access},
     fields, object,
     request::options::WriteOptions,
     status::{ApiError, Cause, Result},
@@ -33,6 +34,16 @@ pub(crate) async fn update(
     for _ in 0..TRIES {
         let Some(stored) = call.plane.store.get(&call.key()) else {
             let Edit { object, warnings, tracked } = edit(None)?;
+            // Who may change what is there may not therefore make what is not.
+            let access = Access::Resource {
+                verb: "create",
+                group: call.resource.name.group(),
+                namespace: &call.namespace,
+                resource: call.resource.name.resource(),
+                subresource: "",
+                name: &call.name,
+            };
+            authorize::require(&call.plane.store, &call.user, &access)?;
             match create::create(call, object, warnings, options, tracked).await {
                 // Somebody else was faster: now there is something to edit.
                 Err(error) if error.reason() == "AlreadyExists" && !options.dry_run => continue,
