@@ -36,6 +36,27 @@ impl Arch {
         std::env::consts::ARCH.parse().ok()
     }
 
+    /// What a program for Linux was compiled for, by the first 20 bytes of it.
+    pub fn of_program(head: &[u8]) -> Option<Self> {
+        const LITTLE: u8 = 1;
+        let (order, machine) = match head {
+            [0x7f, b'E', b'L', b'F', _, order, _, _, _, _, _, _, _, _, _, _, _, _, low, high, ..] => {
+                let bytes = [*low, *high];
+                (*order, if *order == LITTLE { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+            }
+            _ => return None,
+        };
+        match (machine, order) {
+            (62, LITTLE) => Some(Self::Amd64),
+            (183, LITTLE) => Some(Self::Arm64),
+            (40, LITTLE) => Some(Self::Arm),
+            (21, LITTLE) => Some(Self::Ppc64le),
+            (243, LITTLE) => Some(Self::Riscv64),
+            (22, 2) => Some(Self::S390x),
+            _ => None,
+        }
+    }
+
     /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -95,6 +116,14 @@ impl fmt::Display for Arch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_say_what_they_were_compiled_for() {
+        let this = std::fs::read(std::env::current_exe().expect("a program")).expect("its bytes");
+        assert_eq!(Arch::of_program(&this[..20]), Arch::of_this_program());
+        assert_eq!(Arch::of_program(b"#!/bin/sh\nexec true\n"), None);
+        assert_eq!(Arch::of_program(&this[..19]), None);
+    }
 
     #[test]
     fn names_of_go_and_of_the_kernel_are_understood() {

@@ -1,8 +1,7 @@
-//! What software there is. Pure, except that a [`Software`] hands out the newest catalog.
+//! What software there is. Pure.
 
 use capstan_plan::Digest;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::Arch;
 
@@ -59,24 +58,6 @@ impl Catalog {
     }
 }
 
-/// Hands out the newest catalog. Cheap to clone; a controller asks once in each round.
-#[derive(Clone, Debug, Default)]
-pub struct Software {
-    catalog: Arc<Catalog>,
-}
-
-impl Software {
-    /// One that never changes.
-    pub fn fixed(catalog: Catalog) -> Self {
-        Self { catalog: Arc::new(catalog) }
-    }
-
-    /// What there is now.
-    pub fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.catalog)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,8 +88,5 @@ mod tests {
         );
         assert_eq!(catalog.versions("k3s").collect::<Vec<_>>(), ["v1", "v2"]);
         assert_eq!(catalog.of("k3s", "v3").count() + catalog.versions("rke2").count(), 0);
-        let software = Software::fixed(catalog.clone());
-        assert_eq!(*software.clone().catalog(), catalog);
-        assert_eq!(*Software::default().catalog(), Catalog::default());
     }
 }
