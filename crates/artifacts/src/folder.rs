@@ -134,8 +134,8 @@ impl Folder {
     /// Copies a file into the folder, and says what its bytes are.
     ///
     /// # Errors
-    /// If it cannot be read, is empty, or the folder cannot be written.
-    pub fn add_file(&self, addition: Addition, from: &Path) -> Result<Entry> {
+    /// If it cannot be read, is empty or not what was expected, or the folder cannot be written.
+    pub fn add_file(&self, addition: Addition, from: &Path, expected: Option<&Digest>) -> Result<Entry> {
         let _lock = self.lock()?;
         let folder = self.path.join(FILES);
         fs::create_dir_all(&folder).map_err(failed("make", &folder))?;
@@ -146,6 +146,10 @@ impl Folder {
             .map_err(failed("write in", &folder))?;
         let (sha256, size) = copy_hashing(&mut source, copy.as_file_mut())
             .map_err(|(doing, error)| failed(doing, if doing == "read" { from } else { &folder })(error))?;
+        if let Some(expected) = expected.filter(|expected| **expected != sha256) {
+            let problem = format!("has the digest {sha256}, not {expected}");
+            return Err(FolderError::File { path: from.to_owned(), problem });
+        }
         let file = format!("{FILES}/{sha256}");
         let entry = entry(addition, sha256, size, Some(file.clone()), Vec::new());
         check(&entry)?;
@@ -194,7 +198,11 @@ impl Folder {
         {
             return Ok(entry.clone());
         }
-        self.add_file(Addition { name: AGENT.to_owned(), version: VERSION.to_owned(), arch }, binary)
+        self.add_file(
+            Addition { name: AGENT.to_owned(), version: VERSION.to_owned(), arch },
+            binary,
+            Some(&sha256),
+        )
     }
 
     /// Reads every file and compares it with what the index says of it.

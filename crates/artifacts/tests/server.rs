@@ -60,13 +60,13 @@ impl World {
     fn add(&self, version: &str, content: &[u8]) -> Digest {
         let from = self.place.path().join("from");
         std::fs::write(&from, content).unwrap();
-        self.folder.add_file(k3s(version), &from).unwrap().sha256
+        self.folder.add_file(k3s(version), &from, None).unwrap().sha256
     }
 }
 
 fn options(place: &TempDir) -> Options {
     let authority = place.path().join("pki");
-    Options { listen: ([127, 0, 0, 1], 0).into(), url: None, authority }
+    Options { listen: ([127, 0, 0, 1], 0).into(), url: None, host: None, authority }
 }
 
 fn k3s(version: &str) -> Addition {
@@ -135,6 +135,9 @@ async fn the_authority_lasts_and_the_address_is_what_machines_see() {
     let again = Server::start(world.folder.clone(), &again).await.unwrap();
     assert_eq!(again.served().ca, world.server.served().ca);
     assert_eq!(again.served().url, "https://plane.example:6441");
+    let named = Options { host: Some("fd00::1".to_owned()), ..options(&world.place) };
+    let named = Server::start(world.folder.clone(), &named).await.unwrap();
+    assert!(named.served().url.starts_with("https://[fd00::1]:"), "{}", named.served().url);
     let wrong = Options { url: Some("http://plane".to_owned()), ..options(&world.place) };
     let error = Server::start(world.folder.clone(), &wrong).await.unwrap_err().to_string();
     assert!(error.contains("https://HOST:PORT"), "{error}");
@@ -162,13 +165,16 @@ async fn a_folder_says_what_is_wrong_with_it() {
     std::fs::remove_file(path(&third)).unwrap();
     assert!(world.folder.verify().unwrap()[0].problem.contains("cannot read"));
 
-    let error = world.folder.add_file(k3s("no version"), &path(&second)).unwrap_err();
+    let error = world.folder.add_file(k3s("no version"), &path(&second), None).unwrap_err();
     assert!(
         matches!(error, FolderError::Entry { .. }) && error.to_string().starts_with("k3s no version"),
         "{error}"
     );
-    let error = world.folder.add_file(k3s("v3"), &world.place.path().join("nowhere")).unwrap_err();
+    let error = world.folder.add_file(k3s("v3"), &world.place.path().join("nowhere"), None).unwrap_err();
     assert!(error.to_string().contains("nowhere"), "{error}");
+    let other = Digest::of(b"other");
+    let error = world.folder.add_file(k3s("v3"), &path(&second), Some(&other)).unwrap_err().to_string();
+    assert!(error.contains(&format!("not {other}")), "{error}");
     let left: Vec<_> = std::fs::read_dir(world.folder.path().join("sha256")).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 

@@ -40,8 +40,10 @@ const STALLED: Duration = Duration::from_secs(60);
 pub struct Options {
     /// Where to listen. Port 0 takes a free one.
     pub listen: SocketAddr,
-    /// How machines see it, such as `https://10.0.0.1:6441`. Without one, as it listens.
+    /// How machines see it, such as `https://10.0.0.1:6441`. Without one, under `host` and the port it listens on.
     pub url: Option<String>,
+    /// The name or address machines see it under, if that is not the one it listens on.
+    pub host: Option<String>,
     /// Where its authority is kept.
     pub authority: PathBuf,
 }
@@ -88,7 +90,12 @@ impl Server {
         let listen = |source| ServeError::Listen { address: options.listen, source };
         let listener = TcpListener::bind(options.listen).await.map_err(listen)?;
         let bound = listener.local_addr().map_err(listen)?;
-        let url = options.url.clone().unwrap_or_else(|| format!("https://{bound}"));
+        let url = options.url.clone().unwrap_or_else(|| {
+            let host = options.host.clone().unwrap_or_else(|| bound.ip().to_string());
+            // An IPv6 address stands in brackets where a port follows.
+            let host = if host.contains(':') { format!("[{host}]") } else { host };
+            format!("https://{host}:{}", bound.port())
+        });
         let url = url.strip_suffix('/').unwrap_or(&url).to_owned();
         let host = host_of(&url).ok_or_else(|| ServeError::Url(url.clone()))?;
         let authority = Authority::open(&options.authority)?;

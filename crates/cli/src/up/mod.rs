@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::args::UpArgs;
+use crate::software::Depot;
 use crate::{controllers, install, log, stop};
 use pki::Pki;
 
@@ -26,13 +27,18 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     let kubeconfig = args.kubeconfig_out.clone().unwrap_or_else(|| data_dir.join("admin.kubeconfig"));
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;
+    let listen = args.software.artifacts_listen.unwrap_or_else(|| after(args.listen));
+    let host = args.advertise_address.as_deref();
+    let depot = Depot::open(&args.software, &data_dir, Some(listen), host).await?;
+    let (machines_see, software) = (plane.seen_by_machines(), depot.software());
     let running =
-        controllers::start(&plane.client, &args.controllers, &plane.seen_by_machines(), &data_dir, &stop)
+        controllers::start(&plane.client, &args.controllers, &machines_see, &software, &data_dir, &stop)
             .await?;
     if let Some(warning) = warning(plane.bound) {
         eprintln!("{warning}");
     }
     eprintln!("management plane: https://{}", plane.address);
+    eprintln!("{depot}");
     eprintln!("controllers: {}", args.controllers);
     eprintln!("next: export KUBECONFIG={}   (stop with Ctrl-C)", kubeconfig.display());
     stop.await;
@@ -132,7 +138,16 @@ fn warning(listen: SocketAddr) -> Option<String> {
     })
 }
 
-fn default_data_dir() -> Result<PathBuf> {
+/// The next port of the same address; a free one after a free one.
+fn after(mut address: SocketAddr) -> SocketAddr {
+    if address.port() != 0 {
+        address.set_port(address.port().wrapping_add(1));
+    }
+    address
+}
+
+/// Where a plane keeps everything, unless it is told otherwise.
+pub(crate) fn default_data_dir() -> Result<PathBuf> {
     let base = std::env::var_os("XDG_DATA_HOME")
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share")))
