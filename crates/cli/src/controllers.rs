@@ -130,9 +130,8 @@ pub(crate) async fn start(
                 stop.clone(),
             ))],
             Group::Infrastructure => {
-                let sim = Sim::open(folder.join("sim"), client.clone())
-                    .await
-                    .context("cannot bring back the simulated hosts")?;
+                let sim =
+                    Sim::open(folder.join("sim")).await.context("cannot bring back the simulated hosts")?;
                 let drivers = Drivers::none().with(HostKind::Simulated, Arc::new(sim.clone()));
                 running.sim = Some(sim);
                 capstan_infrastructure::controllers(&Infrastructure::new(client.clone(), drivers), stop)

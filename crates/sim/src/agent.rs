@@ -1,7 +1,7 @@
 //! The agent on a simulated machine: reads its plan, carries it out with the real engine, writes its report.
 //!
-//! It may do what a real agent may: read one Secret and write the status of one MachineReport. Enrolment is not
-//! simulated: instead of a credential of its own it uses the client the simulation was given.
+//! It may do what a real agent may: read one Secret and write the status of one MachineReport, with a credential of its
+//! own, which it gets and renews as a real one does ([`enrol`]).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -27,6 +27,7 @@ use tokio::sync::watch;
 
 use crate::vm::{Vm, VmMachine};
 
+mod enrol;
 mod reporter;
 
 /// Where the agent finds out who it is.
@@ -46,7 +47,7 @@ struct Identity {
     keys: TrustedKeys,
 }
 
-/// What of `agent.json` matters without enrolment.
+/// What of `agent.json` matters once the machine has enrolled.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Config {
@@ -86,18 +87,30 @@ pub fn check(vm: &Vm) -> Result<(), String> {
 }
 
 /// Runs until it is cancelled.
-pub async fn run(vm: Arc<Vm>, machine: VmMachine, client: Client) {
+pub async fn run(vm: Arc<Vm>, machine: VmMachine) {
     let identity = match Identity::read(&vm) {
         Ok(identity) => identity,
         Err(error) => return tracing::warn!(host = vm.name(), %error, "the simulated agent cannot start"),
     };
+    loop {
+        let credential = Box::pin(enrol::credential(&vm)).await;
+        // With another certificate it starts afresh, which is nothing but a restart to the engine.
+        tokio::select! {
+            () = enrol::renew(&vm, &credential) => {}
+            () = work(&vm, &machine, &identity, &credential.client) => {}
+        }
+    }
+}
+
+/// Does what it is told, for as long as its credential lasts.
+async fn work(vm: &Vm, machine: &VmMachine, identity: &Identity, client: &Client) {
     let (plans, seen) = watch::channel(None);
     let (reports, told) = watch::channel(Report::default());
     let name = identity.machine.name.as_str();
     tokio::join!(
         watch_plan(client.clone(), &identity.namespace, format!("{name}-plan"), plans),
-        obey(&vm, &machine, &identity, seen, &reports),
-        reporter::run(client, &identity.namespace, &identity.machine, told),
+        obey(vm, machine, identity, seen, &reports),
+        reporter::run(client.clone(), &identity.namespace, &identity.machine, told),
     );
 }
 

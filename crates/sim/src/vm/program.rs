@@ -8,6 +8,8 @@ pub const INSTALL: &str = "/opt/capstan/install-k3s";
 pub const UNINSTALL: &str = "/opt/capstan/uninstall-k3s";
 /// What makes the agent start.
 pub const AGENT: &str = "/opt/capstan/capstan-agent";
+/// What puts the agent there and then makes it start: here it is there already.
+pub const INSTALL_AGENT: &str = "/etc/capstan/install-agent";
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ impl Program {
             [INSTALL, version, "agent"] => Self::install(version, Kind::Agent),
             [INSTALL, ..] => Self::complain(2, "usage: install-k3s VERSION server|agent"),
             [UNINSTALL] => Self::Uninstall,
-            [AGENT, "enroll"] => Self::Enroll,
+            [AGENT, "enroll"] | ["sh", INSTALL_AGENT] => Self::Enroll,
             ["systemctl" | "/usr/bin/systemctl" | "/bin/systemctl", ref rest @ ..] => Self::systemctl(rest),
             ["/usr/local/bin/k3s", "kubectl", "get", "--raw", "/readyz"] => Self::Ready,
             ["true" | "/bin/true" | "/usr/bin/true", ..] => Self::Exit(0),
@@ -126,6 +128,7 @@ mod tests {
             ("/opt/capstan/install-k3s v1.33.4+k3s1 agent", Program::Install { version, kind: Kind::Agent }),
             ("/opt/capstan/uninstall-k3s", Program::Uninstall),
             ("/opt/capstan/capstan-agent enroll", Program::Enroll),
+            ("sh /etc/capstan/install-agent", Program::Enroll),
             ("systemctl restart k3s", Program::Restart(Kind::Server)),
             ("systemctl restart k3s-agent.service", Program::Restart(Kind::Agent)),
             ("systemctl stop k3s", Program::Stop(Kind::Server)),
