@@ -3,6 +3,7 @@
 //! The suites see Capstan and its peers only from outside, through an API server and the command line. They
 //! may use the types of `capstan-api` as any client would; nothing here reaches into a controller.
 
+mod caller;
 pub mod fixtures;
 mod in_memory;
 mod objects;
@@ -10,6 +11,7 @@ mod program;
 mod resource;
 mod running;
 
+pub use caller::{Answer, Caller, Credential, Place};
 pub use in_memory::InMemoryCluster;
 pub use objects::{condition, namespaced, not_true};
 pub use program::capstan;

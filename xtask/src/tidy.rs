@@ -11,6 +11,7 @@ const MOST_LINES: usize = 800;
 const BORDERS: [(&str, &[&str]); 15] = [
     ("crates/api", &["tokio", "capstan-", "rustls", "reqwest", "hyper"]),
     ("crates/plan", &["tokio", "kube", "k8s-openapi", "capstan-", "rustls", "reqwest", "hyper"]),
+    ("crates/artifacts", &["kube", "k8s-openapi", "capstan-api", "capstan-controller", "capstan-distro"]),
     ("crates/agent", &["kube", "k8s-openapi", "capstan-api", "capstan-controller"]),
     ("crates/agentd", &["kube", "k8s-openapi", "capstan-api", "capstan-controller"]),
     ("crates/template", &["tokio", "kube", "serde", "capstan-"]),

@@ -9,7 +9,7 @@ mod pki;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use capstan_apiserver::{ApiServer, Options, Storage};
+use capstan_apiserver::{ApiServer, Authority, Options, Storage};
 use tokio::net::TcpListener;
 
 #[tokio::main]
@@ -19,7 +19,9 @@ async fn main() -> Result<()> {
     let folder = PathBuf::from(arguments.next().context("a folder")?);
     std::fs::create_dir_all(&folder)?;
     let authority = pki::Authority::new()?;
-    let server = ApiServer::open(Options::new(Storage::Folder(folder.join("data")))).await?;
+    let mut options = Options::new(Storage::Folder(folder.join("data")));
+    options.client_authority = Some(Authority { certificate: authority.pem(), key: authority.key() });
+    let server = ApiServer::open(options).await?;
     let address = server.serve(TcpListener::bind(("127.0.0.1", port)).await?, &authority.server()?)?;
     let kubeconfig = folder.join("kubeconfig");
     std::fs::write(&kubeconfig, authority.kubeconfig(address.port(), "kubernetes-admin", "system:masters")?)?;

@@ -1,11 +1,12 @@
-//! What exists from the start: four namespaces, and the role that may do everything.
+//! What exists from the start: four namespaces, the role that may do everything, and those that let
+//! everybody discover and ask about themselves.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::{
-    auth::{MASTERS, User},
+    auth::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, authorize::RBAC},
     object,
     plane::Plane,
     registry::kinds::IMMORTAL,
@@ -21,22 +22,57 @@ pub(crate) async fn run(plane: &Arc<Plane>) -> Result<()> {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         make(plane, "", "namespaces", object).await?;
     }
-    let rbac = "rbac.authorization.k8s.io";
-    let api_version = format!("{rbac}/v1");
-    let role = json!({
-        "apiVersion": api_version, "kind": "ClusterRole", "metadata": {"name": "cluster-admin"},
-        "rules": [
-            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-            {"nonResourceURLs": ["*"], "verbs": ["*"]},
-        ],
-    });
-    make(plane, rbac, "clusterroles", role).await?;
-    let binding = json!({
-        "apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": {"name": "cluster-admin"},
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"apiGroup": rbac, "kind": "Group", "name": MASTERS}],
-    });
-    make(plane, rbac, "clusterrolebindings", binding).await
+    for (name, rules, groups) in roles() {
+        let labels = json!({"kubernetes.io/bootstrapping": "rbac-defaults"});
+        let object = |kind: &str, fields: Value| {
+            let mut object = fields;
+            object["apiVersion"] = format!("{RBAC}/v1").into();
+            object["kind"] = kind.into();
+            object["metadata"] = json!({"name": name, "labels": labels});
+            object
+        };
+        make(plane, RBAC, "clusterroles", object("ClusterRole", json!({"rules": rules}))).await?;
+        let subjects: Vec<Value> =
+            groups.iter().map(|group| json!({"apiGroup": RBAC, "kind": "Group", "name": group})).collect();
+        let reference = json!({"apiGroup": RBAC, "kind": "ClusterRole", "name": name});
+        let binding = object("ClusterRoleBinding", json!({"roleRef": reference, "subjects": subjects}));
+        make(plane, RBAC, "clusterrolebindings", binding).await?;
+    }
+    Ok(())
+}
+
+/// Roles and the groups they are bound to, by the names they have everywhere.
+fn roles() -> [(&'static str, Value, &'static [&'static str]); 4] {
+    let health = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+    let discovery = [
+        "/api",
+        "/api/*",
+        "/apis",
+        "/apis/*",
+        "/healthz",
+        "/livez",
+        "/openapi",
+        "/openapi/*",
+        "/readyz",
+        "/version",
+        "/version/",
+    ];
+    let reviews = [
+        ("authorization.k8s.io", vec!["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
+        ("authentication.k8s.io", vec!["selfsubjectreviews"]),
+    ]
+    .map(|(group, resources)| json!({"verbs": ["create"], "apiGroups": [group], "resources": resources}));
+    let everything = json!([
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ]);
+    let read = |paths: &[&str]| json!([{"verbs": ["get"], "nonResourceURLs": paths}]);
+    [
+        ("cluster-admin", everything, &[MASTERS]),
+        ("system:discovery", read(&discovery), &[AUTHENTICATED]),
+        ("system:basic-user", json!(reviews), &[AUTHENTICATED]),
+        ("system:public-info-viewer", read(&health), &[AUTHENTICATED, UNAUTHENTICATED]),
+    ]
 }
 
 async fn make(plane: &Arc<Plane>, group: &str, resource: &str, object: Value) -> Result<()> {

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch as signal;
 
 use crate::{
-    auth::{User, authorize},
+    answers::Answer,
+    auth::{User, authorize, impersonate, rule::Access},
     discovery, openapi,
     plane::Plane,
     request::{
@@ -56,14 +57,15 @@ async fn answer(
     incoming: Incoming,
     shutdown: signal::Receiver<bool>,
 ) -> Result<Response<Body>> {
+    let user = impersonate::user(plane, user.clone(), &incoming.headers)?;
     let query = Query::parse(incoming.uri.query());
     let path = incoming.uri.path();
     let info =
         RequestInfo::parse(&incoming.method, path, &query).ok_or_else(|| ApiError::method_not_allowed(""))?;
     match info {
         RequestInfo::Resource(request) => {
-            authorize::resource(&plane.store, user, &request)?;
-            let call = Call::new(plane, &request, manager(&incoming.headers))?;
+            authorize::require(&plane.store, &user, &request.access())?;
+            let call = Call::new(plane, &request, user, manager(&incoming.headers))?;
             let mut response = resource(&call, &request, &query, &incoming, shutdown).await?;
             if let Some(warning) = &call.version.deprecated {
                 let (version, kind) = (call.api_version(), &call.resource.kind);
@@ -77,7 +79,8 @@ async fn answer(
             Ok(response)
         }
         RequestInfo::Other => {
-            authorize::path(&plane.store, user, incoming.method.as_str(), path)?;
+            let verb = incoming.method.as_str().to_lowercase();
+            authorize::require(&plane.store, &user, &Access::Path { verb: &verb, path })?;
             other(plane, path, &query, &incoming.headers)
         }
     }
@@ -126,8 +129,11 @@ async fn resource(
     shutdown: signal::Receiver<bool>,
 ) -> Result<Response<Body>> {
     let output = Output::negotiate(&incoming.headers, &[Form::Object, Form::Table, Form::Metadata])?;
+    if let Some(answer) = call.resource.answer {
+        return answered(call, answer, request, query, incoming, output);
+    }
     let include = Include::parse(query.get("includeObject"));
-    if call.side != Side::Main && !matches!(request.verb, Verb::Get | Verb::Update | Verb::Patch) {
+    if !call.side.is_main() && !matches!(request.verb, Verb::Get | Verb::Update | Verb::Patch) {
         return Err(ApiError::method_not_allowed(""));
     }
     match request.verb {
@@ -180,6 +186,28 @@ async fn resource(
     }
 }
 
+/// Answers a post to a resource that keeps nothing.
+fn answered(
+    call: &Call,
+    answer: Answer,
+    request: &ResourceRequest,
+    query: &Query,
+    incoming: &Incoming,
+    output: Output,
+) -> Result<Response<Body>> {
+    if !request.name.is_empty() && request.subresource.is_empty() {
+        return Err(ApiError::no_such_path());
+    }
+    if request.verb != Verb::Create || (call.resource.namespaced && call.namespace.is_empty()) {
+        return Err(ApiError::method_not_allowed(""));
+    }
+    let options = WriteOptions::parse(query, "CreateOptions")?;
+    let decoded = body::decode(media_type(&incoming.headers), &incoming.body)?;
+    let (asked, warnings) = admit::incoming(call, decoded, options.field_validation)?;
+    let response = respond::value(StatusCode::CREATED, &answer(call, asked)?, output.format);
+    Ok(respond::warn(response, &warnings))
+}
+
 fn delete_body(incoming: &Incoming) -> Result<Option<Value>> {
     if incoming.body.is_empty() {
         return Ok(None);
@@ -213,7 +241,7 @@ async fn write(
         }
         _ if request.name.is_empty() => return Err(ApiError::method_not_allowed("")),
         Verb::Patch => patch::patch(call, media, &incoming.body, &options).await?,
-        _ if call.side == Side::Scale => {
+        _ if matches!(call.side, Side::Scale) => {
             scale::replace(call, &body::decode(media, &incoming.body)?.value, &options).await?
         }
         _ => put(call, media, &incoming.body, &options).await?,
@@ -233,7 +261,7 @@ async fn put(
     options: &WriteOptions,
 ) -> Result<crate::verbs::Outcome> {
     let (object, warnings) = admit::incoming(call, body::decode(media, bytes)?, options.field_validation)?;
-    let creates = call.resource.rules.create_on_update && call.side == Side::Main;
+    let creates = call.resource.rules.create_on_update && call.side.is_main();
     let edit = |current: Option<&Value>| match current {
         None if !creates => Err(call.not_found()),
         _ => Ok(Edit { object: object.clone(), warnings: warnings.clone(), tracked: false }),

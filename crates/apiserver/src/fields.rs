@@ -12,11 +12,15 @@ use crate::{
 
 /// Describes a write of this call to whoever keeps account, and lets it do so.
 fn with_write<T>(call: &Call, options: &WriteOptions, run: impl FnOnce(&Write<'_>) -> T) -> T {
+    let rules = call.resource.rules;
     let reset: &[&str] = match call.side {
+        Side::Main if !rules.reset.is_empty() => rules.reset,
         Side::Main if call.version.status => &["status"],
         Side::Status if call.resource.is_custom() => &["metadata", "spec"],
+        Side::Status if !rules.reset_status.is_empty() => rules.reset_status,
         Side::Status => &["spec"],
-        Side::Main | Side::Scale | Side::Finalize => &[],
+        Side::Door(door) => door.reset,
+        Side::Main | Side::Scale => &[],
     };
     let (api_version, now) = (call.api_version(), object::time(call.plane.now()));
     run(&Write {

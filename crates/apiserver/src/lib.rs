@@ -21,8 +21,10 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
+mod answers;
 mod auth;
 mod bootstrap;
+mod certificates;
 mod cleanup;
 mod controller;
 mod discovery;
@@ -33,7 +35,9 @@ mod namespace;
 mod object;
 mod openapi;
 mod options;
+mod pem;
 mod plane;
+mod protobuf;
 mod registry;
 mod request;
 mod respond;
@@ -46,7 +50,8 @@ mod tls;
 mod verbs;
 mod watch;
 
-pub use auth::User;
+pub use auth::{User, token::KeyError};
+pub use certificates::authority::{Authority, AuthorityError};
 pub use options::{Clock, Options};
 pub use respond::Body;
 pub use server::{ApiServer, StartError};

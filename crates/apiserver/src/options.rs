@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use jiff::Timestamp;
 
-use crate::{auth::User, store::Storage};
+use crate::{auth::User, certificates::authority::Authority, store::Storage};
 
 /// Tells the time; a simulation has its own.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -22,10 +22,15 @@ pub struct Options {
     pub version: String,
     /// Bearer tokens and whom they stand for.
     pub tokens: HashMap<String, User>,
+    /// Who the tokens of service accounts are from, and for whom they are unless somebody says.
+    pub issuer: String,
+    /// What signs approved requests for client certificates; without one they wait. It is the authority
+    /// that [`crate::Tls::client_ca`] names.
+    pub client_authority: Option<Authority>,
 }
 
 impl Options {
-    /// The defaults: the real clock, ten thousand events, no tokens.
+    /// The defaults: the real clock, ten thousand events, no tokens, nobody who signs certificates.
     pub fn new(storage: Storage) -> Self {
         Self {
             storage,
@@ -33,6 +38,8 @@ impl Options {
             clock: Arc::new(Timestamp::now),
             version: concat!("v1.36.3+capstan-", env!("CARGO_PKG_VERSION")).to_owned(),
             tokens: HashMap::new(),
+            issuer: "https://kubernetes.default.svc".to_owned(),
+            client_authority: None,
         }
     }
 }

@@ -8,11 +8,12 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    auth::User,
+    auth::{User, service_account::Issuer, token::TokenKey},
     object,
     options::{Clock, Options},
     registry::{Registry, custom, kinds::DEFINITIONS},
-    store::{Change, Event, GroupResource, Key, OpenError, Store, Stored},
+    server::StartError,
+    store::{Change, Event, GroupResource, Key, Store, Stored},
 };
 
 /// The registry as it is now; replaced whole, never changed.
@@ -24,10 +25,12 @@ pub(crate) struct Plane {
     clock: Clock,
     pub(crate) version: String,
     pub(crate) tokens: HashMap<String, User>,
+    /// Of tokens for service accounts.
+    pub(crate) issuer: Issuer,
 }
 
 impl Plane {
-    pub(crate) fn open(options: Options) -> Result<Self, OpenError> {
+    pub(crate) fn open(options: Options) -> Result<Self, StartError> {
         let opened = Store::open(&options.storage, options.history)?;
         let definitions = GroupResource::new(DEFINITIONS.0, DEFINITIONS.1);
         let mut registry = Registry::built_in();
@@ -39,7 +42,9 @@ impl Plane {
         let registry: SharedRegistry = Arc::new(RwLock::new(Arc::new(registry)));
         let observed = Arc::clone(&registry);
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
-        Ok(Self { store, registry, clock: options.clock, version: options.version, tokens: options.tokens })
+        let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
+        let Options { clock, version, tokens, .. } = options;
+        Ok(Self { store, registry, clock, version, tokens, issuer })
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {

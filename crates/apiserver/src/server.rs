@@ -20,14 +20,23 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    auth::{User, authenticate},
-    bootstrap, cleanup, gc, namespace,
+    auth::{
+        User,
+        authenticate::{self, Shown},
+        token::KeyError,
+    },
+    bootstrap,
+    certificates::{
+        authority::{AuthorityError, Signer},
+        cleaner, signer,
+    },
+    cleanup, gc, namespace,
     options::Options,
     plane::Plane,
     respond,
     service::{self, InProcess},
     store::OpenError,
-    tls::{Tls, TlsError},
+    tls::{Clients, Tls, TlsError},
 };
 
 /// How long open requests may take to end once the server stops.
@@ -39,6 +48,12 @@ pub enum StartError {
     /// The store.
     #[error("cannot open the store")]
     Store(#[from] OpenError),
+    /// The key that signs the tokens of service accounts.
+    #[error("cannot sign tokens")]
+    TokenKey(#[from] KeyError),
+    /// The authority that signs client certificates.
+    #[error("cannot sign client certificates")]
+    Authority(#[from] AuthorityError),
     /// TLS.
     #[error("cannot set up TLS")]
     Tls(#[from] TlsError),
@@ -63,13 +78,18 @@ impl ApiServer {
     /// # Errors
     /// If the store cannot be opened or written.
     pub async fn open(options: Options) -> Result<Arc<Self>, StartError> {
+        let signing = options.client_authority.as_ref().map(Signer::new).transpose()?;
         let plane = Arc::new(Plane::open(options)?);
         bootstrap::run(&plane).await?;
         let (shutdown, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
         tasks.spawn(gc::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(namespace::run(Arc::clone(&plane), stopping.clone()));
-        tasks.spawn(cleanup::run(Arc::clone(&plane), stopping));
+        tasks.spawn(cleanup::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(cleaner::run(Arc::clone(&plane), stopping.clone()));
+        if let Some(signing) = signing {
+            tasks.spawn(signer::run(Arc::clone(&plane), signing, stopping));
+        }
         Ok(Arc::new(Self { plane, shutdown, tasks: Mutex::new(tasks) }))
     }
 
@@ -85,9 +105,10 @@ impl ApiServer {
     /// If the certificate cannot be used or the listener has no address.
     pub fn serve(&self, listener: TcpListener, tls: &Tls) -> Result<SocketAddr, StartError> {
         let address = listener.local_addr().map_err(StartError::Listen)?;
-        let acceptor = TlsAcceptor::from(Arc::new(tls.config()?));
+        let (config, clients) = tls.config()?;
+        let door = Door { acceptor: TlsAcceptor::from(Arc::new(config)), clients };
         let plane = Arc::clone(&self.plane);
-        let task = accept(plane, listener, acceptor, self.shutdown.subscribe());
+        let task = accept(plane, listener, door, self.shutdown.subscribe());
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
         Ok(address)
     }
@@ -108,12 +129,14 @@ impl ApiServer {
     }
 }
 
-async fn accept(
-    plane: Arc<Plane>,
-    listener: TcpListener,
+/// How a connection gets in, and who is believed once it is.
+#[derive(Clone)]
+struct Door {
     acceptor: TlsAcceptor,
-    mut stopping: watch::Receiver<bool>,
-) {
+    clients: Clients,
+}
+
+async fn accept(plane: Arc<Plane>, listener: TcpListener, door: Door, mut stopping: watch::Receiver<bool>) {
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     loop {
@@ -131,13 +154,7 @@ async fn accept(
             Some(_) = connections.join_next() => continue,
         };
         let watcher = graceful.watcher();
-        connections.spawn(connection(
-            Arc::clone(&plane),
-            stream,
-            acceptor.clone(),
-            stopping.clone(),
-            watcher,
-        ));
+        connections.spawn(connection(Arc::clone(&plane), stream, door.clone(), stopping.clone(), watcher));
     }
     drop(listener);
     tokio::select! {
@@ -150,37 +167,36 @@ async fn accept(
 async fn connection(
     plane: Arc<Plane>,
     stream: TcpStream,
-    acceptor: TlsAcceptor,
+    door: Door,
     stopping: watch::Receiver<bool>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     // Answers are small and watches must be prompt.
     let _ = stream.set_nodelay(true);
-    let handshake = tokio::time::timeout(std::time::Duration::from_secs(10), acceptor.accept(stream));
+    let handshake = tokio::time::timeout(std::time::Duration::from_secs(10), door.acceptor.accept(stream));
     let stream = match handshake.await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
         Err(_) => return tracing::debug!("TLS handshake timed out"),
     };
-    let certificates = stream.get_ref().1.peer_certificates();
-    let user =
-        certificates.and_then(|chain| chain.first()).and_then(|leaf| authenticate::certificate_user(leaf));
-    http(plane, stream, user, stopping, watcher).await;
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let shown = door.clients.judge(chain, plane.now());
+    http(plane, stream, shown, stopping, watcher).await;
 }
 
 async fn http<S>(
     plane: Arc<Plane>,
     stream: S,
-    certificate: Option<User>,
+    shown: Shown,
     stopping: watch::Receiver<bool>,
     watcher: hyper_util::server::graceful::Watcher,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        let (plane, certificate, stopping) = (Arc::clone(&plane), certificate.clone(), stopping.clone());
+        let (plane, shown, stopping) = (Arc::clone(&plane), shown.clone(), stopping.clone());
         async move {
-            let user = authenticate::user(certificate.as_ref(), request.headers(), &plane.tokens);
+            let user = authenticate::user(&plane, &shown, request.headers());
             Ok::<_, std::convert::Infallible>(match user {
                 Ok(user) => service::respond(&plane, &user, request, stopping).await,
                 Err(error) => respond::error(&error),

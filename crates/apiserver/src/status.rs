@@ -39,6 +39,11 @@ impl Cause {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))
     }
 
+    /// The value is there twice.
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::new("FieldValueDuplicate", field, format!("Duplicate value: {}", go_value(value)))
+    }
+
     /// The value is none of those there are.
     pub(crate) fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();

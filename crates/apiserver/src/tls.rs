@@ -1,13 +1,24 @@
 //! TLS: the server's certificate, and which client certificates it believes.
+//!
+//! A client that shows a certificate proves that it has the key, or there is no connection. Whether the
+//! certificate is believed is told in an answer (401), as upstream does, and not by hanging up: a client
+//! whose certificate has ended can then know so.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use rustls::{
-    RootCertStore, ServerConfig,
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
     crypto::aws_lc_rs,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::WebPkiClientVerifier,
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    server::{
+        WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
 };
+
+use crate::auth::authenticate::Shown;
 
 /// The server's certificate and key and the authority of its clients, all PEM.
 #[derive(Clone, Debug)]
@@ -35,15 +46,15 @@ pub enum TlsError {
 }
 
 impl Tls {
-    pub(crate) fn config(&self) -> Result<ServerConfig, TlsError> {
+    pub(crate) fn config(&self) -> Result<(ServerConfig, Clients), TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let chain = certificates("certificate", &self.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes())
             .map_err(|error| TlsError::Pem("key", error))?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
-        let builder = match &self.client_ca {
-            None => builder.with_no_client_auth(),
+        let (builder, clients) = match &self.client_ca {
+            None => (builder.with_no_client_auth(), Clients(None)),
             Some(authority) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in certificates("client authority", authority)? {
@@ -51,12 +62,79 @@ impl Tls {
                 }
                 // Without a certificate one may still have a token.
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?)
+                let verifier = verifier.allow_unauthenticated().build()?;
+                let proof = Arc::new(Proof(Arc::clone(&verifier)));
+                (builder.with_client_cert_verifier(proof), Clients(Some(verifier)))
             }
         };
         let mut config = builder.with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
+        Ok((config, clients))
+    }
+}
+
+/// Whose certificates are believed.
+#[derive(Clone)]
+pub(crate) struct Clients(Option<Arc<dyn ClientCertVerifier>>);
+
+impl Clients {
+    /// What to make of the certificates that a connection has shown.
+    pub(crate) fn judge(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Shown {
+        let (Some(verifier), [own, above @ ..]) = (&self.0, chain) else { return Shown::Nothing };
+        let now = Duration::from_secs(u64::try_from(now.as_second()).unwrap_or(0));
+        match verifier.verify_client_cert(own, above, UnixTime::since_unix_epoch(now)) {
+            Ok(_) => Shown::certificate(own),
+            Err(error) => {
+                tracing::debug!(%error, "a client certificate is refused");
+                Shown::Disbelieved
+            }
+        }
+    }
+}
+
+/// Asks for the proof that a client has the key, and for nothing else.
+#[derive(Debug)]
+struct Proof(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for Proof {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        // See [`Clients::judge`], which every connection goes through.
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
     }
 }
 

@@ -87,6 +87,7 @@ async fn what_people_type() {
     let kubectl = Kubectl { folder, kubeconfig };
 
     built_ins(&kubectl).await;
+    typed(&kubectl).await;
     watching(&kubectl).await;
     definitions(&kubectl).await;
     refusals(&kubectl, &stranger).await;
@@ -122,6 +123,22 @@ async fn built_ins(kubectl: &Kubectl) {
     assert!(kubectl.run(&["diff", "-f", &file]).await.is_empty());
     kubectl.run(&["delete", "-f", &file, "--cascade=foreground", "--timeout=10s"]).await;
     assert!(kubectl.run(&["get", "deployments"]).await.contains("No resources found"));
+}
+
+/// What kubectl sends as protobuf, because it knows the types.
+async fn typed(kubectl: &Kubectl) {
+    kubectl.run(&["create", "secret", "generic", "s", "--from-literal=k=v"]).await;
+    assert_eq!(kubectl.run(&["get", "secret", "s", "-o", "jsonpath={.data.k}"]).await, "dg==");
+    kubectl.run(&["create", "deployment", "typed", "--image=a", "--replicas=0", "--port=80"]).await;
+    let shown = "jsonpath={.spec.replicas} {.spec.template.spec.containers[0].ports[0].containerPort}";
+    assert_eq!(kubectl.run(&["get", "deployment", "typed", "-o", shown]).await, "0 80");
+    kubectl.run(&["create", "serviceaccount", "m"]).await;
+    assert_eq!(kubectl.run(&["create", "token", "m"]).await.split('.').count(), 3);
+    assert_eq!(kubectl.run(&["auth", "can-i", "*", "*"]).await, "yes\n");
+    assert!(kubectl.run(&["auth", "whoami"]).await.contains("system:masters"));
+    for object in ["secret/s", "deployment/typed", "serviceaccount/m"] {
+        kubectl.run(&["delete", object]).await;
+    }
 }
 
 async fn watching(kubectl: &Kubectl) {

@@ -4,8 +4,11 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{ConditionStatus, NewCondition, reasons, types};
 use capstan_api::core::{Cluster, Machine};
 use capstan_controller::identity;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
+
+use crate::names::{TOKEN_BOUND_TO, TOKEN_RENEWAL};
 
 /// Condition: the Secret with the bootstrap data is there.
 pub(crate) const DATA_SECRET_AVAILABLE: &str = "DataSecretAvailable";
@@ -19,6 +22,12 @@ pub(crate) struct Observed<'a> {
     pub(crate) plan_public_key: Option<&'a [u8]>,
     /// What has the name that the bootstrap Secret must have.
     pub(crate) secret: Option<&'a Secret>,
+    /// Whether the machine has a credential of its own, and needs no token any more.
+    pub(crate) is_enrolled: bool,
+    /// UID of the Secret that the token must hang on.
+    pub(crate) bound_to: Option<&'a str>,
+    /// Why nothing can be made for the machine, if so.
+    pub(crate) blocked: Option<&'a str>,
 }
 
 /// What is to be done next.
@@ -28,10 +37,10 @@ pub(crate) enum Decision {
     Wait(Waiting),
     /// The machine gets its identity. Written before anything is made from it.
     Identify,
-    /// The Secret is made, once.
-    Create,
-    /// All is there.
-    Done,
+    /// The Secret is made, or written anew with another token, because the machine has not used the one in it.
+    HandOut,
+    /// All is there. The token is to be looked at again at this time, if the machine still needs one.
+    Done(Option<Timestamp>),
 }
 
 /// Why nothing can be done.
@@ -47,26 +56,36 @@ impl Waiting {
     }
 }
 
-pub(crate) fn decide(observed: &Observed<'_>) -> Decision {
+pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     let config = observed.config;
     let (Some(machine), Some(cluster)) = (observed.machine, observed.cluster) else {
         return Waiting::wait("WaitingForMachine", "Waiting for a Machine to own this CapstanConfig");
     };
     let identity = identity::of(config);
     if let Some(secret) = observed.secret {
-        return match identity.is_some() && identity::of(secret) == identity {
-            true => Decision::Done,
-            false => Waiting::wait(
+        if identity.is_none() || identity::of(secret) != identity {
+            return Waiting::wait(
                 reasons::NOT_AVAILABLE,
                 format!(
                     "Secret {} is in the way: it is not the bootstrap data of this machine; delete or rename it",
                     secret.name_any()
                 ),
-            ),
+            );
+        }
+        // Without the key there is nothing to make it from: what is there must do.
+        if observed.is_enrolled || observed.plan_public_key.is_none() {
+            return Decision::Done(None);
+        }
+        return match token_lasts_until(secret, observed.bound_to, now) {
+            Some(renewal) => Decision::Done(Some(renewal)),
+            None => Decision::HandOut,
         };
     }
+    if let Some(blocked) = observed.blocked {
+        return Waiting::wait(reasons::NOT_AVAILABLE, blocked);
+    }
     if was_made(config, machine) {
-        // A machine may have started with it, and another token would not be that machine's.
+        // A machine may have started with it, and it would not be told of another one.
         return Waiting::wait(
             reasons::NOT_AVAILABLE,
             "The Secret with the bootstrap data has been deleted; it is not made again: delete the Machine to get another one",
@@ -89,7 +108,16 @@ pub(crate) fn decide(observed: &Observed<'_>) -> Decision {
             "Waiting for the control plane to make the key that plans are signed with",
         );
     }
-    if identity.is_none() { Decision::Identify } else { Decision::Create }
+    if identity.is_none() { Decision::Identify } else { Decision::HandOut }
+}
+
+/// Until when the token in the data need not be replaced. `None` if it must be now: because it is old, or because it
+/// hangs on a Secret that is no more, as after a move to another plane.
+fn token_lasts_until(data: &Secret, bound_to: Option<&str>, now: Timestamp) -> Option<Timestamp> {
+    let annotation = |name: &str| data.annotations().get(name).map(String::as_str);
+    let is_bound = annotation(TOKEN_BOUND_TO).is_some_and(|uid| Some(uid) == bound_to);
+    let renewal: Timestamp = annotation(TOKEN_RENEWAL)?.parse().ok()?;
+    (is_bound && now < renewal).then_some(renewal)
 }
 
 /// Whether the data has ever been handed on.
@@ -103,11 +131,11 @@ fn was_made(config: &CapstanConfig, machine: &Machine) -> bool {
 /// What the object says of its data.
 pub(crate) fn conditions(decision: &Decision) -> [NewCondition; 2] {
     let condition = |type_: &str, good: &'static str| match decision {
-        Decision::Done => NewCondition::new(type_, ConditionStatus::True, good),
+        Decision::Done(_) => NewCondition::new(type_, ConditionStatus::True, good),
         Decision::Wait(Waiting { reason, message }) => {
             NewCondition::new(type_, ConditionStatus::False, *reason).message(message.clone())
         }
-        Decision::Identify | Decision::Create => {
+        Decision::Identify | Decision::HandOut => {
             NewCondition::new(type_, ConditionStatus::False, reasons::NOT_AVAILABLE)
         }
     };
@@ -125,6 +153,12 @@ mod tests {
         cluster: Value,
         key: bool,
         secret: Option<Value>,
+        is_enrolled: bool,
+        blocked: Option<&'static str>,
+    }
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1_000_000).expect("a time")
     }
 
     impl World {
@@ -150,6 +184,8 @@ mod tests {
                 }),
                 key: true,
                 secret: None,
+                is_enrolled: false,
+                blocked: None,
             }
         }
 
@@ -172,13 +208,17 @@ mod tests {
             let cluster: Cluster = serde_json::from_value(self.cluster).expect("a Cluster");
             let secret =
                 self.secret.map(|secret| serde_json::from_value::<Secret>(secret).expect("a Secret"));
-            decide(&Observed {
+            let observed = Observed {
                 config: &config,
                 machine: machine.as_ref(),
                 cluster: Some(&cluster),
                 plan_public_key: self.key.then_some(&[7; 32]),
                 secret: secret.as_ref(),
-            })
+                is_enrolled: self.is_enrolled,
+                bound_to: Some("uid-0"),
+                blocked: self.blocked,
+            };
+            decide(&observed, now())
         }
     }
 
@@ -186,19 +226,24 @@ mod tests {
         match decision {
             Decision::Wait(waiting) => waiting.reason,
             Decision::Identify => "identify",
-            Decision::Create => "create",
-            Decision::Done => "done",
+            Decision::HandOut => "hand out",
+            Decision::Done(_) => "done",
         }
     }
 
     fn secret(id: &str) -> Value {
-        json!({"metadata": {"name": "web-0", "annotations": {"capstan.dev/machine-id": id}}})
+        json!({"metadata": {"name": "web-0", "annotations": {
+            "capstan.dev/machine-id": id,
+            TOKEN_BOUND_TO: "uid-0",
+            TOKEN_RENEWAL: Timestamp::from_second(1_000_001).expect("a time").to_string(),
+        }}})
     }
 
     #[test]
     fn each_situation_has_one_next_step() {
         for (world, expected) in [
-            (World::ready(), "create"),
+            (World::ready(), "hand out"),
+            (World::ready().with(|w| w.blocked = Some("x")), "NotAvailable"),
             (World::ready().with(|w| w.machine = None), "WaitingForMachine"),
             (World::ready().with(|w| w.config["metadata"]["annotations"] = json!({})), "identify"),
             (
@@ -242,6 +287,27 @@ mod tests {
     fn the_control_plane_need_not_be_there() {
         let world = World::ready()
             .with(|w| w.cluster["status"]["initialization"]["controlPlaneInitialized"] = json!(false));
-        assert_eq!(world.decide(), Decision::Create);
+        assert_eq!(world.decide(), Decision::HandOut);
+    }
+
+    #[test]
+    fn a_token_is_replaced_while_it_may_still_be_used() {
+        let with = |name: &'static str, value: Value| {
+            World::ready().with(move |w| {
+                let mut data = secret("id-0");
+                data["metadata"]["annotations"][name] = value;
+                w.secret = Some(data);
+            })
+        };
+        let at = |second: i64| json!(Timestamp::from_second(second).expect("a time").to_string());
+        let lasts = Decision::Done(Timestamp::from_second(1_000_001).ok());
+        assert_eq!(with(TOKEN_RENEWAL, at(1_000_001)).decide(), lasts);
+        assert_eq!(with(TOKEN_RENEWAL, at(1_000_000)).decide(), Decision::HandOut);
+        assert_eq!(with(TOKEN_RENEWAL, json!("soon")).decide(), Decision::HandOut);
+        assert_eq!(with(TOKEN_BOUND_TO, json!("uid-9")).decide(), Decision::HandOut);
+        // Not for a machine that needs none, and not without what it would be made from.
+        let due = || with(TOKEN_RENEWAL, at(1));
+        assert_eq!(due().with(|w| w.is_enrolled = true).decide(), Decision::Done(None));
+        assert_eq!(due().with(|w| w.key = false).decide(), Decision::Done(None));
     }
 }

@@ -1,24 +1,30 @@
-//! The bootstrap provider: gives each machine its identity, and makes the Secret it starts with.
+//! The bootstrap provider: gives each machine its identity, makes the Secret it starts with, and lets it enrol.
 //!
 //! What a machine starts with installs nothing but the agent: an address, a pinned CA, a one-time token, who it is
 //! and whose plans it obeys. Everything else reaches it as a plan, so nothing in a CapstanConfig can be too late, and
-//! the data never has to be made again.
+//! the data never has to be made again, except for its token, which is replaced for as long as it has not been used.
 //!
 //! What must not live here: what a machine should become. That is the planner's.
 
+mod act;
 mod decide;
+mod enrolment;
+mod names;
+mod observe;
 mod reconcile;
 mod userdata;
 mod wake;
 
 use capstan_api::bootstrap::CapstanConfig;
+use capstan_artifacts::Software;
 use capstan_controller::run;
 use kube::Client;
 use kube::api::Api;
 use std::future::Future;
 
+pub use enrolment::GROUP;
 pub use reconcile::Bootstrap;
-pub use userdata::{AGENT_CONFIG_PATH, ENROLL};
+pub use userdata::{AGENT_CONFIG_PATH, AGENT_PATH, INSTALL_PATH};
 
 /// How machines reach the management plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +35,14 @@ pub struct Plane {
     pub ca: Vec<u8>,
 }
 
-/// Runs the controller until `stop` is done.
-pub async fn run(client: Client, plane: Plane, stop: impl Future<Output = ()> + Send + Sync + 'static) {
+/// Runs the controller until `stop` is done. Machines fetch the agent from where `software` has it.
+pub async fn run(
+    client: Client,
+    plane: Plane,
+    software: Software,
+    stop: impl Future<Output = ()> + Send + Sync + 'static,
+) {
     let configs: Api<CapstanConfig> = Api::all(client.clone());
     let woken = wake::configs(&client);
-    run::run(Bootstrap::new(client, plane), configs, woken, stop).await;
+    run::run(Bootstrap::new(client, plane, software), configs, woken, stop).await;
 }

@@ -1,44 +1,48 @@
-//! Reads what there is, asks [`decide`](crate::decide), and writes.
+//! Reads what there is, asks [`decide`](crate::decide) and [`enrolment`](crate::enrolment), and writes.
 
-use capstan_api::bootstrap::{CapstanConfig, CapstanConfigStatus};
+use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig, CapstanConfigStatus};
 use capstan_api::conditions::{set, types};
-use capstan_api::core::{Cluster, Machine};
-use capstan_controller::error::{Doing as _, Error, Result};
+use capstan_api::core::Cluster;
+use capstan_artifacts::Software;
+use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::patch::Patcher;
-use capstan_controller::secrets::{self, Purpose, plan_key};
-use capstan_controller::{Next, Reconciler, identity, owners, pause};
-use capstan_plan::Digest;
+use capstan_controller::{Next, Reconciler, pause};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::Api;
 use kube::{Client, ResourceExt as _};
-use serde_json::json;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Plane;
-use crate::decide::{self, DATA_SECRET_AVAILABLE, Decision, Observed};
-use crate::userdata::Agent;
+use crate::decide::{self, DATA_SECRET_AVAILABLE, Decision};
+use crate::enrolment::{self, Step};
+use crate::observe::Seen;
+use crate::{Plane, act};
 
 /// How long something that waits is left alone.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// A machine that enrols needs some eight writes, one after the other. More in one go means that two write against
+/// each other.
+const MOST_STEPS: usize = 16;
+/// Then others have their turn.
+const LATER: Duration = Duration::from_secs(1);
 
-const OWNED: [&str; 2] = [types::READY, DATA_SECRET_AVAILABLE];
+const OWNED: [&str; 3] = [types::READY, DATA_SECRET_AVAILABLE, AGENT_ENROLLED];
 
 /// The controller of CapstanConfigs.
 pub struct Bootstrap {
-    client: Client,
-    plane: Plane,
+    pub(crate) client: Client,
+    pub(crate) plane: Plane,
+    pub(crate) software: Software,
 }
 
 impl Bootstrap {
-    /// Machines will be told to reach the management plane as `plane` says.
-    pub fn new(client: Client, plane: Plane) -> Self {
-        Self { client, plane }
+    /// Machines will be told to reach the management plane as `plane` says, and to fetch the agent from where
+    /// `software` has it.
+    pub fn new(client: Client, plane: Plane, software: Software) -> Self {
+        Self { client, plane, software }
     }
 
-    fn api<K>(&self, namespace: &str) -> Api<K>
+    pub(crate) fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>,
     {
@@ -55,119 +59,45 @@ impl Reconciler for Bootstrap {
 
     async fn reconcile(&self, config: Arc<CapstanConfig>) -> Result<Next> {
         let namespace = config.namespace().unwrap_or_default();
-        if config.metadata.deletion_timestamp.is_some() {
-            return Ok(Next::Changed);
-        }
-        let machine = self.machine(&config, &namespace).await?;
-        let cluster = match &machine {
-            Some(machine) => self.get::<Cluster>(&namespace, &machine.spec.cluster_name).await?,
-            None => None,
-        };
         let configs: Api<CapstanConfig> = self.api(&namespace);
-        if !pause::allows(&configs, &config, cluster.as_ref(), Timestamp::now()).await? {
-            return Ok(Next::Changed);
-        }
-        let plan_key = match &cluster {
-            Some(cluster) => {
-                let name = Purpose::PlanKey.secret_name(&cluster.name_any());
-                self.get::<Secret>(&namespace, &name).await?
+        let mut config = Arc::unwrap_or_clone(config);
+        // One write after the other, each decided anew on what is there then.
+        for _ in 0..MOST_STEPS {
+            if config.metadata.deletion_timestamp.is_some() {
+                return Ok(Next::Changed);
             }
-            None => None,
-        };
-        let plan_public_key = plan_key.as_ref().and_then(|key| secrets::get(key, plan_key::PUBLIC));
-        let secret = self.get::<Secret>(&namespace, &config.name_any()).await?;
-        let decision = decide::decide(&Observed {
-            config: &config,
-            machine: machine.as_ref(),
-            cluster: cluster.as_ref(),
-            plan_public_key,
-            secret: secret.as_ref(),
-        });
-        match (&decision, &machine, plan_public_key) {
-            // Each of these wakes the next reconcile, which reads what was written.
-            (Decision::Identify, ..) => self.identify(&configs, &config).await?,
-            (Decision::Create, Some(machine), Some(key)) => {
-                let cluster = &machine.spec.cluster_name;
-                let secret = self.secret(&config, machine, cluster, key)?;
-                self.create(&namespace, &secret).await?;
-                return Box::pin(self.tell(&configs, &config, &Decision::Done)).await;
+            let seen = Box::pin(self.observe(&config)).await?;
+            if !self.may_go_on(&configs, &config, seen.cluster.as_ref()).await? {
+                return Ok(Next::Changed);
             }
-            _ => return self.tell(&configs, &config, &decision).await,
+            let now = Timestamp::now();
+            let enrolment = seen.enrolment(now);
+            let data = seen.data(&config, &enrolment, now);
+            match (&data, &enrolment.step) {
+                (Decision::Identify, _) => act::identify(&configs, &config).await?,
+                (Decision::HandOut, Step::Rest) => Box::pin(self.hand_out(&config, &seen)).await?,
+                (_, Step::Rest) => return self.tell(&configs, &config, &data, enrolment, now).await,
+                (_, step) => Box::pin(self.take(step, &config, &seen)).await?,
+            }
+            let name = config.name_any();
+            let found = configs.get_opt(&name).await;
+            match found.doing(|| format!("cannot read CapstanConfig {namespace}/{name}"))? {
+                Some(found) => config = found,
+                None => return Ok(Next::Changed),
+            }
         }
-        Ok(Next::Changed)
+        Ok(Next::After(LATER))
     }
 }
 
 impl Bootstrap {
-    async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>>
-    where
-        K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + serde::de::DeserializeOwned,
-    {
-        let api: Api<K> = self.api(namespace);
-        api.get_opt(name).await.doing(|| format!("cannot read {} {namespace}/{name}", K::kind(&())))
-    }
-
-    async fn machine(&self, config: &CapstanConfig, namespace: &str) -> Result<Option<Machine>> {
-        match owners::of_kind(&config.metadata, "Machine", "cluster.x-k8s.io") {
-            Some(owner) => self.get(namespace, &owner.name).await,
-            None => Ok(None),
-        }
-    }
-
-    /// Gives the machine its identity, unless somebody has written to the object meanwhile.
-    async fn identify(&self, configs: &Api<CapstanConfig>, config: &CapstanConfig) -> Result<()> {
-        let name = config.name_any();
-        let patch = json!({"metadata": {
-            "resourceVersion": config.resource_version(),
-            "annotations": {identity::MACHINE_ID: identity::random()},
-        }});
-        configs
-            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .doing(|| format!("cannot give CapstanConfig {name} its identity"))?;
-        Ok(())
-    }
-
-    fn secret(&self, config: &CapstanConfig, machine: &Machine, cluster: &str, key: &[u8]) -> Result<Secret> {
-        let namespace = config.namespace().unwrap_or_default();
-        let machine_id = identity::of(config).ok_or_else(|| Error::Conflict {
-            doing: "cannot make bootstrap data without an identity".to_owned(),
-        })?;
-        let token = identity::random_secret();
-        let agent = Agent {
-            plane: &self.plane,
-            token: &token,
-            namespace: &namespace,
-            machine: &machine.name_any(),
-            machine_id,
-            plan_public_key: key,
-        };
-        let (data, format) = agent.render(config.spec.format.unwrap_or_default());
-        let keys = [(secrets::VALUE, data.into_bytes()), ("format", format.as_bytes().to_vec())];
-        let mut secret = secrets::build(&namespace, cluster, config.name_any(), keys);
-        secret.metadata.owner_references = owners::controller(config).map(|owner| vec![owner]);
-        // In the same write as the token itself: there is no token whose digest is not known.
-        secret.metadata.annotations = Some(BTreeMap::from([
-            (identity::MACHINE_ID.to_owned(), machine_id.to_owned()),
-            (identity::TOKEN_DIGEST.to_owned(), Digest::of(token.as_bytes()).to_string()),
-        ]));
-        Ok(secret)
-    }
-
-    async fn create(&self, namespace: &str, secret: &Secret) -> Result<()> {
-        let api: Api<Secret> = self.api(namespace);
-        match api.create(&PostParams::default(), secret).await {
-            // Another replica was faster: what it made is looked at in the next round.
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Err(Error::Conflict {
-                doing: format!("cannot make Secret {namespace}/{}", secret.name_any()),
-            }),
-            made => {
-                made.map(|_| ()).doing(|| format!("cannot make Secret {namespace}/{}", secret.name_any()))
-            }
-        }
+    async fn may_go_on(
+        &self,
+        configs: &Api<CapstanConfig>,
+        config: &CapstanConfig,
+        cluster: Option<&Cluster>,
+    ) -> Result<bool> {
+        pause::allows(configs, config, cluster, Timestamp::now()).await
     }
 
     /// Says how it stands.
@@ -175,20 +105,57 @@ impl Bootstrap {
         &self,
         configs: &Api<CapstanConfig>,
         config: &CapstanConfig,
-        decision: &Decision,
+        data: &Decision,
+        enrolment: enrolment::Decision,
+        now: Timestamp,
     ) -> Result<Next> {
         let mut told = config.clone();
-        for condition in decide::conditions(decision) {
-            set(&mut told, condition, Timestamp::now());
+        for condition in decide::conditions(data).into_iter().chain([enrolment.told]) {
+            set(&mut told, condition, now);
         }
         let status: &mut CapstanConfigStatus = told.status.get_or_insert_default();
         status.observed_generation = config.metadata.generation;
-        if *decision == Decision::Done {
+        if matches!(data, Decision::Done(_)) {
             status.data_secret_name = Some(config.name_any());
             status.initialization.get_or_insert_default().data_secret_created = Some(true);
         }
         Patcher::new(configs.clone(), config).finish(&told, &OWNED).await?;
-        // Watches wake it; the timer is for the event that got lost.
-        Ok(if matches!(decision, Decision::Wait(_)) { Next::After(LONGEST_WAIT) } else { Next::Changed })
+        let of_data = match data {
+            // Watches wake it; the timer is for the event that got lost.
+            Decision::Wait(_) => Next::After(LONGEST_WAIT),
+            Decision::Done(Some(renewal)) => {
+                Next::After(Duration::try_from(renewal.duration_since(now)).unwrap_or_default().max(LATER))
+            }
+            _ => Next::Changed,
+        };
+        Ok(enrolment.again.map_or(of_data, |again| of_data.or(Next::After(again))))
+    }
+}
+
+impl Seen {
+    /// What is to be done about enrolment. Nothing, before the machine has an identity.
+    fn enrolment(&self, now: Timestamp) -> enrolment::Decision {
+        match self.of_machine() {
+            Some(observed) => enrolment::decide(&observed, now),
+            None => enrolment::Decision::waits(
+                capstan_api::bootstrap::enrolment_reasons::WAITING_FOR_BOOTSTRAP_DATA,
+                "Waiting for the bootstrap data to be made",
+            ),
+        }
+    }
+
+    /// What is to be done about the bootstrap data.
+    fn data(&self, config: &CapstanConfig, enrolment: &enrolment::Decision, now: Timestamp) -> Decision {
+        let observed = decide::Observed {
+            config,
+            machine: self.machine.as_ref(),
+            cluster: self.cluster.as_ref(),
+            plan_public_key: self.plan_public_key.as_deref(),
+            secret: self.data.as_ref(),
+            is_enrolled: self.is_enrolled(),
+            bound_to: self.bound_to(),
+            blocked: enrolment.blocked.as_deref(),
+        };
+        decide::decide(&observed, now)
     }
 }

@@ -1,18 +1,23 @@
 //! What wakes the reconciler, beside the CapstanConfigs themselves.
 
+use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::meta::labels;
+use capstan_controller::owners;
 use capstan_controller::secrets::{Purpose, plan_key};
 use capstan_controller::watch::{changed, reference};
 use futures::{Stream, StreamExt as _};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
 
-/// CapstanConfigs whose Machine, Cluster or plan key has changed.
+use crate::names::{REQUEST_LABEL, REQUESTED_FOR};
+
+/// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a certificate, or got one.
 pub(crate) fn configs(client: &Client) -> impl Stream<Item = ObjectRef<CapstanConfig>> + Send + 'static {
     let machines = changed(Api::<Machine>::all(client.clone()), watcher::Config::default(), |machine| {
         (machine.uid(), machine.spec.bootstrap.clone())
@@ -27,11 +32,32 @@ pub(crate) fn configs(client: &Client) -> impl Stream<Item = ObjectRef<CapstanCo
     let keys = changed(Api::<Secret>::all(client.clone()), labelled, |secret: &Secret| secret.uid())
         .filter_map(|secret| std::future::ready(cluster_of_key(&secret)));
     let of_clusters = futures::stream::select(clusters, keys);
-    let client = client.clone();
+    let lists = client.clone();
     let of_clusters = of_clusters
-        .then(move |(namespace, cluster)| of_cluster(client.clone(), namespace, cluster))
+        .then(move |(namespace, cluster)| of_cluster(lists.clone(), namespace, cluster))
         .flat_map(futures::stream::iter);
-    futures::stream::select(machines, of_clusters)
+    let reports = changed(Api::<MachineReport>::all(client.clone()), watcher::Config::default(), |report| {
+        let asked = report.status.as_ref().and_then(|status| status.certificate_request.clone());
+        (report.uid(), report.spec.clone(), asked)
+    })
+    .flat_map(|report| futures::stream::iter(config_of_report(&report)));
+    let ours = watcher::Config::default().labels(REQUEST_LABEL);
+    let requests = changed(Api::<CertificateSigningRequest>::all(client.clone()), ours, |request| {
+        (request.uid(), request.status.clone())
+    })
+    .flat_map(|request| futures::stream::iter(config_of_request(&request)));
+    let of_machines = futures::stream::select(machines, futures::stream::select(reports, requests));
+    futures::stream::select(of_machines, of_clusters)
+}
+
+fn config_of_report(report: &MachineReport) -> Option<ObjectRef<CapstanConfig>> {
+    let owner = owners::of_kind(&report.metadata, "CapstanConfig", "bootstrap.cluster.x-k8s.io")?;
+    Some(reference(&report.namespace().unwrap_or_default(), &owner.name))
+}
+
+fn config_of_request(request: &CertificateSigningRequest) -> Option<ObjectRef<CapstanConfig>> {
+    let (namespace, name) = request.annotations().get(REQUESTED_FOR)?.split_once('/')?;
+    Some(reference(namespace, name))
 }
 
 fn config_of(machine: &Machine) -> Option<ObjectRef<CapstanConfig>> {

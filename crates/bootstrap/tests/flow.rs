@@ -27,7 +27,8 @@ impl World {
         let client = plane.client();
         install_crds(&client, &capstan_api::crd::all()).await.unwrap();
         let served = Plane { server: "https://plane:6443".to_owned(), ca: b"PEM".to_vec() };
-        tokio::spawn(capstan_bootstrap::run(client.clone(), served, std::future::pending()));
+        let software = capstan_artifacts::Software::default();
+        tokio::spawn(capstan_bootstrap::run(client.clone(), served, software, std::future::pending()));
         let configs = Api::namespaced(client.clone(), "default");
         let secrets = Api::namespaced(client.clone(), "default");
         Self { client, configs, secrets }

@@ -1,5 +1,7 @@
 //! What can be asked of `capstan`, as clap parses it.
 
+use capstan_artifacts::Arch;
+use capstan_plan::Digest;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,6 +26,10 @@ pub(crate) enum Verb {
 
     /// Run the controllers against a management plane that is there already
     Manager(ManagerArgs),
+
+    /// Software for machines: what there is, and where they get it from
+    #[command(subcommand)]
+    Artifacts(ArtifactsVerb),
 
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`
     Crds(CrdsArgs),
@@ -109,7 +115,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Address and port to serve the API on; port 0 takes a free one
+    /// Address and port to serve the API on; port 0 takes a free one. Any other than a loopback address lets
+    /// other machines reach it
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6440")]
     pub(crate) listen: SocketAddr,
 
@@ -124,6 +131,9 @@ pub(crate) struct UpArgs {
     /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) controllers: Selection,
+
+    #[command(flatten)]
+    pub(crate) software: SoftwareArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -132,13 +142,114 @@ pub(crate) struct ManagerArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    /// Folder in which simulated hosts keep their state
+    /// Folder for software, the key of its server, and the state of simulated hosts
     #[arg(long, value_name = "DIR", default_value = "capstan-data")]
     pub(crate) data_dir: PathBuf,
 
     /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) controllers: Selection,
+
+    #[command(flatten)]
+    pub(crate) software: SoftwareArgs,
+}
+
+/// Where machines get their software from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SoftwareArgs {
+    /// Folder of software for machines [default: artifacts in the data folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) artifacts_dir: Option<PathBuf>,
+
+    /// Address and port to serve software to machines on; port 0 takes a free one [default for `up`: the port
+    /// after that of --listen; for `manager`: nowhere]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) artifacts_listen: Option<SocketAddr>,
+
+    /// How machines see that server, as in https://10.0.0.1:6441 [default: as it listens]
+    #[arg(long, value_name = "URL")]
+    pub(crate) artifacts_url: Option<String>,
+
+    /// The agent to put on machines; once for each architecture [default: capstan-agent beside this program]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) agent_binary: Vec<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArtifactsVerb {
+    /// Put software into the folder, or note where it can be had
+    #[command(disable_version_flag = true)]
+    Add(AddArtifactArgs),
+
+    /// Print what there is
+    List(ListArtifactsArgs),
+
+    /// Read every file and compare it with the index
+    Verify(ArtifactsFolderArgs),
+}
+
+/// Which folder of software.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ArtifactsFolderArgs {
+    /// The folder [default: artifacts in the data folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) artifacts_dir: Option<PathBuf>,
+
+    /// The data folder of `capstan up` [default: ~/.local/share/capstan]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AddArtifactArgs {
+    #[command(flatten)]
+    pub(crate) folder: ArtifactsFolderArgs,
+
+    /// What it is, such as k3s
+    #[arg(long)]
+    pub(crate) name: String,
+
+    /// Which version, such as v1.36.0+k3s1
+    #[arg(long)]
+    pub(crate) version: String,
+
+    /// For which machines: amd64, arm64, arm, ppc64le, riscv64 or s390x
+    #[arg(long)]
+    pub(crate) arch: Arch,
+
+    /// The file, which is copied into the folder
+    #[arg(long, value_name = "FILE", required_unless_present = "url", conflicts_with = "url")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Where machines can fetch it from, over https and without being sent elsewhere
+    #[arg(long, value_name = "URL", requires = "sha256", requires = "size")]
+    pub(crate) url: Option<String>,
+
+    /// SHA-256 of what is at the URL; of the file, to be sure that it is the right one
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) sha256: Option<Digest>,
+
+    /// Bytes of what is at the URL
+    #[arg(long, value_name = "BYTES", requires = "url")]
+    pub(crate) size: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArtifactsArgs {
+    #[command(flatten)]
+    pub(crate) folder: ArtifactsFolderArgs,
+
+    /// How to print them
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub(crate) output: ListFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ListFormat {
+    /// A table for people
+    Table,
+    /// One JSON list
+    Json,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,7 @@
 //! Which controllers run, in one process, against whatever plane the client leads to.
 
 use anyhow::{Context, Result, bail};
+use capstan_artifacts::Software;
 use capstan_bootstrap::Plane;
 use capstan_core::Core;
 use capstan_infrastructure::{Drivers, HostKind, Infrastructure};
@@ -103,12 +104,13 @@ impl Running {
     }
 }
 
-/// Starts the selected controllers. `plane` is how machines will reach the management plane; simulated hosts
-/// keep their state in `folder`.
+/// Starts the selected controllers. `plane` is how machines will reach the management plane, `software` what they can
+/// be given; simulated hosts keep their state in `folder`.
 pub(crate) async fn start(
     client: &Client,
     selection: &Selection,
     plane: &Plane,
+    software: &Software,
     folder: &Path,
     stop: &Stop,
 ) -> Result<Running> {
@@ -118,7 +120,8 @@ pub(crate) async fn start(
         let controllers: Vec<BoxFuture<'static, ()>> = match group {
             Group::Core => capstan_core::controllers_with(&core, Arc::new(ByPlan), stop),
             Group::Bootstrap => {
-                vec![Box::pin(capstan_bootstrap::run(client.clone(), plane.clone(), stop.clone()))]
+                let (plane, software) = (plane.clone(), software.clone());
+                vec![Box::pin(capstan_bootstrap::run(client.clone(), plane, software, stop.clone()))]
             }
             Group::ControlPlane => vec![Box::pin(capstan_controlplane::run(
                 client.clone(),
@@ -127,9 +130,8 @@ pub(crate) async fn start(
                 stop.clone(),
             ))],
             Group::Infrastructure => {
-                let sim = Sim::open(folder.join("sim"), client.clone())
-                    .await
-                    .context("cannot bring back the simulated hosts")?;
+                let sim =
+                    Sim::open(folder.join("sim")).await.context("cannot bring back the simulated hosts")?;
                 let drivers = Drivers::none().with(HostKind::Simulated, Arc::new(sim.clone()));
                 running.sim = Some(sim);
                 capstan_infrastructure::controllers(&Infrastructure::new(client.clone(), drivers), stop)

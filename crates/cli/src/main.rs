@@ -4,6 +4,7 @@
 //! program. What must not: any decision about clusters, machines or objects; that is a library's work.
 
 mod args;
+mod artifacts;
 mod client;
 mod controllers;
 mod crds;
@@ -16,6 +17,7 @@ mod kubeconfig;
 mod log;
 mod manager;
 mod output;
+mod software;
 mod stop;
 mod up;
 mod why;
@@ -44,6 +46,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Demo(args) => demo::run(&args).await,
         Verb::Up(args) => up::run(&args).await,
         Verb::Manager(args) => manager::run(&args).await,
+        Verb::Artifacts(verb) => artifacts::run(&verb),
         Verb::Crds(args) => crds::run(&args),
         Verb::Generate(Generate::Cluster(args)) => generate::cluster(&args),
         Verb::Get(Get::Kubeconfig(args)) => {

@@ -7,6 +7,7 @@ use capstan_bootstrap::Plane;
 use kube::{Client, Config};
 
 use crate::args::ManagerArgs;
+use crate::software::Depot;
 use crate::{client, controllers, log, stop};
 
 pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
@@ -15,7 +16,11 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     let plane = plane(&config);
     let client = Client::try_from(config).context("cannot make a client")?;
     let stop = stop::on_signal()?;
-    let running = controllers::start(&client, &args.controllers, &plane, &args.data_dir, &stop).await?;
+    let depot = Depot::open(&args.software, &args.data_dir, args.software.artifacts_listen, None).await?;
+    let software = depot.software();
+    let running =
+        controllers::start(&client, &args.controllers, &plane, &software, &args.data_dir, &stop).await?;
+    eprintln!("{depot}");
     eprintln!("controllers: {}; stop with Ctrl-C", args.controllers);
     stop.await;
     running.ended().await;

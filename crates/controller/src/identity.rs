@@ -9,9 +9,6 @@ use rand::Rng as _;
 /// Annotation of a bootstrap config, and of everything else that must belong to the same machine.
 pub const MACHINE_ID: &str = "capstan.dev/machine-id";
 
-/// Annotation of a bootstrap Secret: SHA-256 of the one-time token in it, by which enrolment will know the machine.
-pub const TOKEN_DIGEST: &str = "capstan.dev/enrolment-token-sha256";
-
 /// The identity, if the object has one.
 pub fn of(object: &impl ResourceExt) -> Option<&str> {
     object.annotations().get(MACHINE_ID).map(String::as_str).filter(|id| !id.is_empty())

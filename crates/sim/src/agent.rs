@@ -1,7 +1,7 @@
 //! The agent on a simulated machine: reads its plan, carries it out with the real engine, writes its report.
 //!
-//! It may do what a real agent may: read one Secret and write the status of one MachineReport. Enrolment is not
-//! simulated: instead of a credential of its own it uses the client the simulation was given.
+//! It may do what a real agent may: read one Secret and write the status of one MachineReport, with a credential of its
+//! own, which it gets and renews as a real one does ([`enrol`]).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -22,6 +22,7 @@ use tokio::sync::watch;
 
 use crate::vm::{Vm, VmMachine};
 
+mod enrol;
 mod reporter;
 
 /// Where the agent finds out who it is.
@@ -39,7 +40,7 @@ struct Home {
     identity: Identity,
 }
 
-/// What of `agent.json` matters without enrolment.
+/// What of `agent.json` matters once the machine has enrolled.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Config {
@@ -77,18 +78,31 @@ pub fn check(vm: &Vm) -> Result<(), String> {
 }
 
 /// Runs until it is cancelled.
-pub async fn run(vm: Arc<Vm>, machine: VmMachine, client: Client) {
-    let Home { namespace, identity } = match Home::read(&vm) {
+pub async fn run(vm: Arc<Vm>, machine: VmMachine) {
+    let home = match Home::read(&vm) {
         Ok(home) => home,
         Err(error) => return tracing::warn!(host = vm.name(), %error, "the simulated agent cannot start"),
     };
+    loop {
+        let credential = Box::pin(enrol::credential(&vm)).await;
+        // With another certificate it starts afresh, which is nothing but a restart to the engine.
+        tokio::select! {
+            () = enrol::renew(&vm, &credential) => {}
+            () = work(&vm, &machine, &home, &credential.client) => {}
+        }
+    }
+}
+
+/// Does what it is told, for as long as its credential lasts.
+async fn work(vm: &Vm, machine: &VmMachine, home: &Home, client: &Client) {
+    let Home { namespace, identity } = home;
     let (plans, seen) = watch::channel(None);
     let (reports, told) = watch::channel(Report::default());
     let name = identity.machine.name.as_str();
     tokio::join!(
-        watch_plan(client.clone(), &namespace, format!("{name}-plan"), plans),
-        run_engine(&vm, &machine, &identity, seen, &reports),
-        reporter::run(client, &namespace, &identity.machine, told),
+        watch_plan(client.clone(), namespace, format!("{name}-plan"), plans),
+        run_engine(vm, machine, identity, seen, &reports),
+        reporter::run(client.clone(), namespace, &identity.machine, told),
     );
 }
 

@@ -2,7 +2,6 @@
 
 use capstan_infrastructure::driver::HostKey;
 use capstan_infrastructure::{BootstrapData, BootstrapFailure, BootstrapState, DriverError, ResetState};
-use kube::Client;
 use std::fs;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -34,7 +33,6 @@ pub(crate) struct SimHost {
     key: HostKey,
     pub(crate) vm: Arc<Vm>,
     pub(crate) machine: VmMachine,
-    client: Client,
     changes: broadcast::Sender<HostKey>,
     work: Mutex<Work>,
 }
@@ -51,12 +49,11 @@ impl SimHost {
         key: HostKey,
         vm: Vm,
         clusters: Clusters,
-        client: Client,
         changes: broadcast::Sender<HostKey>,
     ) -> Arc<Self> {
         let vm = Arc::new(vm);
         let machine = VmMachine::new(Arc::clone(&vm), clusters);
-        Arc::new(Self { key, vm, machine, client, changes, work: Mutex::default() })
+        Arc::new(Self { key, vm, machine, changes, work: Mutex::default() })
     }
 
     /// Goes on with what was going on when the process ended.
@@ -155,7 +152,7 @@ impl SimHost {
     fn start_agent(&self, work: &mut Work) {
         if work.agent.as_ref().is_none_or(Task::is_over) {
             let (vm, machine) = (Arc::clone(&self.vm), self.machine.clone());
-            work.agent = Some(Task::spawn(agent::run(vm, machine, self.client.clone())));
+            work.agent = Some(Task::spawn(agent::run(vm, machine)));
         }
     }
 }

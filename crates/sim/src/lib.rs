@@ -9,9 +9,8 @@
 //! Everything that must outlive the process lies in one folder, and is there when a call returns; a process that is
 //! killed and started again on that folder goes on where it was.
 //!
-//! What is simulated and not real: the operating system, k3s, and enrolment. A real agent will trade its token for a
-//! credential of its own; the simulated one uses the client it was given, and reads and writes only what a real one
-//! may: its plan Secret and the status of its report.
+//! What is simulated and not real: the operating system and k3s. A simulated machine reaches the management plane over
+//! the wire and enrols with its token as a real one does, so that it can do no more than a real one could.
 //!
 //! What must not live here: decisions about machines or clusters, and any special treatment that a real host would
 //! not get.

@@ -3,7 +3,7 @@
 use capstan_api::infrastructure::Host;
 use capstan_infrastructure::DriverError;
 use capstan_infrastructure::driver::HostKey;
-use kube::{Client, ResourceExt as _};
+use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -47,7 +47,6 @@ pub struct Sim(Arc<Inner>);
 
 struct Inner {
     folder: PathBuf,
-    client: Client,
     // Before the clusters, so that nobody works on them when they go.
     hosts: Mutex<BTreeMap<HostKey, Arc<SimHost>>>,
     clusters: Clusters,
@@ -57,12 +56,11 @@ struct Inner {
 }
 
 impl Sim {
-    /// Opens the simulation in `folder`, which is made if it is not there, and goes on where it was. Agents read
-    /// plans and write reports with `client`, which leads to the management cluster.
+    /// Opens the simulation in `folder`, which is made if it is not there, and goes on where it was.
     ///
     /// # Errors
     /// If the folder cannot be read or written, or another process has it.
-    pub async fn open(folder: impl AsRef<Path>, client: Client) -> Result<Self, OpenError> {
+    pub async fn open(folder: impl AsRef<Path>) -> Result<Self, OpenError> {
         let folder = folder.as_ref();
         let wrong = |source: io::Error| OpenError::Folder { folder: folder.to_owned(), source };
         fs::create_dir_all(folder.join("hosts")).map_err(wrong)?;
@@ -75,7 +73,6 @@ impl Sim {
         let (changes, _) = broadcast::channel(CHANGES_IN_FLIGHT);
         let inner = Inner {
             folder: folder.to_owned(),
-            client,
             hosts: Mutex::default(),
             clusters,
             changes,
@@ -172,7 +169,7 @@ impl Sim {
     fn make(&self, key: &HostKey) -> io::Result<Arc<SimHost>> {
         let vm = Vm::open(&self.folder(key), &key.1)?;
         let inner = &self.0;
-        Ok(SimHost::new(key.clone(), vm, inner.clusters.clone(), inner.client.clone(), inner.changes.clone()))
+        Ok(SimHost::new(key.clone(), vm, inner.clusters.clone(), inner.changes.clone()))
     }
 
     fn folder(&self, (namespace, name): &HostKey) -> PathBuf {

@@ -93,7 +93,7 @@ impl UpstreamManagers {
             let certificates = folder.path().join(name);
             fs::create_dir(&certificates)
                 .with_context(|| format!("cannot make {}", certificates.display()))?;
-            Authority::new(name)?.server(name)?.write(&certificates, "tls")?;
+            Authority::new(name)?.server(name, &[])?.write(&certificates, "tls")?;
             let mut launch = Launch::new(locate(manager.program())?)
                 .path_arg("--kubeconfig", kubeconfig)
                 .path_arg("--webhook-cert-dir", &certificates)

@@ -38,10 +38,15 @@ impl Authority {
         self.0.pem()
     }
 
-    /// For a server on loopback that is also its own peers' client, as etcd's is.
-    pub(crate) fn server(&self, name: &str) -> Result<Identity> {
+    pub(crate) fn key(&self) -> String {
+        self.0.key().serialize_pem()
+    }
+
+    /// For a server on loopback, and perhaps elsewhere, that is also its own peers' client, as etcd's is.
+    pub(crate) fn server(&self, name: &str, elsewhere: &[&str]) -> Result<Identity> {
+        let addresses = [&["localhost", "127.0.0.1", "::1"], elsewhere].concat();
         self.issue(
-            params(name, &[], &["localhost", "127.0.0.1", "::1"])?,
+            params(name, &[], &addresses)?,
             &[ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
         )
     }

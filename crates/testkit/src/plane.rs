@@ -1,9 +1,11 @@
 //! A real management plane: etcd, kube-apiserver, and kube-controller-manager for garbage collection, the
-//! deletion of namespaces and roles that are made of others. No scheduler, no kubelet, no service accounts: what runs is what a manager of
+//! deletion of namespaces, roles that are made of others, and client certificates. No scheduler, no kubelet, no
+//! service accounts but those a test makes (their tokens are issued and checked): what runs is what a manager of
 //! Cluster API needs, and nothing that writes objects a test did not ask for.
 
 use std::ffi::OsString;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +21,15 @@ use crate::{eventually, health, install_crypto_provider, kubeconfig, kubectl, po
 /// Generous: some seconds are usual, a loaded machine needs more.
 const READY_DEADLINE: Duration = Duration::from_secs(120);
 
+const CONTROLLERS: [&str; 5] = [
+    "garbage-collector-controller",
+    "namespace-controller",
+    // Without it view, edit and admin are roles without a rule.
+    "clusterrole-aggregation-controller",
+    "certificatesigningrequest-signing-controller",
+    "certificatesigningrequest-cleaner-controller",
+];
+
 /// A running plane. Dropping it ends its programs and removes all they wrote.
 pub struct RealPlane {
     // In this order: what runs in the folder ends before the folder goes.
@@ -33,16 +44,22 @@ pub struct RealPlane {
 impl RealPlane {
     /// Starts one, and returns when its API server and its controllers are ready.
     pub async fn start() -> Result<Self> {
-        install_crypto_provider();
-        ports::retrying(Self::start_once).await.context("a real plane does not start")
+        Self::start_at(Ipv4Addr::LOCALHOST).await
     }
 
-    async fn start_once() -> Result<Self> {
+    /// The same with its API server on another address of this machine, such as a bridge's, so that machines can
+    /// reach it. All else stays on loopback.
+    pub async fn start_at(address: Ipv4Addr) -> Result<Self> {
+        install_crypto_provider();
+        ports::retrying(|| Self::start_once(address)).await.context("a real plane does not start")
+    }
+
+    async fn start_once(address: Ipv4Addr) -> Result<Self> {
         let folder = TempDir::with_prefix("capstan-plane-").context("no temporary folder")?;
         let [etcd, peer, apiserver, controllers] = ports::free()?;
         let authority = Authority::new("plane")?;
-        let files = Files::write(folder.path(), &authority)?;
-        let server = format!("https://127.0.0.1:{apiserver}");
+        let files = Files::write(folder.path(), &authority, address)?;
+        let server = format!("https://{address}:{apiserver}");
         let admin = folder.path().join("admin.kubeconfig");
         let identity = authority.client("admin", &["system:masters"])?;
         kubeconfig::write_kubeconfig(&admin, &server, &authority.certificate(), &identity)?;
@@ -52,7 +69,7 @@ impl RealPlane {
         let spawn = |name, launch| Process::spawn(name, &launch, folder.path());
         crew.add(spawn("etcd", files.etcd(etcd, peer)?)?);
         ready(&mut crew, "etcd to listen", async || health::listens(etcd).await).await?;
-        crew.add(spawn("kube-apiserver", files.apiserver(apiserver, etcd)?)?);
+        crew.add(spawn("kube-apiserver", files.apiserver(address, apiserver, etcd)?)?);
         ready(&mut crew, "the API server to be ready", async || answers(&client, "/readyz").await).await?;
         crew.add(spawn("kube-controller-manager", files.controllers(controllers, &admin)?)?);
         // Not an API server, but it speaks HTTPS with the same certificates.
@@ -154,6 +171,8 @@ async fn answers(client: &kube::Client, path: &str) -> Result<()> {
 struct Files {
     folder: PathBuf,
     ca: PathBuf,
+    /// Signs the client certificates that are asked for.
+    ca_key: PathBuf,
     token_key: PathBuf,
     token_public_key: PathBuf,
     serving: IdentityFiles,
@@ -161,18 +180,20 @@ struct Files {
 }
 
 impl Files {
-    fn write(folder: &Path, authority: &Authority) -> Result<Self> {
+    fn write(folder: &Path, authority: &Authority, address: Ipv4Addr) -> Result<Self> {
         let folder = folder.join("pki");
         fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let files = Self {
             ca: folder.join("ca.crt"),
+            ca_key: folder.join("ca.key"),
             token_key: folder.join("tokens.key"),
             token_public_key: folder.join("tokens.pub"),
-            serving: authority.server("plane")?.write(&folder, "serving")?,
+            serving: authority.server("plane", &[&address.to_string()])?.write(&folder, "serving")?,
             etcd_client: authority.client("kube-apiserver", &[])?.write(&folder, "etcd-client")?,
             folder,
         };
         write(&files.ca, &authority.certificate())?;
+        write(&files.ca_key, &authority.key())?;
         let (private, public) = signing_key()?;
         write(&files.token_key, &private)?;
         write(&files.token_public_key, &public)?;
@@ -204,14 +225,14 @@ impl Files {
             .arg("--log-level=warn"))
     }
 
-    fn apiserver(&self, port: u16, etcd: u16) -> Result<Launch> {
+    fn apiserver(&self, address: Ipv4Addr, port: u16, etcd: u16) -> Result<Launch> {
         Ok(Launch::new(locate(Program::KubeApiserver)?)
             .arg(format!("--etcd-servers=https://127.0.0.1:{etcd}"))
             .path_arg("--etcd-cafile", &self.ca)
             .path_arg("--etcd-certfile", &self.etcd_client.certificate)
             .path_arg("--etcd-keyfile", &self.etcd_client.key)
-            .arg("--bind-address=127.0.0.1")
-            .arg("--advertise-address=127.0.0.1")
+            .arg(format!("--bind-address={address}"))
+            .arg(format!("--advertise-address={address}"))
             .arg("--endpoint-reconciler-type=none")
             .arg(format!("--secure-port={port}"))
             .path_arg("--tls-cert-file", &self.serving.certificate)
@@ -231,8 +252,9 @@ impl Files {
     fn controllers(&self, port: u16, kubeconfig: &Path) -> Result<Launch> {
         Ok(Launch::new(locate(Program::KubeControllerManager)?)
             .path_arg("--kubeconfig", kubeconfig)
-            // Without the last one view, edit and admin are roles without a rule.
-            .arg("--controllers=garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller")
+            .arg(format!("--controllers={}", CONTROLLERS.join(",")))
+            .path_arg("--cluster-signing-kube-apiserver-client-cert-file", &self.ca)
+            .path_arg("--cluster-signing-kube-apiserver-client-key-file", &self.ca_key)
             .arg("--leader-elect=false")
             .arg("--bind-address=127.0.0.1")
             .arg(format!("--secure-port={port}"))

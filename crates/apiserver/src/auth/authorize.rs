@@ -1,83 +1,177 @@
-//! Whether a user may: `system:masters` may do everything, everybody may discover, all others are judged
-//! by the RBAC objects in the store.
+//! Whether a user may: `system:masters` may do everything, all others are judged by the RBAC objects in
+//! the store, of which [`crate::bootstrap`] makes those that let everybody discover.
+
+use std::{fmt, ops::ControlFlow, sync::Arc};
 
 use serde_json::Value;
 
-use super::{AUTHENTICATED, MASTERS, User};
+use super::{
+    MASTERS, SERVICE_ACCOUNT, User,
+    rule::{Access, Rule},
+};
 use crate::{
     object,
-    request::ResourceRequest,
     status::{ApiError, Result},
-    store::{GroupResource, Key, Store},
+    store::{GroupResource, Key, Store, Stored},
 };
 
-const RBAC: &str = "rbac.authorization.k8s.io";
+pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What everybody who has proved to be somebody may read.
-const DISCOVERY: [&str; 7] = ["/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version"];
-/// What anybody may read.
-const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
-
-/// Refuses a request for objects unless a rule allows it.
-pub(crate) fn resource(store: &Store, user: &User, request: &ResourceRequest) -> Result<()> {
-    if user.is_in(MASTERS) || allowed(store, user, &request.namespace, |rule| covers(rule, request)) {
-        return Ok(());
-    }
-    let resource = GroupResource::new(&request.group, &request.resource);
-    Err(ApiError::forbidden(&resource, &request.name, &refusal(user, request)))
+/// The answer to a question of access.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) allowed: bool,
+    /// What allowed it, or why a binding did not count; may be empty.
+    pub(crate) reason: String,
 }
 
-/// Refuses a request for a path unless a rule allows it.
-pub(crate) fn path(store: &Store, user: &User, method: &str, path: &str) -> Result<()> {
-    let read = matches!(method, "GET" | "HEAD");
-    let under = |roots: &[&str]| {
-        read && roots
-            .iter()
-            .any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
-    };
-    let verb = method.to_lowercase();
-    if user.is_in(MASTERS) || under(&PUBLIC) || (user.is_in(AUTHENTICATED) && under(&DISCOVERY)) {
+/// Decides.
+pub(crate) fn decide(store: &Store, user: &User, access: &Access<'_>) -> Decision {
+    if user.is_in(MASTERS) {
+        return Decision { allowed: true, reason: String::new() };
+    }
+    let mut reason = None;
+    let mut unresolved = Vec::new();
+    let _ = visit(store, user, access.namespace(), |grant, rules| match rules {
+        Ok(rules) if rules.iter().any(|rule| rule.allows(access)) => {
+            reason = Some(format!("RBAC: allowed by {grant}"));
+            ControlFlow::Break(())
+        }
+        Ok(_) => ControlFlow::Continue(()),
+        Err(error) => {
+            unresolved.push(error);
+            ControlFlow::Continue(())
+        }
+    });
+    match reason {
+        Some(reason) => Decision { allowed: true, reason },
+        None => Decision { allowed: false, reason: aggregate("RBAC: ", &unresolved) },
+    }
+}
+
+/// Several errors as one text, as Go's aggregate has it.
+fn aggregate(head: &str, errors: &[String]) -> String {
+    match errors {
+        [] => String::new(),
+        [one] => format!("{head}{one}"),
+        more => format!("{head}[{}]", more.join(", ")),
+    }
+}
+
+/// All that a user may do in a namespace.
+pub(crate) struct Resolution {
+    pub(crate) rules: Vec<Rule>,
+    /// What could not be found.
+    pub(crate) error: String,
+}
+
+/// Collects the rules of a user; with no namespace, those that hold everywhere.
+pub(crate) fn rules_for(store: &Store, user: &User, namespace: &str) -> Resolution {
+    let (mut rules, mut unresolved) = (Vec::new(), Vec::new());
+    let _ = visit(store, user, namespace, |_, found| {
+        match found {
+            Ok(found) => rules.extend(found),
+            Err(error) => unresolved.push(error),
+        }
+        ControlFlow::Continue(())
+    });
+    Resolution { rules, error: aggregate("", &unresolved) }
+}
+
+/// Refuses unless a rule allows it.
+pub(crate) fn require(store: &Store, user: &User, access: &Access<'_>) -> Result<()> {
+    let decision = decide(store, user, access);
+    if decision.allowed {
         return Ok(());
     }
-    let covers = |rule: &Value| {
-        let matches =
-            |url: &str| url == path || url.strip_suffix('*').is_some_and(|start| path.starts_with(start));
-        holds(rule, "verbs", |word| word == verb) && holds(rule, "nonResourceURLs", matches)
-    };
-    if allowed(store, user, "", covers) {
-        return Ok(());
+    let mut refusal = refusal(user, access);
+    if !decision.reason.is_empty() {
+        refusal = format!("{refusal}: {}", decision.reason);
     }
-    Err(ApiError::forbidden_path(format!("forbidden: User {:?} cannot {verb} path {path:?}", user.name)))
+    Err(match access {
+        Access::Resource { group, resource, name, .. } => {
+            ApiError::forbidden(&GroupResource::new(group, resource), name, &refusal)
+        }
+        Access::Path { .. } => ApiError::forbidden_path(format!("forbidden: {refusal}")),
+    })
 }
 
 /// Upstream's sentence.
-fn refusal(user: &User, request: &ResourceRequest) -> String {
-    let resource = match request.subresource.as_str() {
-        "" => request.resource.clone(),
-        subresource => format!("{}/{subresource}", request.resource),
+fn refusal(user: &User, access: &Access<'_>) -> String {
+    let user = &user.name;
+    let text = match access {
+        Access::Path { verb, path } => format!("User {user:?} cannot {verb} path {path:?}"),
+        Access::Resource { verb, group, namespace, resource, subresource, .. } => {
+            let resource = match *subresource {
+                "" => (*resource).to_owned(),
+                subresource => format!("{resource}/{subresource}"),
+            };
+            let scope = match *namespace {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {namespace:?}"),
+            };
+            format!("User {user:?} cannot {verb} resource {resource:?} in API group {group:?} {scope}")
+        }
     };
-    let scope = match request.namespace.as_str() {
-        "" => "at the cluster scope".to_owned(),
-        namespace => format!("in the namespace {namespace:?}"),
-    };
-    let (name, verb, group) = (&user.name, request.verb.as_str(), &request.group);
-    format!("User {name:?} cannot {verb} resource {resource:?} in API group {group:?} {scope}")
+    // Nobody's name becomes markup in a browser.
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Whether a rule of a role bound to the user covers the request.
-fn allowed(store: &Store, user: &User, namespace: &str, covers: impl Fn(&Value) -> bool) -> bool {
-    let bound = |resource: &str, within: Option<&str>| {
-        let bindings = store.list(&GroupResource::new(RBAC, resource), within).items;
-        bindings.iter().any(|binding| {
-            names(&binding.value, user, namespace)
-                && role(store, &binding.value, &binding.key.namespace)
-                    .is_some_and(|role| rules(&role.value).iter().any(&covers))
-        })
-    };
-    bound("clusterrolebindings", None) || (!namespace.is_empty() && bound("rolebindings", Some(namespace)))
+/// A binding that names a user.
+struct Grant<'a> {
+    binding: &'a Stored,
+    subject: &'a Value,
 }
 
-fn role(store: &Store, binding: &Value, namespace: &str) -> Option<std::sync::Arc<crate::store::Stored>> {
+impl fmt::Display for Grant<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Key { namespace, name, .. } = &self.binding.key;
+        let role = |field| object::text(&self.binding.value, &["roleRef", field]);
+        let subject = |field| object::text(self.subject, &[field]);
+        if namespace.is_empty() {
+            write!(f, "ClusterRoleBinding {name:?} of ")?;
+        } else {
+            write!(f, "RoleBinding {:?} of ", format!("{name}/{namespace}"))?;
+        }
+        write!(f, "{} {:?} to {} ", role("kind"), role("name"), subject("kind"))?;
+        if subject("kind") != "ServiceAccount" {
+            return write!(f, "{:?}", subject("name"));
+        }
+        let own = Some(subject("namespace")).filter(|own| !own.is_empty()).unwrap_or(namespace);
+        write!(f, "{:?}", format!("{}/{own}", subject("name")))
+    }
+}
+
+/// Shows the rules of each binding that names the user, or why there are none, until told to stop.
+fn visit(
+    store: &Store,
+    user: &User,
+    namespace: &str,
+    mut look: impl FnMut(&Grant<'_>, Result<Vec<Rule>, String>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let scopes = [("clusterrolebindings", None), ("rolebindings", Some(namespace))];
+    for (resource, within) in scopes.into_iter().filter(|(_, within)| *within != Some("")) {
+        for binding in &store.list(&GroupResource::new(RBAC, resource), within).items {
+            let Some(subject) = subject(&binding.value, user, within.unwrap_or_default()) else { continue };
+            let rules = match role(store, &binding.value, &binding.key.namespace) {
+                Some(role) => Ok(Rule::of(&role.value)),
+                None => {
+                    let reference = |field| object::text(&binding.value, &["roleRef", field]);
+                    Err(format!(
+                        "{}.{RBAC} {:?} not found",
+                        reference("kind").to_lowercase(),
+                        reference("name")
+                    ))
+                }
+            };
+            look(&Grant { binding, subject }, rules)?;
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// The role a binding refers to.
+pub(crate) fn role(store: &Store, binding: &Value, namespace: &str) -> Option<Arc<Stored>> {
     let name = object::text(binding, &["roleRef", "name"]);
     let (resource, namespace) = match object::text(binding, &["roleRef", "kind"]) {
         "Role" => ("roles", namespace),
@@ -87,13 +181,10 @@ fn role(store: &Store, binding: &Value, namespace: &str) -> Option<std::sync::Ar
     store.get(&Key::new(GroupResource::new(RBAC, resource), namespace, name))
 }
 
-fn rules(role: &Value) -> &[Value] {
-    role.get("rules").and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn names(binding: &Value, user: &User, namespace: &str) -> bool {
-    let subjects = binding.get("subjects").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    subjects.iter().any(|subject| {
+/// The subject of a binding that is this user.
+fn subject<'a>(binding: &'a Value, user: &User, namespace: &str) -> Option<&'a Value> {
+    let subjects = binding.get("subjects").and_then(Value::as_array)?;
+    subjects.iter().find(|subject| {
         let name = object::text(subject, &["name"]);
         match object::text(subject, &["kind"]) {
             "User" => user.name == name,
@@ -101,32 +192,12 @@ fn names(binding: &Value, user: &User, namespace: &str) -> bool {
             "ServiceAccount" => {
                 let own = object::text(subject, &["namespace"]);
                 let own = if own.is_empty() { namespace } else { own };
-                user.name == format!("system:serviceaccount:{own}:{name}")
+                let account = user.name.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
+                !own.is_empty() && account == Some((own, name))
             }
             _ => false,
         }
     })
-}
-
-fn covers(rule: &Value, request: &ResourceRequest) -> bool {
-    let resource = match request.subresource.as_str() {
-        "" => request.resource.clone(),
-        subresource => format!("{}/{subresource}", request.resource),
-    };
-    let named = rule.get("resourceNames").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
-    let any_with_subresource = format!("*/{}", request.subresource);
-    holds(rule, "verbs", |word| word == request.verb.as_str())
-        && holds(rule, "apiGroups", |group| group == request.group)
-        && holds(rule, "resources", |word| {
-            word == resource || (!request.subresource.is_empty() && word == any_with_subresource)
-        })
-        && (!named || holds(rule, "resourceNames", |name| name == request.name))
-}
-
-/// Whether one of the rule's words fits, `*` fitting always.
-fn holds(rule: &Value, field: &str, fits: impl Fn(&str) -> bool) -> bool {
-    let words = rule.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    words.into_iter().any(|word| (word == "*" && field != "resourceNames") || fits(word))
 }
 
 #[cfg(test)]
@@ -134,39 +205,45 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::request::Verb;
-
-    fn request(verb: Verb, resource: &str, name: &str, subresource: &str) -> ResourceRequest {
-        ResourceRequest {
-            verb,
-            group: "apps".to_owned(),
-            version: "v1".to_owned(),
-            namespace: "ns".to_owned(),
-            resource: resource.to_owned(),
-            name: name.to_owned(),
-            subresource: subresource.to_owned(),
-        }
-    }
-
-    #[test]
-    fn rules_cover_what_they_say() {
-        let rule = json!({"verbs": ["get"], "apiGroups": ["apps"], "resources": ["deployments", "*/scale"]});
-        assert!(covers(&rule, &request(Verb::Get, "deployments", "a", "")));
-        assert!(covers(&rule, &request(Verb::Get, "daemonsets", "a", "scale")));
-        assert!(!covers(&rule, &request(Verb::Get, "deployments", "a", "status")));
-        assert!(!covers(&rule, &request(Verb::List, "deployments", "", "")));
-        let all = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "resourceNames": ["a"]});
-        assert!(covers(&all, &request(Verb::Delete, "deployments", "a", "")));
-        assert!(!covers(&all, &request(Verb::Delete, "deployments", "b", "")));
-    }
 
     #[test]
     fn the_refusal_is_upstreams() {
-        let stranger = User::new("jane", ["x"]);
-        let text = refusal(&stranger, &request(Verb::List, "deployments", "", ""));
+        let access = Access::Resource {
+            verb: "list",
+            group: "apps",
+            namespace: "ns",
+            resource: "deployments",
+            subresource: "",
+            name: "",
+        };
         assert_eq!(
-            text,
+            refusal(&User::new("jane", ["x"]), &access),
             r#"User "jane" cannot list resource "deployments" in API group "apps" in the namespace "ns""#
         );
+        let path = Access::Path { verb: "get", path: "/api" };
+        assert_eq!(refusal(&User::anonymous(), &path), r#"User "system:anonymous" cannot get path "/api""#);
+    }
+
+    #[test]
+    fn bindings_name_users_groups_and_accounts() {
+        let account = User::service_account("ns", "a", "1");
+        let jane = User::new("jane", ["ops"]);
+        let cases = [
+            (json!({"kind": "User", "name": "jane"}), &jane, true),
+            (json!({"kind": "Group", "name": "ops"}), &jane, true),
+            (json!({"kind": "Group", "name": "system:authenticated"}), &jane, true),
+            (json!({"kind": "User", "name": "ops"}), &jane, false),
+            (json!({"kind": "ServiceAccount", "name": "a"}), &account, true),
+            (json!({"kind": "ServiceAccount", "name": "a", "namespace": "other"}), &account, false),
+            (json!({"kind": "Group", "name": "system:serviceaccounts:ns"}), &account, true),
+            // A name with a colon is no way into another namespace.
+            (json!({"kind": "ServiceAccount", "name": "ns:a", "namespace": ""}), &account, false),
+        ];
+        for (subject, user, expected) in cases {
+            let binding = json!({"subjects": [subject]});
+            assert_eq!(super::subject(&binding, user, "ns").is_some(), expected, "{binding}");
+        }
+        let binding = json!({"subjects": [{"kind": "ServiceAccount", "name": "a"}]});
+        assert!(subject(&binding, &account, "").is_none(), "bound everywhere, it needs its namespace");
     }
 }

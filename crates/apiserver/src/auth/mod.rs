@@ -2,14 +2,27 @@
 
 pub(crate) mod authenticate;
 pub(crate) mod authorize;
+pub(crate) mod escalate;
+pub(crate) mod impersonate;
+pub(crate) mod rule;
+pub(crate) mod service_account;
+pub(crate) mod token;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 
 /// Somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// The name: a certificate's common name.
+    /// The name: a certificate's common name, or that of a service account.
     pub name: String,
     /// The groups: a certificate's organizations, and those every user is in.
     pub groups: Vec<String>,
+    /// Tells a service account from an earlier one of the same name; others have none.
+    pub uid: String,
+    /// What else is known, such as which credential was shown.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
@@ -19,7 +32,7 @@ impl User {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.to_owned());
         }
-        Self { name: name.into(), groups }
+        Self { name: name.into(), groups, uid: String::new(), extra: BTreeMap::new() }
     }
 
     /// The administrator: may do everything.
@@ -29,7 +42,8 @@ impl User {
 
     /// Nobody in particular.
     pub(crate) fn anonymous() -> Self {
-        Self { name: "system:anonymous".to_owned(), groups: vec![UNAUTHENTICATED.to_owned()] }
+        let groups = vec![UNAUTHENTICATED.to_owned()];
+        Self { name: ANONYMOUS.to_owned(), groups, uid: String::new(), extra: BTreeMap::new() }
     }
 
     /// The server's own controllers.
@@ -37,8 +51,39 @@ impl User {
         Self::new(format!("system:serviceaccount:kube-system:{name}"), [MASTERS])
     }
 
+    /// A service account.
+    pub(crate) fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
+        let mut user = Self::new(
+            format!("{SERVICE_ACCOUNT}{namespace}:{name}"),
+            [SERVICE_ACCOUNTS.to_owned(), format!("{SERVICE_ACCOUNTS}:{namespace}")],
+        );
+        uid.clone_into(&mut user.uid);
+        user
+    }
+
+    /// The same with the credential that was shown.
+    pub(crate) fn with_credential(mut self, id: String) -> Self {
+        self.extra.insert(CREDENTIAL_ID.to_owned(), vec![id]);
+        self
+    }
+
     pub(crate) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
+    }
+
+    /// As reviews show it: what is empty is left out.
+    pub(crate) fn info(&self) -> Value {
+        let mut info = json!({"username": self.name});
+        if !self.uid.is_empty() {
+            info["uid"] = self.uid.as_str().into();
+        }
+        if !self.groups.is_empty() {
+            info["groups"] = json!(self.groups);
+        }
+        if !self.extra.is_empty() {
+            info["extra"] = json!(self.extra);
+        }
+        info
     }
 }
 
@@ -46,3 +91,9 @@ impl User {
 pub(crate) const MASTERS: &str = "system:masters";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
+/// Every service account is in this group, and in the one of its namespace.
+const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+/// What the names of service accounts begin with.
+pub(crate) const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";

@@ -5,13 +5,15 @@ use serde_json::{Value, json};
 
 use crate::{
     object::join_api_version,
-    registry::{Registry, Resource, Version},
+    registry::{Below, Registry, Resource, Version},
     request::negotiate::{Form, Output},
     respond::{self, Body},
     status::{ApiError, Result},
 };
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// Of resources that keep nothing.
+const ANSWER_VERBS: [&str; 1] = ["create"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -75,17 +77,40 @@ pub(crate) fn served<'a>(
     })
 }
 
-/// The subresources of a version: name and the kind they answer with, if it is another.
-fn subresources(resource: &Resource, version: &Version) -> Vec<(&'static str, Option<[&'static str; 3]>)> {
-    let mut found = Vec::new();
-    if resource.kind == "Namespace" && !resource.is_custom() {
-        found.push(("finalize", None));
-    }
+fn verbs(resource: &Resource) -> &'static [&'static str] {
+    if resource.answer.is_some() { &ANSWER_VERBS } else { &VERBS }
+}
+
+struct Subresource<'a> {
+    name: &'static str,
+    /// Group, version and kind it answers with, if those are not the resource's own.
+    kind: Option<[&'a str; 3]>,
+    verbs: &'static [&'static str],
+}
+
+/// The subresources of a version.
+fn subresources(version: &Version) -> Vec<Subresource<'_>> {
+    let part = |name| Subresource { name, kind: None, verbs: &SUBRESOURCE_VERBS };
+    let mut found: Vec<Subresource<'_>> = version
+        .below
+        .iter()
+        .map(|below| match below {
+            Below::Door(door) => part(door.name),
+            Below::Asked(name, asked) => Subresource {
+                name,
+                kind: asked
+                    .versions
+                    .first()
+                    .map(|version| [asked.name.group(), version.name.as_str(), asked.kind.as_str()]),
+                verbs: &ANSWER_VERBS,
+            },
+        })
+        .collect();
     if version.scale.is_some() {
-        found.push(("scale", Some(["autoscaling", "v1", "Scale"])));
+        found.push(Subresource { kind: Some(["autoscaling", "v1", "Scale"]), ..part("scale") });
     }
     if version.status {
-        found.push(("status", None));
+        found.push(part("status"));
     }
     found
 }
@@ -96,7 +121,7 @@ fn resource_list(registry: &Registry, group: &str, version: &str) -> Result<Valu
         let name = resource.name.resource();
         let mut entry = json!({
             "name": name, "singularName": resource.singular, "namespaced": resource.namespaced,
-            "kind": resource.kind, "verbs": VERBS,
+            "kind": resource.kind, "verbs": verbs(resource),
         });
         if !resource.short_names.is_empty() {
             entry["shortNames"] = json!(resource.short_names);
@@ -105,10 +130,10 @@ fn resource_list(registry: &Registry, group: &str, version: &str) -> Result<Valu
             entry["categories"] = json!(resource.categories);
         }
         resources.push(entry);
-        for (subresource, kind) in subresources(resource, version) {
+        for Subresource { name: subresource, kind, verbs } in subresources(version) {
             let mut entry = json!({
                 "name": format!("{name}/{subresource}"), "singularName": "", "namespaced": resource.namespaced,
-                "kind": kind.map_or(resource.kind.as_str(), |[_, _, kind]| kind), "verbs": SUBRESOURCE_VERBS,
+                "kind": kind.map_or(resource.kind.as_str(), |[_, _, kind]| kind), "verbs": verbs,
             });
             if let Some([group, version, _]) = kind {
                 entry["group"] = group.into();
@@ -147,7 +172,7 @@ fn aggregated_resource(resource: &Resource, version: &Version) -> Value {
     let mut entry = json!({
         "resource": resource.name.resource(), "responseKind": own,
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": resource.singular, "verbs": VERBS,
+        "singularResource": resource.singular, "verbs": verbs(resource),
     });
     if !resource.short_names.is_empty() {
         entry["shortNames"] = json!(resource.short_names);
@@ -155,12 +180,12 @@ fn aggregated_resource(resource: &Resource, version: &Version) -> Value {
     if !resource.categories.is_empty() {
         entry["categories"] = json!(resource.categories);
     }
-    let subresources: Vec<Value> = subresources(resource, version)
+    let subresources: Vec<Value> = subresources(version)
         .into_iter()
-        .map(|(name, kind)| {
+        .map(|Subresource { name, kind, verbs }| {
             let kind =
                 kind.map_or_else(|| own.clone(), |[g, v, k]| json!({"group": g, "version": v, "kind": k}));
-            json!({"subresource": name, "responseKind": kind, "verbs": SUBRESOURCE_VERBS})
+            json!({"subresource": name, "responseKind": kind, "verbs": verbs})
         })
         .collect();
     if !subresources.is_empty() {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     discovery::served,
     object::join_api_version,
-    registry::{Registry, Resource, Version, schema::vendored},
+    registry::{Below, Registry, Resource, Version, schema::vendored},
     request::{Query, negotiate::Format},
     respond::{self, Body},
     status::{ApiError, Result},
@@ -192,6 +192,10 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource, version: &Vers
     };
     let write = ["dryRun", "fieldManager", "fieldValidation"];
     let patch = ["dryRun", "fieldManager", "fieldValidation", "force"];
+    if resource.answer.is_some() {
+        paths.insert(collection, json!({"post": operation("post", &write)}));
+        return;
+    }
     let list = ["continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "watch"];
     paths.insert(
         collection.clone(),
@@ -205,6 +209,10 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource, version: &Vers
     if version.status {
         sides.push(format!("{object}/status"));
     }
+    sides.extend(version.below.iter().filter_map(|below| match below {
+        Below::Door(door) => Some(format!("{object}/{}", door.name)),
+        Below::Asked(..) => None,
+    }));
     for side in sides {
         paths.insert(side, json!({
             "get": operation("get", &[]), "put": operation("put", &write), "patch": operation("patch", &patch),

@@ -50,6 +50,7 @@ pub(crate) fn resource(stored: &Stored) -> Option<Resource> {
         conversion: Conversion::Rename,
         origin: Origin::Custom { key: stored.key.clone(), revision: stored.revision },
         rules: &Rules::CUSTOM,
+        answer: None,
     })
 }
 
@@ -95,6 +96,7 @@ fn served_version(version: &Value) -> Result<Version, Vec<Cause>> {
         schema: Arc::new(schema),
         status: object::at(version, &["subresources", "status"]).is_some(),
         scale: scale(version)?,
+        below: Vec::new(),
         columns: columns(version)?,
         selectable: selectable(version)?,
         deprecated: deprecated.then(|| object::text(version, &["deprecationWarning"]).to_owned()),

@@ -16,10 +16,11 @@ use std::{
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use rules::{Env, NameRule, Rules};
+pub(crate) use rules::{Door, Env, NameRule, Rules};
 pub(crate) use schema::Schema;
 
 use crate::{
+    answers::Answer,
     object,
     store::{GroupResource, Key},
     table::jsonpath::JsonPath,
@@ -46,6 +47,8 @@ pub(crate) struct Resource {
     pub(crate) conversion: Conversion,
     pub(crate) origin: Origin,
     pub(crate) rules: &'static Rules,
+    /// Of a resource that keeps nothing: what a post is answered with.
+    pub(crate) answer: Option<Answer>,
 }
 
 /// One served version of a resource.
@@ -54,10 +57,30 @@ pub(crate) struct Version {
     pub(crate) schema: Arc<Schema>,
     pub(crate) status: bool,
     pub(crate) scale: Option<Scale>,
+    /// Further paths below an object.
+    pub(crate) below: Vec<Below>,
     pub(crate) columns: Vec<Column>,
     /// What field selectors may ask for, beside name and namespace.
     pub(crate) selectable: Vec<Selectable>,
     pub(crate) deprecated: Option<String>,
+}
+
+/// A path below an object.
+pub(crate) enum Below {
+    /// To a part of the object.
+    Door(&'static Door),
+    /// To a resource that keeps nothing, asked about the object.
+    Asked(&'static str, Arc<Resource>),
+}
+
+impl Below {
+    /// The last word of the path.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Door(door) => door.name,
+            Self::Asked(name, _) => name,
+        }
+    }
 }
 
 /// A field that a selector may name.

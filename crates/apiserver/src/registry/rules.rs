@@ -4,12 +4,18 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Registry;
-use crate::status::{Cause, Result};
+use crate::{
+    auth::User,
+    status::{Cause, Result},
+    verbs::Call,
+};
 
 /// What the functions of a kind may look at beside the object.
 pub(crate) struct Env<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) now: Timestamp,
+    /// Who asks.
+    pub(crate) user: &'a User,
 }
 
 /// What may stand as a name.
@@ -36,6 +42,11 @@ pub(crate) struct Rules {
     pub(crate) on_status: fn(&mut Value, &Value, &Env<'_>),
     /// What is wrong with the object, given the old one.
     pub(crate) validate: fn(&Value, Option<&Value>) -> Vec<Cause>,
+    /// What is wrong with a change of the status, given the old object.
+    pub(crate) validate_status: fn(&Value, &Value) -> Vec<Cause>,
+    /// Refuses what its sender may not write, although it may write objects of the kind: every create and
+    /// change, through any door, before it is looked at whether the object is valid.
+    pub(crate) admit: fn(&Call, &Value, Option<&Value>) -> Result<()>,
     /// Refuses a deletion.
     pub(crate) before_delete: fn(&Value) -> Result<()>,
     /// Whether `metadata.generation` counts changes.
@@ -46,6 +57,24 @@ pub(crate) struct Rules {
     pub(crate) create_on_update: bool,
     /// Whether a client may create the object with a status.
     pub(crate) status_on_create: bool,
+    /// Fields that nobody comes to own by writing the object, where it is not just the status.
+    pub(crate) reset: &'static [&'static str],
+    /// The same for its status, where it is not just the spec.
+    pub(crate) reset_status: &'static [&'static str],
+}
+
+/// A path below an object through which a part of it is changed, beside `status` and `scale`.
+pub(crate) struct Door {
+    /// The last word of the path.
+    pub(crate) name: &'static str,
+    /// What comes of the object that was sent and the old one: the door decides which parts count.
+    pub(crate) merge: fn(&Value, &Value) -> Value,
+    /// Prepares the result; the second is the old object.
+    pub(crate) prepare: fn(&mut Value, &Value, &Env<'_>),
+    /// What is wrong with the result, given the old object.
+    pub(crate) validate: fn(&Value, &Value) -> Vec<Cause>,
+    /// Fields that nobody comes to own through this door.
+    pub(crate) reset: &'static [&'static str],
 }
 
 impl Rules {
@@ -57,11 +86,15 @@ impl Rules {
         on_update: |_, _, _| {},
         on_status: |_, _, _| {},
         validate: |_, _| Vec::new(),
+        validate_status: |_, _| Vec::new(),
+        admit: |_, _, _| Ok(()),
         before_delete: |_| Ok(()),
         generation: false,
         unconditional_update: true,
         create_on_update: false,
         status_on_create: false,
+        reset: &[],
+        reset_status: &[],
     };
 
     /// What holds for custom resources.

@@ -1,4 +1,4 @@
-//! Bodies: JSON and YAML into a tree, with the fields that appear twice remembered on the way.
+//! Bodies: JSON, YAML and protobuf into a tree, with the fields that appear twice remembered on the way.
 
 use std::{cell::RefCell, fmt};
 
@@ -6,7 +6,10 @@ use http::{HeaderMap, header::CONTENT_TYPE};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::status::{ApiError, Result};
+use crate::{
+    protobuf,
+    status::{ApiError, Result},
+};
 
 /// The media type of a body, without its parameters; empty if the client did not say.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
@@ -27,12 +30,13 @@ pub(crate) fn decode(media_type: &str, body: &[u8]) -> Result<Decoded> {
     match media_type {
         "" | "application/json" | "*/*" => json(body),
         "application/yaml" => yaml(body),
-        "application/vnd.kubernetes.protobuf" => Err(ApiError::unsupported_media_type(
-            "this server does not read protobuf bodies yet: send application/json or application/yaml",
-        )),
+        // Nothing is sent twice by what writes these.
+        "application/vnd.kubernetes.protobuf" => {
+            Ok(Decoded { value: protobuf::decode(body)?, duplicates: Vec::new() })
+        }
         _ => Err(ApiError::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: \
-             application/json, application/yaml",
+             application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )),
     }
 }
@@ -155,7 +159,7 @@ mod tests {
             serde_json::json!({"a": [1, "x"]})
         );
         assert!(decode("application/json", b"{} trailing").is_err());
-        assert_eq!(decode("application/vnd.kubernetes.protobuf", b"").unwrap_err().code(), 415);
+        assert_eq!(decode("application/vnd.kubernetes.protobuf", b"").unwrap_err().code(), 400);
         assert_eq!(decode("text/plain", b"{}").unwrap_err().code(), 415);
     }
 }

@@ -2,6 +2,9 @@
 
 use http::Method;
 
+use super::selector::FieldSelector;
+use crate::auth::rule::Access;
+
 /// What a client wants to do with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
@@ -49,7 +52,23 @@ pub(crate) struct ResourceRequest {
     pub(crate) namespace: String,
     pub(crate) resource: String,
     pub(crate) name: String,
+    /// The name a list or watch asks for with a field selector.
+    pub(crate) selected: String,
     pub(crate) subresource: String,
+}
+
+impl ResourceRequest {
+    /// What is asked, as rules see it.
+    pub(crate) fn access(&self) -> Access<'_> {
+        Access::Resource {
+            verb: self.verb.as_str(),
+            group: &self.group,
+            namespace: &self.namespace,
+            resource: &self.resource,
+            subresource: &self.subresource,
+            name: if self.name.is_empty() { &self.selected } else { &self.name },
+        }
+    }
 }
 
 impl RequestInfo {
@@ -84,6 +103,11 @@ impl RequestInfo {
             ("DELETE", false) => Verb::Delete,
             _ => return None,
         };
+        // Who asks for one object by its name may be allowed by rules for that name.
+        let selected = match verb {
+            Verb::List | Verb::Watch => selected_name(query),
+            _ => None,
+        };
         Some(Self::Resource(ResourceRequest {
             verb,
             group: group.to_owned(),
@@ -91,9 +115,18 @@ impl RequestInfo {
             namespace: namespace.to_owned(),
             resource: resource.to_owned(),
             name: name.to_owned(),
+            selected: selected.unwrap_or_default(),
             subresource,
         }))
     }
+}
+
+/// The one name that a field selector lets through.
+fn selected_name(query: &Query) -> Option<String> {
+    let selector = FieldSelector::parse(query.get("fieldSelector")?).ok()?;
+    let name = selector.exact("metadata.name")?;
+    let is_segment = name != "." && name != ".." && !name.contains(['/', '%']);
+    is_segment.then(|| name.to_owned())
 }
 
 /// The query, decoded.
@@ -158,6 +191,20 @@ mod tests {
         for (method, uri, verb, expected) in cases {
             assert_eq!(resource(method, uri), (verb, expected.to_owned()), "{method} {uri}");
         }
+    }
+
+    #[test]
+    fn a_list_may_name_one_object() {
+        let selected = |uri: &str| match parse("GET", uri) {
+            Some(RequestInfo::Resource(request)) => request.selected,
+            other => panic!("{uri}: {other:?}"),
+        };
+        assert_eq!(selected("/api/v1/secrets?fieldSelector=metadata.name%3Da"), "a");
+        assert_eq!(selected("/api/v1/secrets?watch=1&fieldSelector=type=x,metadata.name==a"), "a");
+        assert_eq!(selected("/api/v1/secrets?fieldSelector=metadata.name!=a"), "");
+        assert_eq!(selected("/api/v1/secrets?fieldSelector=metadata.name=a/b"), "");
+        assert_eq!(selected("/api/v1/secrets?fieldSelector=nonsense"), "");
+        assert_eq!(selected("/api/v1/secrets/b?fieldSelector=metadata.name=a"), "");
     }
 
     #[test]

@@ -205,6 +205,11 @@ impl FieldSelector {
         self.0.iter().map(|(field, _, _)| field.as_str())
     }
 
+    /// The value that a field must have, if it must have one.
+    pub(crate) fn exact(&self, field: &str) -> Option<&str> {
+        self.0.iter().find(|(name, equal, _)| *equal && name == field).map(|(_, _, value)| value.as_str())
+    }
+
     /// Whether the fields, looked up with `field`, are as asked; an absent field is the empty text.
     pub(crate) fn matches(&self, field: impl Fn(&str) -> String) -> bool {
         self.0.iter().all(|(name, equal, value)| (field(name) == *value) == *equal)

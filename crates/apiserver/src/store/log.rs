@@ -4,7 +4,7 @@
 //! log. What an event left behind is therefore the next event's previous state, or the current object, and
 //! nothing is written twice.
 
-use std::{collections::HashMap, fs, sync::Arc};
+use std::{collections::HashMap, fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
 use bytes::Bytes;
 use redb::{
@@ -34,7 +34,10 @@ impl Log {
         let database = match storage {
             Storage::Memory => Database::builder().create_with_backend(InMemoryBackend::new()),
             Storage::Folder(folder) => {
-                fs::create_dir_all(folder).map_err(|error| OpenError::Folder(folder.clone(), error))?;
+                // For its owner only: there are secrets in it.
+                fs::create_dir_all(folder)
+                    .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(0o700)))
+                    .map_err(|error| OpenError::Folder(folder.clone(), error))?;
                 Database::create(folder.join("store.redb"))
             }
         }

@@ -125,7 +125,7 @@ pub(crate) enum WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The data folder cannot be made.
-    #[error("cannot create the data folder {}", .0.display())]
+    #[error("cannot create or protect the data folder {}", .0.display())]
     Folder(PathBuf, #[source] std::io::Error),
     /// redb's own word for it.
     #[error("cannot use the store's file")]

@@ -10,7 +10,8 @@ pub(crate) fn human(time: &str, now: Timestamp) -> String {
     }
 }
 
-fn duration(seconds: i64) -> String {
+/// A time span in seconds.
+pub(crate) fn duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;

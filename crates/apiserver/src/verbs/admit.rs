@@ -92,8 +92,11 @@ pub(crate) fn default(call: &Call, object: &mut Value) {
 pub(crate) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Result<()> {
     let mut causes = metadata::validate(call, object, old);
     causes.extend(call.version.schema.validate(object, old));
-    if matches!(call.side, Side::Main) {
-        causes.extend((call.resource.rules.validate)(object, old));
+    match (call.side, old) {
+        (Side::Main, _) => causes.extend((call.resource.rules.validate)(object, old)),
+        (Side::Status, Some(old)) => causes.extend((call.resource.rules.validate_status)(object, old)),
+        (Side::Door(door), Some(old)) => causes.extend((door.validate)(object, old)),
+        _ => {}
     }
     if causes.is_empty() {
         return Ok(());

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Call, Outcome, Side, admit};
+use super::{Call, Outcome, admit};
 use crate::{
     fields, object,
     registry::Origin,
@@ -131,7 +131,8 @@ fn prepare(call: &Call, object: &mut Value, options: &WriteOptions, tracked: boo
         fields::track(call, None, object, options);
     }
     (rules.on_create)(object, &env);
-    debug_assert!(call.side == Side::Main, "subresources do not create");
+    debug_assert!(call.side.is_main(), "subresources do not create");
+    (rules.admit)(call, object, None)?;
     admit::validate(call, object, None)
 }
 

@@ -22,20 +22,20 @@ use crate::{
     auth::User,
     object,
     plane::Plane,
-    registry::{Conversion, Env, Origin, Registry, Resource, Version, kinds::events},
+    registry::{Below, Conversion, Door, Env, Origin, Registry, Resource, Version, kinds::events},
     request::ResourceRequest,
     status::{ApiError, Result},
     store::{Key, Stored},
 };
 
 /// Which side of an object a request is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Side {
     Main,
     Status,
     Scale,
-    /// Of namespaces only.
-    Finalize,
+    /// What only some kinds have.
+    Door(&'static Door),
 }
 
 impl Side {
@@ -45,8 +45,12 @@ impl Side {
             Self::Main => "",
             Self::Status => "status",
             Self::Scale => "scale",
-            Self::Finalize => "finalize",
+            Self::Door(door) => door.name,
         }
+    }
+
+    pub(crate) fn is_main(self) -> bool {
+        matches!(self, Self::Main)
     }
 }
 
@@ -60,26 +64,40 @@ pub(crate) struct Call {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) side: Side,
+    /// Who asks.
+    pub(crate) user: User,
     /// Who owns the fields this request sets, unless it says so itself.
     pub(crate) manager: String,
 }
 
 impl Call {
     /// Looks up what a request is about.
-    pub(crate) fn new(plane: &Arc<Plane>, request: &ResourceRequest, manager: String) -> Result<Self> {
+    pub(crate) fn new(
+        plane: &Arc<Plane>,
+        request: &ResourceRequest,
+        user: User,
+        manager: String,
+    ) -> Result<Self> {
         let registry = plane.registry();
-        let resource = registry.get(&request.group, &request.resource).ok_or_else(ApiError::no_such_path)?;
-        let version = resource.version(&request.version).ok_or_else(ApiError::no_such_path)?;
+        let mut resource =
+            registry.get(&request.group, &request.resource).ok_or_else(ApiError::no_such_path)?;
+        let mut version = resource.version(&request.version).ok_or_else(ApiError::no_such_path)?;
         let namespaces = resource.name.group().is_empty() && resource.name.resource() == "namespaces";
-        let side = match request.subresource.as_str() {
-            "" => Side::Main,
-            "status" if version.status => Side::Status,
-            "scale" if version.scale.is_some() => Side::Scale,
-            "finalize" if namespaces => Side::Finalize,
-            "status" | "scale" if resource.is_custom() => {
+        let below = version.below.iter().find(|below| below.name() == request.subresource);
+        let side = match (request.subresource.as_str(), below) {
+            ("", _) => Side::Main,
+            ("status", _) if version.status => Side::Status,
+            ("scale", _) if version.scale.is_some() => Side::Scale,
+            (_, Some(Below::Door(door))) => Side::Door(door),
+            (_, Some(Below::Asked(_, asked))) => {
+                resource = asked;
+                version = asked.versions.first().ok_or_else(ApiError::no_such_path)?;
+                Side::Main
+            }
+            ("status" | "scale", None) if resource.is_custom() => {
                 return Err(ApiError::not_found(&resource.name, &request.name));
             }
-            _ => return Err(ApiError::no_such_path()),
+            (_, None) => return Err(ApiError::no_such_path()),
         };
         if !resource.namespaced && !request.namespace.is_empty() && !namespaces {
             return Err(ApiError::no_such_path());
@@ -91,6 +109,7 @@ impl Call {
             namespace: if resource.namespaced { request.namespace.clone() } else { String::new() },
             name: request.name.clone(),
             side,
+            user,
             manager,
             registry,
         })
@@ -108,6 +127,7 @@ impl Call {
             namespace: key.namespace.clone(),
             name: key.name.clone(),
             side: Side::Main,
+            user: user.clone(),
             manager: user.name.clone(),
             registry,
         })
@@ -118,7 +138,7 @@ impl Call {
     }
 
     pub(crate) fn env(&self) -> Env<'_> {
-        Env { registry: &self.registry, now: self.plane.now() }
+        Env { registry: &self.registry, now: self.plane.now(), user: &self.user }
     }
 
     pub(crate) fn api_version(&self) -> String {

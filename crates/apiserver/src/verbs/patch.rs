@@ -120,7 +120,7 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
         return Err(ApiError::bad_request("apiVersion must be set"));
     }
     let edit = |current: Option<&Value>| {
-        if current.is_none() && call.side != Side::Main {
+        if current.is_none() && !call.side.is_main() {
             return Err(call.not_found());
         }
         let decoded = Decoded { value: value.clone(), duplicates: duplicates.clone() };

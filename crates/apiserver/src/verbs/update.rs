@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Call, Outcome, Side, admit, create};
 use crate::{
+    auth::{authorize, rule::Access},
     fields, object,
     request::options::WriteOptions,
     status::{ApiError, Cause, Result},
@@ -33,6 +34,16 @@ pub(crate) async fn update(
     for _ in 0..TRIES {
         let Some(stored) = call.plane.store.get(&call.key()) else {
             let Edit { object, warnings, tracked } = edit(None)?;
+            // Who may change what is there may not therefore make what is not.
+            let access = Access::Resource {
+                verb: "create",
+                group: call.resource.name.group(),
+                namespace: &call.namespace,
+                resource: call.resource.name.resource(),
+                subresource: "",
+                name: &call.name,
+            };
+            authorize::require(&call.plane.store, &call.user, &access)?;
             match create::create(call, object, warnings, options, tracked).await {
                 // Somebody else was faster: now there is something to edit.
                 Err(error) if error.reason() == "AlreadyExists" && !options.dry_run => continue,
@@ -90,13 +101,14 @@ fn prepare(call: &Call, new: Value, old: &Value, tracked: bool, options: &WriteO
     match call.side {
         Side::Main | Side::Scale => (rules.on_update)(&mut new, old, &env),
         Side::Status => (rules.on_status)(&mut new, old, &env),
-        Side::Finalize => {}
+        Side::Door(door) => (door.prepare)(&mut new, old, &env),
     }
     let generation =
         object::metadata(old).and_then(|metadata| metadata.get("generation")).and_then(Value::as_i64);
     if rules.generation && is_new_generation(call, &new, old) {
         object::metadata_mut(&mut new).insert("generation".to_owned(), (generation.unwrap_or(0) + 1).into());
     }
+    (rules.admit)(call, &new, Some(old))?;
     admit::validate(call, &new, Some(old))?;
     Ok(new)
 }
@@ -180,13 +192,7 @@ fn merge_sides(call: &Call, mut new: Value, old: &Value) -> Value {
             }
             merged
         }
-        Side::Finalize => {
-            let mut merged = old.clone();
-            let finalizers = object::at(&new, &["spec", "finalizers"])
-                .filter(|f| f.as_array().is_some_and(|f| !f.is_empty()));
-            put(&mut merged["spec"], "finalizers", finalizers);
-            merged
-        }
+        Side::Door(door) => (door.merge)(&new, old),
     }
 }
 
@@ -199,7 +205,7 @@ fn put(object: &mut Value, field: &str, value: Option<&Value>) {
 
 /// Whether something outside metadata changed, and outside status where that is a side of its own.
 fn is_new_generation(call: &Call, new: &Value, old: &Value) -> bool {
-    if call.side == Side::Status {
+    if matches!(call.side, Side::Status | Side::Door(_)) {
         return false;
     }
     let relevant = |object: &Value| {

@@ -32,6 +32,14 @@ impl Authority {
         Ok(Tls { certificate, key: key.serialize_pem(), client_ca: Some(self.pem.clone()) })
     }
 
+    pub(crate) fn pem(&self) -> String {
+        self.pem.clone()
+    }
+
+    pub(crate) fn key(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
     /// A kubeconfig with a client certificate for this user.
     pub(crate) fn kubeconfig(&self, port: u16, user: &str, group: &str) -> Result<String> {
         let mut parameters = CertificateParams::default();
@@ -40,6 +48,11 @@ impl Authority {
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate()?;
         let certificate = parameters.signed_by(&key, &self.issuer)?.pem();
+        Ok(self.kubeconfig_of(port, &certificate, &key.serialize_pem()))
+    }
+
+    /// A kubeconfig with this client certificate.
+    pub(crate) fn kubeconfig_of(&self, port: u16, certificate: &str, key: &str) -> String {
         let config = serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {
@@ -48,10 +61,10 @@ impl Authority {
             }}],
             "users": [{"name": "u", "user": {
                 "client-certificate-data": STANDARD.encode(certificate),
-                "client-key-data": STANDARD.encode(key.serialize_pem()),
+                "client-key-data": STANDARD.encode(key),
             }}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         });
-        Ok(config.to_string())
+        config.to_string()
     }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, ClusterReplicasStatus, Machine, MachineDeployment};
 use capstan_api::infrastructure::{Host, HostPool, HostState};
+use capstan_artifacts::Software;
 use capstan_template::Template;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -46,8 +47,11 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;
     let machines_see = plane.seen_by_machines();
+    // Simulated machines have their agent already.
+    let software = Software::default();
+    let all = Selection::all();
     let running =
-        controllers::start(&plane.client, &Selection::all(), &machines_see, folder.path(), &stop).await?;
+        controllers::start(&plane.client, &all, &machines_see, &software, folder.path(), &stop).await?;
     println!(
         "Management plane up: https://{} (API server, store and controllers in this process)",
         plane.address

@@ -13,6 +13,8 @@ use std::path::Path;
 /// Certificates of one plane, as PEM.
 pub(super) struct Pki {
     pub(super) authority: String,
+    /// Signs the certificates of clients.
+    pub(super) authority_key: String,
     pub(super) server: Identity,
     pub(super) admin: Identity,
 }
@@ -42,6 +44,7 @@ impl Pki {
         let read =
             |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
         let (authority, key) = (read(&certificate_file)?, read(&key_file)?);
+        let authority_key = key.clone();
         let key = KeyPair::from_pem(&key).with_context(|| format!("{} holds no key", key_file.display()))?;
         let issuer = Issuer::from_ca_cert_pem(&authority, key)
             .with_context(|| format!("{} holds no certificate", certificate_file.display()))?;
@@ -60,7 +63,7 @@ impl Pki {
             Some("system:masters"),
             ExtendedKeyUsagePurpose::ClientAuth,
         )?;
-        Ok(Self { authority, server, admin })
+        Ok(Self { authority, authority_key, server, admin })
     }
 }
 

@@ -62,9 +62,6 @@ pub(crate) async fn plan(
         else {
             continue;
         };
-        if let Some(id) = facts[index].id.as_deref().filter(|_| !facts[index].deleting) {
-            write::report(scope, machine, id, observed.reports.get(&name)).await?;
-        }
         let outcome =
             one(scope, machine, config, plans.get(&plan_secret(&name)), facts, index, endpoint, keys).await?;
         tell(scope, config, &outcome).await?;

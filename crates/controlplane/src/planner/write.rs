@@ -1,6 +1,5 @@
-//! Writes plans, and the reports that machines fill in.
+//! Writes plans.
 
-use capstan_api::agent::{MachineReport, MachineReportSpec};
 use capstan_api::core::Machine;
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::{identity, owners, secrets};
@@ -15,7 +14,6 @@ use std::collections::BTreeMap;
 
 use super::decide::LIFE;
 use crate::certificates::Keys;
-use crate::machines;
 use crate::names::{PLAN_INPUTS, PLAN_RENDERER, PLAN_RESTART, plan_secret};
 use crate::scope::Scope;
 
@@ -89,35 +87,4 @@ pub(crate) async fn plan(
     }
     tracing::info!(machine = machine_name, plan = %sealed.id(), "plan written");
     Ok(())
-}
-
-/// Makes the report that the machine may fill in. One of a former life is taken away first.
-pub(crate) async fn report(
-    scope: &Scope<'_>,
-    machine: &Machine,
-    id: &str,
-    read: Option<&MachineReport>,
-) -> Result<()> {
-    let name = machine.name_any();
-    let api: Api<MachineReport> = scope.api();
-    match read {
-        Some(report) if report.spec.machine_name == name && report.spec.machine_id == id => return Ok(()),
-        Some(_) => machines::delete(&api, &name).await?,
-        None => {}
-    }
-    let spec = MachineReportSpec {
-        machine_name: name.clone(),
-        machine_id: id.to_owned(),
-        enrolled_key: None,
-        certificate: None,
-    };
-    let mut report = MachineReport::new(&name, spec);
-    report.metadata.namespace = Some(scope.namespace.to_owned());
-    let label = (capstan_api::meta::labels::CLUSTER_NAME.to_owned(), scope.cluster_name());
-    report.metadata.labels = Some(BTreeMap::from([label]));
-    report.metadata.owner_references = owners::plain(machine).map(|owner| vec![owner]);
-    match api.create(&PostParams::default(), &report).await {
-        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
-        made => made.map(|_| ()).doing(|| format!("cannot make MachineReport {}/{name}", scope.namespace)),
-    }
 }

@@ -13,6 +13,7 @@ use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
+use capstan_controller::owners;
 use capstan_plan::{Action, MachineIdentity, PublicKey, SecretData, SignedPlan, VerifiedPlan};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
@@ -194,6 +195,17 @@ impl World {
             let identity =
                 json!({"metadata": {"annotations": {"capstan.dev/machine-id": format!("id-{name}")}}});
             self.patch::<CapstanConfig>(&name, &identity).await?;
+        }
+        if !scene.reports.contains_key(&name) {
+            let report: MachineReport = serde_json::from_value(json!({
+                "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "MachineReport",
+                "metadata": {
+                    "name": name, "labels": {"cluster.x-k8s.io/cluster-name": "c"},
+                    "ownerReferences": [owners::plain(machine)],
+                },
+                "spec": {"machineName": name, "machineID": format!("id-{name}")},
+            }))?;
+            self.api::<MachineReport>().create(&PostParams::default(), &report).await?;
         }
         if machine.spec.provider_id.is_none() {
             self.patch::<Machine>(&name, &json!({"spec": {"providerID": format!("host:///{name}")}})).await?;

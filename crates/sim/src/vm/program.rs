@@ -10,6 +10,8 @@ pub const UNINSTALL: &str = "/opt/capstan/uninstall-k3s";
 pub const SCRIPT: &str = "/opt/capstan/lib/k3s.sh";
 /// What makes the agent start.
 pub const AGENT: &str = "/opt/capstan/capstan-agent";
+/// What puts the agent there and then makes it start: here it is there already.
+pub const INSTALL_AGENT: &str = "/etc/capstan/install-agent";
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +77,7 @@ impl Program {
             [INSTALL, version, "agent"] => Self::install(version, Kind::Agent),
             [INSTALL, ..] => Self::complain(2, "usage: install-k3s VERSION server|agent"),
             [UNINSTALL] => Self::Uninstall,
-            [AGENT, "enroll"] => Self::Enroll,
+            [AGENT, "enroll"] | ["sh", INSTALL_AGENT] => Self::Enroll,
             ["systemctl" | "/usr/bin/systemctl" | "/bin/systemctl", ref rest @ ..] => Self::systemctl(rest),
             ["/usr/local/bin/k3s", "kubectl", "get", "--raw", "/readyz"] => Self::Ready,
             ["sh" | "/bin/sh", SCRIPT, "vacant" | "stop"] => Self::Exit(0),
@@ -171,6 +173,7 @@ mod tests {
             ("/opt/capstan/install-k3s v1.33.4+k3s1 agent", Program::Install { version, kind: Kind::Agent }),
             ("/opt/capstan/uninstall-k3s", Program::Uninstall),
             ("/opt/capstan/capstan-agent enroll", Program::Enroll),
+            ("sh /etc/capstan/install-agent", Program::Enroll),
             ("systemctl restart k3s", Program::Systemctl(Systemctl::Restart("k3s.service".to_owned()))),
             ("systemctl stop -- a.timer", Program::Systemctl(Systemctl::Stop("a.timer".to_owned()))),
             (

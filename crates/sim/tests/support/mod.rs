@@ -45,7 +45,7 @@ enum Running {
 const CHILD: &str = "CAPSTAN_SIM_CHILD";
 
 async fn run(client: kube::Client, folder: &Path) -> Result<(Sim, JoinSet<()>)> {
-    let sim = Sim::open(folder, client.clone()).await?;
+    let sim = Sim::open(folder).await?;
     let drivers = Drivers::none().with(HostKind::Simulated, Arc::new(sim.clone()));
     let never = futures::future::pending::<()>().shared();
     let all = controllers(&Infrastructure::new(client, drivers), &never);
@@ -172,8 +172,9 @@ impl Yard {
 
     /// A Machine with all that others make for it.
     pub(crate) async fn machine(&self, name: &str) -> Result<()> {
-        self.create::<k8s_openapi::api::core::v1::Secret>(objects::bootstrap_secret(name, &self.trust))
-            .await?;
+        let kubeconfig = std::fs::read_to_string(self.plane.kubeconfig_for(name, &["system:masters"])?)?;
+        let data = objects::bootstrap_secret(name, &self.trust, &serde_json::from_str(&kubeconfig)?);
+        self.create::<k8s_openapi::api::core::v1::Secret>(data).await?;
         self.create::<capstan_api::agent::MachineReport>(objects::report(name)).await?;
         let machine: Machine = self.create(objects::machine(name)).await?;
         self.create::<HostMachine>(objects::host_machine(&machine)).await?;

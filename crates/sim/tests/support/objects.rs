@@ -70,16 +70,23 @@ pub(crate) fn report(name: &str) -> Value {
     })
 }
 
-pub(crate) fn bootstrap_secret(name: &str, trust: &Trust) -> Value {
+/// The bootstrap data of a machine that has enrolled already: the kubeconfig is its credential. The bootstrap provider's
+/// own tests and the suites of the whole show how a machine enrols.
+pub(crate) fn bootstrap_secret(name: &str, trust: &Trust, kubeconfig: &Value) -> Value {
+    let (cluster, user) = (&kubeconfig["clusters"][0]["cluster"], &kubeconfig["users"][0]["user"]);
     let agent = json!({
-        "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "AgentConfig", "server": "https://unused",
-        "caData": "", "token": "one-time", "namespace": super::NAMESPACE, "machine": name,
+        "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "AgentConfig", "server": cluster["server"],
+        "caData": cluster["certificate-authority-data"], "namespace": super::NAMESPACE, "machine": name,
         "machineID": machine_id(name),
         "planPublicKey": BASE64_STANDARD.encode(trust.signing_key.public().as_bytes()),
     });
-    let file =
-        json!({"path": "/etc/capstan/agent.json", "permissions": "0600", "content": agent.to_string()});
-    let data = json!({"write_files": [file], "runcmd": [["/opt/capstan/capstan-agent", "enroll"]]});
+    let file = |path: &str, content: &Value, encoding: &str| json!({"path": path, "permissions": "0600", "content": content, "encoding": encoding});
+    let files = [
+        file("/etc/capstan/agent.json", &json!(agent.to_string()), "text/plain"),
+        file("/etc/capstan/agent.key", &user["client-key-data"], "b64"),
+        file("/etc/capstan/agent.crt", &user["client-certificate-data"], "b64"),
+    ];
+    let data = json!({"write_files": files, "runcmd": [["/opt/capstan/capstan-agent", "enroll"]]});
     json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{name}-bootstrap")},
         "type": "cluster.x-k8s.io/secret",

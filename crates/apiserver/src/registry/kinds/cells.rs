@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{object, table::age::human};
+use crate::{
+    certificates, object,
+    table::age::{duration, human},
+};
 
 /// How long ago it was made.
 pub(crate) fn age(value: &Value, now: Timestamp) -> Value {
@@ -92,4 +95,26 @@ pub(crate) fn deployment_ready(deployment: &Value, _: Timestamp) -> Value {
 pub(crate) fn role_ref(binding: &Value, _: Timestamp) -> Value {
     let part = |field| object::text(binding, &["roleRef", field]);
     format!("{}/{}", part("kind"), part("name")).into()
+}
+
+pub(crate) fn request_life(request: &Value, _: Timestamp) -> Value {
+    let seconds = object::at(request, &["spec", "expirationSeconds"]).and_then(Value::as_i64);
+    seconds.map_or_else(|| "<none>".to_owned(), duration).into()
+}
+
+pub(crate) fn request_condition(request: &Value, _: Timestamp) -> Value {
+    let has = |kind| certificates::has(request, kind);
+    let mut words = match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied",
+        (_, true) => "Approved",
+        _ => "Pending",
+    }
+    .to_owned();
+    if has("Failed") {
+        words.push_str(",Failed");
+    }
+    if certificates::is_issued(request) {
+        words.push_str(",Issued");
+    }
+    words.into()
 }

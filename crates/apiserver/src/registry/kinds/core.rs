@@ -3,8 +3,9 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::super::{NameRule, Rules};
+use super::super::{Door, NameRule, Rules};
 use crate::{
+    auth::escalate,
     object,
     status::{ApiError, Cause},
     store::GroupResource,
@@ -53,6 +54,23 @@ pub(crate) const NAMESPACE: Rules = Rules {
         Ok(())
     },
     ..Rules::PLAIN
+};
+
+/// The door through which whoever empties a namespace lets it go.
+pub(crate) const FINALIZE: Door = Door {
+    name: "finalize",
+    merge: |new, old| {
+        let mut merged = old.clone();
+        let finalizers = object::at(new, &["spec", "finalizers"]);
+        match finalizers.filter(|finalizers| **finalizers != json!([])) {
+            Some(finalizers) => merged["spec"]["finalizers"] = finalizers.clone(),
+            None => drop(merged["spec"].as_object_mut().and_then(|spec| spec.shift_remove("finalizers"))),
+        }
+        merged
+    },
+    prepare: |_, _, _| {},
+    validate: |_, _| Vec::new(),
+    reset: &[],
 };
 
 pub(crate) const SECRET: Rules = Rules {
@@ -165,6 +183,7 @@ pub(crate) const ROLE: Rules = Rules {
             role["rules"] = json!([]);
         }
     },
+    admit: escalate::role,
     ..Rules::PLAIN
 };
 
@@ -187,6 +206,7 @@ pub(crate) const ROLE_BINDING: Rules = Rules {
             _ => Vec::new(),
         }
     },
+    admit: escalate::binding,
     ..Rules::PLAIN
 };
 

@@ -1,14 +1,16 @@
 //! The rules of the built-in kinds that have any.
 
 pub(crate) mod cells;
+mod certificates;
 mod core;
 pub(crate) mod definition;
 pub(crate) mod events;
 
 pub(crate) use self::{
+    certificates::{APPROVAL, CERTIFICATE_SIGNING_REQUEST},
     core::{
-        CONFIG_MAP, CREATED_ON_UPDATE, EVENT, IMMORTAL, NAMESPACE, NODE, POD, ROLE, ROLE_BINDING, SECRET,
-        SERVICE, WITH_GENERATION, WORKLOAD,
+        CONFIG_MAP, CREATED_ON_UPDATE, EVENT, FINALIZE, IMMORTAL, NAMESPACE, NODE, POD, ROLE, ROLE_BINDING,
+        SECRET, SERVICE, WITH_GENERATION, WORKLOAD,
     },
     definition::{CLEANUP_FINALIZER, CUSTOM_RESOURCE_DEFINITION, DEFINITIONS},
 };

@@ -1,54 +1,11 @@
-//! The built-in resources, as a table.
-
-use std::sync::Arc;
+//! The rows of the kinds that are stored, beside those that say who may do what.
 
 use super::{
-    Cell, Column, Conversion, Origin, Resource, Rules, Scale, Schema, Selectable, Version,
-    kinds::{self, cells},
+    BuiltIn,
+    CellOf::{self, Computed, Path},
+    ROW, access,
 };
-use crate::{object, store::GroupResource, table::jsonpath::JsonPath};
-
-/// A row of the table.
-struct BuiltIn {
-    group: &'static str,
-    version: &'static str,
-    resource: &'static str,
-    kind: &'static str,
-    /// The kind's name in upstream's OpenAPI.
-    schema: &'static str,
-    short_names: &'static [&'static str],
-    categories: &'static [&'static str],
-    namespaced: bool,
-    status: bool,
-    scale: bool,
-    selectable: &'static [&'static str],
-    columns: &'static [(&'static str, &'static str, CellOf)],
-    rules: &'static Rules,
-}
-
-#[derive(Clone, Copy)]
-enum CellOf {
-    Path(&'static [&'static str]),
-    Computed(fn(&serde_json::Value, jiff::Timestamp) -> serde_json::Value),
-}
-
-use CellOf::{Computed, Path};
-
-const ROW: BuiltIn = BuiltIn {
-    group: "",
-    version: "v1",
-    resource: "",
-    kind: "",
-    schema: "",
-    short_names: &[],
-    categories: &[],
-    namespaced: true,
-    status: false,
-    scale: false,
-    selectable: &[],
-    columns: &[],
-    rules: &Rules::PLAIN,
-};
+use crate::registry::kinds::{self, cells};
 
 const EVENT_FIELDS: &[&str] = &[
     "involvedObject.kind",
@@ -85,7 +42,8 @@ const REGARDING_FIELDS: &[&str] = &[
     "type",
 ];
 
-const TABLE: &[BuiltIn] = &[
+/// The rows.
+pub(super) const TABLE: &[BuiltIn] = &[
     BuiltIn {
         resource: "namespaces",
         kind: "Namespace",
@@ -93,6 +51,7 @@ const TABLE: &[BuiltIn] = &[
         short_names: &["ns"],
         namespaced: false,
         status: true,
+        doors: &[&kinds::FINALIZE],
         selectable: &["status.phase"],
         columns: &[("Status", "string", Path(&["status", "phase"]))],
         rules: &kinds::NAMESPACE,
@@ -142,6 +101,7 @@ const TABLE: &[BuiltIn] = &[
         kind: "ServiceAccount",
         schema: "io.k8s.api.core.v1.ServiceAccount",
         short_names: &["sa"],
+        asked: &[("token", &access::TOKEN_REQUEST)],
         ..ROW
     },
     BuiltIn {
@@ -213,42 +173,6 @@ const TABLE: &[BuiltIn] = &[
         schema: "io.k8s.api.coordination.v1.Lease",
         columns: &[("Holder", "string", Path(&["spec", "holderIdentity"]))],
         rules: &kinds::CREATED_ON_UPDATE,
-        ..ROW
-    },
-    BuiltIn {
-        group: "rbac.authorization.k8s.io",
-        resource: "roles",
-        kind: "Role",
-        schema: "io.k8s.api.rbac.v1.Role",
-        rules: &kinds::ROLE,
-        ..ROW
-    },
-    BuiltIn {
-        group: "rbac.authorization.k8s.io",
-        resource: "rolebindings",
-        kind: "RoleBinding",
-        schema: "io.k8s.api.rbac.v1.RoleBinding",
-        columns: &[("Role", "string", Computed(cells::role_ref))],
-        rules: &kinds::ROLE_BINDING,
-        ..ROW
-    },
-    BuiltIn {
-        group: "rbac.authorization.k8s.io",
-        resource: "clusterroles",
-        kind: "ClusterRole",
-        schema: "io.k8s.api.rbac.v1.ClusterRole",
-        namespaced: false,
-        rules: &kinds::ROLE,
-        ..ROW
-    },
-    BuiltIn {
-        group: "rbac.authorization.k8s.io",
-        resource: "clusterrolebindings",
-        kind: "ClusterRoleBinding",
-        schema: "io.k8s.api.rbac.v1.ClusterRoleBinding",
-        namespaced: false,
-        columns: &[("Role", "string", Computed(cells::role_ref))],
-        rules: &kinds::ROLE_BINDING,
         ..ROW
     },
     BuiltIn {
@@ -327,98 +251,3 @@ const TABLE: &[BuiltIn] = &[
         ..ROW
     },
 ];
-
-/// The registry's entries for the table.
-pub(super) fn resources() -> Vec<Arc<Resource>> {
-    TABLE.iter().map(|row| Arc::new(row.resource())).collect()
-}
-
-impl BuiltIn {
-    fn resource(&self) -> Resource {
-        let events = self.group == "events.k8s.io";
-        let name = GroupResource::new(self.group, self.resource);
-        let version = Arc::new(self.version());
-        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Resource {
-            stored_as: if events { GroupResource::new("", "events") } else { name.clone() },
-            kind: self.kind.to_owned(),
-            list_kind: format!("{}List", self.kind),
-            singular: self.kind.to_lowercase(),
-            short_names: owned(self.short_names),
-            categories: owned(self.categories),
-            namespaced: self.namespaced,
-            stored_schema: Arc::clone(&version.schema),
-            versions: vec![version],
-            stored_version: if events {
-                "v1".to_owned()
-            } else {
-                object::join_api_version(self.group, self.version)
-            },
-            conversion: if events { Conversion::Events } else { Conversion::Rename },
-            origin: Origin::BuiltIn,
-            rules: self.rules,
-            name,
-        }
-    }
-
-    fn version(&self) -> Version {
-        let field = |name: &str| vec!["spec".to_owned(), name.to_owned()];
-        Version {
-            name: self.version.to_owned(),
-            schema: Arc::new(Schema::built_in(self.schema)),
-            status: self.status,
-            scale: self.scale.then(|| Scale {
-                spec_replicas: field("replicas"),
-                status_replicas: vec!["status".to_owned(), "replicas".to_owned()],
-                label_selector: None,
-            }),
-            columns: self.columns(),
-            selectable: self
-                .selectable
-                .iter()
-                .map(|label| {
-                    let fields: Vec<&str> = match *label {
-                        // Fields of the events group, looked for in the stored form.
-                        "reportingController" => vec!["reportingComponent"],
-                        "source" => vec!["source", "component"],
-                        label => label
-                            .split('.')
-                            .map(|f| if f == "regarding" { "involvedObject" } else { f })
-                            .collect(),
-                    };
-                    Selectable { label: (*label).to_owned(), path: JsonPath::of(&fields) }
-                })
-                .collect(),
-            deprecated: None,
-        }
-    }
-
-    /// Name first; age last, unless the row places it or does without.
-    fn columns(&self) -> Vec<Column> {
-        let column = |name: &str, kind: &str, format: &str, cell| Column {
-            name: name.to_owned(),
-            kind: kind.to_owned(),
-            format: format.to_owned(),
-            description: String::new(),
-            priority: 0,
-            cell,
-        };
-        let is_event = self.kind == "Event";
-        let mut columns = Vec::new();
-        if !is_event {
-            columns.push(column("Name", "string", "name", Cell::Path(JsonPath::of(&["metadata", "name"]))));
-        }
-        for (name, kind, cell) in self.columns {
-            let cell = match cell {
-                Path(fields) => Cell::Path(JsonPath::of(fields)),
-                Computed(function) => Cell::Computed(*function),
-            };
-            columns.push(column(name, kind, "", cell));
-        }
-        let placed = is_event || self.columns.iter().any(|(name, _, _)| ["Age", "Created At"].contains(name));
-        if !placed {
-            columns.push(column("Age", "string", "", Cell::Computed(cells::age)));
-        }
-        columns
-    }
-}

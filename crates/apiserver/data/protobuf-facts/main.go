@@ -1,0 +1,173 @@
+// Prints the facts about protobuf bodies that the API server needs: for each kind it serves the message, and
+// for each message its fields with number, name in JSON, and type. See ../README.md.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"sort"
+	"strconv"
+	"strings"
+
+	apps "k8s.io/api/apps/v1"
+	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
+	autoscaling "k8s.io/api/autoscaling/v1"
+	certificates "k8s.io/api/certificates/v1"
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+	events "k8s.io/api/events/v1"
+	policy "k8s.io/api/policy/v1"
+	rbac "k8s.io/api/rbac/v1"
+	storage "k8s.io/api/storage/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Every kind a client may send, by its apiVersion.
+var kinds = map[string][]any{
+	"": {meta.DeleteOptions{}},
+	"v1": {core.Namespace{}, core.Secret{}, core.ConfigMap{}, core.Event{}, core.ServiceAccount{}, core.Node{},
+		core.Pod{}, core.Service{}, core.Endpoints{}},
+	"events.k8s.io/v1":             {events.Event{}},
+	"coordination.k8s.io/v1":       {coordination.Lease{}},
+	"rbac.authorization.k8s.io/v1": {rbac.Role{}, rbac.RoleBinding{}, rbac.ClusterRole{}, rbac.ClusterRoleBinding{}},
+	"apiextensions.k8s.io/v1":      {apiextensions.CustomResourceDefinition{}},
+	"apps/v1":                      {apps.Deployment{}, apps.DaemonSet{}},
+	"autoscaling/v1":               {autoscaling.Scale{}},
+	"policy/v1":                    {policy.PodDisruptionBudget{}},
+	"storage.k8s.io/v1":            {storage.VolumeAttachment{}},
+	"certificates.k8s.io/v1":       {certificates.CertificateSigningRequest{}},
+	"authentication.k8s.io/v1": {authentication.TokenRequest{}, authentication.TokenReview{},
+		authentication.SelfSubjectReview{}},
+	"authorization.k8s.io/v1": {authorization.SubjectAccessReview{}, authorization.LocalSubjectAccessReview{},
+		authorization.SelfSubjectAccessReview{}, authorization.SelfSubjectRulesReview{}},
+}
+
+// Types that write themselves as something else in JSON.
+var special = map[reflect.Type]string{
+	reflect.TypeFor[meta.Time]():                                  "Time",
+	reflect.TypeFor[meta.MicroTime]():                             "MicroTime",
+	reflect.TypeFor[meta.Duration]():                              "Duration",
+	reflect.TypeFor[meta.FieldsV1]():                              "Raw",
+	reflect.TypeFor[runtime.RawExtension]():                       "Raw",
+	reflect.TypeFor[apiextensions.JSON]():                         "Raw",
+	reflect.TypeFor[resource.Quantity]():                          "Quantity",
+	reflect.TypeFor[intstr.IntOrString]():                         "IntOrString",
+	reflect.TypeFor[apiextensions.JSONSchemaPropsOrArray]():       "OneOf",
+	reflect.TypeFor[apiextensions.JSONSchemaPropsOrBool]():        "OneOf",
+	reflect.TypeFor[apiextensions.JSONSchemaPropsOrStringArray](): "OneOf",
+}
+
+var messages = map[string][][]any{}
+
+func name(t reflect.Type) string {
+	parts := strings.Split(t.PkgPath(), "/")
+	return strings.Join(parts[len(parts)-2:], ".") + "." + t.Name()
+}
+
+// The type of a field: a letter for a scalar, `[x]` for a list, `{x}` for a map from texts, `=Name` for what has
+// a form of its own, a name for a message.
+func describe(t reflect.Type, nested bool) string {
+	if s, ok := special[t]; ok {
+		if s == "OneOf" {
+			add(t)
+			return "=OneOf:" + name(t)
+		}
+		return "=" + s
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return describe(t.Elem(), nested)
+	case reflect.String:
+		return "s"
+	case reflect.Bool:
+		return "t"
+	case reflect.Int32, reflect.Int64, reflect.Int:
+		return "i"
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		return "u"
+	case reflect.Float64:
+		return "d"
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "b"
+		}
+		if nested {
+			// A list within a list or map is a message with one field.
+			return "[[" + describe(t.Elem(), true) + "]]"
+		}
+		return "[" + describe(t.Elem(), true) + "]"
+	case reflect.Map:
+		return "{" + describe(t.Elem(), true) + "}"
+	case reflect.Struct:
+		add(t)
+		return name(t)
+	}
+	panic(fmt.Sprint("what is ", t))
+}
+
+func add(t reflect.Type) {
+	if _, ok := messages[name(t)]; ok {
+		return
+	}
+	messages[name(t)] = nil
+	var fields [][]any
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, ok := f.Tag.Lookup("protobuf")
+		if !ok || tag == "-" {
+			continue
+		}
+		number, err := strconv.Atoi(strings.Split(tag, ",")[1])
+		if err != nil {
+			panic(err)
+		}
+		words := strings.Split(f.Tag.Get("json"), ",")
+		jsonName := words[0]
+		flags := ""
+		for _, word := range words[1:] {
+			if word == "inline" {
+				jsonName = ""
+			}
+			scalar := f.Type.Kind() != reflect.Pointer && f.Type.Kind() != reflect.Struct
+			if (word == "omitempty" && scalar) || word == "omitzero" {
+				flags = "z"
+			}
+		}
+		if jsonName == "" && !strings.Contains(f.Tag.Get("json"), "inline") && special[t] != "OneOf" {
+			panic(fmt.Sprint(t, f.Name))
+		}
+		described := describe(f.Type, false)
+		entry := []any{number, jsonName, described}
+		if flags != "" {
+			entry = append(entry, flags)
+		}
+		fields = append(fields, entry)
+	}
+	sort.Slice(fields, func(i, j int) bool { return fields[i][0].(int) < fields[j][0].(int) })
+	if fields == nil {
+		fields = [][]any{}
+	}
+	messages[name(t)] = fields
+}
+
+func main() {
+	roots := map[string]string{}
+	for version, values := range kinds {
+		for _, value := range values {
+			t := reflect.TypeOf(value)
+			add(t)
+			roots[strings.TrimPrefix(version+"/"+t.Name(), "/")] = name(t)
+		}
+	}
+	facts := map[string]any{"kinds": roots, "messages": messages}
+	if err := json.NewEncoder(os.Stdout).Encode(facts); err != nil {
+		panic(err)
+	}
+}

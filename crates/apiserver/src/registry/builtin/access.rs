@@ -1,0 +1,135 @@
+//! The rows of the kinds that say who somebody is and what they may do: roles and bindings, certificate
+//! requests, and reviews, which keep nothing.
+
+use super::{
+    BuiltIn,
+    CellOf::{Computed, Path},
+    ROW,
+};
+use crate::{
+    answers::{access, identity, token_request},
+    registry::kinds::{self, cells},
+};
+
+/// Below a service account.
+pub(super) const TOKEN_REQUEST: BuiltIn = BuiltIn {
+    group: "authentication.k8s.io",
+    resource: "tokenrequests",
+    kind: "TokenRequest",
+    schema: "io.k8s.api.authentication.v1.TokenRequest",
+    answer: Some(token_request::answer),
+    ..ROW
+};
+
+/// The rows.
+pub(super) const TABLE: &[BuiltIn] = &[
+    BuiltIn {
+        group: "rbac.authorization.k8s.io",
+        resource: "roles",
+        kind: "Role",
+        schema: "io.k8s.api.rbac.v1.Role",
+        rules: &kinds::ROLE,
+        ..ROW
+    },
+    BuiltIn {
+        group: "rbac.authorization.k8s.io",
+        resource: "rolebindings",
+        kind: "RoleBinding",
+        schema: "io.k8s.api.rbac.v1.RoleBinding",
+        columns: &[("Role", "string", Computed(cells::role_ref))],
+        rules: &kinds::ROLE_BINDING,
+        ..ROW
+    },
+    BuiltIn {
+        group: "rbac.authorization.k8s.io",
+        resource: "clusterroles",
+        kind: "ClusterRole",
+        schema: "io.k8s.api.rbac.v1.ClusterRole",
+        namespaced: false,
+        rules: &kinds::ROLE,
+        ..ROW
+    },
+    BuiltIn {
+        group: "rbac.authorization.k8s.io",
+        resource: "clusterrolebindings",
+        kind: "ClusterRoleBinding",
+        schema: "io.k8s.api.rbac.v1.ClusterRoleBinding",
+        namespaced: false,
+        columns: &[("Role", "string", Computed(cells::role_ref))],
+        rules: &kinds::ROLE_BINDING,
+        ..ROW
+    },
+    BuiltIn {
+        group: "certificates.k8s.io",
+        resource: "certificatesigningrequests",
+        kind: "CertificateSigningRequest",
+        schema: "io.k8s.api.certificates.v1.CertificateSigningRequest",
+        short_names: &["csr"],
+        namespaced: false,
+        status: true,
+        doors: &[&kinds::APPROVAL],
+        selectable: &["spec.signerName"],
+        columns: &[
+            ("Age", "string", Computed(cells::age)),
+            ("SignerName", "string", Path(&["spec", "signerName"])),
+            ("Requestor", "string", Path(&["spec", "username"])),
+            ("RequestedDuration", "string", Computed(cells::request_life)),
+            ("Condition", "string", Computed(cells::request_condition)),
+        ],
+        rules: &kinds::CERTIFICATE_SIGNING_REQUEST,
+        ..ROW
+    },
+    BuiltIn {
+        group: "authentication.k8s.io",
+        resource: "tokenreviews",
+        kind: "TokenReview",
+        schema: "io.k8s.api.authentication.v1.TokenReview",
+        namespaced: false,
+        answer: Some(identity::token_review),
+        ..ROW
+    },
+    BuiltIn {
+        group: "authentication.k8s.io",
+        resource: "selfsubjectreviews",
+        kind: "SelfSubjectReview",
+        schema: "io.k8s.api.authentication.v1.SelfSubjectReview",
+        namespaced: false,
+        answer: Some(identity::self_subject_review),
+        ..ROW
+    },
+    BuiltIn {
+        group: "authorization.k8s.io",
+        resource: "subjectaccessreviews",
+        kind: "SubjectAccessReview",
+        schema: "io.k8s.api.authorization.v1.SubjectAccessReview",
+        namespaced: false,
+        answer: Some(access::subject),
+        ..ROW
+    },
+    BuiltIn {
+        group: "authorization.k8s.io",
+        resource: "localsubjectaccessreviews",
+        kind: "LocalSubjectAccessReview",
+        schema: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+        answer: Some(access::local_subject),
+        ..ROW
+    },
+    BuiltIn {
+        group: "authorization.k8s.io",
+        resource: "selfsubjectaccessreviews",
+        kind: "SelfSubjectAccessReview",
+        schema: "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+        namespaced: false,
+        answer: Some(access::self_subject),
+        ..ROW
+    },
+    BuiltIn {
+        group: "authorization.k8s.io",
+        resource: "selfsubjectrulesreviews",
+        kind: "SelfSubjectRulesReview",
+        schema: "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
+        namespaced: false,
+        answer: Some(access::self_rules),
+        ..ROW
+    },
+];

@@ -1,0 +1,161 @@
+//! The built-in resources, as a table.
+
+mod access;
+mod stored;
+
+use std::sync::Arc;
+
+use super::{
+    Below, Cell, Column, Conversion, Door, Origin, Resource, Rules, Scale, Schema, Selectable, Version,
+    kinds::cells,
+};
+use crate::{answers::Answer, object, store::GroupResource, table::jsonpath::JsonPath};
+
+/// A row of the table.
+struct BuiltIn {
+    group: &'static str,
+    version: &'static str,
+    resource: &'static str,
+    kind: &'static str,
+    /// The kind's name in upstream's OpenAPI.
+    schema: &'static str,
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+    namespaced: bool,
+    status: bool,
+    scale: bool,
+    doors: &'static [&'static Door],
+    /// Paths below an object to resources that keep nothing.
+    asked: &'static [(&'static str, &'static BuiltIn)],
+    answer: Option<Answer>,
+    selectable: &'static [&'static str],
+    columns: &'static [(&'static str, &'static str, CellOf)],
+    rules: &'static Rules,
+}
+
+#[derive(Clone, Copy)]
+enum CellOf {
+    Path(&'static [&'static str]),
+    Computed(fn(&serde_json::Value, jiff::Timestamp) -> serde_json::Value),
+}
+
+const ROW: BuiltIn = BuiltIn {
+    group: "",
+    version: "v1",
+    resource: "",
+    kind: "",
+    schema: "",
+    short_names: &[],
+    categories: &[],
+    namespaced: true,
+    status: false,
+    scale: false,
+    doors: &[],
+    asked: &[],
+    answer: None,
+    selectable: &[],
+    columns: &[],
+    rules: &Rules::PLAIN,
+};
+
+/// The registry's entries for the table.
+pub(super) fn resources() -> Vec<Arc<Resource>> {
+    stored::TABLE.iter().chain(access::TABLE).map(|row| Arc::new(row.resource())).collect()
+}
+
+impl BuiltIn {
+    fn resource(&self) -> Resource {
+        let events = self.group == "events.k8s.io";
+        let name = GroupResource::new(self.group, self.resource);
+        let version = Arc::new(self.version());
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Resource {
+            stored_as: if events { GroupResource::new("", "events") } else { name.clone() },
+            kind: self.kind.to_owned(),
+            list_kind: format!("{}List", self.kind),
+            singular: self.kind.to_lowercase(),
+            short_names: owned(self.short_names),
+            categories: owned(self.categories),
+            namespaced: self.namespaced,
+            stored_schema: Arc::clone(&version.schema),
+            versions: vec![version],
+            stored_version: if events {
+                "v1".to_owned()
+            } else {
+                object::join_api_version(self.group, self.version)
+            },
+            conversion: if events { Conversion::Events } else { Conversion::Rename },
+            origin: Origin::BuiltIn,
+            rules: self.rules,
+            answer: self.answer,
+            name,
+        }
+    }
+
+    fn version(&self) -> Version {
+        let field = |name: &str| vec!["spec".to_owned(), name.to_owned()];
+        Version {
+            name: self.version.to_owned(),
+            schema: Arc::new(Schema::built_in(self.schema)),
+            status: self.status,
+            scale: self.scale.then(|| Scale {
+                spec_replicas: field("replicas"),
+                status_replicas: vec!["status".to_owned(), "replicas".to_owned()],
+                label_selector: None,
+            }),
+            below: self.below(),
+            columns: self.columns(),
+            selectable: self
+                .selectable
+                .iter()
+                .map(|label| {
+                    let fields: Vec<&str> = match *label {
+                        // Fields of the events group, looked for in the stored form.
+                        "reportingController" => vec!["reportingComponent"],
+                        "source" => vec!["source", "component"],
+                        label => label
+                            .split('.')
+                            .map(|f| if f == "regarding" { "involvedObject" } else { f })
+                            .collect(),
+                    };
+                    Selectable { label: (*label).to_owned(), path: JsonPath::of(&fields) }
+                })
+                .collect(),
+            deprecated: None,
+        }
+    }
+
+    fn below(&self) -> Vec<Below> {
+        let asked = self.asked.iter().map(|(name, row)| Below::Asked(name, Arc::new(row.resource())));
+        self.doors.iter().map(|door| Below::Door(door)).chain(asked).collect()
+    }
+
+    /// Name first; age last, unless the row places it or does without.
+    fn columns(&self) -> Vec<Column> {
+        let column = |name: &str, kind: &str, format: &str, cell| Column {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            format: format.to_owned(),
+            description: String::new(),
+            priority: 0,
+            cell,
+        };
+        let is_event = self.kind == "Event";
+        let mut columns = Vec::new();
+        if !is_event {
+            columns.push(column("Name", "string", "name", Cell::Path(JsonPath::of(&["metadata", "name"]))));
+        }
+        for (name, kind, cell) in self.columns {
+            let cell = match cell {
+                CellOf::Path(fields) => Cell::Path(JsonPath::of(fields)),
+                CellOf::Computed(function) => Cell::Computed(*function),
+            };
+            columns.push(column(name, kind, "", cell));
+        }
+        let placed = is_event || self.columns.iter().any(|(name, _, _)| ["Age", "Created At"].contains(name));
+        if !placed {
+            columns.push(column("Age", "string", "", Cell::Computed(cells::age)));
+        }
+        columns
+    }
+}

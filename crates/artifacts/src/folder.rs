@@ -1,0 +1,310 @@
+//! A folder of software: an index, and the files it speaks of.
+//!
+//! Everything is written whole or not at all, files before the index that names them, so that a reader never finds a
+//! name without its bytes. Whoever writes holds a lock; whoever reads needs none.
+
+use aws_lc_rs::digest::{Context, SHA256};
+use capstan_plan::Digest;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::index::{Entry, EntryError, Index, IndexError, LARGEST_INDEX};
+use crate::{AGENT, Arch, VERSION};
+
+/// Name of the index in a folder of software.
+pub const INDEX: &str = "index.yaml";
+const LOCK: &str = "index.lock";
+/// Files that we put there lie here, by digest.
+const FILES: &str = "sha256";
+
+/// A folder of software. Nothing is kept in memory: each call looks at what is there.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// Why a folder of software cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// Something that cannot be read or written.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The index.
+    #[error("{path}: {source}")]
+    Index {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: IndexError,
+    },
+    /// Something that was to be put in.
+    #[error("{title}: {source}")]
+    Entry {
+        /// What.
+        title: String,
+        /// What is wrong with it.
+        source: EntryError,
+    },
+    /// A file that is not what it was said to be.
+    #[error("{path}: {problem}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// What is to be put in.
+#[derive(Clone, Debug)]
+pub struct Addition {
+    /// What it is.
+    pub name: String,
+    /// Which version.
+    pub version: String,
+    /// For which machines.
+    pub arch: Arch,
+}
+
+/// What was found wrong with a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Name, version and architecture.
+    pub title: String,
+    /// What is wrong, and what to do.
+    pub problem: String,
+}
+
+type Result<T> = std::result::Result<T, FolderError>;
+
+impl Folder {
+    /// The folder at `path`, which need not be there yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where its index is.
+    pub fn index_path(&self) -> PathBuf {
+        self.path.join(INDEX)
+    }
+
+    /// Where a file that the index names is.
+    pub fn file_path(&self, file: &str) -> PathBuf {
+        self.path.join(file)
+    }
+
+    /// Reads the index. A folder without one is empty.
+    ///
+    /// # Errors
+    /// If it cannot be read or is no index.
+    pub fn index(&self) -> Result<Index> {
+        let path = self.index_path();
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Index::default()),
+            Err(source) => return Err(FolderError::Io { doing: "read", path, source }),
+        };
+        let mut text = String::new();
+        file.take(LARGEST_INDEX + 1).read_to_string(&mut text).map_err(|source| FolderError::Io {
+            doing: "read",
+            path: path.clone(),
+            source,
+        })?;
+        let parsed = match text.len() as u64 > LARGEST_INDEX {
+            true => Err(IndexError::Text(format!("it has more than {LARGEST_INDEX} bytes"))),
+            false => Index::parse(&text),
+        };
+        parsed.map_err(|source| FolderError::Index { path, source })
+    }
+
+    /// Copies a file into the folder, and says what its bytes are.
+    ///
+    /// # Errors
+    /// If it cannot be read, is empty or not what was expected, or the folder cannot be written.
+    pub fn add_file(&self, addition: Addition, from: &Path, expected: Option<&Digest>) -> Result<Entry> {
+        let _lock = self.lock()?;
+        let folder = self.path.join(FILES);
+        fs::create_dir_all(&folder).map_err(failed("make", &folder))?;
+        let mut source = File::open(from).map_err(failed("read", from))?;
+        let mut copy = tempfile::Builder::new()
+            .prefix(".partial-")
+            .tempfile_in(&folder)
+            .map_err(failed("write in", &folder))?;
+        let (sha256, size) = copy_hashing(&mut source, copy.as_file_mut())
+            .map_err(|(doing, error)| failed(doing, if doing == "read" { from } else { &folder })(error))?;
+        if let Some(expected) = expected.filter(|expected| **expected != sha256) {
+            let problem = format!("has the digest {sha256}, not {expected}");
+            return Err(FolderError::File { path: from.to_owned(), problem });
+        }
+        let file = format!("{FILES}/{sha256}");
+        let entry = entry(addition, sha256, size, Some(file.clone()), Vec::new());
+        check(&entry)?;
+        let path = self.path.join(file);
+        let keep = || -> io::Result<()> {
+            // Public bytes, read by whoever serves them.
+            fs::set_permissions(copy.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+            copy.as_file().sync_all()?;
+            copy.persist(&path)?;
+            File::open(&folder)?.sync_all()
+        };
+        keep().map_err(failed("write", &path))?;
+        self.put(entry)
+    }
+
+    /// Notes where something can be had that is not in the folder.
+    ///
+    /// # Errors
+    /// If it cannot be so, or the folder cannot be written.
+    pub fn add_url(&self, addition: Addition, url: String, sha256: Digest, size: u64) -> Result<Entry> {
+        let entry = entry(addition, sha256, size, None, vec![url]);
+        check(&entry)?;
+        let _lock = self.lock()?;
+        self.put(entry)
+    }
+
+    /// Puts the agent in, for the machines it was compiled for, as the one that belongs to this Capstan. Copies nothing
+    /// when it is there already.
+    ///
+    /// # Errors
+    /// If it is not a program for Linux, or the folder cannot be written.
+    pub fn add_agent(&self, binary: &Path) -> Result<Entry> {
+        let mut file = File::open(binary).map_err(failed("read", binary))?;
+        let mut head = [0; 20];
+        let wrong =
+            |problem: &str| FolderError::File { path: binary.to_owned(), problem: problem.to_owned() };
+        file.read_exact(&mut head).map_err(|_| wrong("is not a program"))?;
+        let arch = Arch::of_program(&head).ok_or_else(|| wrong("is not a program for a machine we know"))?;
+        let (sha256, _) = hash(binary).map_err(failed("read", binary))?;
+        let is_it = |entry: &&Entry| {
+            (entry.name.as_str(), entry.version.as_str(), entry.arch) == (AGENT, VERSION, arch)
+        };
+        if let Some(entry) = self.index()?.entries().find(is_it)
+            && entry.sha256 == sha256
+            && entry.file.as_ref().is_some_and(|file| self.file_path(file).is_file())
+        {
+            return Ok(entry.clone());
+        }
+        self.add_file(
+            Addition { name: AGENT.to_owned(), version: VERSION.to_owned(), arch },
+            binary,
+            Some(&sha256),
+        )
+    }
+
+    /// Reads every file and compares it with what the index says of it.
+    ///
+    /// # Errors
+    /// If there is no index to compare with.
+    pub fn verify(&self) -> Result<Vec<Fault>> {
+        let index = self.index()?;
+        let fault = |entry: &Entry| {
+            let file = entry.file.as_ref()?;
+            let problem = match hash(&self.file_path(file)) {
+                Ok((sha256, size)) if (sha256, size) == (entry.sha256, entry.size) => return None,
+                Ok((_, size)) if size != entry.size => {
+                    format!("{file} has {size} bytes instead of {}: add it again", entry.size)
+                }
+                Ok((sha256, _)) => format!("{file} has the digest {sha256}: add it again"),
+                Err(error) => format!("cannot read {file}: {error}"),
+            };
+            Some(Fault { title: entry.title(), problem })
+        };
+        Ok(index.entries().filter_map(fault).collect())
+    }
+
+    /// Held for as long as something is written.
+    fn lock(&self) -> Result<File> {
+        fs::create_dir_all(&self.path).map_err(failed("make", &self.path))?;
+        let path = self.path.join(LOCK);
+        let take = || -> io::Result<File> {
+            let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        take().map_err(failed("lock", &path))
+    }
+
+    /// Under the lock: notes an entry, and then lets go of a file that nothing speaks of any more.
+    fn put(&self, entry: Entry) -> Result<Entry> {
+        let mut index = self.index()?;
+        let before: Vec<String> = index.entries().filter_map(|entry| entry.file.clone()).collect();
+        let title = entry.title();
+        index.put(entry.clone()).map_err(|source| FolderError::Entry { title, source })?;
+        let path = self.index_path();
+        write_whole(&path, index.to_yaml().as_bytes()).map_err(failed("write", &path))?;
+        let ours = |file: &&String| file.starts_with(FILES);
+        let is_named = |file: &String| index.entries().any(|entry| entry.file.as_ref() == Some(file));
+        for file in before.iter().filter(ours).filter(|file| !is_named(file)) {
+            // Left behind it costs nothing but room.
+            _ = fs::remove_file(self.file_path(file));
+        }
+        Ok(entry)
+    }
+}
+
+fn entry(addition: Addition, sha256: Digest, size: u64, file: Option<String>, urls: Vec<String>) -> Entry {
+    let Addition { name, version, arch } = addition;
+    Entry { name, version, arch, sha256, size, file, urls }
+}
+
+fn check(entry: &Entry) -> Result<()> {
+    entry.check().map_err(|source| FolderError::Entry { title: entry.title(), source })
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+    let path = path.to_owned();
+    move |source| FolderError::Io { doing, path, source }
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".partial-").tempfile_in(folder)?;
+    fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    File::open(folder)?.sync_all()
+}
+
+fn hash(path: &Path) -> io::Result<(Digest, u64)> {
+    copy_hashing(&mut File::open(path)?, &mut io::sink()).map_err(|(_, error)| error)
+}
+
+/// Digest and size of what was copied; an error says which side it was on.
+fn copy_hashing(
+    from: &mut impl Read,
+    to: &mut impl io::Write,
+) -> std::result::Result<(Digest, u64), (&'static str, io::Error)> {
+    let mut context = Context::new(&SHA256);
+    let (mut buffer, mut size) = (vec![0; 1 << 16], 0);
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(("read", error)),
+        };
+        context.update(&buffer[..read]);
+        to.write_all(&buffer[..read]).map_err(|error| ("write in", error))?;
+        size += read as u64;
+    }
+    let mut digits = String::with_capacity(64);
+    for byte in context.finish().as_ref() {
+        _ = write!(digits, "{byte:02x}");
+    }
+    Ok((digits.parse().expect("SHA-256 has 32 bytes"), size))
+}

@@ -1,0 +1,211 @@
+//! The server that machines fetch software from: HTTPS, by digest, and nothing else.
+//!
+//! What it hands out is public, and whoever fetches it checks the digest, so nobody has to say who he is. It has an
+//! authority of its own, which machines are given together with the address.
+
+mod answer;
+mod authority;
+mod range;
+mod stall;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+pub use authority::AuthorityError;
+
+use crate::{Folder, Served, Software};
+use authority::Authority;
+use stall::Stall;
+
+/// Connections at once: more wait for one of them to end.
+const MOST_CONNECTIONS: usize = 512;
+/// How long a machine may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a machine may not read what it has asked for.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// What the server needs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// How machines see it, such as `https://10.0.0.1:6441`. Without one, under `host` and the port it listens on.
+    pub url: Option<String>,
+    /// The name or address machines see it under, if that is not the one it listens on.
+    pub host: Option<String>,
+    /// Where its authority is kept.
+    pub authority: PathBuf,
+}
+
+/// Why it does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// How machines are to see it.
+    #[error("{0} is not an address that machines could use: it must be https://HOST:PORT and nothing more")]
+    Url(String),
+    /// The certificate.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// What was just made cannot be read.
+    #[error("cannot use the certificate of the artifact server: {0}")]
+    Pem(#[from] pem::Error),
+    /// TLS.
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A running server. Dropping it ends it.
+#[derive(Debug)]
+pub struct Server {
+    served: Served,
+    software: Software,
+    _accepting: JoinSet<()>,
+}
+
+impl Server {
+    /// Serves the files of a folder.
+    ///
+    /// # Errors
+    /// If it cannot listen, or has no certificate.
+    pub async fn start(folder: Folder, options: &Options) -> Result<Self, ServeError> {
+        let listen = |source| ServeError::Listen { address: options.listen, source };
+        let listener = TcpListener::bind(options.listen).await.map_err(listen)?;
+        let bound = listener.local_addr().map_err(listen)?;
+        let url = options.url.clone().unwrap_or_else(|| {
+            let host = options.host.clone().unwrap_or_else(|| bound.ip().to_string());
+            // An IPv6 address stands in brackets where a port follows.
+            let host = if host.contains(':') { format!("[{host}]") } else { host };
+            format!("https://{host}:{}", bound.port())
+        });
+        let url = url.strip_suffix('/').unwrap_or(&url).to_owned();
+        let host = host_of(&url).ok_or_else(|| ServeError::Url(url.clone()))?;
+        let authority = Authority::open(&options.authority)?;
+        let mut hosts = vec![host, "localhost".to_owned()];
+        if !bound.ip().is_unspecified() {
+            hosts.push(bound.ip().to_string());
+        }
+        hosts.sort();
+        hosts.dedup();
+        let identity = authority.serving(&hosts)?;
+        let acceptor = acceptor(&identity)?;
+        let served = Served { url, ca: authority.certificate };
+        let software = Software::in_folder(folder, Some(served.clone()));
+        let mut accepting = JoinSet::new();
+        accepting.spawn(accept(listener, acceptor, software.clone()));
+        Ok(Self { served, software, _accepting: accepting })
+    }
+
+    /// How machines reach it.
+    pub fn served(&self) -> &Served {
+        &self.served
+    }
+
+    /// The software it serves.
+    pub fn software(&self) -> Software {
+        self.software.clone()
+    }
+}
+
+/// The host of `https://HOST:PORT`, without brackets.
+fn host_of(url: &str) -> Option<String> {
+    let uri: http::Uri = url.parse().ok()?;
+    let is_plain = uri.scheme_str() == Some("https") && uri.path() == "/" && uri.query().is_none();
+    let authority = uri.authority().filter(|authority| is_plain && !authority.as_str().contains('@'))?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    (!host.is_empty()).then(|| host.to_owned())
+}
+
+fn acceptor(identity: &authority::Identity) -> Result<TlsAcceptor, ServeError> {
+    let chain: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, software: Software) {
+    // Dropped with this task, and the connections with it.
+    let mut connections = JoinSet::new();
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (acceptor, software) = (acceptor.clone(), software.clone());
+                connections.spawn(async move {
+                    serve(stream, acceptor, software).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of files, most likely: the connections that end will free some.
+                tracing::warn!(%error, "cannot accept");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, software: Software) {
+    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(Stall::new(stream, STALLED))).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
+        Err(_) => return tracing::debug!("TLS handshake timed out"),
+    };
+    let service = service_fn(move |request| {
+        let software = software.clone();
+        async move { Ok::<_, std::convert::Infallible>(answer::answer(&software, &request).await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "connection");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plain_address_is_one() {
+        for (url, host) in [
+            ("https://10.0.0.1:6441", Some("10.0.0.1")),
+            ("https://plane.example", Some("plane.example")),
+            ("https://[fd00::1]:6441", Some("fd00::1")),
+            ("http://10.0.0.1:6441", None),
+            ("https://10.0.0.1:6441/more", None),
+            ("https://a@10.0.0.1", None),
+            ("https://", None),
+            ("10.0.0.1:6441", None),
+            ("", None),
+        ] {
+            assert_eq!(host_of(url).as_deref(), host, "{url}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Hands out the newest catalog.
+
+use capstan_plan::Digest;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{Catalog, Folder, Index, Source};
+
+/// The software there is. Cheap to clone; a controller asks for the catalog once in each round.
+#[derive(Clone, Debug, Default)]
+pub struct Software(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Fixed(Arc<Catalog>),
+    Shelf(Arc<Shelf>),
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self::Fixed(Arc::default())
+    }
+}
+
+/// How machines reach the files of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Address of the server, without a path.
+    pub url: String,
+    /// The authority that vouches for it, as PEM.
+    pub ca: String,
+}
+
+impl Served {
+    fn source(&self, digest: &Digest) -> Source {
+        Source { url: format!("{}{}{digest}", self.url, PATH), ca: Some(self.ca.clone()) }
+    }
+}
+
+/// What stands before the digest in the path of a file.
+pub(crate) const PATH: &str = "/artifacts/sha256/";
+
+impl Software {
+    /// What never changes.
+    pub fn fixed(catalog: Catalog) -> Self {
+        Self(Kind::Fixed(Arc::new(catalog)))
+    }
+
+    /// What is in a folder. Files in it count only if somebody serves them.
+    pub fn in_folder(folder: Folder, served: Option<Served>) -> Self {
+        Self(Kind::Shelf(Arc::new(Shelf { folder, served, seen: Mutex::default() })))
+    }
+
+    /// What there is now. The index of a folder is read again when it has changed; while it cannot be read, what was
+    /// there last still counts.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        match &self.0 {
+            Kind::Fixed(catalog) => Arc::clone(catalog),
+            Kind::Shelf(shelf) => shelf.with(|seen| Arc::clone(&seen.catalog)),
+        }
+    }
+
+    /// Where the bytes with a digest lie, and how many they should be.
+    #[cfg(feature = "server")]
+    pub(crate) fn file_of(&self, digest: &Digest) -> Option<(PathBuf, u64)> {
+        let Kind::Shelf(shelf) = &self.0 else { return None };
+        shelf.with(|seen| {
+            let entry = seen.index.file_of(digest)?;
+            Some((shelf.folder.file_path(entry.file.as_deref()?), entry.size))
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Shelf {
+    folder: Folder,
+    served: Option<Served>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    stamp: Option<Stamp>,
+    index: Index,
+    catalog: Arc<Catalog>,
+}
+
+/// What tells one version of a file from the next: it is always replaced by another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    seconds: i64,
+    nanoseconds: i64,
+    size: u64,
+}
+
+impl From<Metadata> for Stamp {
+    fn from(metadata: Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
+            size: metadata.len(),
+        }
+    }
+}
+
+impl Shelf {
+    fn with<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
+        // What is inside is replaced whole: a panic elsewhere has not broken it.
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = match self.stamp() {
+            Ok(stamp) => stamp,
+            Err(error) => {
+                tracing::warn!(path = %self.path().display(), %error, "cannot look at the index of software");
+                return look(&seen);
+            }
+        };
+        if stamp != seen.stamp {
+            // Also when it cannot be read: it is told once, and tried again when it changes.
+            seen.stamp = stamp;
+            match self.folder.index() {
+                Ok(index) => {
+                    let served = |digest: &Digest| self.served.as_ref().map(|served| served.source(digest));
+                    seen.catalog = Arc::new(index.catalog(served));
+                    seen.index = index;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the index of software cannot be used; what it said before counts")
+                }
+            }
+        }
+        look(&seen)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.index_path()
+    }
+
+    fn stamp(&self) -> io::Result<Option<Stamp>> {
+        match File::open(self.path()).and_then(|file| file.metadata()) {
+            Ok(metadata) => Ok(Some(metadata.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What is to be done next for a machine that enrols, or has enrolled. Pure.
+
+use capstan_api::agent::MachineReport;
+use capstan_api::bootstrap::{AGENT_ENROLLED, enrolment_reasons as reasons};
+use capstan_api::conditions::{ConditionStatus, NewCondition};
+use capstan_plan::Digest;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kube::ResourceExt as _;
+use serde_json::Value;
+use std::time::Duration;
+
+use super::certificate::Certificate;
+use super::objects::{self, Kind, Verdict, Wanted, verdict};
+use super::request::{self, Request};
+use crate::names::{ANSWERED, ANSWERED_AT, Names};
+
+/// Who signs certificates of clients of an API server.
+pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+/// How long a token lives, if the plane does not think otherwise. A machine that has not enrolled by then never will.
+pub(crate) const TOKEN_LIFE: SignedDuration = SignedDuration::from_hours(1);
+/// A machine that asks again and again is answered no more often than this.
+const BETWEEN_ANSWERS: SignedDuration = SignedDuration::from_secs(30);
+/// How long to wait for something that goes without anybody being told.
+const SOON: Duration = Duration::from_secs(1);
+
+/// What certificates of machines may be used for.
+pub(crate) fn usages() -> Vec<String> {
+    ["client auth", "digital signature"].map(str::to_owned).to_vec()
+}
+
+/// What was found.
+pub(crate) struct Observed<'a> {
+    pub(crate) names: &'a Names,
+    /// The CapstanConfig, as a reference to an owner.
+    pub(crate) owner: &'a Value,
+    /// What has the names of [`objects::wanted`], in that order.
+    pub(crate) found: &'a [Option<Value>],
+    /// What has the name of the Secret that the token hangs on.
+    pub(crate) enrolment: Option<&'a Value>,
+    pub(crate) report: Option<&'a MachineReport>,
+    /// What has the name that [`csr_name`] gives for the request in the report.
+    pub(crate) csr: Option<&'a CertificateSigningRequest>,
+    /// Since when the machine has its infrastructure: since then it could have enrolled.
+    pub(crate) started: Option<Timestamp>,
+    /// Whether the bootstrap data is there.
+    pub(crate) is_started_with: bool,
+}
+
+/// The one thing to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// Nothing.
+    Rest,
+    /// Make the objects so.
+    Objects(Vec<Change>),
+    /// The first key that came is the machine's: record it, unless somebody has written to the report meanwhile.
+    Record(Digest),
+    /// Ask the plane for a certificate.
+    Ask(Request),
+    /// Approve what was asked for.
+    Approve(String),
+    /// Put the certificate into the report.
+    Answer {
+        /// Digest of the request it answers.
+        request: Digest,
+        /// The certificate.
+        certificate: String,
+    },
+    /// Take back what was asked for.
+    Forget(String),
+}
+
+/// A change to one object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Change {
+    /// Make it.
+    Create(Wanted),
+    /// Change it.
+    Repair(Kind, String, Value),
+    /// Take away the one with this UID.
+    Remove(Kind, String, String),
+}
+
+/// What to do, what to say, and when to look again if nothing happens.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Decision {
+    pub(crate) step: Step,
+    pub(crate) told: NewCondition,
+    pub(crate) again: Option<Duration>,
+    /// Why nothing can be made for this machine, if so.
+    pub(crate) blocked: Option<String>,
+}
+
+impl Decision {
+    /// Nothing to do but to say how it stands.
+    pub(crate) fn waits(reason: &str, message: impl Into<String>) -> Self {
+        let told = NewCondition::new(AGENT_ENROLLED, ConditionStatus::False, reason).message(message);
+        Self { step: Step::Rest, told, again: None, blocked: None }
+    }
+
+    fn doing(step: Step) -> Self {
+        Self {
+            step,
+            ..Self::waits(reasons::WAITING_FOR_CERTIFICATE, "The machine's request is being answered")
+        }
+    }
+
+    fn refused(why: impl std::fmt::Display) -> Self {
+        Self::waits(
+            reasons::REQUEST_REFUSED,
+            format!("The machine's request for a certificate is refused: {why}"),
+        )
+    }
+}
+
+/// Whether the machine has a credential, so that its token is no longer needed.
+pub(crate) fn is_enrolled(report: &MachineReport) -> bool {
+    report.spec.enrolled_key.is_some() && report.spec.certificate.is_some()
+}
+
+/// The name of what the plane is asked for a certificate with: another one for every request.
+pub(crate) fn csr_name(names: &Names, request: &Request) -> String {
+    let whole = format!("{} {}", names.user(), request.digest);
+    let digest = Digest::of(whole.as_bytes()).to_string();
+    format!("capstan-machine-{}", &digest[..40])
+}
+
+pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
+    if let Some(decision) = objects_first(observed) {
+        return decision;
+    }
+    let Some(report) = observed.report else {
+        return Decision { again: Some(SOON), ..Decision::waits(reasons::WAITING_FOR_BOOTSTRAP_DATA, "") };
+    };
+    let asked = report.status.as_ref().and_then(|status| status.certificate_request.as_deref());
+    let certificate = current_certificate(report, observed.names);
+    match asked {
+        Some(text) => match request::check(text, &observed.names.user()) {
+            Ok(request) => for_request(observed, report, &request, certificate.as_ref(), now),
+            Err(refusal) => Decision::refused(refusal),
+        },
+        None if is_enrolled(report) => enrolled(certificate.as_ref()),
+        None => waits_for_machine(observed, now),
+    }
+}
+
+/// The certificate in the report, if it is of any use to this machine.
+fn current_certificate(report: &MachineReport, names: &Names) -> Option<Certificate> {
+    let certificate = Certificate::read(report.spec.certificate.as_ref()?.as_bytes())?;
+    let key = report.spec.enrolled_key.as_ref()?;
+    (certificate.user == names.user() && certificate.key.to_string() == *key).then_some(certificate)
+}
+
+fn enrolled(certificate: Option<&Certificate>) -> Decision {
+    let Some(certificate) = certificate else {
+        return Decision::waits(
+            reasons::WAITING_FOR_CERTIFICATE,
+            "MachineReport spec.certificate is not this machine's; waiting for the machine to ask for another one",
+        );
+    };
+    let message = format!("Its certificate is valid until {}", certificate.end());
+    let told = NewCondition::new(AGENT_ENROLLED, true, reasons::ENROLLED).message(message);
+    Decision { step: Step::Rest, told, again: None, blocked: None }
+}
+
+fn waits_for_machine(observed: &Observed<'_>, now: Timestamp) -> Decision {
+    let late = observed.started.filter(|started| now.duration_since(*started) > TOKEN_LIFE);
+    match (observed.is_started_with, late) {
+        (false, _) => {
+            Decision::waits(reasons::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the bootstrap data to be made")
+        }
+        (true, Some(started)) => Decision::waits(
+            reasons::TOKEN_EXPIRED,
+            format!(
+                "The machine has had its infrastructure since {started} and has not enrolled in the time its token lives; \
+                 see what its bootstrap printed, then run it again with the data in Secret {}, or delete the Machine",
+                observed.names.config
+            ),
+        ),
+        (true, None) => {
+            Decision::waits(reasons::WAITING_FOR_MACHINE, "Waiting for the agent on the machine to enrol")
+        }
+    }
+}
+
+/// Nothing is to be decided on rights that are not there.
+fn objects_first(observed: &Observed<'_>) -> Option<Decision> {
+    let (names, owner) = (observed.names, observed.owner);
+    let mut pairs: Vec<(Wanted, Option<&Value>)> =
+        objects::wanted(names, owner).into_iter().zip(observed.found.iter().map(Option::as_ref)).collect();
+    let mut changes = Vec::new();
+    let enrolment = objects::enrolment(names, owner);
+    if observed.report.is_some_and(is_enrolled) {
+        // The token dies with it.
+        if let Some(found) = observed.enrolment
+            && matches!(
+                verdict(&enrolment, Some(found)),
+                Verdict::Keep | Verdict::Repair(_) | Verdict::Remove
+            )
+        {
+            changes.push(remove(&enrolment, found));
+        }
+    } else {
+        pairs.push((enrolment, observed.enrolment));
+    }
+    let mut leaving = false;
+    for (wanted, found) in pairs {
+        match (verdict(&wanted, found), found) {
+            (Verdict::Keep, _) => {}
+            (Verdict::Create, _) => changes.push(Change::Create(wanted)),
+            (Verdict::Repair(patch), _) => changes.push(Change::Repair(wanted.kind, wanted.name, patch)),
+            (Verdict::Remove, Some(found)) => changes.push(remove(&wanted, found)),
+            (Verdict::Remove | Verdict::Leaving, _) => leaving = true,
+            (Verdict::InTheWay, _) => {
+                let why = format!(
+                    "{} {} is in the way: it does not belong to this machine; delete or rename it",
+                    wanted.kind.kind, wanted.name
+                );
+                let decision = Decision::waits(reasons::OBJECT_IN_THE_WAY, why.clone());
+                return Some(Decision { blocked: Some(why), ..decision });
+            }
+        }
+    }
+    let waits =
+        Decision::waits(reasons::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the machine's objects to be made");
+    match (changes.is_empty(), leaving) {
+        (false, _) => Some(Decision { step: Step::Objects(changes), ..waits }),
+        (true, true) => {
+            let blocked = Some("Waiting for objects of a former machine of this name to go".to_owned());
+            Some(Decision { again: Some(SOON), blocked, ..waits })
+        }
+        (true, false) => None,
+    }
+}
+
+fn remove(wanted: &Wanted, found: &Value) -> Change {
+    let uid = found.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+    Change::Remove(wanted.kind, wanted.name.clone(), uid.to_owned())
+}
+
+/// The machine has asked for something that it may have.
+fn for_request(
+    observed: &Observed<'_>,
+    report: &MachineReport,
+    request: &Request,
+    certificate: Option<&Certificate>,
+    now: Timestamp,
+) -> Decision {
+    match report.spec.enrolled_key.as_deref() {
+        None => return Decision::doing(Step::Record(request.key)),
+        Some(key) if key != request.key.to_string() => {
+            return Decision::refused(
+                "it is for another key than the one the machine enrolled with; if that is what you want, take \
+                 enrolledKey out of the spec of its MachineReport",
+            );
+        }
+        Some(_) => {}
+    }
+    let annotations = report.annotations();
+    let is_answered = annotations.get(ANSWERED).is_some_and(|digest| *digest == request.digest.to_string());
+    if let Some(certificate) = certificate {
+        if is_answered && now < certificate.renewal() {
+            let step = match observed.csr {
+                Some(csr) => Step::Forget(csr.name_any()),
+                None => Step::Rest,
+            };
+            // The same request stands for the next certificate, too, should the machine not write another one.
+            let again = until(certificate.renewal(), now);
+            return Decision { step, again: Some(again), ..enrolled(Some(certificate)) };
+        }
+        let answered: Option<Timestamp> = annotations.get(ANSWERED_AT).and_then(|time| time.parse().ok());
+        let next = answered.and_then(|answered| answered.checked_add(BETWEEN_ANSWERS).ok());
+        if let Some(next) = next.filter(|next| now < *next) {
+            return Decision { again: Some(until(next, now)), ..enrolled(Some(certificate)) };
+        }
+    }
+    for_csr(observed, request)
+}
+
+/// The plane is asked, and what it says goes into the report.
+fn for_csr(observed: &Observed<'_>, request: &Request) -> Decision {
+    let Some(csr) = observed.csr else { return Decision::doing(Step::Ask(request.clone())) };
+    let name = csr.name_any();
+    let is_it = csr.spec.request.0 == request.pem.as_bytes()
+        && csr.spec.signer_name == SIGNER
+        && csr.spec.usages.as_ref() == Some(&usages());
+    if !is_it || csr.metadata.deletion_timestamp.is_some() {
+        return Decision::doing(Step::Forget(name));
+    }
+    let status = csr.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let find = |type_: &str| conditions.iter().find(|condition| condition.type_ == type_);
+    if let Some(no) = find("Denied").or_else(|| find("Failed")) {
+        let why = no.message.as_deref().or(no.reason.as_deref()).unwrap_or("no reason is given");
+        let why: String = why.chars().filter(|c| !c.is_control()).take(512).collect();
+        return Decision::refused(format!(
+            "CertificateSigningRequest {name} was {}: {why}; delete it to ask again",
+            no.type_.to_lowercase()
+        ));
+    }
+    match status.and_then(|status| status.certificate.as_ref()) {
+        Some(text) => match Certificate::read(&text.0) {
+            Some(made) if made.key == request.key && made.user == observed.names.user() => {
+                Decision::doing(Step::Answer { request: request.digest, certificate: made.pem })
+            }
+            _ => Decision::refused(format!(
+                "the certificate in CertificateSigningRequest {name} is not for it"
+            )),
+        },
+        None if find("Approved").is_some() => Decision::waits(
+            reasons::WAITING_FOR_CERTIFICATE,
+            format!("Waiting for CertificateSigningRequest {name} to be signed by {SIGNER}"),
+        ),
+        None => Decision::doing(Step::Approve(name)),
+    }
+}
+
+fn until(time: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(time.duration_since(now)).unwrap_or_default().max(SOON)
+}

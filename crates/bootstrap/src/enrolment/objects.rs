@@ -1,0 +1,284 @@
+//! The objects that a machine's rights are made of, and what is to be done where they are not so. Pure.
+
+use capstan_api::meta::labels;
+use capstan_controller::{identity, names::label_value};
+use serde_json::{Value, json};
+
+use crate::names::Names;
+
+/// A kind of object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) plural: &'static str,
+}
+
+const fn kind(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Kind {
+    Kind { group, version, kind, plural }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const SERVICE_ACCOUNT: Kind = kind("", "v1", "ServiceAccount", "serviceaccounts");
+pub(crate) const SECRET: Kind = kind("", "v1", "Secret", "secrets");
+pub(crate) const REPORT: Kind = kind("agent.capstan.dev", "v1alpha1", "MachineReport", "machinereports");
+const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases");
+const ROLE: Kind = kind(RBAC, "v1", "Role", "roles");
+const ROLE_BINDING: Kind = kind(RBAC, "v1", "RoleBinding", "rolebindings");
+
+/// An object that should be there, as far as it is ours to say.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wanted {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) object: Value,
+}
+
+/// Everything a machine needs to enrol and to work, without the Secret that its token hangs on. Owned by `owner`, so
+/// that all of it goes with that, and the machine's rights with it.
+pub(crate) fn wanted(names: &Names, owner: &Value) -> Vec<Wanted> {
+    let (report, plan, lease, agent, enrol) =
+        (names.report(), names.plan(), names.lease(), names.agent(), names.enrol());
+    let rule = |kind: Kind, resource: &str, name: &str, verbs: &[&str]| json!({"apiGroups": [kind.group], "resources": [resource], "resourceNames": [name], "verbs": verbs});
+    let look = ["get", "list", "watch"];
+    let change = ["get", "update", "patch"];
+    let own_report = [
+        rule(REPORT, REPORT.plural, &report, &look),
+        rule(REPORT, "machinereports/status", &report, &change),
+    ];
+    let [own, status] = own_report.clone();
+    let service_account = json!({"kind": "ServiceAccount", "name": agent, "namespace": names.namespace});
+    let user = json!({"kind": "User", "name": names.user(), "apiGroup": RBAC});
+    let binding = |role: &str, subject: Value| json!({"roleRef": {"apiGroup": RBAC, "kind": "Role", "name": role}, "subjects": [subject]});
+    [
+        (SERVICE_ACCOUNT, &agent, json!({"automountServiceAccountToken": false})),
+        (REPORT, &report, json!({"spec": {"machineName": names.machine, "machineID": names.machine_id}})),
+        (LEASE, &lease, json!({})),
+        (ROLE, &enrol, json!({"rules": own_report})),
+        (ROLE_BINDING, &enrol, binding(&enrol, service_account)),
+        (
+            ROLE,
+            &agent,
+            json!({"rules": [
+                rule(SECRET, SECRET.plural, &plan, &look),
+                own,
+                status,
+                rule(LEASE, LEASE.plural, &lease, &change),
+            ]}),
+        ),
+        (ROLE_BINDING, &agent, binding(&agent, user)),
+    ]
+    .into_iter()
+    .map(|(kind, name, fields)| object(names, owner, kind, name, fields))
+    .collect()
+}
+
+/// The Secret that the token hangs on. There is nothing in it.
+pub(crate) fn enrolment(names: &Names, owner: &Value) -> Wanted {
+    object(names, owner, SECRET, &names.enrolment(), json!({"type": "Opaque"}))
+}
+
+fn object(names: &Names, owner: &Value, kind: Kind, name: &str, fields: Value) -> Wanted {
+    let version = match kind.group {
+        "" => kind.version.to_owned(),
+        group => format!("{group}/{}", kind.version),
+    };
+    let mut object = json!({
+        "apiVersion": version,
+        "kind": kind.kind,
+        "metadata": {
+            "name": name,
+            "namespace": names.namespace,
+            "labels": {labels::CLUSTER_NAME: label_value(&names.cluster)},
+            "annotations": {identity::MACHINE_ID: names.machine_id},
+            "ownerReferences": [owner],
+        },
+    });
+    if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
+        object.extend(fields);
+    }
+    Wanted { kind, name: name.to_owned(), object }
+}
+
+/// What is to be done about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// It is so.
+    Keep,
+    /// It is not there.
+    Create,
+    /// It is there and differs: this patch makes it so.
+    Repair(Value),
+    /// It was another machine's, and goes first.
+    Remove,
+    /// It is on its way out: nothing can be done before it is gone.
+    Leaving,
+    /// It is nobody's we know.
+    InTheWay,
+}
+
+/// Compares an object with what is there.
+pub(crate) fn verdict(wanted: &Wanted, found: Option<&Value>) -> Verdict {
+    let Some(found) = found else { return Verdict::Create };
+    let id = |object: &Value| {
+        let annotations = object.pointer("/metadata/annotations")?;
+        annotations.get(identity::MACHINE_ID).and_then(Value::as_str).map(str::to_owned)
+    };
+    // A report says in its spec whose it is: it may have been there before it had annotations.
+    let spoken = |object: &Value| {
+        object.pointer("/spec/machineID").and_then(Value::as_str).map(str::to_owned).or_else(|| id(object))
+    };
+    match spoken(found) {
+        None => return Verdict::InTheWay,
+        owner if owner != spoken(&wanted.object) => return Verdict::Remove,
+        _ if found.pointer("/metadata/deletionTimestamp").is_some() => return Verdict::Leaving,
+        _ => {}
+    }
+    match missing(&wanted.object, found) {
+        None => Verdict::Keep,
+        Some(mut patch) => {
+            let version = found.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+            if let Some(patch) = patch.as_object_mut() {
+                let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+                metadata["resourceVersion"] = version;
+            }
+            Verdict::Repair(patch)
+        }
+    }
+}
+
+/// The merge patch that brings what is wanted into what was found. What else is there stays.
+fn missing(wanted: &Value, found: &Value) -> Option<Value> {
+    match (wanted, found) {
+        (Value::Object(wanted), Value::Object(found)) => {
+            let differs = |(key, value): (&String, &Value)| {
+                let patch = match found.get(key) {
+                    Some(found) => missing(value, found)?,
+                    None if value.as_object().is_some_and(serde_json::Map::is_empty) => return None,
+                    None => value.clone(),
+                };
+                Some((key.clone(), patch))
+            };
+            let patch: serde_json::Map<String, Value> = wanted.iter().filter_map(differs).collect();
+            (!patch.is_empty()).then_some(Value::Object(patch))
+        }
+        (Value::Array(wanted), Value::Array(found)) => {
+            let same = wanted.len() == found.len()
+                && wanted.iter().zip(found).all(|(wanted, found)| missing(wanted, found).is_none());
+            (!same).then(|| Value::Array(wanted.clone()))
+        }
+        _ if wanted == found => None,
+        _ => Some(wanted.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        Names {
+            namespace: "default".to_owned(),
+            cluster: "c".to_owned(),
+            config: "web-0-config".to_owned(),
+            machine: "web-0".to_owned(),
+            machine_id: "id-0".to_owned(),
+        }
+    }
+
+    fn all() -> Vec<Wanted> {
+        let owner = json!({"apiVersion": "v1", "kind": "CapstanConfig", "name": "web-0-config", "uid": "1"});
+        let mut all = wanted(&names(), &owner);
+        all.push(enrolment(&names(), &owner));
+        all
+    }
+
+    #[test]
+    fn a_machine_may_touch_three_objects_and_nothing_else() {
+        let all = all();
+        let rules = |name: &str| {
+            let role = all.iter().find(|object| object.kind == ROLE && object.name == name);
+            role.map(|role| role.object["rules"].clone()).unwrap_or_default()
+        };
+        let rule = |group: &str, resource: &str, name: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": verbs});
+        let (look, change) = (&["get", "list", "watch"], &["get", "update", "patch"]);
+        let own = [
+            rule("agent.capstan.dev", "machinereports", "web-0", look),
+            rule("agent.capstan.dev", "machinereports/status", "web-0", change),
+        ];
+        assert_eq!(rules("web-0-config-enrol"), json!(own));
+        let [report, status] = own;
+        let plan = rule("", "secrets", "web-0-plan", look);
+        let lease = rule("coordination.k8s.io", "leases", "web-0-agent", change);
+        assert_eq!(rules("web-0-config-agent"), json!([plan, report, status, lease]));
+        let subjects: Vec<_> = all
+            .iter()
+            .filter(|object| object.kind == ROLE_BINDING)
+            .map(|binding| (&binding.object["roleRef"]["name"], &binding.object["subjects"][0]["name"]))
+            .collect();
+        let names = ["web-0-config-enrol", "web-0-config-agent"].map(Value::from);
+        let users = ["web-0-config-agent", "capstan:machine:default:id-0"].map(Value::from);
+        assert_eq!(subjects, [(&names[0], &users[0]), (&names[1], &users[1])]);
+        for object in &all {
+            assert_eq!(object.object["metadata"]["ownerReferences"][0]["uid"], "1", "{}", object.name);
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_kept_mended_removed_or_in_the_way() {
+        for wanted in all() {
+            assert_eq!(verdict(&wanted, None), Verdict::Create);
+            let mut found = wanted.object.clone();
+            found["metadata"]["uid"] = json!("7");
+            found["metadata"]["resourceVersion"] = json!("8");
+            found["more"] = json!({"of": "it"});
+            assert_eq!(verdict(&wanted, Some(&found)), Verdict::Keep, "{}", wanted.name);
+
+            let mut moved = found.clone();
+            moved["metadata"]["ownerReferences"] = json!([]);
+            let owners = wanted.object["metadata"]["ownerReferences"].clone();
+            let patch = json!({"metadata": {"ownerReferences": owners, "resourceVersion": "8"}});
+            assert_eq!(verdict(&wanted, Some(&moved)), Verdict::Repair(patch));
+
+            let mut leaving = found.clone();
+            leaving["metadata"]["deletionTimestamp"] = json!("2026-11-15T00:00:00Z");
+            assert_eq!(verdict(&wanted, Some(&leaving)), Verdict::Leaving);
+
+            let mut former = found.clone();
+            former["metadata"]["annotations"][identity::MACHINE_ID] = json!("id-9");
+            if former.get("spec").is_some() {
+                former["spec"]["machineID"] = json!("id-9");
+            }
+            assert_eq!(verdict(&wanted, Some(&former)), Verdict::Remove);
+
+            let mut strange = found;
+            strange["metadata"]["annotations"] = json!({});
+            strange.as_object_mut().expect("an object").remove("spec");
+            assert_eq!(verdict(&wanted, Some(&strange)), Verdict::InTheWay);
+        }
+    }
+
+    #[test]
+    fn rights_that_were_widened_are_narrowed_again() {
+        let role = all().into_iter().find(|object| object.kind == ROLE).expect("a Role");
+        let mut found = role.object.clone();
+        found["rules"][0]["resourceNames"] = json!([]);
+        let Verdict::Repair(patch) = verdict(&role, Some(&found)) else { panic!("not mended") };
+        assert_eq!(patch["rules"], role.object["rules"]);
+    }
+
+    #[test]
+    fn what_the_machine_wrote_and_what_was_recorded_is_left_alone() {
+        let all = all();
+        let report = all.iter().find(|object| object.kind == REPORT).expect("a report");
+        let mut found = report.object.clone();
+        found["spec"]["enrolledKey"] = json!("abc");
+        found["status"] = json!({"phase": "Applied"});
+        assert_eq!(verdict(report, Some(&found)), Verdict::Keep);
+        let lease = all.iter().find(|object| object.kind == LEASE).expect("a Lease");
+        let mut found = lease.object.clone();
+        found["spec"] = json!({"holderIdentity": "x"});
+        assert_eq!(verdict(lease, Some(&found)), Verdict::Keep);
+    }
+}

@@ -1,0 +1,174 @@
+//! Reads everything that is to be decided on. Writes nothing.
+
+use capstan_api::agent::MachineReport;
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::conditions::{ConditionStatus, get, types};
+use capstan_api::core::{Cluster, Machine};
+use capstan_controller::error::{Doing as _, Error, Result};
+use capstan_controller::secrets::{self, Purpose, plan_key};
+use capstan_controller::{identity, owners};
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::api::{Api, DynamicObject};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+
+use crate::enrolment::objects::{self, Kind, REPORT, SECRET};
+use crate::enrolment::{self, check, csr_name};
+use crate::names::Names;
+use crate::reconcile::Bootstrap;
+
+/// What there is for one CapstanConfig.
+pub(crate) struct Seen {
+    pub(crate) machine: Option<Machine>,
+    pub(crate) cluster: Option<Cluster>,
+    pub(crate) plan_public_key: Option<Vec<u8>>,
+    /// The Secret with the bootstrap data, or what has its name.
+    pub(crate) data: Option<Secret>,
+    /// What there is for the machine, once it has an identity.
+    pub(crate) own: Option<Own>,
+}
+
+/// The objects of one machine.
+pub(crate) struct Own {
+    pub(crate) names: Names,
+    owner: Value,
+    found: Vec<Option<Value>>,
+    enrolment: Option<Value>,
+    pub(crate) report: Option<MachineReport>,
+    csr: Option<CertificateSigningRequest>,
+}
+
+impl Seen {
+    /// Whether the machine has a credential of its own.
+    pub(crate) fn is_enrolled(&self) -> bool {
+        let report = self.own.as_ref().and_then(|own| own.report.as_ref());
+        report.is_some_and(enrolment::is_enrolled)
+    }
+
+    /// UID of the Secret that the machine's token hangs on.
+    pub(crate) fn bound_to(&self) -> Option<&str> {
+        self.own.as_ref()?.enrolment.as_ref()?.pointer("/metadata/uid")?.as_str()
+    }
+
+    /// What enrolment is decided on.
+    pub(crate) fn of_machine(&self) -> Option<enrolment::Observed<'_>> {
+        let own = self.own.as_ref()?;
+        let ready = self.machine.as_ref().and_then(|machine| get(machine, types::INFRASTRUCTURE_READY));
+        let started: Option<Timestamp> = ready
+            .filter(|ready| ready.status == ConditionStatus::True)
+            .map(|ready| ready.last_transition_time.0);
+        Some(enrolment::Observed {
+            names: &own.names,
+            owner: &own.owner,
+            found: &own.found,
+            enrolment: own.enrolment.as_ref(),
+            report: own.report.as_ref(),
+            csr: own.csr.as_ref(),
+            started,
+            is_started_with: self.data.is_some(),
+        })
+    }
+}
+
+impl Bootstrap {
+    pub(crate) async fn observe(&self, config: &CapstanConfig) -> Result<Seen> {
+        let namespace = config.namespace().unwrap_or_default();
+        let machine: Option<Machine> = match owners::of_kind(&config.metadata, "Machine", "cluster.x-k8s.io")
+        {
+            Some(owner) => self.get(&namespace, &owner.name).await?,
+            None => None,
+        };
+        let Some(found) = machine else {
+            return Ok(Seen { machine, cluster: None, plan_public_key: None, data: None, own: None });
+        };
+        let cluster = found.spec.cluster_name.clone();
+        let names = identity::of(config).map(|id| Names {
+            namespace: namespace.clone(),
+            cluster: cluster.clone(),
+            config: config.name_any(),
+            machine: found.name_any(),
+            machine_id: id.to_owned(),
+        });
+        let key_name = Purpose::PlanKey.secret_name(&cluster);
+        let config_name = config.name_any();
+        let own = async {
+            match names {
+                Some(names) => self.own(config, names).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (cluster, key, data, own) = futures::try_join!(
+            self.get::<Cluster>(&namespace, &cluster),
+            self.get::<Secret>(&namespace, &key_name),
+            self.get::<Secret>(&namespace, &config_name),
+            own,
+        )?;
+        let plan_public_key =
+            key.as_ref().and_then(|key| secrets::get(key, plan_key::PUBLIC)).map(<[u8]>::to_vec);
+        Ok(Seen { machine: Some(found), cluster, plan_public_key, data, own })
+    }
+
+    async fn own(&self, config: &CapstanConfig, names: Names) -> Result<Own> {
+        let owner = owners::controller(config).ok_or_else(|| Error::Conflict {
+            doing: "cannot make objects for a CapstanConfig that is not stored".to_owned(),
+        })?;
+        let owner = serde_json::to_value(owner)
+            .map_err(|error| Error::transient("cannot write a reference to an owner", error))?;
+        let wanted = objects::wanted(&names, &owner);
+        let found = try_join_all(wanted.iter().map(|object| self.find(&names, object.kind, &object.name)));
+        let enrolment_name = names.enrolment();
+        let (found, enrolment) = futures::try_join!(found, self.find(&names, SECRET, &enrolment_name))?;
+        let report = wanted
+            .iter()
+            .zip(&found)
+            .find(|(wanted, _)| wanted.kind == REPORT)
+            .and_then(|(_, found)| found.clone())
+            .map(serde_json::from_value::<MachineReport>)
+            .transpose()
+            .map_err(|error| Error::transient("cannot read a MachineReport", error))?
+            // One of a former life says nothing about this machine.
+            .filter(|report| report.spec.machine_id == names.machine_id);
+        let asked = report
+            .as_ref()
+            .and_then(|report| report.status.as_ref()?.certificate_request.as_deref())
+            .and_then(|text| check(text, &names.user()).ok());
+        let csr = match asked {
+            Some(request) => {
+                let name = csr_name(&names, &request);
+                let api: Api<CertificateSigningRequest> = Api::all(self.client.clone());
+                let found = api.get_opt(&name).await;
+                found.doing(|| format!("cannot read CertificateSigningRequest {name}"))?
+            }
+            None => None,
+        };
+        Ok(Own { names, owner, found, enrolment, report, csr })
+    }
+
+    /// Any object of the machine's namespace, as it is on the wire.
+    pub(crate) fn untyped(&self, namespace: &str, kind: Kind) -> Api<DynamicObject> {
+        let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
+        Api::namespaced_with(self.client.clone(), namespace, &resource)
+    }
+
+    async fn find(&self, names: &Names, kind: Kind, name: &str) -> Result<Option<Value>> {
+        let doing = || format!("cannot read {} {}/{name}", kind.kind, names.namespace);
+        let found = self.untyped(&names.namespace, kind).get_opt(name).await.doing(doing)?;
+        found.map(serde_json::to_value).transpose().map_err(|error| Error::transient(doing(), error))
+    }
+
+    async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>>
+    where
+        K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+    {
+        let api: Api<K> = self.api(namespace);
+        api.get_opt(name).await.doing(|| format!("cannot read {} {namespace}/{name}", K::kind(&())))
+    }
+}

@@ -1,0 +1,70 @@
+//! What a machine starts with: who it is and whom it obeys, and a script that puts the agent there. Pure.
+
+mod script;
+#[cfg(test)]
+mod tests;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use capstan_api::bootstrap::BootstrapFormat;
+use capstan_artifacts::{AGENT, Catalog, VERSION};
+use serde_json::{Value, json};
+
+use crate::Plane;
+use script::{Paths, Script};
+
+/// Where the agent looks for its configuration. Readable by root only: it holds the one-time token.
+pub const AGENT_CONFIG_PATH: &str = "/etc/capstan/agent.json";
+
+/// Where the agent is put.
+pub const AGENT_PATH: &str = "/opt/capstan/capstan-agent";
+
+/// Where cloud-init puts the script that puts the agent there.
+pub const INSTALL_PATH: &str = "/etc/capstan/install-agent";
+
+/// Who the machine is, and whom it obeys.
+pub(crate) struct Agent<'a> {
+    pub(crate) plane: &'a Plane,
+    pub(crate) token: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) machine: &'a str,
+    pub(crate) machine_id: &'a str,
+    pub(crate) plan_public_key: &'a [u8],
+}
+
+impl Agent<'_> {
+    fn config(&self) -> Value {
+        json!({
+            "apiVersion": "agent.capstan.dev/v1alpha1",
+            "kind": "AgentConfig",
+            "server": self.plane.server,
+            "caData": BASE64_STANDARD.encode(&self.plane.ca),
+            "token": self.token,
+            "namespace": self.namespace,
+            "machine": self.machine,
+            "machineID": self.machine_id,
+            "planPublicKey": BASE64_STANDARD.encode(self.plan_public_key),
+        })
+    }
+
+    /// The bootstrap data in a format, and what the contract calls that format.
+    pub(crate) fn render(&self, format: BootstrapFormat, software: &Catalog) -> (String, &'static str) {
+        let config = self.config().to_string();
+        let agents: Vec<_> = software.of(AGENT, VERSION).collect();
+        let script = Script { paths: Paths::default(), config: None, agents, tries: script::TRIES };
+        match format {
+            BootstrapFormat::CloudConfig => (cloud_config(&config, &script.text()), "cloud-config"),
+            BootstrapFormat::Script => (Script { config: Some(config), ..script }.text(), "script"),
+        }
+    }
+}
+
+fn cloud_config(agent: &str, script: &str) -> String {
+    let file = |path: &str, content: &str| json!({"path": path, "owner": "root:root", "permissions": "0600", "content": content});
+    let document = json!({
+        "write_files": [file(AGENT_CONFIG_PATH, agent), file(INSTALL_PATH, script)],
+        "runcmd": [["sh", INSTALL_PATH]],
+    });
+    let yaml = serde_saphyr::to_string(&document).expect("texts and lists can be written as YAML");
+    format!("#cloud-config\n{yaml}")
+}

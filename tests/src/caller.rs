@@ -1,0 +1,128 @@
+//! Plain requests to an API server with whatever credential a test has: what a client library would hide is what
+//! is looked at here.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+
+/// An API server, where it is and whom it trusts, out of an administrator's kubeconfig.
+#[derive(Clone, Debug)]
+pub struct Place {
+    cluster: Value,
+    admin: Value,
+}
+
+/// What a client shows.
+pub enum Credential<'a> {
+    /// Nothing.
+    None,
+    /// A bearer token.
+    Token(&'a str),
+    /// A certificate and its key, both PEM.
+    Certificate(&'a str, &'a str),
+}
+
+impl Place {
+    /// Reads a kubeconfig with one cluster and one user.
+    pub fn of(kubeconfig: &Path) -> Result<Self> {
+        let config = Kubeconfig::read_from(kubeconfig).context("cannot read the kubeconfig")?;
+        // Through JSON: what it holds is handed on, not looked at.
+        let read = std::fs::read_to_string(kubeconfig).context("cannot read the kubeconfig")?;
+        let plain: Value = serde_saphyr::from_str(&read).context("the kubeconfig is no YAML")?;
+        anyhow::ensure!(config.clusters.len() == 1 && config.auth_infos.len() == 1, "not one of each");
+        Ok(Self {
+            cluster: plain["clusters"][0]["cluster"].clone(),
+            admin: plain["users"][0]["user"].clone(),
+        })
+    }
+
+    /// The administrator.
+    pub async fn admin(&self) -> Result<Caller> {
+        self.caller(self.admin.clone()).await
+    }
+
+    /// Somebody with a credential.
+    pub async fn with(&self, credential: Credential<'_>) -> Result<Caller> {
+        self.caller(user(&credential)).await
+    }
+
+    /// A kubeconfig for somebody with a credential.
+    pub fn kubeconfig(&self, credential: &Credential<'_>) -> String {
+        self.config(&user(credential)).to_string()
+    }
+
+    fn config(&self, user: &Value) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": self.cluster}],
+            "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        })
+    }
+
+    async fn caller(&self, user: Value) -> Result<Caller> {
+        let config = Kubeconfig::from_yaml(&self.config(&user).to_string())?;
+        let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        Ok(Caller(kube::Client::try_from(config)?))
+    }
+}
+
+fn user(credential: &Credential<'_>) -> Value {
+    let encoded = |pem: &str| {
+        serde_json::to_value(k8s_openapi::ByteString(pem.as_bytes().to_vec())).unwrap_or_default()
+    };
+    match credential {
+        Credential::None => json!({}),
+        Credential::Token(token) => json!({"token": token}),
+        Credential::Certificate(certificate, key) => {
+            json!({"client-certificate-data": encoded(certificate), "client-key-data": encoded(key)})
+        }
+    }
+}
+
+/// Sends requests with one credential.
+#[derive(Clone)]
+pub struct Caller(kube::Client);
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub code: u16,
+    /// The body, if it is JSON; of a watch, its first line.
+    pub body: Value,
+}
+
+impl Caller {
+    /// Sends a request: no body for null, a merge patch for PATCH, JSON else.
+    pub async fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Answer> {
+        self.ask_as(method, path, body, &[]).await
+    }
+
+    /// The same with further headers.
+    pub async fn ask_as(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> Result<Answer> {
+        let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let mut request = http::Request::builder().method(method).uri(path).header("content-type", media);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let response = self.0.send(request.body(Body::from(bytes))?).await?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect_bytes().await?;
+        let body = serde_json::from_slice(&bytes).ok().or_else(|| {
+            let line = bytes.split(|byte| *byte == b'\n').next()?;
+            serde_json::from_slice(line).ok()
+        });
+        Ok(Answer { code, body: body.unwrap_or_default() })
+    }
+}
