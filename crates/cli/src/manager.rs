@@ -15,7 +15,9 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     let plane = plane(&config);
     let client = Client::try_from(config).context("cannot make a client")?;
     let stop = stop::on_signal()?;
-    let running = controllers::start(&client, &args.controllers, &plane, &args.data_dir, &stop).await?;
+    let hooks = args.hooks.options();
+    let running =
+        controllers::start(&client, &args.controllers, &plane, &args.data_dir, &hooks, &stop).await?;
     eprintln!("controllers: {}; stop with Ctrl-C", args.controllers);
     stop.await;
     running.ended().await;

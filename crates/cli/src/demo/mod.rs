@@ -46,8 +46,10 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;
     let machines_see = plane.seen_by_machines();
+    let hooks = capstan_hooks::Options::default();
     let running =
-        controllers::start(&plane.client, &Selection::all(), &machines_see, folder.path(), &stop).await?;
+        controllers::start(&plane.client, &Selection::all(), &machines_see, folder.path(), &hooks, &stop)
+            .await?;
     println!(
         "Management plane up: https://{} (API server, store and controllers in this process)",
         plane.address

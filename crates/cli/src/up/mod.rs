@@ -26,9 +26,9 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     let kubeconfig = args.kubeconfig_out.clone().unwrap_or_else(|| data_dir.join("admin.kubeconfig"));
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;
+    let (machines, hooks) = (plane.seen_by_machines(), args.hooks.options());
     let running =
-        controllers::start(&plane.client, &args.controllers, &plane.seen_by_machines(), &data_dir, &stop)
-            .await?;
+        controllers::start(&plane.client, &args.controllers, &machines, &data_dir, &hooks, &stop).await?;
     eprintln!("management plane: https://{}", plane.address);
     eprintln!("controllers: {}", args.controllers);
     eprintln!("next: export KUBECONFIG={}   (stop with Ctrl-C)", kubeconfig.display());
