@@ -19,7 +19,11 @@ const BORDERS: [(&str, &[&str]); 15] = [
     ("crates/apiserver-merge", &["tokio", "kube", "k8s-openapi", "capstan-", "hyper"]),
     ("crates/apiserver", &["kube", "k8s-openapi", "capstan-api", "capstan-controller", "capstan-core"]),
     ("crates/controller", &["capstan-testkit", "capstan-tools"]),
-    ("crates/core", &["capstan-testkit", "capstan-tools", "capstan-bootstrap", "capstan-controlplane"]),
+    (
+        "crates/core",
+        &["capstan-testkit", "capstan-tools", "capstan-bootstrap", "capstan-controlplane", "capstan-hooks"],
+    ),
+    ("crates/hooks", &["capstan-core", "capstan-bootstrap", "capstan-controlplane", "capstan-testkit"]),
     ("crates/distro", &["tokio", "kube", "capstan-controller"]),
     ("crates/bootstrap", &["capstan-core", "capstan-controlplane", "capstan-testkit"]),
     ("crates/controlplane", &["capstan-core", "capstan-bootstrap", "capstan-testkit"]),

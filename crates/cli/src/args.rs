@@ -128,12 +128,15 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_out: Option<PathBuf>,
 
-    /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane
+    /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane, hooks
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) controllers: Selection,
 
     #[command(flatten)]
     pub(crate) software: SoftwareArgs,
+
+    #[command(flatten)]
+    pub(crate) hooks: HooksArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -146,12 +149,41 @@ pub(crate) struct ManagerArgs {
     #[arg(long, value_name = "DIR", default_value = "capstan-data")]
     pub(crate) data_dir: PathBuf,
 
-    /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane
+    /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane, hooks
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) controllers: Selection,
 
     #[command(flatten)]
     pub(crate) software: SoftwareArgs,
+
+    #[command(flatten)]
+    pub(crate) hooks: HooksArgs,
+}
+
+/// How Cluster API's core, ours or upstream's, asks which changes machines take in place.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HooksArgs {
+    /// Address and port to serve the runtime hooks for in-place updates on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    pub(crate) hooks_listen: SocketAddr,
+
+    /// URL by which core reaches the runtime hooks, beginning with https:// [default: the address listened on]
+    #[arg(long, value_name = "URL")]
+    pub(crate) hooks_url: Option<String>,
+
+    /// Namespace of the Secret that keeps the certificate authority of the runtime hooks
+    #[arg(long, value_name = "NAMESPACE", default_value = "capstan-system")]
+    pub(crate) hooks_namespace: String,
+}
+
+impl HooksArgs {
+    pub(crate) fn options(&self) -> capstan_hooks::Options {
+        capstan_hooks::Options {
+            listen: self.hooks_listen,
+            url: self.hooks_url.clone(),
+            namespace: self.hooks_namespace.clone(),
+        }
+    }
 }
 
 /// Where machines get their software from.

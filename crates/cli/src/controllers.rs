@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-use crate::in_place::ByPlan;
 use crate::stop::Stop;
 
 /// How long a controller may take to end what it is doing.
@@ -28,10 +27,12 @@ pub(crate) enum Group {
     Infrastructure,
     Bootstrap,
     ControlPlane,
+    Hooks,
 }
 
 impl Group {
-    const ALL: [Self; 4] = [Self::Core, Self::Infrastructure, Self::Bootstrap, Self::ControlPlane];
+    const ALL: [Self; 5] =
+        [Self::Core, Self::Infrastructure, Self::Bootstrap, Self::ControlPlane, Self::Hooks];
 
     const fn name(self) -> &'static str {
         match self {
@@ -39,6 +40,7 @@ impl Group {
             Self::Infrastructure => "infrastructure",
             Self::Bootstrap => "bootstrap",
             Self::ControlPlane => "control-plane",
+            Self::Hooks => "hooks",
         }
     }
 }
@@ -112,13 +114,27 @@ pub(crate) async fn start(
     plane: &Plane,
     software: &Software,
     folder: &Path,
+    hooks: &capstan_hooks::Options,
     stop: &Stop,
 ) -> Result<Running> {
     let mut running = Running { tasks: JoinSet::new(), sim: None };
     let core = Core::new(client.clone());
+    let mut registered = None;
+    if selection.0.contains(&Group::Hooks) {
+        let hooks = capstan_hooks::start(client, hooks, stop).await.context("cannot serve hooks")?;
+        registered = Some(hooks.registered());
+        for task in hooks.tasks {
+            running.tasks.spawn(task);
+        }
+    }
     for group in &selection.0 {
         let controllers: Vec<BoxFuture<'static, ()>> = match group {
-            Group::Core => capstan_core::controllers_with(&core, Arc::new(ByPlan), stop),
+            Group::Hooks => continue,
+            Group::Core => {
+                let controllers = capstan_core::controllers(&core, stop);
+                // Before core can find them it would replace machines that can be changed in place.
+                vec![Box::pin(after(registered.take(), controllers, stop.clone()))]
+            }
             Group::Bootstrap => {
                 let (plane, software) = (plane.clone(), software.clone());
                 vec![Box::pin(capstan_bootstrap::run(client.clone(), plane, software, stop.clone()))]
@@ -142,6 +158,19 @@ pub(crate) async fn start(
         }
     }
     Ok(running)
+}
+
+/// Runs what has to wait for something else, if there is anything to wait for.
+async fn after(first: Option<impl Future<Output = ()>>, then: Vec<BoxFuture<'static, ()>>, stop: Stop) {
+    if let Some(first) = first {
+        tokio::select! {
+            () = first => {}
+            () = stop => return,
+        }
+    }
+    // As tasks of their own: one that is busy must not hold up the others.
+    let mut tasks: JoinSet<()> = then.into_iter().collect();
+    while tasks.join_next().await.is_some() {}
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ mod crds;
 mod demo;
 mod describe;
 mod generate;
-mod in_place;
 mod install;
 mod kubeconfig;
 mod log;

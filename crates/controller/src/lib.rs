@@ -2,7 +2,7 @@
 //!
 //! What lives here: writing an object back with conditions ([`patch`]), finalizers and owners, the pause, looking
 //! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
-//! ([`remote`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]) and what wakes it
+//! ([`remote`]), where plans and reports stand ([`plans`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]) and what wakes it
 //! ([`watch`]).
 //!
 //! What must not: anything that only one kind needs, and any decision about what a cluster should look like.
@@ -16,11 +16,13 @@ pub mod error;
 pub mod external;
 pub mod finalizers;
 pub mod identity;
+pub mod in_place;
 pub mod merge;
 pub mod names;
 pub mod owners;
 pub mod patch;
 pub mod pause;
+pub mod plans;
 pub mod remote;
 pub mod run;
 pub mod secrets;

@@ -1,6 +1,5 @@
 //! What decisions about machines are made from: the few facts that count, taken out of many objects. Pure.
 
-use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
 use capstan_api::meta::annotations;
@@ -9,6 +8,8 @@ use capstan_distro::Change;
 use capstan_plan::{Phase, PlanId, Report, Revision};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+
+pub(crate) use capstan_controller::plans::report;
 
 /// One machine of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -97,15 +98,6 @@ impl MachineFacts {
     pub(crate) fn age(&self) -> (Option<Timestamp>, &str) {
         (self.created, &self.name)
     }
-}
-
-/// What a machine says, if the report is about this very life of it and does not contradict itself.
-pub(crate) fn report(report: &MachineReport, machine: &str, id: &str) -> Option<Report> {
-    if report.spec.machine_name != machine || report.spec.machine_id != id {
-        return None;
-    }
-    let status = serde_json::to_value(report.status.as_ref()?).ok()?;
-    serde_json::from_value(status).ok()
 }
 
 /// How the plan goes by what the machine says. Only words about this very plan count.
@@ -255,18 +247,6 @@ mod tests {
         let forged = json!({"digest": other.digest().to_string(), "revision": 2});
         let status = json!({"plan": forged, "phase": "Applied", "applied": forged});
         assert_eq!(progress(plan, told(&status).as_ref()), Progress::InFlight);
-    }
-
-    #[test]
-    fn a_report_of_a_former_life_does_not_count() {
-        let object = json!({
-            "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "MachineReport", "metadata": {"name": "m"},
-            "spec": {"machineName": "m", "machineID": "old"}, "status": {"agentVersion": "1"},
-        });
-        let object: MachineReport = serde_json::from_value(object).expect("a report");
-        assert!(report(&object, "m", "old").is_some());
-        assert!(report(&object, "m", "new").is_none());
-        assert!(report(&object, "other", "old").is_none());
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Names that only this provider uses.
+//! Names that only this provider uses, and the few of its plans that others read.
+
+pub(crate) use capstan_controller::plans::{PLAN_REFUSED, PLAN_SETUP, PLANNED, secret_name as plan_secret};
 
 /// Keeps a CapstanControlPlane until its machines are gone.
 pub(crate) const FINALIZER: &str = "capstan.controlplane.cluster.x-k8s.io";
@@ -33,13 +35,5 @@ pub(crate) const KUBECONFIG_EXPIRES: &str = "capstan.dev/client-certificate-expi
 /// On a kubeconfig Secret: the address in it.
 pub(crate) const KUBECONFIG_SERVER: &str = "capstan.dev/server";
 
-/// Condition of a CapstanConfig: its machine has the plan it should have.
-pub(crate) const PLANNED: &str = "Planned";
-
 /// Condition of a Machine: it is what its control plane asks for.
 pub(crate) const UP_TO_DATE: &str = "UpToDate";
-
-/// Name of the Secret with a machine's plan.
-pub(crate) fn plan_secret(machine: &str) -> String {
-    format!("{machine}-plan")
-}

@@ -9,7 +9,7 @@ use kube::api::Api;
 use kube::{Client, Resource};
 use std::sync::Arc;
 
-use crate::machinedeployment::{AlwaysReplace, InPlace};
+use crate::runtime::Extensions;
 
 /// Says what time it is. Tests turn it by hand.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -23,6 +23,8 @@ pub struct Core {
     pub externals: Externals,
     /// Workload clusters.
     pub remotes: Remotes,
+    /// Runtime extensions.
+    pub extensions: Extensions,
     clock: Clock,
 }
 
@@ -32,6 +34,7 @@ impl Core {
         Self {
             externals: Externals::new(client.clone()),
             remotes: Remotes::new(client.clone()),
+            extensions: Extensions::new(client.clone()),
             clock: Arc::new(Timestamp::now),
             client,
         }
@@ -62,25 +65,17 @@ impl Core {
     }
 }
 
-/// All controllers of core, each as a future that runs until `stop` is done. Machines of a MachineDeployment are
-/// replaced, never changed in place.
+/// All controllers of core, each as a future that runs until `stop` is done.
 pub fn controllers<S>(core: &Core, stop: &S) -> Vec<BoxFuture<'static, ()>>
-where
-    S: Future<Output = ()> + Clone + Send + Sync + 'static,
-{
-    controllers_with(core, Arc::new(AlwaysReplace), stop)
-}
-
-/// The same, with somebody to ask whether a Machine can be changed in place.
-pub fn controllers_with<S>(core: &Core, in_place: Arc<dyn InPlace>, stop: &S) -> Vec<BoxFuture<'static, ()>>
 where
     S: Future<Output = ()> + Clone + Send + Sync + 'static,
 {
     vec![
         Box::pin(crate::cluster::run(core.clone(), stop.clone())),
+        Box::pin(crate::extensionconfig::run(core.clone(), stop.clone())),
         Box::pin(crate::machine::run(core.clone(), stop.clone())),
         Box::pin(crate::machineset::run(core.clone(), stop.clone())),
-        Box::pin(crate::machinedeployment::run(core.clone(), in_place, stop.clone())),
+        Box::pin(crate::machinedeployment::run(core.clone(), stop.clone())),
         Box::pin(crate::machinehealthcheck::run(core.clone(), stop.clone())),
     ]
 }

@@ -9,14 +9,16 @@
 
 pub mod cluster;
 mod context;
+pub mod extensionconfig;
 mod external;
 pub mod machine;
 pub mod machinedeployment;
 pub mod machinehealthcheck;
 pub mod machineset;
 pub mod names;
+pub mod runtime;
 mod step;
 mod text;
 pub mod versions;
 
-pub use context::{Clock, Core, controllers, controllers_with};
+pub use context::{Clock, Core, controllers};

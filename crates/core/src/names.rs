@@ -110,6 +110,8 @@ pub mod machine {
         pub const NOT_UPDATING: &str = "NotUpdating";
         /// An in-place change is under way.
         pub const IN_PLACE_UPDATING: &str = "InPlaceUpdating";
+        /// An in-place change has failed, and is tried again.
+        pub const IN_PLACE_UPDATE_FAILED: &str = "InPlaceUpdateFailed";
         /// The Machine is on its way to being up to date.
         pub const UPDATING: &str = "Updating";
         /// Ready, but not for long enough.

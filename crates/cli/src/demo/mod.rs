@@ -49,9 +49,9 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
     let machines_see = plane.seen_by_machines();
     // Simulated machines have their agent already.
     let software = Software::default();
-    let all = Selection::all();
+    let (all, hooks) = (Selection::all(), capstan_hooks::Options::default());
     let running =
-        controllers::start(&plane.client, &all, &machines_see, &software, folder.path(), &stop).await?;
+        controllers::start(&plane.client, &all, &machines_see, &software, folder.path(), &hooks, &stop).await?;
     println!(
         "Management plane up: https://{} (API server, store and controllers in this process)",
         plane.address

@@ -30,10 +30,17 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     let listen = args.software.artifacts_listen.unwrap_or_else(|| after(args.listen));
     let host = args.advertise_address.as_deref();
     let depot = Depot::open(&args.software, &data_dir, Some(listen), host).await?;
-    let (machines_see, software) = (plane.seen_by_machines(), depot.software());
-    let running =
-        controllers::start(&plane.client, &args.controllers, &machines_see, &software, &data_dir, &stop)
-            .await?;
+    let (machines_see, software, hooks) = (plane.seen_by_machines(), depot.software(), args.hooks.options());
+    let running = controllers::start(
+        &plane.client,
+        &args.controllers,
+        &machines_see,
+        &software,
+        &data_dir,
+        &hooks,
+        &stop,
+    )
+    .await?;
     if let Some(warning) = warning(plane.bound) {
         eprintln!("{warning}");
     }

@@ -13,7 +13,7 @@ use capstan_api::conditions::{ConditionStatus, NewCondition, set};
 use capstan_api::core::Machine;
 use capstan_controller::error::Result;
 use capstan_controller::patch::Patcher;
-use capstan_controller::pause;
+use capstan_controller::{in_place, pause};
 use capstan_distro::Endpoint;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -23,7 +23,7 @@ pub(crate) use election::{Elected, Election, decide as elect};
 
 use crate::certificates::Keys;
 use crate::facts::{MachineFacts, PlanFacts, Progress};
-use crate::names::{PLANNED, plan_secret};
+use crate::names::{PLAN_REFUSED, PLANNED, plan_secret};
 use crate::observe::Machines;
 use crate::scope::Scope;
 use decide::Verdict;
@@ -87,6 +87,10 @@ async fn one(
     if let Some(reason) = pause::reason(None, "Machine", &machine.metadata) {
         return Ok(Outcome::Waiting(reason));
     }
+    if in_place::is_being_written(&machine.metadata) {
+        // Its config may be the new one already and its version still the old one.
+        return Ok(Outcome::Waiting("waits for its MachineSet to write what it should become".to_owned()));
+    }
     let own = &facts[index];
     let role = match decide::role(own, scope.elected().as_ref(), scope.is_initialized()) {
         Ok(role) => role,
@@ -102,6 +106,7 @@ async fn one(
     };
     let revision = match decide::verdict(own, facts, &rendered.fingerprint, scope.now) {
         Verdict::Keep => {
+            write::stands_for(scope, read, machine, config).await?;
             let revision = own.plan.as_ref().map(|plan| plan.id.revision().get());
             return Ok(Outcome::Planned(revision.unwrap_or_default()));
         }
@@ -111,7 +116,7 @@ async fn one(
     // A role is only given to a machine that has its identity.
     let id = own.id.clone().unwrap_or_default();
     let sealed = write::seal(&rendered, &own.name, &id, revision, keys, scope.now)?;
-    write::plan(scope, machine, &id, &rendered, &sealed, keys, read).await?;
+    write::plan(scope, machine, config, &id, &rendered, &sealed, keys, read).await?;
     facts[index].plan = Some(PlanFacts {
         id: sealed.id(),
         inputs: rendered.fingerprint.whole.to_string(),
@@ -131,8 +136,10 @@ async fn tell(scope: &Scope<'_>, config: &CapstanConfig, outcome: &Outcome) -> R
         Outcome::Waiting(why) => {
             NewCondition::new(PLANNED, ConditionStatus::False, "Waiting").message(why.clone())
         }
-        Outcome::Refused { field, message } => NewCondition::new(PLANNED, ConditionStatus::False, "Refused")
-            .message(format!("{field}: {message}")),
+        Outcome::Refused { field, message } => {
+            NewCondition::new(PLANNED, ConditionStatus::False, PLAN_REFUSED)
+                .message(format!("{field}: {message}"))
+        }
     };
     let mut told = config.clone();
     if set(&mut told, condition, scope.now) {

@@ -1,20 +1,22 @@
 //! Writes plans.
 
+use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
 use capstan_controller::error::{Doing as _, Error, Result};
-use capstan_controller::{identity, owners, secrets};
+use capstan_controller::{identity, owners, plans, secrets};
 use capstan_distro::{RENDERER, Rendered};
 use capstan_plan::{MachineIdentity, MachinePlan, Revision, SECRET_TYPE, SealedPlan};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 use super::decide::LIFE;
 use crate::certificates::Keys;
-use crate::names::{PLAN_INPUTS, PLAN_RENDERER, PLAN_RESTART, plan_secret};
+use crate::names::{PLAN_INPUTS, PLAN_RENDERER, PLAN_RESTART, PLAN_SETUP, plan_secret};
 use crate::scope::Scope;
 
 /// Binds what was rendered to a machine and a revision.
@@ -45,9 +47,11 @@ pub(crate) fn seal(
 }
 
 /// Writes a plan in place of the one that was read, unless that has changed meanwhile.
+#[expect(clippy::too_many_arguments, reason = "a plan, and all it is bound to")]
 pub(crate) async fn plan(
     scope: &Scope<'_>,
     machine: &Machine,
+    config: &CapstanConfig,
     id: &str,
     rendered: &Rendered,
     sealed: &SealedPlan,
@@ -66,6 +70,7 @@ pub(crate) async fn plan(
         (PLAN_INPUTS.to_owned(), rendered.fingerprint.whole.to_string()),
         (PLAN_RESTART.to_owned(), rendered.fingerprint.restart.to_string()),
         (PLAN_RENDERER.to_owned(), RENDERER.to_string()),
+        (PLAN_SETUP.to_owned(), setup(machine, config)),
     ]));
     let api: Api<Secret> = scope.api();
     let doing = || format!("cannot write Secret {}/{name}", scope.namespace);
@@ -87,4 +92,29 @@ pub(crate) async fn plan(
     }
     tracing::info!(machine = machine_name, plan = %sealed.id(), "plan written");
     Ok(())
+}
+
+/// Says on a plan that is kept which setup it stands for: one that is written differently and means the same, or
+/// differs only in what no plan needs.
+pub(crate) async fn stands_for(
+    scope: &Scope<'_>,
+    read: Option<&Secret>,
+    machine: &Machine,
+    config: &CapstanConfig,
+) -> Result<()> {
+    let (Some(read), setup) = (read, setup(machine, config)) else { return Ok(()) };
+    if read.annotations().get(PLAN_SETUP) == Some(&setup) {
+        return Ok(());
+    }
+    let name = read.name_any();
+    let patch = json!({"metadata": {
+        "resourceVersion": read.resource_version(), "annotations": {PLAN_SETUP: setup},
+    }});
+    let api: Api<Secret> = scope.api();
+    let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+    patched.map(|_| ()).doing(|| format!("cannot write Secret {}/{name}", scope.namespace))
+}
+
+fn setup(machine: &Machine, config: &CapstanConfig) -> String {
+    plans::setup(machine.spec.version.as_deref().unwrap_or_default(), &config.spec)
 }

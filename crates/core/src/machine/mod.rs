@@ -1,8 +1,9 @@
 //! Machine: from bootstrap data to infrastructure to a Node, and back.
 //!
-//! Reads: the Machine, its Cluster, the MachineSet and MachineDeployment above it, the two objects it refers to, and its
-//! Node. Writes: owners and label of the two objects, deletions, labels, annotations and taints of the Node, and of the
-//! Machine finalizer, owner, label, the fields that providers fill in, and status.
+//! Reads: the Machine, its Cluster, the MachineSet and MachineDeployment above it, the two objects it refers to, its
+//! Node, and what an extension says of its update. Writes: owners and label of the two objects, deletions, labels,
+//! annotations and taints of the Node, the marks of an update, and of the Machine finalizer, owner, label, the fields
+//! that providers fill in, and status.
 
 mod conditions;
 mod delete;
@@ -13,6 +14,7 @@ mod ownership;
 mod provision;
 #[cfg(test)]
 mod tests;
+mod update;
 mod wiring;
 
 use capstan_api::core::Machine;
@@ -32,12 +34,13 @@ pub use wiring::run;
 /// Reconciles Machines.
 pub struct MachineReconciler {
     core: Core,
+    calls: update::Calls,
 }
 
 impl MachineReconciler {
     /// A reconciler on these clients.
     pub fn new(core: Core) -> Self {
-        Self { core }
+        Self { core, calls: update::Calls::default() }
     }
 }
 
@@ -60,8 +63,9 @@ impl Reconciler for MachineReconciler {
         }
 
         let mut steps = Steps::new();
-        let mut machine = object.as_ref().clone();
-        let observed = observe::observe(core, &machine, cluster, &mut steps).await?;
+        let mut before = object.as_ref().clone();
+        let mut machine = before.clone();
+        let mut observed = observe::observe(core, &machine, cluster, &mut steps).await?;
         ownership::settle(&mut machine, &observed.cluster);
         steps.check(self.claim(&machine, &observed).await);
         steps.add(provision::bootstrap(&mut machine, &observed.bootstrap));
@@ -70,6 +74,10 @@ impl Reconciler for MachineReconciler {
         node::refer(&mut machine, &node);
         steps.check(node::write(core, &machine, &observed, &node).await);
         steps.add(provision::certificates(&mut machine, &observed.bootstrap));
+
+        let (next, told) = self.update(&mut before, &mut machine, &observed).await;
+        steps.add(next);
+        observed.update = told;
 
         let mut deletion = None;
         if provision::deleting(&machine) {
@@ -88,7 +96,7 @@ impl Reconciler for MachineReconciler {
         }
         let mut owned = conditions::OWNED.to_vec();
         owned.extend(observed.deployment.is_some().then_some(types::UP_TO_DATE));
-        steps.check(Patcher::new(api, &object).finish(&machine, &owned).await);
+        steps.check(Patcher::new(api, &before).finish(&machine, &owned).await);
         steps.end()
     }
 }

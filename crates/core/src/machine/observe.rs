@@ -13,6 +13,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::provision;
+use super::update::Told;
 use crate::Core;
 use crate::cluster::provisioned;
 use crate::external::{self, Reading};
@@ -27,6 +28,8 @@ pub(super) struct Observed {
     pub(super) bootstrap: Reading,
     pub(super) infrastructure: Reading,
     pub(super) health: Health,
+    /// What the hook has said of an update under way, once it was asked.
+    pub(super) update: Option<Told>,
 }
 
 /// What was found where the Machine's Node should be.
@@ -78,7 +81,7 @@ pub(super) async fn observe(
         external::read(core, Some(&machine.spec.infrastructure_ref), &namespace).await;
     steps.check(read);
     let health = core.remotes.health(&namespace, &cluster.name_any());
-    Ok(Observed { cluster, set, deployment, bootstrap, infrastructure, health })
+    Ok(Observed { cluster, set, deployment, bootstrap, infrastructure, health, update: None })
 }
 
 /// Looks for the Node that carries the machine's identity.

@@ -1,19 +1,22 @@
 //! MachineDeployment: rolls machines from one template to the next.
 //!
-//! Reads: the MachineDeployment, its Cluster, its MachineSets and Machines, whether the templates exist. Writes:
+//! Reads: the MachineDeployment, its Cluster, its MachineSets and Machines, the templates, and what an extension says of
+//! them. Writes:
 //! MachineSets, owners of the templates, and of the MachineDeployment finalizer, owner, labels, what is unset in its
 //! spec, and status.
 
+mod ask;
 mod defaults;
 mod desired;
 #[cfg(test)]
 pub(crate) mod fixtures;
-mod in_place;
 pub mod limits;
 pub mod names;
 pub mod on_delete;
 pub mod plan;
 pub mod proportional;
+mod question;
+mod received;
 mod revision;
 mod rollout;
 pub mod select;
@@ -40,20 +43,18 @@ use names::{FINALIZER, REVISION};
 use rollout::{Decision, Observed, Problem};
 use status::Seen;
 
-pub use in_place::{AlwaysReplace, InPlace};
 pub use wiring::run;
 
 /// Reconciles MachineDeployments.
 pub struct MachineDeploymentReconciler {
     core: Core,
-    in_place: Arc<dyn InPlace>,
     applier: Applier,
 }
 
 impl MachineDeploymentReconciler {
-    /// A reconciler on these clients, with somebody who knows what can be changed in place.
-    pub fn new(core: Core, in_place: Arc<dyn InPlace>) -> Self {
-        Self { core, in_place, applier: Applier::new(names::FIELD_MANAGER) }
+    /// A reconciler on these clients.
+    pub fn new(core: Core) -> Self {
+        Self { core, applier: Applier::new(names::FIELD_MANAGER) }
     }
 }
 
@@ -131,8 +132,18 @@ impl MachineDeploymentReconciler {
             now: self.core.now(),
         };
         let name = deployment.name_any();
-        match rollout::decide(&observed, self.in_place.as_ref()) {
-            Ok(decision) => steps.check(self.carry_out(deployment, sets, decision).await),
+        match rollout::draft(&observed) {
+            Ok(draft) => match self.ask(deployment, &draft).await {
+                Ok(movable) => {
+                    let decision = draft.decide(&movable);
+                    steps.check(self.carry_out(deployment, sets, decision).await);
+                }
+                // Nothing is written: a change that nobody wants must not be begun either.
+                Err(problem) => {
+                    seen.held = Some(capstan_controller::error::chain(&problem));
+                    steps.check(Err(problem));
+                }
+            },
             // Nobody tells when they appear: they are not ours to watch before they have an owner.
             Err(problem @ Problem::NoTemplates) => {
                 steps.check(Err(Error::transient(

@@ -28,3 +28,6 @@ pub(crate) const NOT_HANDED_DOWN: [&str; 6] = [
 
 /// `Available` cannot be told before somebody has counted.
 pub(crate) const WAITING_FOR_AVAILABLE_REPLICAS_SET: &str = "WaitingForAvailableReplicasSet";
+
+/// `RollingOut` is not begun, or not continued: an extension does not want it, or nobody can say.
+pub(crate) const ROLLOUT_HELD: &str = "RolloutHeld";

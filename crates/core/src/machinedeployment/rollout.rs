@@ -3,16 +3,16 @@
 use capstan_api::core::{Machine, MachineDeployment, MachineSet, RolloutStrategyType};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 use super::desired::{self, annotate};
-use super::in_place::{InPlace, Received};
 use super::limits::{BadAmount, Limits};
 use super::names::{DESIRED_REPLICAS, MAX_REPLICAS};
 use super::on_delete::on_delete;
 use super::plan::{Plan, Set, rolling_update};
 use super::proportional::{Share, proportional};
+use super::received::Received;
 use super::revision;
 use super::select::{Selection, select};
 use crate::machineset::names::in_place;
@@ -47,8 +47,20 @@ pub(crate) struct Decision {
     pub(crate) notes: Vec<(String, String)>,
 }
 
-/// Decides what the MachineSets should be next.
-pub(crate) fn decide(observed: &Observed<'_>, in_place: &dyn InPlace) -> Result<Decision, Problem> {
+/// The MachineSets with all that does not depend on how machines get from one to the other.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    deployment: String,
+    limits: Limits,
+    strategy: RolloutStrategyType,
+    paused: bool,
+    selection: Selection,
+    received: Received,
+    sets: Sets,
+}
+
+/// Sorts the MachineSets, makes a new one if it takes one, and hands down what needs no rollout.
+pub(crate) fn draft(observed: &Observed<'_>) -> Result<Draft, Problem> {
     let deployment = observed.deployment;
     let limits = Limits::of(deployment)?;
     let selection = select(deployment, observed.sets.to_vec(), observed.now);
@@ -58,45 +70,71 @@ pub(crate) fn decide(observed: &Observed<'_>, in_place: &dyn InPlace) -> Result<
     }
     let strategy = strategy(deployment);
     let mut sets = Sets::new(deployment, limits, &selection, !paused);
-    if paused {
-        let rolling = strategy == RolloutStrategyType::RollingUpdate;
-        let sizes = sets.proportional(&selection, limits, rolling);
-        sets.scale(&sizes);
-    } else if let Some(new) = &mut sets.new {
-        let received = Received::by(new, observed.machines);
-        let plan = match strategy {
-            RolloutStrategyType::RollingUpdate => {
-                new.spec.replicas = Some(new.spec.replicas.unwrap_or(0) + received.uncounted);
-                let can_update = |set: &&MachineSet| {
-                    selection.eligible.contains(&set.name_any())
-                        && in_place.can_update(&set.spec.template, &deployment.spec.template)
-                };
-                let movable: Vec<String> =
-                    selection.old.iter().filter(can_update).map(kube::ResourceExt::name_any).collect();
-                let (new, old) = sets.counted(&movable);
-                rolling_update(limits, &new, &old)
-            }
-            RolloutStrategyType::OnDelete => {
-                let (new, old) = sets.counted(&[]);
-                on_delete(limits, &new, &old)
-            }
+    let received = sets.new.as_ref().map(|new| Received::by(new, observed.machines)).unwrap_or_default();
+    if let Some(new) = sets.new.as_mut().filter(|_| !paused && strategy == RolloutStrategyType::RollingUpdate)
+    {
+        new.spec.replicas = Some(new.spec.replicas.unwrap_or(0) + received.uncounted);
+    }
+    Ok(Draft { deployment: deployment.name_any(), limits, strategy, paused, selection, received, sets })
+}
+
+impl Draft {
+    /// The limits of the rollout.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The new MachineSet, and the old ones whose Machines might be changed in place to what it says. `None` if no
+    /// Machine is to go from one to the other.
+    pub(crate) fn candidates(&self) -> Option<(&MachineSet, Vec<&MachineSet>)> {
+        let new = self.sets.new.as_ref()?;
+        let rolls = !self.paused && self.strategy == RolloutStrategyType::RollingUpdate;
+        // It has, or will have, all it needs: what is left over elsewhere goes.
+        if !rolls || new.spec.replicas.unwrap_or(0) >= self.limits.desired {
+            return None;
+        }
+        let might = |set: &&MachineSet| {
+            self.selection.eligible.contains(&set.name_any()) && count(set, false).replicas > 0
         };
-        sets.follow(plan, &received);
+        let old: Vec<&MachineSet> = self.sets.old.iter().filter(might).collect();
+        (!old.is_empty()).then_some((new, old))
     }
-    if selection.new.is_none() && !paused {
-        sets.notes.push((deployment.name_any(), selection.reason));
+
+    /// Decides what the MachineSets should be next. `movable` are those whose Machines can be changed in place.
+    pub(crate) fn decide(self, movable: &BTreeSet<String>) -> Decision {
+        let Self { deployment, limits, strategy, paused, selection, received, mut sets } = self;
+        if paused {
+            let rolling = strategy == RolloutStrategyType::RollingUpdate;
+            let sizes = sets.proportional(&selection, limits, rolling);
+            sets.scale(&sizes);
+        } else if sets.new.is_some() {
+            let plan = match strategy {
+                RolloutStrategyType::RollingUpdate => {
+                    let (new, old) = sets.counted(movable);
+                    rolling_update(limits, &new, &old)
+                }
+                RolloutStrategyType::OnDelete => {
+                    let (new, old) = sets.counted(&BTreeSet::new());
+                    on_delete(limits, &new, &old)
+                }
+            };
+            sets.follow(plan, &received);
+        }
+        if selection.new.is_none() && !paused {
+            sets.notes.push((deployment, selection.reason));
+        }
+        for set in &mut sets.old {
+            desired::allow_creation(set, false, strategy);
+        }
+        if let Some(new) = &mut sets.new {
+            desired::allow_creation(new, true, strategy);
+        }
+        Decision {
+            sets: sets.new.into_iter().chain(sets.old).collect(),
+            revision: sets.revision,
+            notes: sets.notes,
+        }
     }
-    for set in &mut sets.old {
-        desired::allow_creation(set, false, strategy);
-    }
-    if let Some(new) = &mut sets.new {
-        desired::allow_creation(new, true, strategy);
-    }
-    Ok(Decision {
-        sets: sets.new.into_iter().chain(sets.old).collect(),
-        revision: sets.revision,
-        notes: sets.notes,
-    })
 }
 
 pub(crate) fn strategy(deployment: &MachineDeployment) -> RolloutStrategyType {
@@ -105,6 +143,7 @@ pub(crate) fn strategy(deployment: &MachineDeployment) -> RolloutStrategyType {
 }
 
 /// The MachineSets on their way to what they should be.
+#[derive(Debug)]
 struct Sets {
     new: Option<MachineSet>,
     old: Vec<MachineSet>,
@@ -137,7 +176,7 @@ impl Sets {
     }
 
     /// As the arithmetic wants them. There is a new one.
-    fn counted(&self, movable: &[String]) -> (Set, Vec<Set>) {
+    fn counted(&self, movable: &BTreeSet<String>) -> (Set, Vec<Set>) {
         let counted = |set: &MachineSet| count(set, movable.contains(&set.name_any()));
         (self.new.as_ref().map(counted).unwrap_or_default(), self.old.iter().map(counted).collect())
     }

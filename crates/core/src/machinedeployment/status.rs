@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeSet;
 
 use super::limits::Limits;
-use super::names::WAITING_FOR_AVAILABLE_REPLICAS_SET;
+use super::names::{ROLLOUT_HELD, WAITING_FOR_AVAILABLE_REPLICAS_SET};
 use super::rollout::{replicas, strategy};
 use crate::machineset::remediation::text;
 use crate::machineset::status::{
@@ -43,6 +43,8 @@ pub struct Seen {
     pub machines: Vec<Machine>,
     /// Kinds of templates that are not there.
     pub missing_templates: Vec<String>,
+    /// Why a rollout is not carried out.
+    pub held: Option<String>,
 }
 
 /// Writes into the status what was seen.
@@ -87,7 +89,7 @@ fn phase(target: &MachineDeployment, seen: &Seen) -> MachineDeploymentPhase {
 fn conditions(target: &MachineDeployment, seen: &Seen, now: Timestamp) -> Vec<NewCondition> {
     let machines = &seen.machines;
     let mut told = vec![
-        rolling_out(machines),
+        rolling_out(machines, seen.held.as_deref()),
         machines_ready(machines),
         machines_up_to_date(machines, now),
         remediating(machines, "MachineDeployment/MachineSet"),
@@ -138,13 +140,16 @@ fn max_unavailable_text(target: &MachineDeployment) -> String {
     text(limits.and_then(|limits| limits.max_unavailable.as_ref()).unwrap_or(&IntOrString::Int(0)))
 }
 
-fn rolling_out(machines: &[Machine]) -> NewCondition {
+fn rolling_out(machines: &[Machine], held: Option<&str>) -> NewCondition {
     let outdated: Vec<&str> = machines
         .iter()
         .filter_map(|machine| get(machine, machine_types::UP_TO_DATE))
         .filter(|condition| condition.status == ConditionStatus::False)
         .map(|condition| condition.message.as_str())
         .collect();
+    if let Some(held) = held {
+        return NewCondition::new(types::ROLLING_OUT, true, ROLLOUT_HELD).message(format!("Held: {held}"));
+    }
     if outdated.is_empty() {
         return NewCondition::new(types::ROLLING_OUT, false, reasons::NOT_ROLLING_OUT);
     }

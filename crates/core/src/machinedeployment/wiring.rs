@@ -2,6 +2,7 @@
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::labels;
+use capstan_api::runtime::ExtensionConfig;
 use capstan_controller::owners;
 use capstan_controller::watch::{changed, reference};
 use futures::StreamExt as _;
@@ -11,19 +12,14 @@ use kube::api::ListParams;
 use kube::core::{Selector, SelectorExt as _};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher::Config;
-use std::sync::Arc;
 
-use super::{InPlace, MachineDeploymentReconciler};
+use super::MachineDeploymentReconciler;
 use crate::Core;
 use crate::machineset::machine_facts;
 
 /// Runs the controller until `stop` is done.
-pub async fn run(
-    core: Core,
-    in_place: Arc<dyn InPlace>,
-    stop: impl Future<Output = ()> + Send + Sync + 'static,
-) {
-    let (of_sets, of_clusters) = (core.clone(), core.clone());
+pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'static) {
+    let (of_sets, of_clusters, of_extensions) = (core.clone(), core.clone(), core.clone());
     let also = select_all([
         changed(core.all::<MachineSet>(), Config::default(), |set| {
             (
@@ -43,10 +39,15 @@ pub async fn run(
             .then(move |cluster| deployments_of_cluster(of_clusters.clone(), cluster))
             .flat_map(iter)
             .boxed(),
+        changed(core.all::<ExtensionConfig>(), Config::default(), |config| {
+            (config.spec.clone(), config.status.as_ref().map(|status| status.handlers.clone()))
+        })
+        .then(move |_| all_deployments(of_extensions.clone()))
+        .flat_map(iter)
+        .boxed(),
     ]);
     let api = core.all();
-    let reconciler = MachineDeploymentReconciler::new(core, in_place);
-    capstan_controller::run::run(reconciler, api, also, stop).await;
+    capstan_controller::run::run(MachineDeploymentReconciler::new(core), api, also, stop).await;
 }
 
 /// Its controller; if there is none, all that might want to become it.
@@ -74,6 +75,20 @@ async fn deployments_of_cluster(core: Core, cluster: Cluster) -> Vec<ObjectRef<M
     let parameters =
         ListParams::default().labels(&format!("{}={}", labels::CLUSTER_NAME, cluster.name_any()));
     listed(&core, &namespace, &parameters).await.iter().map(ObjectRef::from_obj).collect()
+}
+
+/// An extension that others waited for, or that said no, may say something else now.
+async fn all_deployments(core: Core) -> Vec<ObjectRef<MachineDeployment>> {
+    match core.all::<MachineDeployment>().list_metadata(&ListParams::default()).await {
+        Ok(found) => {
+            let named = found.iter().filter_map(|object| Some((object.namespace()?, object.name_any())));
+            named.map(|(namespace, name)| reference(&namespace, &name)).collect()
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot list MachineDeployments to wake");
+            vec![]
+        }
+    }
 }
 
 async fn listed(core: &Core, namespace: &str, parameters: &ListParams) -> Vec<MachineDeployment> {

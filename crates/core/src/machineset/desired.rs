@@ -50,6 +50,15 @@ pub(crate) fn synced(set: &MachineSet, current: &Machine) -> Machine {
     machine
 }
 
+/// A Machine as its update in place makes it: also what cannot be handed down.
+pub(crate) fn updated(set: &MachineSet, current: &Machine) -> Machine {
+    let mut machine = synced(set, current);
+    let template = &set.spec.template.spec;
+    machine.spec.version.clone_from(&template.version);
+    machine.spec.failure_domain.clone_from(&template.failure_domain);
+    machine
+}
+
 /// A Machine on its way out as it should be now: only what its deletion depends on is handed down.
 pub(crate) fn synced_while_deleting(set: &MachineSet, current: &Machine) -> Machine {
     let MachineSpec { readiness_gates, deletion, min_ready_seconds, taints, .. } =

@@ -1,9 +1,10 @@
 //! Handing Machines to another MachineSet to be changed in place, and receiving them. See [`super::names::in_place`].
 
 use capstan_api::core::{Machine, MachineSet};
-use capstan_api::meta::{ContractVersionedObjectReference, annotations, labels};
+use capstan_api::meta::{ContractVersionedObjectReference, labels};
+use capstan_api::runtime::annotations::PENDING_HOOKS;
 use capstan_controller::error::Doing as _;
-use capstan_controller::{Error, Result, owners};
+use capstan_controller::{Error, Result, in_place as marks, owners};
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -41,7 +42,7 @@ impl MachineSetReconciler {
         Ok(())
     }
 
-    /// Finishes the hand-over of Machines that the MachineDeployment has counted.
+    /// Writes what Machines that were handed over should become, and asks for the update that makes it so.
     pub(super) async fn receive(
         &self,
         set: &MachineSet,
@@ -50,35 +51,31 @@ impl MachineSetReconciler {
     ) -> Result<()> {
         let api: Api<Machine> = self.core.api(&set.namespace().unwrap_or_default());
         for machine in machines.iter_mut().filter(|machine| is_received(set, machine)) {
-            self.update_clones(set, templates, machine).await?;
-            let spec = &set.spec.template.spec;
-            let patch = json!({
-                "metadata": {"annotations": {in_place::PENDING_ACKNOWLEDGE_MOVE: null}},
-                "spec": {"version": spec.version, "failureDomain": spec.failure_domain},
-            });
             let name = machine.name_any();
+            self.update_clones(set, templates, machine).await?;
+            let wanted = desired::updated(set, machine);
+            if let Some(applied) = self.spec.apply(&api, Some(&machine.metadata), &wanted).await? {
+                *machine = applied;
+            }
+            // Last, because from here on the update runs.
+            let patch = json!({"metadata": {
+                "resourceVersion": machine.resource_version(),
+                "annotations": {
+                    in_place::PENDING_ACKNOWLEDGE_MOVE: null,
+                    PENDING_HOOKS: marks::with_hook(&machine.metadata),
+                },
+            }});
             *machine = api
                 .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
                 .await
-                .doing(|| format!("cannot receive Machine {name}"))?;
+                .doing(|| format!("cannot begin the update of Machine {name}"))?;
+            tracing::info!(machine_set = %set.name_any(), machine = %name, "begins to change a Machine in place");
         }
         Ok(())
     }
 
-    /// Ends the update of Machines that have become what they should be.
-    pub(super) async fn settle(&self, set: &MachineSet, machines: &mut [Machine]) -> Result<()> {
-        let api: Api<Machine> = self.core.api(&set.namespace().unwrap_or_default());
-        for machine in machines.iter_mut().filter(|machine| is_settled(machine)) {
-            let name = machine.name_any();
-            let patch = json!({"metadata": {"annotations": {in_place::UPDATE_IN_PROGRESS: null}}});
-            let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-            *machine = patched.doing(|| format!("cannot end the update of Machine {name}"))?;
-            tracing::info!(machine_set = %set.name_any(), machine = %name, "changed a Machine in place");
-        }
-        Ok(())
-    }
-
-    /// Brings what was cloned for a Machine to the templates of its new MachineSet, if those are others.
+    /// Brings what was cloned for a Machine to the templates of its MachineSet, the infrastructure first: that is where
+    /// a change is likeliest to be refused.
     async fn update_clones(&self, set: &MachineSet, templates: &Templates, machine: &Machine) -> Result<()> {
         let spec = &set.spec.template.spec;
         let infrastructure = (&machine.spec.infrastructure_ref, &spec.infrastructure_ref);
@@ -101,17 +98,21 @@ impl MachineSetReconciler {
         template: Option<&DynamicObject>,
     ) -> Result<()> {
         let namespace = set.namespace().unwrap_or_default();
-        let Some(current) = self.core.externals.get(reference, &namespace).await? else { return Ok(()) };
-        if current.annotations().get(annotations::CLONED_FROM_NAME) == Some(&template_reference.name) {
-            return Ok(());
-        }
-        let Some(template) = template else { return Ok(()) };
+        let missing = |missing: &ContractVersionedObjectReference| {
+            let doing = format!("cannot change {} {namespace}/{} in place", reference.kind, reference.name);
+            Error::transient(doing, format!("there is no {} {}", missing.kind, missing.name))
+        };
+        let current = self.core.externals.get(reference, &namespace).await?;
+        let current = current.ok_or_else(|| missing(reference))?;
+        let template = template.ok_or_else(|| missing(template_reference))?;
         // Still the MachineSet's own if the Machine controller has not taken it over.
         let owner = owners::of_kind(&current.metadata, "Machine", crate::names::GROUP).is_none();
         let owner = owners::plain(set).filter(|_| owner);
         let clone = desired::cloned(template, template_reference, set, &reference.name, owner);
         let mut wanted = desired::without_handed_down(&clone, set);
         wanted.metadata.uid = current.uid();
+        // Without this mark on all that belongs to the Machine its update does not begin.
+        wanted.annotations_mut().insert(in_place::UPDATE_IN_PROGRESS.to_owned(), String::new());
         let api = self.core.externals.api(reference, &namespace).await?;
         self.spec.apply(&api, Some(&current.metadata), &wanted).await?;
         Ok(())
@@ -124,7 +125,6 @@ fn hand_over_patch(machine: &Machine, from: &MachineSet, to: &MachineSet) -> Opt
     let mut metadata = machine.metadata.clone();
     owners::remove(&mut metadata, &owners::plain(from)?);
     owners::ensure(&mut metadata, &desired::controller(to)?);
-    let spec = &to.spec.template.spec;
     Some(json!({
         "metadata": {
             // The list of owners is replaced whole, so it must not have changed meanwhile.
@@ -133,29 +133,17 @@ fn hand_over_patch(machine: &Machine, from: &MachineSet, to: &MachineSet) -> Opt
             "labels": {labels::MACHINE_TEMPLATE_HASH: hash},
             "annotations": {in_place::UPDATE_IN_PROGRESS: "", in_place::PENDING_ACKNOWLEDGE_MOVE: ""},
         },
-        "spec": {"version": spec.version, "failureDomain": spec.failure_domain},
     }))
 }
 
-/// Whether the Machine has been counted here, or came for a hand-over that nobody wants any more.
+/// Whether the update of a Machine is to begin: it has been counted here, or came for a hand-over that nobody wants any
+/// more and becomes what its MachineSet says like any other.
 fn is_received(set: &MachineSet, machine: &Machine) -> bool {
-    let pending = is_annotated(machine, in_place::PENDING_ACKNOWLEDGE_MOVE) && !is_deleting(machine);
-    let is_receiving = annotation(set, in_place::RECEIVE_MACHINES_FROM).is_some();
+    let is_waiting = is_annotated(machine, in_place::PENDING_ACKNOWLEDGE_MOVE)
+        && annotation(set, in_place::RECEIVE_MACHINES_FROM).is_some();
     let counted = annotation(set, in_place::ACKNOWLEDGED_MOVE).unwrap_or_default();
-    pending && (!is_receiving || counted.split(',').any(|name| name == machine.name_any()))
-}
-
-/// Whether the Node of a Machine that is changed in place says that it runs what the Machine asks for.
-fn is_settled(machine: &Machine) -> bool {
-    let has = |key| is_annotated(machine, key);
-    let info = machine.status.as_ref().and_then(|status| status.node_info.as_ref());
-    let kubelet = info.map(|info| info.kubelet_version.as_str());
-    let arrived = machine.spec.version.as_deref().is_none_or(|wanted| kubelet == Some(wanted));
-    has(in_place::UPDATE_IN_PROGRESS)
-        && !has(in_place::PENDING_ACKNOWLEDGE_MOVE)
-        && !has(in_place::PENDING_HOOKS)
-        && !is_deleting(machine)
-        && arrived
+    let is_counted = counted.split(',').any(|name| name == machine.name_any());
+    marks::is_being_written(&machine.metadata) && !is_deleting(machine) && (!is_waiting || is_counted)
 }
 
 #[cfg(test)]
@@ -182,37 +170,33 @@ mod tests {
         assert_eq!(owners.len(), 1);
         assert_eq!((&owners[0]["name"], &owners[0]["controller"]), (&json!("new"), &json!(true)));
         assert_eq!(patch["metadata"]["labels"][labels::MACHINE_TEMPLATE_HASH], "7-abcde");
-        assert_eq!(patch["spec"]["version"], "v1.35.0");
+        assert!(patch.get("spec").is_none(), "what it should become is written by the new MachineSet");
         assert!(hand_over_patch(&machine, &from, &machine_set("new", 0, &json!({}))).is_none());
     }
 
     #[test]
-    fn a_machine_is_received_once_it_is_counted() {
+    fn an_update_begins_once_the_machine_is_counted() {
         let receiving = |counted: &str| {
             let annotations =
                 json!({in_place::RECEIVE_MACHINES_FROM: "old", in_place::ACKNOWLEDGED_MOVE: counted});
             machine_set("new", 1, &json!({"metadata": {"annotations": annotations}}))
         };
-        let moved = machine("m").annotated(in_place::PENDING_ACKNOWLEDGE_MOVE).done();
-        assert!(!is_received(&receiving("a,b"), &moved));
-        assert!(is_received(&receiving("a,m"), &moved));
-        assert!(is_received(&machine_set("new", 1, &json!({})), &moved));
-        assert!(!is_received(&receiving("m"), &machine("m").done()));
-    }
-
-    #[test]
-    fn an_update_ends_when_the_kubelet_says_so() {
-        let runs = |kubelet: &str, annotations: &[&str]| {
-            let making = machine("m").change(|machine| {
-                let info = machine.status.get_or_insert_default().node_info.get_or_insert_default();
-                kubelet.clone_into(&mut info.kubelet_version);
-            });
-            annotations.iter().fold(making, |making, key| making.annotated(key)).done()
-        };
-        let updating = in_place::UPDATE_IN_PROGRESS;
-        assert!(is_settled(&runs("v1.34.0", &[updating])));
-        assert!(!is_settled(&runs("v1.33.0", &[updating])));
-        assert!(!is_settled(&runs("v1.34.0", &[])));
-        assert!(!is_settled(&runs("v1.34.0", &[updating, in_place::PENDING_ACKNOWLEDGE_MOVE])));
+        let plain = || machine_set("new", 1, &json!({}));
+        let marked = || machine("m").annotated(in_place::UPDATE_IN_PROGRESS);
+        let moved = || marked().annotated(in_place::PENDING_ACKNOWLEDGE_MOVE);
+        let running = marked().change(|machine| {
+            machine.annotations_mut().insert(PENDING_HOOKS.to_owned(), "UpdateMachine".to_owned());
+        });
+        for (case, set, machine, expected) in [
+            ("others are counted", receiving("a,b"), moved(), false),
+            ("counted", receiving("a,m"), moved(), true),
+            ("nobody wants it any more", plain(), moved(), true),
+            ("never handed over", receiving("a"), marked(), true),
+            ("not updating", receiving("m"), machine("m"), false),
+            ("begun already", receiving("m"), running, false),
+            ("on its way out", receiving("m"), moved().deleting(), false),
+        ] {
+            assert_eq!(is_received(&set, &machine.done()), expected, "{case}");
+        }
     }
 }

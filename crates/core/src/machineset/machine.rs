@@ -4,7 +4,6 @@ use capstan_api::conditions::{is_false, is_true};
 use capstan_api::core::Machine;
 use kube::ResourceExt as _;
 
-use super::names::in_place;
 use crate::names::machine::types;
 
 /// Whether somebody has asked to delete it.
@@ -19,10 +18,7 @@ pub(crate) fn is_annotated(machine: &Machine, key: &str) -> bool {
 
 /// Whether it is being changed in place, or about to be.
 pub(crate) fn is_updating(machine: &Machine) -> bool {
-    let pending = machine.annotations().get(in_place::PENDING_HOOKS);
-    let hook_pending =
-        pending.is_some_and(|hooks| hooks.split(',').any(|hook| hook == in_place::UPDATE_MACHINE));
-    hook_pending || is_annotated(machine, in_place::UPDATE_IN_PROGRESS)
+    capstan_controller::in_place::is_updating(&machine.metadata)
 }
 
 /// Whether it has become a Node.

@@ -142,7 +142,6 @@ impl MachineSetReconciler {
         steps.add(self.remediate(cluster, set, owner.as_ref(), &templates, machines).await);
         steps.check(self.sync(set, machines).await);
         steps.check(self.receive(set, &templates, machines).await);
-        steps.check(self.settle(set, machines).await);
         steps.check(self.clean_up(set, machines).await);
         match scale::decide(set, machines, self.core.now()) {
             Scale::Stay => {}

@@ -1,28 +1,22 @@
 //! MachineDeployment, MachineSet and MachineHealthCheck against a real API server.
 
+#[path = "../common/extension.rs"]
+mod extension;
 mod player;
 mod stage;
 
 use anyhow::{Result, ensure};
 use capstan_api::conditions::get;
-use capstan_api::core::{MachineDeployment, MachineTemplateSpec};
-use capstan_core::machinedeployment::{AlwaysReplace, InPlace};
+use capstan_api::core::MachineDeployment;
+use capstan_api::runtime::ExtensionConfig;
 use capstan_testkit::eventually;
+use extension::{Mood, NO};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use stage::{CORE, NAMESPACE, NEW, OLD, Stage, deployment, machine_template, names, uids};
-use std::sync::Arc;
 use std::time::Duration;
-
-struct AlwaysInPlace;
-
-impl InPlace for AlwaysInPlace {
-    fn can_update(&self, _: &MachineTemplateSpec, _: &MachineTemplateSpec) -> bool {
-        true
-    }
-}
 
 fn says(object: &MachineDeployment, type_: &str) -> String {
     get(object, type_).map_or("missing".to_owned(), |told| format!("{}/{}", told.status, told.reason))
@@ -30,7 +24,7 @@ fn says(object: &MachineDeployment, type_: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deployment_scales_rolls_and_goes() -> Result<()> {
-    let stage = Stage::start(Arc::new(AlwaysReplace)).await?;
+    let stage = Stage::start().await?;
     stage.create(deployment(3)).await?;
     let first = stage.until_rolled_out(3, OLD).await?;
     for machine in &first {
@@ -118,29 +112,83 @@ async fn a_deployment_scales_rolls_and_goes() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_place_keeps_every_machine() -> Result<()> {
-    let stage = Stage::start(Arc::new(AlwaysInPlace)).await?;
+    let mut stage = Stage::start().await?;
+    stage.register("willing", Mood::Willing).await?;
     stage.create(deployment(3)).await?;
     let before = stage.until_rolled_out(3, OLD).await?;
+    let mut other = stage::template("TestConfigTemplate");
+    other["metadata"]["name"] = json!("u");
+    other["spec"]["template"]["spec"] = json!({"size": "larger"});
+    stage.create(other).await?;
     stage.player.wants(NEW);
-    stage.change(&json!({"spec": {"template": {"spec": {"version": NEW}}}})).await?;
+    let bootstrap = json!({"configRef": {"name": "u"}});
+    stage.change(&json!({"spec": {"template": {"spec": {"version": NEW, "bootstrap": bootstrap}}}})).await?;
     let after = stage.until_rolled_out(3, NEW).await?;
     ensure!(uids(&before) == uids(&after), "{:?} became {:?}", names(&before), names(&after));
     let (fewest, most) = stage.player.record();
     ensure!(fewest >= 2, "only {fewest} machines were available");
     ensure!(most == 3, "there were {most} machines");
     for machine in after {
-        ensure!(
-            !machine.annotations().keys().any(|key| key.starts_with("in-place")),
-            "{:?}",
-            machine.annotations()
-        );
+        let marked = |annotations: &std::collections::BTreeMap<String, String>| {
+            annotations.keys().any(|key| key.starts_with("in-place") || key.ends_with("pending-hooks"))
+        };
+        ensure!(!marked(machine.annotations()), "{:?}", machine.annotations());
+        let config = stage.clones("TestConfig").get(&machine.name_any()).await?;
+        ensure!(config.data["spec"]["size"] == "larger", "{:?}", config.data);
+        ensure!(!marked(config.annotations()), "{:?}", config.annotations());
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_touches_nothing() -> Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.register("unwilling", Mood::Unwilling).await?;
+    stage.create(deployment(2)).await?;
+    let before = stage.until_rolled_out(2, OLD).await?;
+    let held = async |stage: &Stage, why: &str| {
+        eventually(Duration::from_secs(60), "the rollout to be held", async || {
+            let md = stage.deployments().get("md").await?;
+            ensure!(says(&md, "RollingOut") == "True/RolloutHeld", "{}", says(&md, "RollingOut"));
+            let told = get(&md, "RollingOut").map(|told| told.message.clone()).unwrap_or_default();
+            ensure!(told.contains(why), "{told}");
+            Ok(())
+        })
+        .await
+    };
+    let untouched = async |stage: &Stage| {
+        let machines = stage.machines().list(&ListParams::default()).await?.items;
+        let of = |machine: &capstan_api::core::Machine| (machine.uid(), machine.metadata.generation);
+        ensure!(
+            machines.iter().map(of).collect::<Vec<_>>() == before.iter().map(of).collect::<Vec<_>>(),
+            "a Machine was touched"
+        );
+        ensure!(stage.sets().list(&ListParams::default()).await?.items.len() == 1, "a MachineSet was made");
+        anyhow::Ok(())
+    };
+    stage.change(&json!({"spec": {"template": {"spec": {"version": NEW}}}})).await?;
+    held(&stage, NO).await?;
+    untouched(&stage).await?;
+
+    // With another one beside it nobody could say whose answer counts.
+    stage.register("willing", Mood::Willing).await?;
+    held(&stage, "only one is supported").await?;
+    untouched(&stage).await?;
+
+    // The willing one alone lets it happen.
+    stage.player.wants(NEW);
+    let configs: Api<ExtensionConfig> = Api::all(stage.client.clone());
+    configs.delete("unwilling", &DeleteParams::default()).await?;
+    let after = stage.until_rolled_out(2, NEW).await?;
+    ensure!(uids(&before) == uids(&after), "a Machine was replaced");
+    let md = stage.deployments().get("md").await?;
+    ensure!(says(&md, "RollingOut") == "False/NotRollingOut", "{}", says(&md, "RollingOut"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_set_deletes_what_it_is_told_and_replaces_what_is_sick() -> Result<()> {
-    let stage = Stage::start(Arc::new(AlwaysReplace)).await?;
+    let stage = Stage::start().await?;
     let set = json!({
         "apiVersion": CORE, "kind": "MachineSet", "metadata": {"name": "ms", "namespace": NAMESPACE},
         "spec": {"clusterName": "demo", "replicas": 4, "selector": {}, "template": machine_template(OLD)},

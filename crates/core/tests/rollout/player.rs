@@ -102,7 +102,7 @@ impl Player {
         let kubelet = kubelet.map(|info| info.kubelet_version.as_str());
         let told = machine.status.as_ref().map(|status| json!(status.conditions));
         if kubelet == Some(&version) && told == Some(json!(conditions)) {
-            return Ok(());
+            return end_update(client, api, machine).await;
         }
         let info = json!({"kubeletVersion": version, "machineID": "", "systemUUID": "", "bootID": "",
             "kernelVersion": "", "osImage": "", "containerRuntimeVersion": "", "kubeProxyVersion": "",
@@ -114,6 +114,27 @@ impl Player {
         api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
         Ok(())
     }
+}
+
+/// Takes the marks of an update away, once the Machine runs what it asks for.
+async fn end_update(client: &Client, api: &Api<Machine>, machine: &Machine) -> Result<()> {
+    if !capstan_controller::in_place::is_hook_pending(&machine.metadata) {
+        return Ok(());
+    }
+    let name = machine.name_any();
+    let marks = [
+        "in-place-updates.internal.cluster.x-k8s.io/update-in-progress",
+        "runtime.cluster.x-k8s.io/pending-hooks",
+    ];
+    let patch = |mark: &str| json!({"metadata": {"annotations": {mark: null}}});
+    for kind in ["TestMachine", "TestConfig"] {
+        let patch = patch(marks[0]);
+        clones(client, kind).patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    }
+    for mark in marks {
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch(mark))).await?;
+    }
+    Ok(())
 }
 
 fn is_available(machine: &Machine) -> bool {

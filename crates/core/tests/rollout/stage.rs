@@ -3,8 +3,8 @@
 
 use anyhow::{Context as _, Result, ensure};
 use capstan_api::core::{Machine, MachineDeployment, MachineSet};
-use capstan_core::machinedeployment::InPlace;
-use capstan_core::{Core, machinedeployment, machinehealthcheck, machineset};
+use capstan_api::runtime::ExtensionConfig;
+use capstan_core::{Core, extensionconfig, machinedeployment, machinehealthcheck, machineset};
 use capstan_testkit::{RealPlane, eventually, install_crds};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Namespace;
@@ -12,11 +12,11 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::extension::{self, Mood};
 use crate::player::Player;
 
 pub(crate) const NAMESPACE: &str = "rollout";
@@ -31,12 +31,12 @@ pub(crate) struct Stage {
     pub(crate) client: Client,
     pub(crate) player: Player,
     _stop: oneshot::Sender<()>,
-    _running: JoinSet<()>,
+    running: JoinSet<()>,
 }
 
 impl Stage {
     /// Starts a plane with a Cluster and templates, and the controllers.
-    pub(crate) async fn start(in_place: Arc<dyn InPlace>) -> Result<Self> {
+    pub(crate) async fn start() -> Result<Self> {
         let plane = RealPlane::start().await?;
         let client = plane.client();
         install_crds(&client, &capstan_api::crd::core_provider()).await?;
@@ -50,10 +50,11 @@ impl Stage {
         let core = Core::new(client.clone());
         let mut running = JoinSet::new();
         running.spawn(machineset::run(core.clone(), stopped.clone()));
-        running.spawn(machinedeployment::run(core.clone(), in_place, stopped.clone()));
+        running.spawn(machinedeployment::run(core.clone(), stopped.clone()));
+        running.spawn(extensionconfig::run(core.clone(), stopped.clone()));
         running.spawn(machinehealthcheck::run(core, stopped));
         let player = Player::start(&client, &mut running);
-        let stage = Self { plane, client, player, _stop: stop, _running: running };
+        let stage = Self { plane, client, player, _stop: stop, running };
         stage.create(cluster()).await?;
         let ready = |type_: &str| {
             json!({"type": type_, "status": "True", "reason": "Ready", "message": "",
@@ -67,6 +68,19 @@ impl Stage {
             stage.create(template(kind)).await?;
         }
         Ok(stage)
+    }
+
+    /// Registers a runtime extension, and waits until it has been asked what it serves.
+    pub(crate) async fn register(&mut self, name: &str, mood: Mood) -> Result<()> {
+        let (url, bundle) = extension::serve(mood, &mut self.running).await?;
+        extension::register(&self.client, name, &url, &bundle).await?;
+        let configs: Api<ExtensionConfig> = Api::all(self.client.clone());
+        eventually(PATIENCE, "the extension to be discovered", async || {
+            let config = configs.get(name).await?;
+            ensure!(capstan_api::conditions::is_true(&config, "Discovered"), "{:?}", config.status);
+            Ok(())
+        })
+        .await
     }
 
     pub(crate) fn machines(&self) -> Api<Machine> {
@@ -191,7 +205,7 @@ fn cluster() -> Value {
     })
 }
 
-fn template(kind: &str) -> Value {
+pub(crate) fn template(kind: &str) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": "t", "namespace": NAMESPACE},
         "spec": {"template": {"metadata": {"labels": {"from": "template"}}, "spec": {"size": "large"}}},

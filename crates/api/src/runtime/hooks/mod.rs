@@ -24,6 +24,33 @@ pub const API_VERSION: &str = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
 /// How many seconds a handler is given that asks for no other time.
 pub const DEFAULT_TIMEOUT_SECONDS: i32 = 10;
 
+/// How many seconds a handler may ask for at most.
+pub const LONGEST_TIMEOUT_SECONDS: i32 = 30;
+
+/// How long a message may be: neither side reads more.
+pub const MOST_BYTES: usize = 20 << 20;
+
+/// The hooks of this version. An extension that names another one was made for another version.
+pub const NAMES: [&str; 17] = [
+    "Discovery",
+    "BeforeClusterCreate",
+    "AfterControlPlaneInitialized",
+    "BeforeClusterUpgrade",
+    "BeforeControlPlaneUpgrade",
+    "AfterControlPlaneUpgrade",
+    "BeforeWorkersUpgrade",
+    "AfterWorkersUpgrade",
+    "AfterClusterUpgrade",
+    "BeforeClusterDelete",
+    "GeneratePatches",
+    "ValidateTopology",
+    "DiscoverVariables",
+    "GenerateUpgradePlan",
+    "CanUpdateMachine",
+    "CanUpdateMachineSet",
+    "UpdateMachine",
+];
+
 /// A hook: its name, and the two messages of a call.
 pub trait Hook {
     /// Name of the hook, as handlers and annotations give it.

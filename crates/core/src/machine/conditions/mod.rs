@@ -6,22 +6,17 @@ mod up_to_date;
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, reasons, set, types};
 use capstan_api::core::{Machine, MachinePhase};
-use capstan_controller::Next;
+use capstan_controller::{Next, in_place};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt as _;
 
 use super::delete::Deletion;
 use super::observe::{NodeReading, Observed};
 use super::provision::{data_secret_created, deleting, provisioned};
+use super::update::Told;
 use crate::external::{self, Mirrored, Reading};
 use crate::names::CHECK_LOGS;
 use crate::names::machine::{reasons as machine_reasons, types as machine_types};
-
-/// An in-place change has begun.
-const UPDATE_IN_PROGRESS: &str = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
-/// Runtime hooks that have not been answered.
-const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
 
 /// The condition types whose word is this controller's, on every Machine. `UpToDate` is its word only on Machines of a
 /// MachineDeployment, and then nobody else writes it.
@@ -54,7 +49,7 @@ pub(super) fn tell(
     }
     let told = told_deleting(machine, deletion);
     set(machine, told, now);
-    let told = updating(machine);
+    let told = updating(machine, observed.update.as_ref());
     set(machine, told, now);
     if let (Some(machine_set), Some(deployment)) = (&observed.set, &observed.deployment) {
         let told = up_to_date::up_to_date(machine, machine_set, deployment, now);
@@ -102,16 +97,15 @@ fn told_deleting(machine: &Machine, deletion: Option<&Deletion>) -> NewCondition
     }
 }
 
-fn updating(machine: &Machine) -> NewCondition {
-    let annotations = machine.annotations();
-    let is_hook_pending = annotations
-        .get(PENDING_HOOKS)
-        .is_some_and(|hooks| hooks.split(',').any(|hook| hook.trim() == "UpdateMachine"));
-    if annotations.contains_key(UPDATE_IN_PROGRESS) || is_hook_pending {
-        return NewCondition::new(machine_types::UPDATING, true, machine_reasons::IN_PLACE_UPDATING)
-            .message("In-place update in progress");
+fn updating(machine: &Machine, update: Option<&Told>) -> NewCondition {
+    if !in_place::is_updating(&machine.metadata) {
+        return NewCondition::new(machine_types::UPDATING, false, machine_reasons::NOT_UPDATING);
     }
-    NewCondition::new(machine_types::UPDATING, false, machine_reasons::NOT_UPDATING)
+    let (reason, message) = match update {
+        Some(told) => (told.reason, told.message.as_str()),
+        None => (machine_reasons::IN_PLACE_UPDATING, "In-place update in progress"),
+    };
+    NewCondition::new(machine_types::UPDATING, true, reason).message(message)
 }
 
 fn set_phase(machine: &mut Machine, now: Timestamp) {

@@ -74,6 +74,7 @@ fn observed() -> Observed {
         bootstrap: found(&json!({})),
         infrastructure: found(&json!({})),
         health: Health { last_success: Some(NOW), failures: 0 },
+        update: None,
     }
 }
 

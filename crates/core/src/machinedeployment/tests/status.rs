@@ -133,3 +133,10 @@ fn without_sets_nothing_is_known() {
     }
     assert_eq!(target.status.expect("a test value").phase, Some(MachineDeploymentPhase::Unknown));
 }
+
+#[test]
+fn a_rollout_that_is_held_says_why() {
+    let held = Seen { held: Some("refused by x: no".to_owned()), ..seen(vec![counted(3, 3)]) };
+    let told = told(&after(&json!({}), false, &held), "RollingOut");
+    assert_eq!(told, ("True".to_owned(), "RolloutHeld".to_owned(), "Held: refused by x: no".to_owned()));
+}

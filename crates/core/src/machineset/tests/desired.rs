@@ -48,6 +48,10 @@ fn what_needs_a_new_machine_is_not_handed_down() {
     assert_eq!(wanted.spec.min_ready_seconds, Some(7));
     assert_eq!(wanted.labels()["l"], "1");
     assert_eq!(wanted.uid(), current.uid());
+    let wanted = updated(&set(), &current);
+    assert_eq!(wanted.spec.version.as_deref(), Some("v1.35.0"));
+    assert_eq!(wanted.spec.failure_domain.as_deref(), Some("fd"));
+    assert_eq!(wanted.spec.infrastructure_ref, current.spec.infrastructure_ref);
 }
 
 #[test]

@@ -1,28 +1,12 @@
-//! Whether machines can be changed in place, and which of those that were handed over are still to be counted. Pure.
+//! Which Machines that were handed over are still to be counted. Pure.
 
-use capstan_api::core::{Machine, MachineSet, MachineTemplateSpec};
+use capstan_api::core::{Machine, MachineSet};
 use capstan_controller::owners;
 use std::collections::BTreeSet;
 
 use crate::machineset::machine::is_annotated;
 use crate::machineset::names::in_place;
 use crate::machineset::scale::annotation;
-
-/// Says whether a Machine of one template can become a Machine of another without being replaced.
-pub trait InPlace: Send + Sync + 'static {
-    /// Whether a Machine made from `old` can be changed to what `new` says.
-    fn can_update(&self, old: &MachineTemplateSpec, new: &MachineTemplateSpec) -> bool;
-}
-
-/// Every change replaces machines, as upstream does without extensions.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AlwaysReplace;
-
-impl InPlace for AlwaysReplace {
-    fn can_update(&self, _: &MachineTemplateSpec, _: &MachineTemplateSpec) -> bool {
-        false
-    }
-}
 
 /// Machines that the new MachineSet has received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,120 @@
+//! Runtime extensions: finds out who serves a hook, and asks them.
+//!
+//! An extension is somebody else, even when it runs in the same process: it is reached over HTTPS, at the address and
+//! with the certificates that its ExtensionConfig gives, and by no other way.
+
+mod address;
+mod call;
+pub(crate) mod discovery;
+pub(crate) mod patches;
+mod registry;
+
+use capstan_api::runtime::ExtensionConfig;
+use capstan_api::runtime::hooks::{Body, Discovery, DiscoveryRequest, Hook};
+use capstan_controller::error::Doing as _;
+use capstan_controller::{Error, Result};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub use call::CallError;
+pub use registry::Handler;
+
+/// How long an extension may take to say what it serves.
+const DISCOVERY: Duration = Duration::from_secs(10);
+
+/// The extensions of a management cluster. Cheap to clone.
+#[derive(Clone)]
+pub struct Extensions {
+    client: Client,
+}
+
+impl Extensions {
+    /// Those that are registered in the management cluster that `client` leads to.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Who serves the hook `H` for objects in a namespace, if anybody does.
+    ///
+    /// # Errors
+    /// If there are several, because nobody could say whose answer counts; if one has not said yet what it serves,
+    /// because it might be the one; and if this cannot be found out.
+    pub async fn serving<H: Hook>(&self, namespace: &str) -> Result<Option<Handler>> {
+        let doing = || format!("cannot find out who serves {}", H::NAME);
+        let api: Api<ExtensionConfig> = Api::all(self.client.clone());
+        let configs = match api.list(&ListParams::default()).await {
+            // The kind is not installed: nobody can be registered.
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+            listed => listed.doing(doing)?.items,
+        };
+        let labels = match configs.iter().any(registry::selects_by_label) {
+            true => self.labels(namespace).await?,
+            false => BTreeMap::new(),
+        };
+        let mut handlers = registry::serving(&configs, H::NAME, &labels)
+            .map_err(|unknown| Error::transient(doing(), unknown))?;
+        match handlers.len() {
+            0 => Ok(None),
+            1 => Ok(handlers.pop()),
+            _ => {
+                let names: Vec<&str> = handlers.iter().map(|handler| handler.name.as_str()).collect();
+                let problem = format!("found several ({}): only one is supported", names.join(", "));
+                Err(Error::transient(doing(), problem))
+            }
+        }
+    }
+
+    async fn labels(&self, namespace: &str) -> Result<BTreeMap<String, String>> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let found = api.get(namespace).await.doing(|| format!("cannot read Namespace {namespace}"))?;
+        Ok(found.labels().clone())
+    }
+
+    /// Calls a handler of the hook `H`. Where it cannot be called and its ExtensionConfig says to go on then, the
+    /// answer is `None`.
+    ///
+    /// # Errors
+    /// If it cannot be called, or answers that it failed.
+    pub async fn call<H: Hook>(
+        &self,
+        handler: &Handler,
+        request: H::Request,
+    ) -> std::result::Result<Option<H::Response>, CallError>
+    where
+        H::Request: Body + Serialize,
+        H::Response: Body + DeserializeOwned,
+    {
+        let target = address::of(&handler.client_config, H::NAME, Some(handler.own_name()))?;
+        let ca = handler.client_config.ca_bundle.as_ref();
+        let called = call::call::<H>(&target, ca, &handler.settings, request, handler.timeout).await;
+        match called {
+            Err(error @ CallError::Unreachable(_)) if handler.is_optional => {
+                tracing::warn!(handler = %handler.name, %error, "going on without an answer");
+                Ok(None)
+            }
+            answer => answer.map(Some),
+        }
+    }
+
+    /// Asks an extension what it serves.
+    ///
+    /// # Errors
+    /// If it does not answer, or not as it should.
+    pub async fn discover(
+        &self,
+        config: &ExtensionConfig,
+    ) -> std::result::Result<Vec<capstan_api::runtime::ExtensionHandler>, CallError> {
+        let client = &config.spec.client_config;
+        let target = address::of(client, Discovery::NAME, None)?;
+        let nothing = BTreeMap::new();
+        let request = DiscoveryRequest {};
+        let ca = client.ca_bundle.as_ref();
+        let answer = call::call::<Discovery>(&target, ca, &nothing, request, DISCOVERY).await?;
+        discovery::checked(answer.handlers, &config.name_any()).map_err(CallError::Malformed)
+    }
+}

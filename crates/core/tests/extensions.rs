@@ -1,0 +1,230 @@
+//! Runtime extensions on the embedded plane: how they are discovered, found and called. No other program is needed.
+
+mod common {
+    #![allow(dead_code, reason = "every suite uses a part of it")]
+
+    #[path = "../common/extension.rs"]
+    pub(crate) mod extension;
+}
+
+use anyhow::{Context as _, Result, ensure};
+use capstan_api::conditions::get;
+use capstan_api::runtime::ExtensionConfig;
+use capstan_api::runtime::hooks::{
+    CanUpdateMachineSet, CanUpdateMachineSetRequest, ResponseStatus, UpdateMachine,
+};
+use capstan_apiserver::{ApiServer, Options, Storage, User};
+use capstan_core::runtime::CallError;
+use capstan_core::{Core, extensionconfig};
+use capstan_testkit::{eventually, install_crds};
+use common::extension::{Mood, NO, register, serve};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared};
+use k8s_openapi::api::core::v1::{Event, Secret};
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Stage {
+    server: Arc<ApiServer>,
+    client: Client,
+    core: Core,
+    running: JoinSet<()>,
+    stopped: Shared<BoxFuture<'static, ()>>,
+    stop: oneshot::Sender<()>,
+}
+
+impl Stage {
+    async fn start() -> Result<Self> {
+        let server = ApiServer::open(Options::new(Storage::Memory)).await?;
+        let client = Client::new(server.service(User::admin()), "default");
+        install_crds(&client, &capstan_api::crd::all()).await?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let stopped: BoxFuture<'static, ()> = stopped.map(|_| ()).boxed();
+        let stopped = stopped.shared();
+        let core = Core::new(client.clone());
+        let mut running = JoinSet::new();
+        running.spawn(extensionconfig::run(core.clone(), stopped.clone()));
+        Ok(Self { server, client, core, running, stopped, stop })
+    }
+
+    fn configs(&self) -> Api<ExtensionConfig> {
+        Api::all(self.client.clone())
+    }
+
+    /// Waits until the extension has been asked, and gives what is told of it.
+    async fn until(&self, name: &str, status: &str) -> Result<ExtensionConfig> {
+        eventually(PATIENCE, &format!("{name} to be Discovered {status}"), async || {
+            let config = self.configs().get(name).await?;
+            let told = get(&config, "Discovered").context("nothing is told")?;
+            ensure!(told.status.to_string() == status, "{} {}", told.status, told.message);
+            ensure!(told.observed_generation == config.metadata.generation, "told of an earlier one");
+            Ok(config)
+        })
+        .await
+    }
+
+    async fn end(self) {
+        drop(self.stop);
+        let mut running = self.running;
+        running.shutdown().await;
+        self.server.shutdown().await;
+    }
+}
+
+fn request() -> CanUpdateMachineSetRequest {
+    let side = |version: &str| {
+        json!({
+            "machineSet": {
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "metadata": {"name": "ms"},
+                "spec": {"clusterName": "c", "selector": {}, "template": {"spec": {
+                    "clusterName": "c", "version": version, "bootstrap": {},
+                    "infrastructureRef": {"apiGroup": "i", "kind": "T", "name": "t"}}}},
+            },
+            "infrastructureMachineTemplate": {"spec": {"template": {"spec": {}}}},
+        })
+    };
+    serde_json::from_value(json!({"current": side("v1.36.0"), "desired": side("v1.36.1")}))
+        .expect("a request")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_is_discovered_found_and_called() -> Result<()> {
+    let mut stage = Stage::start().await?;
+    let extensions = stage.core.extensions.clone();
+    ensure!(extensions.serving::<UpdateMachine>("default").await?.is_none(), "nobody is registered");
+
+    let (url, bundle) = serve(Mood::Willing, &mut stage.running).await?;
+    register(&stage.client, "willing", &url, &bundle).await?;
+    let config = stage.until("willing", "True").await?;
+    let handlers = config.status.unwrap_or_default().handlers;
+    let names: Vec<&str> = handlers.iter().map(|handler| handler.name.as_str()).collect();
+    ensure!(
+        names == ["can-update-machine-set.willing", "can-update-machine.willing", "update-machine.willing"],
+        "{names:?}"
+    );
+    let handler =
+        extensions.serving::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
+    let answer = extensions.call::<CanUpdateMachineSet>(&handler, request()).await?.context("an answer")?;
+    ensure!(answer.common.status == ResponseStatus::Success && answer.machine_set_patch.is_some());
+
+    // What it says no to is no error of the wire.
+    let (other, its_bundle) = serve(Mood::Unwilling, &mut stage.running).await?;
+    let patch = json!({"spec": {"clientConfig": {"url": other, "caBundle": its_bundle}}});
+    stage.configs().patch("willing", &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    stage.until("willing", "True").await?;
+    let handler =
+        extensions.serving::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
+    let answer = extensions.call::<CanUpdateMachineSet>(&handler, request()).await;
+    ensure!(answer == Err(CallError::Failure(NO.to_owned())), "{answer:?}");
+
+    // The certificates of another one are not believed, and what was said before counts until something else is.
+    let patch = json!({"spec": {"clientConfig": {"caBundle": bundle}}});
+    stage.configs().patch("willing", &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    let config = stage.until("willing", "False").await?;
+    let told = get(&config, "Discovered").context("told above")?.message.clone();
+    ensure!(told.starts_with("Error in discovery: cannot trust it"), "{told}");
+    let handler =
+        extensions.serving::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
+    let answer = extensions.call::<CanUpdateMachineSet>(&handler, request()).await;
+    ensure!(matches!(answer, Err(CallError::Unreachable(_))), "{answer:?}");
+
+    // They may stand in a Secret, which is watched.
+    let secret = |bundle: &k8s_openapi::ByteString| -> Result<Secret> {
+        Ok(serde_json::from_value(json!({"metadata": {"name": "ca"}, "data": {"ca.crt": bundle}}))?)
+    };
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "default");
+    secrets.create(&PostParams::default(), &secret(&bundle)?).await?;
+    let named = json!({"metadata": {"annotations": {"runtime.cluster.x-k8s.io/inject-ca-from-secret": "default/ca"}}});
+    stage.configs().patch("willing", &PatchParams::default(), &Patch::Merge(&named)).await?;
+    stage.until("willing", "False").await?;
+    secrets.replace("ca", &PostParams::default(), &secret(&its_bundle)?).await?;
+    let config = stage.until("willing", "True").await?;
+    ensure!(config.spec.client_config.ca_bundle == Some(its_bundle.clone()), "it was not filled in");
+
+    // Of two nobody could say whose answer counts.
+    register(&stage.client, "second", &other, &its_bundle).await?;
+    stage.until("second", "True").await?;
+    let error = extensions.serving::<UpdateMachine>("default").await.expect_err("there are two");
+    let told = capstan_controller::error::chain(&error);
+    ensure!(told.contains("update-machine.second, update-machine.willing"), "{told}");
+    stage.configs().delete("second", &DeleteParams::default()).await?;
+    ensure!(extensions.serving::<UpdateMachine>("default").await?.is_some());
+
+    // One that has never answered may be one that must be asked.
+    register(&stage.client, "silent", "https://127.0.0.1:1", &its_bundle).await?;
+    stage.until("silent", "False").await?;
+    let error = extensions.serving::<UpdateMachine>("default").await.expect_err("it may serve it");
+    ensure!(capstan_controller::error::chain(&error).contains("silent"), "{error}");
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn capstan_registers_itself_and_says_no_where_users_look() -> Result<()> {
+    let mut stage = Stage::start().await?;
+    let hooks =
+        capstan_hooks::start(&stage.client, &capstan_hooks::Options::default(), &stage.stopped).await?;
+    let registered = hooks.registered();
+    for task in hooks.tasks {
+        stage.running.spawn(task);
+    }
+    tokio::time::timeout(PATIENCE, registered).await.context("it does not register")?;
+    let first = stage.until("capstan", "True").await?;
+
+    // Taken away, it comes back; changed by a user where it is the user's, it stays.
+    let shop = json!({"spec": {"namespaceSelector": {"matchLabels": {"team": "shop"}}}});
+    stage.configs().patch("capstan", &PatchParams::default(), &Patch::Merge(&shop)).await?;
+    ensure!(
+        stage.core.extensions.serving::<UpdateMachine>("default").await?.is_none(),
+        "not for this namespace"
+    );
+    stage.configs().delete("capstan", &DeleteParams::default()).await?;
+    eventually(PATIENCE, "the ExtensionConfig to come back", async || {
+        let config = stage.configs().get("capstan").await?;
+        ensure!(config.metadata.uid != first.metadata.uid, "it is still the first one");
+        ensure!(config.spec.client_config == first.spec.client_config, "{:?}", config.spec);
+        Ok(())
+    })
+    .await?;
+    stage.until("capstan", "True").await?;
+
+    let template = json!({"spec": {
+        "clusterName": "c", "version": "v1.36.0", "bootstrap": {"dataSecretName": "x"},
+        "infrastructureRef": {"apiGroup": "i", "kind": "T", "name": "t"},
+    }});
+    let deployment: capstan_api::core::MachineDeployment = serde_json::from_value(json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "metadata": {"name": "workers"},
+        "spec": {"clusterName": "c", "replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }))?;
+    Api::namespaced(stage.client.clone(), "default").create(&PostParams::default(), &deployment).await?;
+    let mut asked = request();
+    let config = |distro: &str| -> Value {
+        json!({"apiVersion": "bootstrap.cluster.x-k8s.io/v1alpha1", "kind": "CapstanConfigTemplate",
+            "metadata": {"name": "setup"}, "spec": {"template": {"spec": {"distro": distro}}}})
+    };
+    asked.current.bootstrap_config_template = Some(config("k3s"));
+    asked.desired.bootstrap_config_template = Some(config("rke2"));
+    asked.desired.machine_set.metadata = serde_json::from_value(json!({
+        "name": "workers-2", "namespace": "default", "labels": {"cluster.x-k8s.io/deployment-name": "workers"},
+    }))?;
+    let extensions = &stage.core.extensions;
+    let handler = extensions.serving::<CanUpdateMachineSet>("default").await?.context("Capstan serves it")?;
+    let answer = extensions.call::<CanUpdateMachineSet>(&handler, asked).await;
+    let Err(CallError::Failure(why)) = answer else { anyhow::bail!("{answer:?}") };
+    ensure!(why.contains("CapstanConfigTemplate setup spec.template.spec.distro"), "{why}");
+    let events: Api<Event> = Api::namespaced(stage.client.clone(), "default");
+    let events = events.list(&ListParams::default()).await?.items;
+    let told = events.iter().find(|event| event.reason.as_deref() == Some("ChangeRefused"));
+    let told = told.context("there is no event")?;
+    ensure!(told.involved_object.name.as_deref() == Some("workers"), "{told:?}");
+    ensure!(told.message.as_deref() == Some(why.as_str()), "{told:?}");
+    stage.end().await;
+    Ok(())
+}

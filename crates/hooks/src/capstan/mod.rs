@@ -1,0 +1,81 @@
+//! Capstan's own answers.
+//!
+//! What a change costs is said by the table that the planner uses, so that what is promised here is what happens there.
+//! Deciding is pure: [`can_update`] takes both sides of a change, [`progress`] takes the objects by which a machine's
+//! plan and report are known.
+
+pub mod can_update;
+mod changes;
+mod events;
+mod observe;
+pub mod policy;
+pub mod progress;
+
+use capstan_api::meta::labels;
+use capstan_api::runtime::hooks::{
+    CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSetRequest,
+    CanUpdateMachineSetResponse, ResponseStatus, UpdateMachineRequest, UpdateMachineResponse,
+};
+use capstan_controller::error::chain;
+use kube::{Client, ResourceExt as _};
+
+use crate::Extension;
+use events::Events;
+
+/// Answers for machines that Capstan sets up. Reads objects only, but for the events in which it says no.
+pub struct Capstan {
+    client: Client,
+    events: Events,
+}
+
+impl Capstan {
+    /// For the machines of the management cluster that `client` leads to.
+    pub fn new(client: Client) -> Self {
+        Self { events: Events::new(client.clone()), client }
+    }
+}
+
+impl Extension for Capstan {
+    async fn can_update_machine(&self, request: CanUpdateMachineRequest) -> CanUpdateMachineResponse {
+        let answer = can_update::machine(&request);
+        let machine = &request.desired.machine;
+        log(&format!("Machine {}", machine.name_any()), answer.common.message.as_deref());
+        answer
+    }
+
+    async fn can_update_machine_set(
+        &self,
+        request: CanUpdateMachineSetRequest,
+    ) -> CanUpdateMachineSetResponse {
+        let answer = can_update::machine_set(&request);
+        let set = &request.desired.machine_set;
+        let deployment = set.labels().get(labels::DEPLOYMENT_NAME);
+        let name = deployment.cloned().unwrap_or_else(|| set.name_any());
+        log(&format!("MachineDeployment {name}"), answer.common.message.as_deref());
+        if answer.common.status == ResponseStatus::Failure
+            && let (Some(deployment), Some(why)) = (deployment, &answer.common.message)
+        {
+            // Upstream's core repeats a refusal in its log only, where users do not look.
+            self.events.refused(&set.namespace().unwrap_or_default(), deployment, why).await;
+        }
+        answer
+    }
+
+    async fn update_machine(&self, request: UpdateMachineRequest) -> UpdateMachineResponse {
+        match observe::machine(&self.client, &request.desired).await {
+            Ok(seen) => progress::answer(&request.desired, &seen),
+            Err(error) => {
+                let error = chain(&error);
+                tracing::warn!(%error, "cannot say how far an update is");
+                progress::failure(format!("cannot say how far the update is: {error}"))
+            }
+        }
+    }
+}
+
+fn log(what: &str, refusal: Option<&str>) {
+    match refusal {
+        Some(why) => tracing::warn!(%what, %why, "refused a change"),
+        None => tracing::debug!(%what, "answered what can be changed in place"),
+    }
+}

@@ -1,0 +1,143 @@
+//! How far the update of a machine is, by its plan and its report. Pure.
+//!
+//! Core has written what the machine should become; the planner makes a plan from it and says on the plan which setup it
+//! stands for; the machine's report says of exactly these bytes whether they have been carried out.
+
+use capstan_api::agent::MachineReport;
+use capstan_api::bootstrap::{CapstanConfig, CapstanConfigSpec};
+use capstan_api::conditions::get;
+use capstan_api::core::Machine;
+use capstan_api::runtime::hooks::{CommonResponse, MachineObjects, UpdateMachineResponse};
+use capstan_controller::{identity, plans};
+use capstan_plan::{Phase, PlanId, Progress, Report, SecretData, SignedPlan, StepOutput};
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use serde_json::Value;
+
+use super::changes::is_ours;
+
+/// Core asks again after so many seconds.
+const SOON: i32 = 2;
+
+/// So many of the last lines that a machine printed are told.
+const LINES: usize = 10;
+
+/// The objects by which one sees how far a machine is, as they are now.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The Machine.
+    pub machine: Option<Machine>,
+    /// Its CapstanConfig.
+    pub config: Option<CapstanConfig>,
+    /// The Secret with its plan.
+    pub plan: Option<Secret>,
+    /// What it says.
+    pub report: Option<MachineReport>,
+}
+
+/// How far the machine is on its way to what it should become.
+pub fn answer(desired: &MachineObjects, seen: &Seen) -> UpdateMachineResponse {
+    if !is_ours(desired.bootstrap_config.as_ref()) {
+        return failure("the machine was not set up by Capstan: its bootstrap.configRef is no CapstanConfig");
+    }
+    let spec = desired.bootstrap_config.as_ref().and_then(|config| config.get("spec")).cloned();
+    let spec = spec.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+    let Ok(spec) = serde_json::from_value::<CapstanConfigSpec>(spec) else {
+        return failure("the CapstanConfig is not what this version of Capstan knows");
+    };
+    let version = desired.machine.spec.version.as_deref().unwrap_or_default();
+    let (Some(machine), Some(config)) = (&seen.machine, &seen.config) else {
+        return failure("the Machine or its CapstanConfig is gone");
+    };
+    let wanted = plans::setup(version, &spec);
+    let now = plans::setup(machine.spec.version.as_deref().unwrap_or_default(), &config.spec);
+    if wanted != now {
+        // Core asks from what it has read a while ago, and will read what is there now.
+        return under_way("waits for Cluster API to see the machine as it is now");
+    }
+    let Some(plan) = plan_for(config, seen.plan.as_ref(), &wanted) else {
+        return without_plan(config);
+    };
+    let id = identity::of(config).unwrap_or_default();
+    let report = seen.report.as_ref().and_then(|report| plans::report(report, &machine.name_any(), id));
+    told(plan, report.as_ref())
+}
+
+/// The plan that the machine has, if it stands for this setup and is for this very life of the machine.
+fn plan_for(config: &CapstanConfig, secret: Option<&Secret>, wanted: &str) -> Option<PlanId> {
+    let (secret, id) = (secret?, identity::of(config)?);
+    let is_for = |key: &str, value: &str| secret.annotations().get(key).is_some_and(|is| is == value);
+    if !is_for(plans::PLAN_SETUP, wanted) || !is_for(identity::MACHINE_ID, id) {
+        return None;
+    }
+    let data: SecretData =
+        secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
+    SignedPlan::from_secret_data(&data).ok().map(|signed| signed.id())
+}
+
+/// Why there is no plan yet is said by the planner, on the CapstanConfig.
+fn without_plan(config: &CapstanConfig) -> UpdateMachineResponse {
+    let told = get(config, plans::PLANNED).filter(|told| told.status.to_string() == "False");
+    match told {
+        Some(told) if told.reason == plans::PLAN_REFUSED => failure(told.message.clone()),
+        Some(told) => under_way(&told.message),
+        None => under_way("waits for its plan"),
+    }
+}
+
+fn told(plan: PlanId, report: Option<&Report>) -> UpdateMachineResponse {
+    if report.and_then(Report::applied) == Some(plan) {
+        return UpdateMachineResponse { common: CommonResponse::success(), retry_after_seconds: 0 };
+    }
+    let revision = plan.revision();
+    let Some(progress) = report.and_then(|report| report.about(plan)) else {
+        return under_way(&format!("waits for the machine to begin plan {revision}"));
+    };
+    match progress.phase {
+        Phase::Failed | Phase::Refused => failure(format!("plan {revision} failed{}", place(progress))),
+        Phase::Waiting => under_way(&format!("plan {revision} waits{}", place(progress))),
+        Phase::Applying | Phase::Applied => under_way(&format!("plan {revision}{}", place(progress))),
+    }
+}
+
+/// Where the machine is in its plan, why it stopped there, and what it printed last.
+fn place(progress: &Progress) -> String {
+    let mut text = String::new();
+    if let Some(step) = &progress.step {
+        text.push_str(&format!(" at step {} of {}, {}", step.index, step.total, step.name));
+        if let Some(code) = step.exit_code {
+            text.push_str(&format!(" (exit code {code})"));
+        }
+    }
+    if let Some(message) = progress.message.as_deref().filter(|message| !message.is_empty()) {
+        text.push_str(": ");
+        text.push_str(message);
+    }
+    if progress.phase == Phase::Failed {
+        for line in last_lines(&progress.output) {
+            text.push('\n');
+            text.push_str(&line);
+        }
+    }
+    text
+}
+
+fn last_lines(output: &StepOutput) -> Vec<String> {
+    let excerpts = [&output.stdout, &output.stderr].into_iter().flatten();
+    let texts = excerpts.filter_map(|excerpt| excerpt.tail.as_deref().or(excerpt.head.as_deref()));
+    let lines: Vec<String> = texts.flat_map(str::lines).map(str::to_owned).collect();
+    lines[lines.len().saturating_sub(LINES)..].to_vec()
+}
+
+fn under_way(message: &str) -> UpdateMachineResponse {
+    let common = CommonResponse { message: Some(message.to_owned()), ..CommonResponse::success() };
+    UpdateMachineResponse { common, retry_after_seconds: SOON }
+}
+
+pub(super) fn failure(message: impl Into<String>) -> UpdateMachineResponse {
+    UpdateMachineResponse { common: CommonResponse::failure(message), retry_after_seconds: 0 }
+}
+
+#[cfg(test)]
+#[path = "tests/progress.rs"]
+mod tests;

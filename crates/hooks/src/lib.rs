@@ -1,0 +1,161 @@
+//! Capstan as a runtime extension of Cluster API.
+//!
+//! Whoever runs core, we or upstream, asks over HTTPS whether a change can be made to machines in place, hands the
+//! machines over, and asks again and again until each has become what it should be. What lives here: the server
+//! ([`server`]), its certificates, the ExtensionConfig by which it is found, and the answers ([`capstan`]).
+//!
+//! What must not: the change itself. It reaches a machine as a plan, which the control plane provider writes from the
+//! same objects; nothing in here writes to a machine or to what belongs to one.
+
+pub mod authority;
+pub mod capstan;
+mod extension;
+mod registration;
+pub mod server;
+
+use futures::future::BoxFuture;
+use http::Uri;
+use kube::Client;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+pub use extension::{Extension, handlers};
+pub use registration::{EXTENSION, SECRET};
+
+use registration::Registration;
+use server::Serving;
+
+/// Where hooks are served, and how that is made known.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Address and port to listen on; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// How core reaches it; by the address listened on, unless told otherwise.
+    pub url: Option<String>,
+    /// Namespace of the Secret that keeps the certificate authority.
+    pub namespace: String,
+}
+
+impl Default for Options {
+    /// For a core on the same machine.
+    fn default() -> Self {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self { listen, url: None, namespace: "capstan-system".to_owned() }
+    }
+}
+
+/// Why hooks cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address is taken, or not ours.
+    #[error("cannot listen on {address} for hooks")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Nobody could find it.
+    #[error("cannot tell core where hooks are served: {0}")]
+    Url(String),
+    /// TLS cannot be spoken.
+    #[error("cannot speak TLS")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A server that listens and is about to be registered.
+pub struct Hooks {
+    /// How core reaches it.
+    pub url: String,
+    /// What has to run: each until `stop` is done.
+    pub tasks: Vec<BoxFuture<'static, ()>>,
+    registered: watch::Receiver<bool>,
+}
+
+impl Hooks {
+    /// Waits until core can find it. Who runs core in the same process should wait for that: without an extension core
+    /// would replace machines.
+    pub fn registered(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut registered = self.registered.clone();
+        async move {
+            // An error says that the task is gone, and with it the process soon.
+            drop(registered.wait_for(|registered| *registered).await);
+        }
+    }
+}
+
+/// Listens for hooks. They are served and registered while the tasks run.
+///
+/// # Errors
+/// If the address cannot be listened on, or core could not find it.
+pub async fn start<S>(client: &Client, options: &Options, stop: &S) -> Result<Hooks, StartError>
+where
+    S: Future<Output = ()> + Clone + Send + Sync + 'static,
+{
+    let failed = |source| StartError::Listen { address: options.listen, source };
+    let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    let (url, hosts) = reached(options.url.as_deref(), bound)?;
+    let serving = Arc::new(Serving::default());
+    let tls = server::tls(&serving)?;
+    let extension = Arc::new(capstan::Capstan::new(client.clone()));
+    let (known, registered) = watch::channel(false);
+    let registration = Registration {
+        client: client.clone(),
+        namespace: options.namespace.clone(),
+        url: url.clone(),
+        hosts,
+        serving,
+        known,
+    };
+    let tasks: Vec<BoxFuture<'static, ()>> = vec![
+        Box::pin(server::serve(listener, tls, extension, stop.clone())),
+        Box::pin(registration.run(stop.clone())),
+    ];
+    Ok(Hooks { url, tasks, registered })
+}
+
+/// The URL by which core reaches the server, and the names that its certificate must have.
+fn reached(url: Option<&str>, bound: SocketAddr) -> Result<(String, Vec<String>), StartError> {
+    let wrong = |what: &str| StartError::Url(what.to_owned());
+    let Some(url) = url else {
+        if bound.ip().is_unspecified() {
+            return Err(wrong("it listens on every address: say which URL leads here"));
+        }
+        return Ok((format!("https://{bound}"), vec![bound.ip().to_string()]));
+    };
+    let parsed: Uri = url.parse().map_err(|_| wrong("that is no URL"))?;
+    let host = parsed.host().filter(|_| parsed.scheme_str() == Some("https"));
+    let host = host.ok_or_else(|| wrong("its URL must begin with https:// and name a host"))?;
+    let mut hosts = vec![host.trim_start_matches('[').trim_end_matches(']').to_owned()];
+    if !bound.ip().is_unspecified() {
+        hosts.push(bound.ip().to_string());
+    }
+    hosts.dedup();
+    Ok((url.trim_end_matches('/').to_owned(), hosts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn core_must_be_able_to_find_the_server() {
+        let loopback: SocketAddr = "127.0.0.1:9443".parse().expect("an address");
+        let (url, hosts) = reached(None, loopback).expect("a URL");
+        assert_eq!((url.as_str(), hosts), ("https://127.0.0.1:9443", vec!["127.0.0.1".to_owned()]));
+        let (url, hosts) = reached(None, "[::1]:9443".parse().expect("an address")).expect("a URL");
+        assert_eq!((url.as_str(), hosts), ("https://[::1]:9443", vec!["::1".to_owned()]));
+        let everywhere: SocketAddr = "0.0.0.0:9443".parse().expect("an address");
+        assert!(reached(None, everywhere).is_err());
+        let (url, hosts) = reached(Some("https://hooks.capstan-system.svc/"), everywhere).expect("a URL");
+        assert_eq!(url, "https://hooks.capstan-system.svc");
+        assert_eq!(hosts, ["hooks.capstan-system.svc"]);
+        for wrong in ["http://a", "a", ""] {
+            assert!(reached(Some(wrong), loopback).is_err(), "{wrong:?}");
+        }
+    }
+}

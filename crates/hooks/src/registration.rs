@@ -1,0 +1,257 @@
+//! Keeps the authority in its Secret, a certificate shown, and the ExtensionConfig by which core finds the server.
+//!
+//! Everything is looked at before it is written, again and again: what another process has done, or somebody has
+//! undone, is found out. Nothing is taken away at the end: where nobody answers, core changes nothing, while without an
+//! ExtensionConfig it would replace machines.
+
+use capstan_api::runtime::ExtensionConfig;
+use capstan_controller::error::{Doing as _, Error, Result, chain};
+use capstan_controller::secrets;
+use capstan_controller::watch::changed;
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::core::ObjectMeta;
+use kube::runtime::watcher;
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+use crate::authority::{Authority, AuthorityError, Issued};
+use crate::server::Serving;
+
+/// Name of the ExtensionConfig.
+pub const EXTENSION: &str = "capstan";
+
+/// Name of the Secret with the authority.
+pub const SECRET: &str = "capstan-hooks";
+
+/// Key of the certificates to believe.
+const BUNDLE: &str = "ca.crt";
+/// Key of the authority's private key.
+const KEY: &str = "ca.key";
+
+/// Owns the fields of the ExtensionConfig.
+const FIELD_MANAGER: &str = "capstan-hooks";
+
+const LOOK_AGAIN: Duration = Duration::from_secs(300);
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+pub(crate) struct Registration {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    pub(crate) url: String,
+    /// Names and addresses that the certificate must have.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) serving: Arc<Serving>,
+    /// Says whether core can find the server.
+    pub(crate) known: watch::Sender<bool>,
+}
+
+/// What is shown: a certificate, and by whom it is signed.
+struct Shown {
+    bundle: String,
+    issued: Issued,
+}
+
+impl Registration {
+    pub(crate) async fn run(self, stop: impl Future<Output = ()> + Send) {
+        let mut stop = std::pin::pin!(stop);
+        let mine = watcher::Config::default().fields(&format!("metadata.name={EXTENSION}"));
+        let api: Api<ExtensionConfig> = Api::all(self.client.clone());
+        let mut changes = changed(api, mine, |config| config.spec.clone()).boxed();
+        let (mut shown, mut retry) = (None, FIRST_RETRY);
+        loop {
+            let wait = match self.ensure(&mut shown, Timestamp::now()).await {
+                Ok(()) => {
+                    retry = FIRST_RETRY;
+                    self.known.send_replace(true);
+                    LOOK_AGAIN
+                }
+                Err(error) => {
+                    tracing::warn!(error = %chain(&error), wait = ?retry, "cannot register the hooks yet");
+                    let wait = retry;
+                    retry = retry.saturating_mul(2).min(LONGEST_RETRY);
+                    wait
+                }
+            };
+            tokio::select! {
+                () = &mut stop => return,
+                () = tokio::time::sleep(wait) => {}
+                Some(_) = changes.next() => {}
+            }
+        }
+    }
+
+    async fn ensure(&self, shown: &mut Option<Shown>, now: Timestamp) -> Result<()> {
+        let failed = |error| Error::transient("cannot make the certificate of the hooks", error);
+        let authority = self.authority(now).await?;
+        let is_good = |shown: &Shown| shown.bundle == authority.bundle() && !shown.issued.is_due(now);
+        if !shown.as_ref().is_some_and(is_good) {
+            let issued = authority.issue(&self.hosts, now).map_err(failed)?;
+            self.serving.show(issued.key.clone());
+            *shown = Some(Shown { bundle: authority.bundle(), issued });
+        }
+        self.register(&authority.bundle()).await
+    }
+
+    /// The authority that all who serve hooks share.
+    async fn authority(&self, now: Timestamp) -> Result<Authority> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+        let doing = |what: &str| format!("cannot {what} Secret {}/{SECRET}", self.namespace);
+        let failed =
+            |error: AuthorityError| Error::transient("cannot make the authority of the hooks", error);
+        let read = api.get_opt(SECRET).await.doing(|| doing("read"))?;
+        let (authority, write) = kept(read.as_ref(), now).map_err(failed)?;
+        if !write {
+            return Ok(authority);
+        }
+        let mut secret = secret(&self.namespace, &authority);
+        match read {
+            Some(read) => {
+                secret.metadata.resource_version = read.resource_version();
+                api.replace(SECRET, &PostParams::default(), &secret).await.doing(|| doing("write"))?;
+            }
+            None => match api.create(&PostParams::default(), &secret).await {
+                // Its namespace, or another process was faster: read in the next round.
+                Err(kube::Error::Api(status)) if status.code == 404 => {
+                    self.make_namespace().await?;
+                    return Err(Error::transient(doing("make"), "its namespace has just been made"));
+                }
+                made => _ = made.doing(|| doing("make"))?,
+            },
+        }
+        tracing::info!(secret = SECRET, "made the authority of the hooks");
+        Ok(authority)
+    }
+
+    async fn make_namespace(&self) -> Result<()> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let metadata = ObjectMeta { name: Some(self.namespace.clone()), ..ObjectMeta::default() };
+        match api.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await {
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+            made => made.map(|_| ()).doing(|| format!("cannot make Namespace {}", self.namespace)),
+        }
+    }
+
+    async fn register(&self, bundle: &str) -> Result<()> {
+        let api: Api<ExtensionConfig> = Api::all(self.client.clone());
+        let doing = |what: &str| format!("cannot {what} ExtensionConfig {EXTENSION}");
+        let read = api.get_opt(EXTENSION).await.doing(|| doing("read"))?;
+        if read.is_some_and(|config| is_registered(&config, &self.url, bundle)) {
+            return Ok(());
+        }
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        let wanted = Patch::Apply(wanted(&self.url, bundle));
+        api.patch(EXTENSION, &parameters, &wanted).await.doing(|| doing("write"))?;
+        tracing::info!(url = self.url, "registered the hooks");
+        Ok(())
+    }
+}
+
+/// The authority to use, and whether it has to be written first.
+fn kept(secret: Option<&Secret>, now: Timestamp) -> std::result::Result<(Authority, bool), AuthorityError> {
+    let Some(secret) = secret else { return Ok((Authority::new(now)?, true)) };
+    let get = |key| secrets::get(secret, key).unwrap_or_default();
+    match Authority::read(get(BUNDLE), get(KEY)) {
+        Ok(authority) if authority.is_due(now) => Ok((authority.renewed(now)?, true)),
+        Ok(authority) => Ok((authority, false)),
+        Err(error) => {
+            tracing::warn!(%error, secret = SECRET, "the authority of the hooks is made anew");
+            Ok((Authority::new(now)?, true))
+        }
+    }
+}
+
+fn secret(namespace: &str, authority: &Authority) -> Secret {
+    let data = [(BUNDLE, authority.bundle()), (KEY, authority.key().to_owned())];
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(SECRET.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: Some(data.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).into()),
+        ..Secret::default()
+    }
+}
+
+/// Whether core finds the server by what the ExtensionConfig says. What else it says is the user's.
+fn is_registered(config: &ExtensionConfig, url: &str, bundle: &str) -> bool {
+    let client = &config.spec.client_config;
+    client.url.as_deref() == Some(url)
+        && client.ca_bundle.as_ref().is_some_and(|told| told.0 == bundle.as_bytes())
+        && config.spec.namespace_selector.is_some()
+}
+
+fn wanted(url: &str, bundle: &str) -> Value {
+    json!({
+        "apiVersion": "runtime.cluster.x-k8s.io/v1beta2",
+        "kind": "ExtensionConfig",
+        "metadata": {"name": EXTENSION},
+        "spec": {
+            "clientConfig": {"url": url, "caBundle": ByteString(bundle.as_bytes().to_vec())},
+            // Not the same as none: upstream takes that for no namespace at all.
+            "namespaceSelector": BTreeMap::<String, String>::new(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::SignedDuration;
+
+    const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
+
+    #[test]
+    fn the_authority_is_kept_renewed_and_mended() {
+        let (made, write) = kept(None, NOW).expect("an authority");
+        assert!(write);
+        let mut stored = secret("n", &made);
+        let (same, write) = kept(Some(&stored), NOW).expect("an authority");
+        assert!(same == made && !write);
+        let (renewed, write) =
+            kept(Some(&stored), NOW + SignedDuration::from_hours(24 * 3000)).expect("an authority");
+        assert!(write && renewed.bundle().contains(&made.bundle()));
+        stored.data.get_or_insert_default().remove(KEY);
+        let (mended, write) = kept(Some(&stored), NOW).expect("an authority");
+        assert!(write && !mended.bundle().contains(&made.bundle()));
+    }
+
+    #[test]
+    fn what_a_user_adds_to_the_registration_stays() {
+        let config = |change: &Value| -> ExtensionConfig {
+            let mut value = wanted("https://a", "pem");
+            json_merge(&mut value, change);
+            serde_json::from_value(value).expect("an ExtensionConfig")
+        };
+        for (change, registered) in [
+            (json!({}), true),
+            (json!({"spec": {"namespaceSelector": {"matchLabels": {"team": "a"}}}}), true),
+            (json!({"spec": {"settings": {"x": "y"}}}), true),
+            (json!({"spec": {"clientConfig": {"url": "https://b"}}}), false),
+            (json!({"spec": {"clientConfig": {"caBundle": "eA=="}}}), false),
+            (json!({"spec": {"namespaceSelector": null}}), false),
+        ] {
+            assert_eq!(is_registered(&config(&change), "https://a", "pem"), registered, "{change}");
+        }
+    }
+
+    fn json_merge(value: &mut Value, change: &Value) {
+        match (value, change) {
+            (Value::Object(value), Value::Object(change)) => {
+                for (key, change) in change {
+                    json_merge(value.entry(key.clone()).or_insert(Value::Null), change);
+                }
+            }
+            (value, change) => *value = change.clone(),
+        }
+    }
+}

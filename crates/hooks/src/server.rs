@@ -1,0 +1,200 @@
+//! The HTTPS server: one POST for each hook, within bounds.
+
+use capstan_api::runtime::hooks::{
+    Body, CanUpdateMachine, CanUpdateMachineSet, CommonResponse, Discovery, DiscoveryResponse, Hook,
+    MOST_BYTES, Message, UpdateMachine, path,
+};
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::convert::Infallible;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::extension::{Extension, handlers, names};
+
+/// More callers at once wait: there is one core, and it asks for one machine after the other.
+const MOST_CONNECTIONS: usize = 256;
+
+/// How long a caller may take to say who it is and what it wants.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long one request may take in all. No caller waits longer.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The certificate that is shown; another one may take its place at any time.
+#[derive(Debug, Default)]
+pub struct Serving(RwLock<Option<Arc<CertifiedKey>>>);
+
+impl Serving {
+    /// Shows this one from now on.
+    pub fn show(&self, key: CertifiedKey) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
+    }
+}
+
+impl ResolvesServerCert for Serving {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// TLS with whatever certificate there is.
+///
+/// # Errors
+/// If the library cannot speak it.
+pub fn tls(serving: &Arc<Serving>) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(serving) as _;
+    let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Serves the hooks of `extension` until `stop` is done.
+pub async fn serve<E: Extension>(
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    extension: Arc<E>,
+    stop: impl Future<Output = ()> + Send,
+) {
+    let acceptor = TlsAcceptor::from(tls);
+    let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let accept = async {
+            let slot = Arc::clone(&slots).acquire_owned().await;
+            (slot, listener.accept().await)
+        };
+        let (slot, accepted) = tokio::select! {
+            accepted = accept => accepted,
+            () = &mut stop => break,
+            Some(_) = connections.join_next() => continue,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (acceptor, extension) = (acceptor.clone(), Arc::clone(&extension));
+                connections.spawn(async move {
+                    connection(stream, acceptor, extension).await;
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                // Out of files, most likely: the connections that end will free some.
+                tracing::warn!(%error, "cannot accept a caller of hooks");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    // Callers ask again: nothing is lost with an answer that does not come.
+    connections.shutdown().await;
+}
+
+async fn connection<E: Extension>(stream: TcpStream, acceptor: TlsAcceptor, extension: Arc<E>) {
+    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake of a caller of hooks"),
+        Err(_) => return tracing::debug!("TLS handshake of a caller of hooks timed out"),
+    };
+    let service = service_fn(move |request| {
+        let extension = Arc::clone(&extension);
+        async move { Ok::<_, Infallible>(in_time(extension.as_ref(), request).await) }
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "connection of a caller of hooks");
+    }
+}
+
+async fn in_time<E: Extension>(extension: &E, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let answered = tokio::time::timeout(LONGEST, answer(extension, request)).await;
+    answered.unwrap_or_else(|_| plain(StatusCode::GATEWAY_TIMEOUT, "took too long"))
+}
+
+async fn answer<E: Extension>(extension: &E, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let asked = request.uri().path().to_owned();
+    let is = |hook: &str, handler: Option<&str>| asked == path(hook, handler);
+    let hook = [
+        is(Discovery::NAME, None),
+        is(CanUpdateMachine::NAME, Some(names::CAN_UPDATE_MACHINE)),
+        is(CanUpdateMachineSet::NAME, Some(names::CAN_UPDATE_MACHINE_SET)),
+        is(UpdateMachine::NAME, Some(names::UPDATE_MACHINE)),
+    ];
+    let Some(hook) = hook.iter().position(|is| *is) else {
+        return plain(StatusCode::NOT_FOUND, "there is no such hook");
+    };
+    if request.method() != Method::POST {
+        return plain(StatusCode::METHOD_NOT_ALLOWED, "hooks are called by POST");
+    }
+    let body = match Limited::new(request.into_body(), MOST_BYTES).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return plain(StatusCode::PAYLOAD_TOO_LARGE, "the request is too long");
+        }
+        Err(_) => return plain(StatusCode::BAD_REQUEST, "the request cannot be read"),
+    };
+    match hook {
+        0 => {
+            let handlers = handlers();
+            json(&Message(DiscoveryResponse { common: CommonResponse::success(), handlers }))
+        }
+        1 => reply::<CanUpdateMachine, _>(&body, |request| extension.can_update_machine(request)).await,
+        2 => {
+            reply::<CanUpdateMachineSet, _>(&body, |request| extension.can_update_machine_set(request)).await
+        }
+        _ => reply::<UpdateMachine, _>(&body, |request| extension.update_machine(request)).await,
+    }
+}
+
+async fn reply<H: Hook, F>(body: &[u8], ask: impl FnOnce(H::Request) -> F) -> Response<Full<Bytes>>
+where
+    H::Request: Body + DeserializeOwned,
+    H::Response: Body + Serialize,
+    F: Future<Output = H::Response>,
+{
+    match serde_json::from_slice::<Message<H::Request>>(body) {
+        Ok(Message(request)) => json(&Message(ask(request).await)),
+        Err(error) => {
+            // What is wrong may be repeated in the error, and may be a secret: only the sort of it is told.
+            let message = format!("the request is no {}: {:?} error", H::Request::KIND, error.classify());
+            json(&CommonResponse::failure(message))
+        }
+    }
+}
+
+fn json(message: &impl Serialize) -> Response<Full<Bytes>> {
+    match serde_json::to_vec(message) {
+        Ok(body) => response(StatusCode::OK, "application/json", body),
+        Err(error) => {
+            tracing::warn!(%error, "cannot write an answer");
+            plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be written")
+        }
+    }
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    response(status, "text/plain", text.as_bytes().to_vec())
+}
+
+fn response(status: StatusCode, content: &'static str, body: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content));
+    response
+}
