@@ -8,12 +8,16 @@
 use capstan_plan::{Content, Digest};
 use serde_json::{Map, Value, json};
 
-use crate::inputs::{Inputs, KeyPair};
+use crate::cost::Cost;
+use crate::inputs::{Inputs, KeyPair, Network};
+use crate::k3s;
 use crate::user::{UserCommand, UserFile};
 
 /// Digests of what a plan was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
+    /// What pods must be moved away for before Kubernetes is started again.
+    pub drain: Digest,
     /// What Kubernetes on the machine must be started again for.
     pub restart: Digest,
     /// All of it: a plan whose whole differs is written anew.
@@ -32,7 +36,24 @@ impl Fingerprint {
         let mut whole = restart.clone();
         put(&mut whole, "files", live);
         put(&mut whole, "commands", commands);
-        Self { restart: digest(&restart), whole: digest(&whole) }
+        Self { drain: digest(&drain_document(inputs)), restart: digest(&restart), whole: digest(&whole) }
+    }
+}
+
+fn drain_document(inputs: &Inputs<'_>) -> Map<String, Value> {
+    let mut document = Map::new();
+    document.insert("version".to_owned(), json!(inputs.version));
+    let drains = |key: &String| k3s::setting_cost(key).0 >= Cost::DrainAndRestart;
+    put_settings(&mut document, inputs, drains);
+    document
+}
+
+fn put_settings(document: &mut Map<String, Value>, inputs: &Inputs<'_>, counts: impl Fn(&String) -> bool) {
+    let settings = inputs.config.settings.iter().filter(|(key, _)| counts(key));
+    let settings: Map<String, Value> =
+        settings.map(|(key, setting)| (key.clone(), sorted(&setting.0))).collect();
+    if !settings.is_empty() {
+        document.insert("settings".to_owned(), Value::Object(settings));
     }
 }
 
@@ -52,11 +73,15 @@ fn restart_document(inputs: &Inputs<'_>, files: &[UserFile]) -> Map<String, Valu
         document.insert("proxy".to_owned(), pair(&certificates.proxy));
         document.insert("serviceAccounts".to_owned(), pair(&certificates.service_accounts));
     }
-    let settings: Map<String, Value> =
-        inputs.config.settings.iter().map(|(key, setting)| (key.clone(), sorted(&setting.0))).collect();
-    if !settings.is_empty() {
-        document.insert("settings".to_owned(), Value::Object(settings));
+    let network = inputs.network;
+    if inputs.role.is_server() && *network != Network::default() {
+        let network = json!([network.pods, network.services, network.domain]);
+        document.insert("network".to_owned(), network);
     }
+    if let Some(after) = inputs.restart_after {
+        document.insert("after".to_owned(), json!(after));
+    }
+    put_settings(&mut document, inputs, |_| true);
     let files: Vec<Value> = files.iter().filter(|file| file.restarts).map(file_document).collect();
     put(&mut document, "restartFiles", files);
     document

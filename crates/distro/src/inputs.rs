@@ -1,7 +1,8 @@
 //! What a plan is made from.
 
 use capstan_api::bootstrap::CapstanConfigSpec;
-use capstan_plan::{Content, SecretText};
+use capstan_plan::{Artifact, Content, Digest, SecretText, Source};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What a machine is in its cluster.
@@ -75,6 +76,37 @@ pub struct Certificates {
 /// What stands in Secrets that files refer to, by name and key.
 pub type SecretFiles = BTreeMap<(String, String), Content>;
 
+/// Addresses inside the cluster, as its Cluster says them. What is empty is left to the distribution.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// Addresses of pods.
+    pub pods: Vec<String>,
+    /// Addresses of services.
+    pub services: Vec<String>,
+    /// Domain of services.
+    pub domain: Option<String>,
+}
+
+/// The software of a version: known by its digest, wherever it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Software {
+    /// Digest of what is fetched.
+    pub sha256: Digest,
+    /// Number of bytes.
+    pub size: u64,
+    /// Where it can be had, best first.
+    pub sources: Vec<Source>,
+}
+
+/// A snapshot of the cluster's data that is taken before the machine starts another version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The revision of the plan it is for: each takes its own.
+    pub revision: u64,
+    /// How many are kept.
+    pub retention: u32,
+}
+
 /// Everything a plan is made from.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
@@ -88,6 +120,8 @@ pub struct Inputs<'a> {
     pub provider_id: &'a str,
     /// Where the cluster's API server is reached.
     pub endpoint: &'a Endpoint,
+    /// Addresses inside the cluster. Decided when it begins.
+    pub network: &'a Network,
     /// What a machine shows to be let in.
     pub token: &'a SecretText,
     /// What servers sign with; workers never see it.
@@ -100,4 +134,14 @@ pub struct Inputs<'a> {
     pub config: &'a CapstanConfigSpec,
     /// What the user's files refer to.
     pub secrets: &'a SecretFiles,
+    /// Every machine that was set up before this time is started again.
+    pub restart_after: Option<&'a str>,
+    /// What is installed. Where it comes from is no input.
+    pub software: &'a Software,
+    /// Images for machines that cannot fetch them. No input.
+    pub images: Option<&'a Software>,
+    /// The software that the machine may still be running. No input: it only must not be lost too early.
+    pub former: Option<&'a Artifact>,
+    /// What is saved before another version starts. No input.
+    pub snapshot: Option<Snapshot>,
 }

@@ -16,18 +16,52 @@ mod user;
 pub mod version;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Distro};
-use capstan_plan::{Probe, SecretText, Step};
+use capstan_plan::{Action, Artifact, Digest, MachinePlan, Probe, SecretText, Step};
 use std::collections::BTreeMap;
 
-pub use cost::{Change, Cost, classify};
+pub use cost::{Change, Cost, Subject, changes, classify};
 pub use error::InputError;
 pub use fingerprint::Fingerprint;
-pub use inputs::{Certificates, Endpoint, Inputs, KeyPair, Role, SecretFiles};
+pub use inputs::{Certificates, Endpoint, Inputs, KeyPair, Network, Role, SecretFiles, Snapshot, Software};
 pub use version::Version;
 
 /// Grows when plans are rendered differently. It is written beside a plan for people to read; it is no input, so
 /// no machine gets a new plan because of it.
-pub const RENDERER: u32 = 1;
+pub const RENDERER: u32 = 2;
+
+/// The gate in every plan before Kubernetes is started again.
+pub const RESTART_GATE: &str = k3s::GATE;
+
+/// Names of a distribution's software in the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoftwareNames {
+    /// The program.
+    pub program: &'static str,
+    /// Images for machines that cannot fetch them; a catalog need not have any.
+    pub images: &'static str,
+}
+
+/// What to look for in the catalog.
+pub const fn software_names(distro: Distro) -> Option<SoftwareNames> {
+    match distro {
+        Distro::K3s => Some(SoftwareNames { program: k3s::PROGRAM, images: k3s::IMAGES }),
+        Distro::Rke2 | Distro::Kubeadm => None,
+    }
+}
+
+/// The programs that a plan puts on its machine: of the version that it starts, and of the one that may still run.
+pub fn programs(plan: &MachinePlan) -> impl Iterator<Item = &Artifact> {
+    let artifacts = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::Artifact(artifact) => Some(artifact),
+        _ => None,
+    });
+    artifacts.filter(|artifact| k3s::is_program(artifact))
+}
+
+/// Whether a program is of this version.
+pub fn is_of_version(program: &Artifact, version: &str) -> bool {
+    k3s::is_of_version(program, version)
+}
 
 /// What a machine should do, without whose plan it is and which revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,16 +100,22 @@ pub fn check(config: &CapstanConfigSpec) -> Result<(), InputError> {
         sources.map(|source| ((source.secret.name.clone(), source.secret.key.clone()), "".into())).collect();
     render(&Inputs {
         role: Role::Server,
-        version: "",
+        version: "v0.0.0",
         node_name: "",
         provider_id: "",
         endpoint: &Endpoint { host: String::new(), port: 0 },
+        network: &Network::default(),
         token: &SecretText::new(""),
         certificates: None,
         labels: &BTreeMap::new(),
         taints: &[],
         config,
         secrets: &secrets,
+        restart_after: None,
+        software: &Software { sha256: Digest::of(b""), size: 0, sources: Vec::new() },
+        images: None,
+        former: None,
+        snapshot: None,
     })
     .map(|_| ())
 }

@@ -116,7 +116,7 @@ pub(crate) fn commands(list: &[Command], moment: &str) -> Result<Vec<UserCommand
 
 /// A step name for what the user calls `text`. It depends on nothing else, because a step under another name would
 /// be done again; and it differs for different texts, also where they look alike as a DNS label.
-fn step_name(prefix: &str, text: &str) -> StepName {
+pub(crate) fn step_name(prefix: &str, text: &str) -> StepName {
     let label: String = text
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })

@@ -10,8 +10,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Command, Distro, File, FileSource, SecretKey, Setting};
-use capstan_distro::{Certificates, Endpoint, Inputs, KeyPair, Rendered, Role, SecretFiles, check, render};
-use capstan_plan::{Action, Content, Epoch, MachineIdentity, MachinePlan, Revision, SecretText};
+use capstan_distro::{
+    Certificates, Endpoint, Inputs, KeyPair, Network, Rendered, Role, SecretFiles, Snapshot, Software, check,
+    render,
+};
+use capstan_plan::{
+    Action, Artifact, Content, Digest, Epoch, MachineIdentity, MachinePlan, Revision, SecretText, Source,
+};
 use serde_json::json;
 
 struct Setup {
@@ -22,6 +27,10 @@ struct Setup {
     taints: Vec<String>,
     config: CapstanConfigSpec,
     secrets: SecretFiles,
+    network: Network,
+    software: Software,
+    former: Option<Artifact>,
+    snapshot: Option<Snapshot>,
 }
 
 fn pair(name: &str) -> KeyPair {
@@ -79,7 +88,49 @@ fn setup() -> Setup {
             ..Default::default()
         },
         secrets: BTreeMap::from([((secret.name, secret.key), Content::from("mirrors: {}\n"))]),
+        network: Network {
+            pods: vec!["10.42.0.0/16".to_owned(), "fd00:42::/56".to_owned()],
+            services: vec!["10.43.0.0/16".to_owned()],
+            domain: None,
+        },
+        software: software("newer"),
+        former: None,
+        snapshot: None,
     }
+}
+
+fn software(content: &str) -> Software {
+    let ca = Some("-----BEGIN CERTIFICATE-----\n".to_owned());
+    Software {
+        sha256: Digest::of(content.as_bytes()),
+        size: content.len() as u64,
+        sources: vec![Source {
+            ca,
+            url: format!("https://plane.example:7443/artifacts/{content}").parse().unwrap(),
+        }],
+    }
+}
+
+/// The software of an earlier version, as it stands in the plan of that version.
+fn former() -> Artifact {
+    let setup = Setup { software: software("older"), ..setup() };
+    let older = Inputs { version: "v1.35.9+k3s1", ..setup.inputs(Role::Server) };
+    artifact(&render(&older).unwrap()).clone()
+}
+
+fn artifact(rendered: &Rendered) -> &Artifact {
+    let artifacts = rendered.steps.iter().filter_map(|step| match &step.action {
+        Action::Artifact(artifact) => Some(artifact),
+        _ => None,
+    });
+    artifacts.last().unwrap()
+}
+
+/// Workers have no settings of servers.
+fn worker() -> Setup {
+    let mut setup = setup();
+    setup.config.settings.retain(|key, _| key == "kubelet-arg");
+    setup
 }
 
 impl Setup {
@@ -96,6 +147,12 @@ impl Setup {
             taints: &self.taints,
             config: &self.config,
             secrets: &self.secrets,
+            network: &self.network,
+            restart_after: None,
+            software: &self.software,
+            images: None,
+            former: self.former.as_ref(),
+            snapshot: self.snapshot,
         }
     }
 }
@@ -113,6 +170,7 @@ fn sealed(rendered: &Rendered) -> MachinePlan {
 /// The plan as a person reads it.
 fn told(rendered: &Rendered) -> String {
     let mut text = String::new();
+    writeln!(text, "fingerprint drain   {}", rendered.fingerprint.drain).unwrap();
     writeln!(text, "fingerprint restart {}", rendered.fingerprint.restart).unwrap();
     writeln!(text, "fingerprint whole   {}\n", rendered.fingerprint.whole).unwrap();
     for step in &sealed(rendered).steps {
@@ -120,12 +178,35 @@ fn told(rendered: &Rendered) -> String {
         writeln!(text, "== {} ({:?}, {} s, {retry} times)", step.name, step.repeat, step.timeout_seconds)
             .unwrap();
         match &step.action {
+            // A file of its own, which has its own tests.
+            Action::File(file) if step.name.as_str() == "script" => {
+                writeln!(text, "file {} {} {}:{}", file.path, file.mode, file.owner, file.group).unwrap();
+            }
             Action::File(file) => {
                 writeln!(text, "file {} {} {}:{}", file.path, file.mode, file.owner, file.group).unwrap();
                 text.push_str(std::str::from_utf8(file.content.as_bytes()).unwrap());
             }
+            Action::Artifact(artifact) => {
+                let Artifact { path, unpack, mode, owner, group, sha256, size, .. } = artifact;
+                writeln!(text, "artifact {path} {mode} {owner}:{group} {unpack:?}").unwrap();
+                writeln!(text, "  {size} bytes, sha256 {sha256}").unwrap();
+                for source in &artifact.sources {
+                    writeln!(text, "  from {} pinned {}", source.url, source.ca.is_some()).unwrap();
+                }
+            }
+            Action::Unit(unit) => {
+                writeln!(text, "unit {} restart {}", unit.name, unit.restart).unwrap();
+                if let Some(stop) = &unit.stop {
+                    writeln!(text, "  stop {} ({} s)", stop.argv.words().join(" "), stop.timeout_seconds)
+                        .unwrap();
+                }
+                text.push_str(std::str::from_utf8(unit.content.as_bytes()).unwrap());
+            }
             Action::Command(command) => {
                 writeln!(text, "run {}", command.argv.words().join(" ")).unwrap();
+                if let Some(undo) = &command.undo {
+                    writeln!(text, "  undo {}", undo.argv.words().join(" ")).unwrap();
+                }
                 for variable in &command.env {
                     writeln!(text, "  {}={}", variable.name, variable.value.expose()).unwrap();
                 }
@@ -141,8 +222,15 @@ fn told(rendered: &Rendered) -> String {
 
 #[test]
 fn plans_are_as_written_down() {
-    let setup = setup();
-    for (name, role) in [("init", Role::Init), ("server", Role::Server), ("worker", Role::Worker)] {
+    let mut upgrade = setup();
+    upgrade.snapshot = Some(Snapshot { revision: 7, retention: 5 });
+    upgrade.former = Some(former());
+    for (name, role, setup) in [
+        ("init", Role::Init, setup()),
+        ("server", Role::Server, setup()),
+        ("worker", Role::Worker, worker()),
+        ("upgrade", Role::Server, upgrade),
+    ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/k3s-{name}.txt"));
         let told = told(&render(&setup.inputs(role)).unwrap());
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -172,19 +260,93 @@ fn only_what_matters_restarts() {
         (|s| s.endpoint.port = 443, true),
         (|s| s.certificates.etcd = pair("other"), true),
         (|s| s.secrets.values_mut().for_each(|content| *content = Content::from("other")), true),
+        (|s| s.network.pods.clear(), true),
     ] {
         let found = with(change);
         assert_ne!(found.whole, base.whole);
         assert_eq!(found.restart != base.restart, restarts);
     }
+    // Where software comes from, what must not be lost and what is saved are no inputs.
+    assert_eq!(with(|s| s.software = software("elsewhere")), base);
+    assert_eq!(with(|s| s.former = Some(former())), base);
+    assert_eq!(with(|s| s.snapshot = Some(Snapshot { revision: 9, retention: 1 })), base);
     let setup = setup();
+    let after = Inputs { restart_after: Some("2026-01-01T00:00:00Z"), ..setup.inputs(Role::Server) };
+    let after = render(&after).unwrap().fingerprint;
+    assert!(after.restart != base.restart && after.drain == base.drain);
+}
+
+#[test]
+fn only_what_matters_drains() {
+    let setup = setup();
+    let base = render(&setup.inputs(Role::Server)).unwrap().fingerprint;
     let version = Inputs { version: "v1.36.1+k3s1", ..setup.inputs(Role::Server) };
-    assert_ne!(render(&version).unwrap().fingerprint.restart, base.restart);
+    let version = render(&version).unwrap().fingerprint;
+    assert!(version.drain != base.drain && version.restart != base.restart && version.whole != base.whole);
+    for (key, drains) in [("snapshotter", true), ("node-ip", true), ("kubelet-arg", false), ("debug", false)]
+    {
+        let mut setup = self::setup();
+        setup.config.settings.insert(key.to_owned(), Setting(json!("x=y")));
+        let found = render(&setup.inputs(Role::Server)).unwrap().fingerprint;
+        assert_ne!(found.restart, base.restart, "{key}");
+        assert_eq!(found.drain != base.drain, drains, "{key}");
+    }
+}
+
+/// The promise itself: these digests are on every machine there is. A renderer that gives others restarts the fleet
+/// when Capstan is upgraded. Written by hand, so that no command brings them up to date in passing.
+#[test]
+fn a_new_renderer_restarts_nobody() {
+    let (setup, worker) = (setup(), worker());
+    for (role, setup, drain, restart) in [
+        (
+            Role::Init,
+            &setup,
+            "d15f30ed8e68d5a45192c2129b4100575423447391ce9a45d8b74da251671066",
+            "8f320f3db778ce4c857a6240bfb3ef3a5aacb657a9e7291d2145c9c32283f27a",
+        ),
+        (
+            Role::Server,
+            &setup,
+            "d15f30ed8e68d5a45192c2129b4100575423447391ce9a45d8b74da251671066",
+            "610a6adafec17c3f5569bf3bb33ebf5f46027f0d85d9f312298466e98aea8c1b",
+        ),
+        (
+            Role::Worker,
+            &worker,
+            "d15f30ed8e68d5a45192c2129b4100575423447391ce9a45d8b74da251671066",
+            "9e4e14f583a2b4d3c607a37e9fa6bcbc56f1b0024261e9f785315950ed6c09a5",
+        ),
+    ] {
+        let rendered = render(&setup.inputs(role)).unwrap();
+        let found = (rendered.fingerprint.drain.to_string(), rendered.fingerprint.restart.to_string());
+        assert_eq!((found.0.as_str(), found.1.as_str()), (drain, restart), "{role:?}");
+        // Nothing but the token decides: the unit counts no other step as its input.
+        let start = rendered.steps.iter().find(|step| step.name.as_str() == "start").unwrap();
+        let Action::Unit(unit) = &start.action else { panic!("start is a unit") };
+        assert!(start.inputs.is_empty());
+        assert_eq!(unit.restart.to_string(), restart);
+    }
+}
+
+#[test]
+fn what_is_undone_last_comes_first() {
+    let setup = setup();
+    let rendered = render(&setup.inputs(Role::Server)).unwrap();
+    let at =
+        |name: &str| rendered.steps.iter().position(|step| step.name.as_str().starts_with(name)).unwrap();
+    // Unit, then what k3s wrote, then files, then the script that did it.
+    assert!(at("script") < at("config") && at("config") < at("room") && at("tls-service-key") < at("room"));
+    assert!(at("room") < at("start") && at("k3s-opt") < at("start"));
+    // Everything is there before anybody is drained, and a gate stands before every restart.
+    assert!(
+        at("k3s-opt") < at("drained") && at("tls-service-key") < at("drained") && at("drained") < at("start")
+    );
 }
 
 #[test]
 fn workers_never_see_keys() {
-    let setup = setup();
+    let setup = worker();
     let worker = render(&setup.inputs(Role::Worker)).unwrap();
     assert!(worker.steps.iter().all(|step| !step.name.as_str().starts_with("tls-")));
     let alone = Inputs { certificates: None, ..setup.inputs(Role::Worker) };
@@ -202,8 +364,12 @@ fn what_capstan_decides_is_refused_by_name() {
         ("https-listen-port", json!(1)),
         ("kubelet-arg", json!(["provider-id=secret-of-mine"])),
         ("kubelet-arg+", json!("--provider-id=secret-of-mine")),
+        ("cluster-cidr", json!("10.0.0.0/8")),
+        // A worker would not start with it.
+        ("disable", json!(["traefik"])),
     ] {
         let mut setup = setup();
+        setup.config.settings.clear();
         setup.config.settings.insert(key.to_owned(), Setting(value));
         let error = render(&setup.inputs(Role::Worker)).unwrap_err();
         assert_eq!(error.field, format!("spec.settings.{key}"));
@@ -223,6 +389,10 @@ fn what_cannot_be_is_refused_by_name() {
             |s| s.config.files[0].path = "/etc/rancher/k3s/config.yaml".to_owned(),
             "spec.files[/etc/rancher/k3s/config.yaml].path",
         ),
+        (
+            |s| s.config.files[0].path = "/opt/capstan/lib/k3s.sh".to_owned(),
+            "spec.files[/opt/capstan/lib/k3s.sh].path",
+        ),
         (|s| s.config.before[0].command.clear(), "spec.before[swap.off].command"),
     ] {
         let mut setup = setup();
@@ -231,5 +401,14 @@ fn what_cannot_be_is_refused_by_name() {
         // The same before there is a machine, but for what stands in Secrets.
         let early = check(&setup.config).map_err(|error| error.field);
         assert_eq!(early.err().as_deref(), Some(field).filter(|field| !field.contains("contentFrom")));
+    }
+}
+
+#[test]
+fn a_version_is_no_path() {
+    let setup = setup();
+    for version in ["", "1.36.0", "v1/../../etc", "v1 36"] {
+        let inputs = Inputs { version, ..setup.inputs(Role::Worker) };
+        assert_eq!(render(&inputs).unwrap_err().field, "spec.version", "{version:?}");
     }
 }

@@ -2,28 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::settings::{self, On};
 use crate::Role;
 use crate::error::InputError;
 use crate::inputs::Inputs;
-
-/// Settings that are Capstan's to decide, and why.
-const DECIDED: &[(&str, &str)] = &[
-    ("server", "it is the cluster's endpoint"),
-    ("token", "it is made with the cluster"),
-    ("token-file", "the token is made with the cluster"),
-    ("agent-token", "the token is made with the cluster"),
-    ("agent-token-file", "the token is made with the cluster"),
-    ("cluster-init", "it is set on the machine that begins the cluster"),
-    ("cluster-reset", "it would begin another cluster"),
-    ("cluster-reset-restore-path", "it would begin another cluster"),
-    ("datastore-endpoint", "the servers keep their data in etcd"),
-    ("disable-etcd", "the servers keep their data in etcd"),
-    ("node-name", "it is the name of the Machine"),
-    ("with-node-id", "the Node's name is the name of the Machine"),
-    ("https-listen-port", "it is the port of the cluster's endpoint"),
-    ("data-dir", "certificates are put there before the first start"),
-    ("config", "Capstan writes that file"),
-];
 
 /// Arguments of the kubelet that are Capstan's to decide.
 const DECIDED_KUBELET: &[&str] = &["provider-id", "hostname-override"];
@@ -35,7 +17,7 @@ const LISTS: [&str; 4] = ["kubelet-arg", "tls-san", "node-label", "node-taint"];
 pub(super) fn render(inputs: &Inputs<'_>) -> Result<String, InputError> {
     let mut config = decided(inputs);
     for (key, setting) in &inputs.config.settings {
-        check(key, &setting.0)?;
+        check(key, &setting.0, inputs.role)?;
         if LISTS.contains(&key.as_str()) {
             let list = config.entry(key.as_str()).or_insert_with(|| json!([]));
             if let Value::Array(list) = list {
@@ -65,6 +47,16 @@ fn decided(inputs: &Inputs<'_>) -> Map<String, Value> {
     if inputs.role.is_server() {
         put("https-listen-port", json!(inputs.endpoint.port));
         put("tls-san", json!([inputs.endpoint.host]));
+        let network = inputs.network;
+        if !network.pods.is_empty() {
+            put("cluster-cidr", json!(network.pods.join(",")));
+        }
+        if !network.services.is_empty() {
+            put("service-cidr", json!(network.services.join(",")));
+        }
+        if let Some(domain) = &network.domain {
+            put("cluster-domain", json!(domain));
+        }
     }
     if !inputs.labels.is_empty() {
         let labels: Vec<String> = inputs.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -76,15 +68,16 @@ fn decided(inputs: &Inputs<'_>) -> Map<String, Value> {
     config
 }
 
-fn check(key: &str, value: &Value) -> Result<(), InputError> {
+fn check(key: &str, value: &Value, role: Role) -> Result<(), InputError> {
     let field = format!("spec.settings.{key}");
-    // A `+` at the end of a key tells k3s to add to what stands elsewhere.
-    let plain = key.trim_end_matches('+');
-    if let Some((_, why)) = DECIDED.iter().find(|(decided, _)| *decided == plain) {
+    if let Some(why) = settings::decided_because(key) {
         return Err(InputError::new(field, format!("is decided by Capstan, because {why}: take it out")));
     }
+    if settings::find(key).on == On::Servers && !role.is_server() {
+        return Err(InputError::new(field, "is a setting of servers, and this is a worker: take it out"));
+    }
     let kubelet = entries(value).into_iter().filter_map(|entry| entry.as_str().map(str::to_owned));
-    for entry in kubelet.filter(|_| plain == "kubelet-arg") {
+    for entry in kubelet.filter(|_| settings::plain(key) == "kubelet-arg") {
         let name = entry.split('=').next().unwrap_or_default().trim_start_matches('-');
         if DECIDED_KUBELET.contains(&name) {
             return Err(InputError::new(field, format!("{name} is decided by Capstan: take it out")));

@@ -5,107 +5,177 @@
 //!
 //! | step | what |
 //! |---|---|
+//! | `script` | `/opt/capstan/lib/k3s.sh`: what takes more than a file or a unit |
+//! | `vacant` | there is no k3s on the machine that somebody else has set up |
 //! | `file-…`, `before-…` | the user's own |
+//! | `k3s-…` | the software by digest, `/opt/capstan/k3s/<version>/k3s`; the one that is still running stays until then |
+//! | `images` | images for machines that cannot fetch them, where the catalog has some |
 //! | `config` | `/etc/rancher/k3s/config.yaml`, mode 0600 |
 //! | `tls-…` | on servers: certificates under `/var/lib/rancher/k3s/server/tls`, before the first start |
-//! | `install` | `/opt/capstan/install-k3s <version> server\|agent`, again when one of the two changes |
-//! | `start` | `systemctl restart k3s` or `k3s-agent`, again when what it starts with has changed |
-//! | `ready` | the API server answers, or the agent runs; asked in every revision |
+//! | `room` | the folders that k3s fills; undone by taking away all that k3s wrote |
+//! | `drained` | a gate: opened when k3s may be started again |
+//! | `snapshot` | on servers, before another version starts: a snapshot of etcd |
+//! | `start` | `k3s.service` or `k3s-agent.service`, started again when what it starts with has changed |
+//! | `ready` | the API server answers, or the kubelet's own Node is there; asked in every revision |
+//! | `snapshot-prune` | snapshots that are too many go |
 //! | `after-…` | the user's own |
 //!
-//! `/opt/capstan/install-k3s` stands in for artifacts by digest, which real machines will get.
+//! What is undone last comes first: a reset stops the unit, cleans up after k3s, and then takes the files away.
 
 mod config;
+mod settings;
+mod software;
+mod steps;
+mod unit;
 
 use capstan_plan::{
-    Action, Argv, Check, Command, Content, EnvVar, File, MachinePath, Mode, Probe, Repeat, Retry, Step,
-    StepName, Target,
+    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, MachinePath, Mode, Probe, Repeat, Retry,
+    Step, StepName, Stop, Target, Undo, Unit,
 };
 
+use crate::Rendered;
+use crate::cost::Cost;
 use crate::error::InputError;
 use crate::fingerprint::Fingerprint;
-use crate::inputs::{Certificates, Inputs};
-use crate::user::{self, UserCommand, UserFile};
-use crate::{Rendered, Role};
+use crate::inputs::{Certificates, Inputs, Snapshot};
+use crate::user;
+use settings::On;
+use steps::{argv, command, file, name, user_command, user_file};
+
+pub(crate) use settings::may_be_shown;
+pub(crate) use software::{IMAGES, PROGRAM, is_of_version, is_program};
 
 const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 const TLS: &str = "/var/lib/rancher/k3s/server/tls";
+const SCRIPT: &str = "/opt/capstan/lib/k3s.sh";
+const SCRIPT_CONTENT: &str = include_str!("k3s.sh");
+
+/// What the user may not write, because it is ours and leaves the machine with us.
+const OURS: [&str; 3] = [TLS, "/opt/capstan", "/etc/systemd/system/k3s.service.d"];
 
 /// k3s reads what lies here when it starts, and only then.
 const OWN_FOLDERS: [&str; 2] = ["/etc/rancher", "/var/lib/rancher/k3s"];
 
+/// The gate before a restart.
+pub(crate) const GATE: &str = "drained";
+
+/// Snapshots before upgrades are called this, then the node's name and the time.
+const SNAPSHOT: &str = "capstan-before-upgrade";
+
 pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
+    let k3s = software::program_path(inputs.version)?;
     let config = config::render(inputs)?;
     let files = user::files(inputs.config, inputs.secrets, is_own, is_taken)?;
     let before = user::commands(&inputs.config.before, "before")?;
     let after = user::commands(&inputs.config.after, "after")?;
     let fingerprint = Fingerprint::of(inputs, &files, before.iter().chain(&after));
 
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<Step> = vec![script(), vacant()];
     steps.extend(files.into_iter().map(user_file));
     steps.extend(before.into_iter().map(user_command));
+    let program = software::program(inputs.software, &k3s);
+    // The version that still runs must not leave before another one does.
+    let former = inputs.former.filter(|former| former.path != program.path).cloned();
+    steps.extend(former.into_iter().chain([program]).map(|program| fetch(program_step(&program), program)));
+    steps.extend(inputs.images.map(|images| fetch(name("images"), software::images(images))));
     steps.push(file("config", CONFIG, Content::from(config), true));
     if let Some(certificates) = inputs.certificates.filter(|_| inputs.role.is_server()) {
         steps.extend(tls(certificates));
     }
-    let commands = Commands::of(inputs.role);
+    steps.push(room());
+    steps.push(Step::new(name(GATE), Action::Gate(Gate {})));
+    let snapshot = inputs.snapshot.filter(|_| inputs.role.is_server());
+    steps.extend(snapshot.map(|snapshot| save(&k3s, inputs, snapshot)));
+    steps.push(start(inputs, &k3s, &fingerprint));
+    let ready = || Target::Exec(argv(&ready_words(inputs, &k3s)));
     steps.push(Step {
-        timeout_seconds: 600,
-        retry: Some(Retry { attempts: 5, delay_seconds: 2, max_delay_seconds: 30 }),
-        ..command("install", argv(&[INSTALL, inputs.version, commands.kind]), Vec::new())
-    });
-    steps.push(Step {
-        timeout_seconds: 600,
-        retry: Some(Retry { attempts: 5, delay_seconds: 5, max_delay_seconds: 60 }),
-        // The value is what makes it another command once the inputs have changed.
-        ..command(
-            "start",
-            argv(&["systemctl", "restart", commands.unit]),
-            vec![EnvVar::new("CAPSTAN_RESTART", fingerprint.restart.to_string())],
-        )
-    });
-    steps.push(Step {
-        timeout_seconds: 10,
+        timeout_seconds: 20,
         repeat: Repeat::Always,
         retry: Some(Retry::every(2, 300)),
-        ..Step::new(name("ready"), Action::Check(Check { target: commands.ready() }))
+        ..Step::new(name("ready"), Action::Check(Check { target: ready() }))
     });
+    steps.extend(snapshot.map(|snapshot| prune(&k3s, inputs, snapshot)));
     steps.extend(after.into_iter().map(user_command));
-    let probes = vec![Probe::new(name(commands.probe), commands.ready())];
+    let probe = if inputs.role.is_server() { "apiserver" } else { "kubelet" };
+    let probes = vec![Probe { timeout_seconds: 20, ..Probe::new(name(probe), ready()) }];
     Ok(Rendered { steps, probes, redact: vec![inputs.token.clone()], fingerprint })
 }
 
-const INSTALL: &str = "/opt/capstan/install-k3s";
-
-/// What differs between servers and workers.
-struct Commands {
-    kind: &'static str,
-    unit: &'static str,
-    probe: &'static str,
-    ready: &'static [&'static str],
+fn script() -> Step {
+    let path = MachinePath::new(SCRIPT).expect("a path of this module, absolute and plain");
+    let mode = Mode::new(0o755).expect("a mode");
+    let content = Content::from(SCRIPT_CONTENT);
+    Step::new(name("script"), Action::File(File { path, content, mode, owner: 0, group: 0, secret: false }))
 }
 
-impl Commands {
-    const fn of(role: Role) -> Self {
-        match role.is_server() {
-            true => Self {
-                kind: "server",
-                unit: "k3s",
-                probe: "apiserver",
-                ready: &["/usr/local/bin/k3s", "kubectl", "get", "--raw", "/readyz"],
-            },
-            false => Self {
-                kind: "agent",
-                unit: "k3s-agent",
-                probe: "agent",
-                ready: &["systemctl", "is-active", "k3s-agent"],
-            },
-        }
-    }
+fn vacant() -> Step {
+    let target = Target::Exec(argv(&["/bin/sh", SCRIPT, "vacant"]));
+    Step::new(name("vacant"), Action::Check(Check { target }))
+}
 
-    fn ready(&self) -> Target {
-        Target::Exec(argv(self.ready))
+fn fetch(step: StepName, artifact: Artifact) -> Step {
+    Step {
+        timeout_seconds: 1800,
+        retry: Some(Retry { attempts: 10, delay_seconds: 2, max_delay_seconds: 60 }),
+        ..Step::new(step, Action::Artifact(artifact))
     }
+}
+
+/// By its path, so that a version has one name for as long as it is on the machine.
+fn program_step(program: &Artifact) -> StepName {
+    user::step_name(PROGRAM, program.path.as_str())
+}
+
+fn room() -> Step {
+    let undo = Undo { argv: argv(&["/bin/sh", SCRIPT, "clean"]), env: Vec::new() };
+    let room = Command { undo: Some(undo), ..Command::new(argv(&["/bin/sh", SCRIPT, "room"])) };
+    Step { timeout_seconds: 300, ..Step::new(name("room"), Action::Command(room)) }
+}
+
+fn start(inputs: &Inputs<'_>, k3s: &str, fingerprint: &Fingerprint) -> Step {
+    let unit = Unit {
+        name: format!("{}.service", unit::name(inputs.role)).parse().expect("a name of this module"),
+        content: Content::from(unit::content(inputs.role, k3s)),
+        restart: fingerprint.restart.to_string().parse().expect("hexadecimal digits"),
+        stop: Some(Stop { argv: argv(&["/bin/sh", SCRIPT, "stop"]), timeout_seconds: 120 }),
+    };
+    Step {
+        timeout_seconds: 180,
+        retry: Some(Retry { attempts: 5, delay_seconds: 5, max_delay_seconds: 60 }),
+        ..Step::new(name("start"), Action::Unit(unit))
+    }
+}
+
+fn ready_words<'a>(inputs: &Inputs<'a>, k3s: &'a str) -> [&'a str; 6] {
+    ["/bin/sh", SCRIPT, "ready", unit::kind(inputs.role), k3s, inputs.node_name]
+}
+
+/// At most once in a revision: a snapshot that was interrupted may be half a snapshot, and the next revision takes
+/// another one.
+fn save(k3s: &str, inputs: &Inputs<'_>, snapshot: Snapshot) -> Step {
+    let server = format!("https://127.0.0.1:{}", inputs.endpoint.port);
+    let words = [k3s, "etcd-snapshot", "save", "--etcd-server", &server, "--name", SNAPSHOT];
+    // What makes it another command in another revision.
+    let env = vec![EnvVar::new("CAPSTAN_REVISION", snapshot.revision.to_string())];
+    Step { timeout_seconds: 300, repeat: Repeat::Once, ..command("snapshot", argv(&words), env) }
+}
+
+fn prune(k3s: &str, inputs: &Inputs<'_>, snapshot: Snapshot) -> Step {
+    let server = format!("https://127.0.0.1:{}", inputs.endpoint.port);
+    let most = snapshot.retention.to_string();
+    let words = [
+        k3s,
+        "etcd-snapshot",
+        "prune",
+        "--etcd-server",
+        &server,
+        "--name",
+        SNAPSHOT,
+        "--snapshot-retention",
+        &most,
+    ];
+    let retry = Some(Retry { attempts: 5, delay_seconds: 2, max_delay_seconds: 30 });
+    Step { timeout_seconds: 120, retry, ..command("snapshot-prune", argv(&words), Vec::new()) }
 }
 
 fn tls(certificates: &Certificates) -> Vec<Step> {
@@ -127,48 +197,37 @@ fn tls(certificates: &Certificates) -> Vec<Step> {
     steps
 }
 
-fn file(step: &str, path: &str, content: Content, secret: bool) -> Step {
-    let path = MachinePath::new(path).expect("a path of this module, absolute and plain");
-    let file = File { path, content, mode: Mode::PRIVATE, owner: 0, group: 0, secret };
-    Step::new(name(step), Action::File(file))
-}
-
-fn user_file(file: UserFile) -> Step {
-    let UserFile { step, path, content, mode, owner, group, secret, .. } = file;
-    Step::new(step, Action::File(File { path, content, mode, owner, group, secret }))
-}
-
-fn user_command(command: UserCommand) -> Step {
-    let UserCommand { step, argv, timeout_seconds } = command;
-    Step { timeout_seconds, ..Step::new(step, Action::Command(Command::new(argv))) }
-}
-
-fn command(step: &str, argv: Argv, env: Vec<EnvVar>) -> Step {
-    Step::new(name(step), Action::Command(Command { env, ..Command::new(argv) }))
-}
-
-fn name(text: &str) -> StepName {
-    StepName::new(text).expect("a name of this module, a DNS label")
-}
-
-fn argv(words: &[&str]) -> Argv {
-    Argv::new(words.iter().copied())
-        .expect("a handful of words; a version has at most 256 characters and no zero byte")
-}
-
 fn is_own(path: &MachinePath) -> bool {
-    OWN_FOLDERS
-        .iter()
-        .any(|folder| path.as_str().strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+    OWN_FOLDERS.iter().any(|folder| is_at_or_below(path, folder))
 }
 
 /// What the steps above write themselves.
 fn is_taken(path: &MachinePath) -> bool {
-    let path = path.as_str();
-    path == CONFIG || path == TLS || path.strip_prefix(TLS).is_some_and(|rest| rest.starts_with('/'))
+    path.as_str() == CONFIG || OURS.iter().any(|ours| is_at_or_below(path, ours))
+}
+
+fn is_at_or_below(path: &MachinePath, folder: &str) -> bool {
+    path.as_str().strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Whether Kubernetes is started again when this file changes.
 pub(crate) fn restarts_for(path: &str) -> bool {
     MachinePath::new(path).is_ok_and(|path| is_own(&path))
+}
+
+/// What a change of a setting costs, and why.
+pub(crate) fn setting_cost(key: &str) -> (Cost, &'static str) {
+    let setting = settings::find(key);
+    (setting.cost, setting.why)
+}
+
+/// Every setting that is known: key, machines, cost and reason, for the documentation.
+pub(crate) fn settings() -> impl Iterator<Item = (&'static str, &'static str, Cost, &'static str)> {
+    settings::SETTINGS.iter().chain(settings::DECIDED).map(|setting| {
+        let machines = match setting.on {
+            On::Servers => "servers",
+            On::All => "all",
+        };
+        (setting.key, machines, setting.cost, setting.why)
+    })
 }

@@ -1,0 +1,40 @@
+//! Values, as people may see them.
+
+use capstan_plan::Digest;
+use serde_json::Value;
+
+use super::table::Shown;
+use crate::k3s;
+
+/// Longer values are cut.
+const MOST_CHARACTERS: usize = 80;
+
+const HIDDEN: &str = "(not shown)";
+
+/// A value of a field whose last part is `name`. What is not set is not shown.
+pub(super) fn show(shown: Shown, name: &str, value: Option<&Value>) -> Option<String> {
+    let value = value.filter(|value| !value.is_null())?;
+    Some(match shown {
+        Shown::Value => cut(&text(value)),
+        Shown::Digest => {
+            let text = text(value);
+            format!("{} bytes, sha256 {}", text.len(), Digest::of(text.as_bytes()).short())
+        }
+        Shown::Setting if k3s::may_be_shown(name, value) => cut(&text(value)),
+        Shown::Setting => HIDDEN.to_owned(),
+    })
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,227 @@
+#!/bin/sh
+# What k3s needs done on its machine beyond files and units. Written by Capstan, and gone with it.
+#
+#   k3s.sh vacant                 fails if there is a k3s that is not ours
+#   k3s.sh room                   makes the folders that `clean` takes away
+#   k3s.sh ready KIND K3S NODE    fails, with the last words of k3s, until it answers
+#   k3s.sh stop                   ends what k3s leaves running when it is stopped
+#   k3s.sh clean                  takes away all that k3s wrote, and looks whether it is gone
+
+set -u
+
+DATA=/var/lib/rancher/k3s
+# What k3s and what it runs write, below folders that are theirs alone.
+FOLDERS="$DATA /etc/rancher/k3s /etc/rancher/node /var/lib/kubelet /var/lib/cni /run/k3s /run/flannel /var/log/pods
+/var/log/containers"
+LINKS="cni0 flannel.1 flannel-v6.1 flannel-wg flannel-wg-v6 kube-ipvs0"
+
+for bin in "$DATA"/data/*/bin; do
+    [ -d "$bin" ] && PATH="$PATH:$bin:$bin/aux"
+done
+export PATH
+
+say() {
+    echo "$*" >&2
+}
+
+# Processes as lines of "parent process".
+processes() {
+    cat /proc/[0-9]*/stat 2>/dev/null | sed -n 's/^\([0-9]*\) (.*) [A-Za-z] \([0-9]*\) .*/\2 \1/p'
+}
+
+# Shims of containerd that are k3s's own: they outlive it, so that pods do.
+shims() {
+    for folder in /proc/[0-9]*; do
+        case "$(tr '\0' ' ' <"$folder/cmdline" 2>/dev/null)" in
+        "$DATA"/data/*/bin/containerd-shim* | *containerd-shim*' /run/k3s/'*) echo "${folder#/proc/}" ;;
+        esac
+    done
+}
+
+# The given processes and everything below them.
+with_children() {
+    awk -v wanted="$*" '
+        { children[$1] = children[$1] " " $2 }
+        END {
+            count = split(wanted, queue, " ")
+            for (at = 1; at <= count; at++) {
+                if (queue[at] in seen) continue
+                seen[queue[at]] = 1
+                print queue[at]
+                more = split(children[queue[at]], below, " ")
+                for (i = 1; i <= more; i++) queue[++count] = below[i]
+            }
+        }' <<TREE
+$(processes)
+TREE
+}
+
+end_pods() {
+    for _ in 1 2 3 4 5; do
+        found=$(shims)
+        [ -n "$found" ] || break
+        # All of them at once: without its shim nobody could tell whose a process is.
+        # shellcheck disable=SC2046,SC2086
+        kill -9 $(with_children $found) 2>/dev/null
+        sleep 1
+    done
+    # With systemd's own groups all pods are in there.
+    if systemctl is-active --quiet kubepods.slice 2>/dev/null; then
+        systemctl kill --signal=KILL kubepods.slice 2>/dev/null
+        systemctl stop kubepods.slice 2>/dev/null
+    fi
+}
+
+# Mounts below the given paths, the innermost first.
+mounts_below() {
+    for prefix in "$@"; do
+        awk -v prefix="$prefix" 'index($2, prefix) == 1 { print $2 }' /proc/self/mounts
+    done | sort -r -u
+}
+
+unmount_pods() {
+    mounts_below /run/k3s/ /var/lib/kubelet/ "$DATA/agent/" /run/netns/cni- | while read -r path; do
+        path=$(printf '%b' "$path")
+        umount "$path" 2>/dev/null || umount -l "$path" 2>/dev/null
+    done
+    for space in /run/netns/cni-*; do
+        [ -e "$space" ] && rm -f "$space"
+    done
+}
+
+remove_links() {
+    command -v ip >/dev/null || return 0
+    ip -o link show master cni0 2>/dev/null | sed 's/^[0-9]*: \([^:@]*\).*/\1/' | while read -r link; do
+        ip link delete "$link" 2>/dev/null
+    done
+    for link in $LINKS; do
+        ip link show "$link" >/dev/null 2>&1 && ip link delete "$link"
+    done
+}
+
+# Routes to the pods of other machines, which flannel leaves behind where it needs no link of its own.
+remove_routes() {
+    [ -r /run/flannel/subnet.env ] && command -v ip >/dev/null || return 0
+    sed -n 's/^FLANNEL_\(IPV6_\)*NETWORK=//p' /run/flannel/subnet.env | while read -r network; do
+        case "$network" in *:*) family=-6 ;; *) family=-4 ;; esac
+        ip "$family" route show root "$network" | while read -r route; do
+            # shellcheck disable=SC2086
+            ip "$family" route delete $route 2>/dev/null
+        done
+    done
+}
+
+remove_rules() {
+    for tables in iptables ip6tables; do
+        command -v "$tables-save" >/dev/null || continue
+        rules=$("$tables-save" 2>/dev/null) || continue
+        case "$rules" in
+        *KUBE-* | *CNI-* | *FLANNEL* | *flannel*) ;;
+        *) continue ;;
+        esac
+        echo "$rules" | grep -v -e KUBE- -e CNI- | grep -v -i flannel | "$tables-restore"
+    done
+    if command -v ipset >/dev/null; then
+        ipset list -n 2>/dev/null | grep '^KUBE-' | while read -r set; do
+            ipset destroy "$set" 2>/dev/null
+        done
+    fi
+}
+
+remove_groups() {
+    [ -d /sys/fs/cgroup ] || return 0
+    find /sys/fs/cgroup -depth -type d -path '*kubepods*' -exec rmdir {} \; 2>/dev/null
+}
+
+stop() {
+    end_pods
+    unmount_pods
+    remove_routes
+    remove_links
+    remove_rules
+    remove_groups
+    return 0
+}
+
+# Sockets of shims, unless there is a containerd that is not k3s's.
+remove_sockets() {
+    [ -d /run/containerd ] || return 0
+    for name in /proc/[0-9]*/comm; do
+        case "$(cat "$name" 2>/dev/null)" in
+        containerd | dockerd) return 0 ;;
+        esac
+    done
+    rm -rf /run/containerd
+}
+
+# Whether a folder is gone, or empty because something of the machine's own is mounted there.
+is_gone() {
+    [ ! -e "$1" ] || { [ -d "$1" ] && [ -z "$(ls -A "$1")" ]; }
+}
+
+clean() {
+    stop
+    for folder in $FOLDERS; do
+        [ -e "$folder" ] || continue
+        rm -rf --one-file-system "$folder" 2>/dev/null
+        # A mounted disk stays where it is, empty.
+        [ -d "$folder" ] && find "$folder" -xdev -mindepth 1 -delete 2>/dev/null
+    done
+    remove_sockets
+    rmdir /var/lib/rancher /etc/rancher 2>/dev/null
+    left=0
+    for folder in $FOLDERS; do
+        is_gone "$folder" || { say "$folder is still there"; left=1; }
+    done
+    for shim in $(shims); do
+        say "process $shim still runs"
+        left=1
+    done
+    for link in $LINKS; do
+        [ ! -e "/sys/class/net/$link" ] || { say "network interface $link is still there"; left=1; }
+    done
+    return "$left"
+}
+
+vacant() {
+    for path in "$DATA/data" "$DATA/agent" "$DATA/server/db" "$DATA/server/cred" /etc/rancher/node; do
+        if [ -e "$path" ]; then
+            say "$path is there: this machine has a k3s that Capstan did not set up; take it off, or use another machine"
+            return 1
+        fi
+    done
+}
+
+room() {
+    mkdir -p "$DATA" && chmod 0755 "$DATA"
+}
+
+# KIND K3S NODE
+ready() {
+    case "$1" in
+    server) unit=k3s config=/etc/rancher/k3s/k3s.yaml path=/readyz ;;
+    agent) unit=k3s-agent config=$DATA/agent/kubelet.kubeconfig path=/api/v1/nodes/$3 ;;
+    *) exit 64 ;;
+    esac
+    if [ ! -s "$config" ]; then
+        say "$unit has not written $config yet"
+    elif answer=$("$2" kubectl --kubeconfig "$config" get --raw "$path" 2>&1); then
+        return 0
+    else
+        say "$answer"
+    fi
+    if [ -e "$DATA/server/db/etcd/tombstone" ]; then
+        say "this machine was removed from etcd and does not join again by itself"
+    fi
+    journalctl --unit "$unit" --no-pager --lines 15 --output cat >&2 2>/dev/null
+    return 1
+}
+
+case "${1-}" in
+vacant | room | stop | clean) "$1" ;;
+ready) ready "${2-}" "${3-}" "${4-}" ;;
+*)
+    say "usage: k3s.sh vacant|room|ready|stop|clean"
+    exit 64
+    ;;
+esac

@@ -1,0 +1,50 @@
+//! The unit that k3s runs in.
+
+use crate::Role;
+
+/// A member that was removed from etcd leaves this mark, and k3s would join anew when it is started with it. Who is a
+/// member is Capstan's to decide.
+const REMOVED: &str = "/var/lib/rancher/k3s/server/db/etcd/tombstone";
+
+/// Name of the unit, without its ending.
+pub(super) const fn name(role: Role) -> &'static str {
+    if role.is_server() { "k3s" } else { "k3s-agent" }
+}
+
+/// The word that tells k3s what to be.
+pub(super) const fn kind(role: Role) -> &'static str {
+    if role.is_server() { "server" } else { "agent" }
+}
+
+/// The unit file. Pods outlive a restart: only the main process is ended.
+pub(super) fn content(role: Role, program: &str) -> String {
+    let (name, kind) = (name(role), kind(role));
+    let condition =
+        if role.is_server() { format!("ConditionPathExists=!{REMOVED}\n") } else { String::new() };
+    format!(
+        "# Written by Capstan.\n\
+         [Unit]\n\
+         Description=Kubernetes ({name})\n\
+         Documentation=https://k3s.io\n\
+         Wants=network-online.target\n\
+         After=network-online.target\n\
+         {condition}\n\
+         [Service]\n\
+         Type=exec\n\
+         EnvironmentFile=-/etc/default/{name}\n\
+         ExecStartPre=-/sbin/modprobe br_netfilter\n\
+         ExecStartPre=-/sbin/modprobe overlay\n\
+         ExecStart={program} {kind}\n\
+         KillMode=process\n\
+         Delegate=yes\n\
+         LimitNOFILE=1048576\n\
+         LimitNPROC=infinity\n\
+         LimitCORE=infinity\n\
+         TasksMax=infinity\n\
+         Restart=always\n\
+         RestartSec=5s\n\
+         \n\
+         [Install]\n\
+         WantedBy=multi-user.target\n"
+    )
+}
