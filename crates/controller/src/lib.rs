@@ -2,7 +2,8 @@
 //!
 //! What lives here: writing an object back with conditions ([`patch`]), finalizers and owners, the pause, looking
 //! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
-//! ([`remote`]), where plans and reports stand ([`plans`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]) and what wakes it
+//! ([`remote`]), what etcd is asked ([`etcd`]), moving pods off a Node ([`drain`]), where plans and reports stand
+//! ([`plans`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]) and what wakes it
 //! ([`watch`]).
 //!
 //! What must not: anything that only one kind needs, and any decision about what a cluster should look like.
@@ -12,7 +13,9 @@
 //! between any two of them and another one may run beside it. A reconcile that changes nothing writes nothing.
 
 pub mod apply;
+pub mod drain;
 pub mod error;
+pub mod etcd;
 pub mod external;
 pub mod finalizers;
 pub mod identity;
@@ -26,6 +29,7 @@ pub mod plans;
 pub mod remote;
 pub mod run;
 pub mod secrets;
+pub mod text;
 pub mod watch;
 
 pub use error::{Error, Result};

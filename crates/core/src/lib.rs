@@ -18,7 +18,6 @@ pub mod machineset;
 pub mod names;
 pub mod runtime;
 mod step;
-mod text;
 pub mod versions;
 
 pub use context::{Clock, Core, controllers};

@@ -70,6 +70,11 @@ impl Nodes {
         }
     }
 
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<Node>> {
+        self.store.state()
+    }
+
     /// The Node of a name.
     pub fn by_name(&self, name: &str) -> Option<Arc<Node>> {
         self.store.find(|node| node.name_any() == name)

@@ -134,5 +134,5 @@ fn pending(cluster: &Cluster, descendants: &Descendants) -> Vec<String> {
 fn line<K: Resource>(kind: &str, objects: &[K]) -> Option<String> {
     let mut names: Vec<String> = objects.iter().map(ResourceExt::name_any).collect();
     names.sort();
-    (!names.is_empty()).then(|| format!("* {kind}: {}", crate::text::listed(&names, NAMES)))
+    (!names.is_empty()).then(|| format!("* {kind}: {}", capstan_controller::text::listed(&names, NAMES)))
 }

@@ -7,7 +7,6 @@
 
 mod conditions;
 mod delete;
-mod drain;
 mod node;
 mod observe;
 mod ownership;

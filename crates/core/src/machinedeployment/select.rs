@@ -126,7 +126,7 @@ pub fn select(deployment: &MachineDeployment, mut sets: Vec<MachineSet>, now: Ti
         selection.reason = match (&after, reasons.len() == selection.old.len()) {
             (Some(after), false) => format!(
                 "spec.rollout.after on MachineDeployment set to {}, no MachineSet has been created afterwards",
-                crate::text::rfc3339(after.0)
+                capstan_controller::text::rfc3339(after.0)
             ),
             _ => {
                 let reasons = reasons.join("; ");

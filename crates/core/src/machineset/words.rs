@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 
 use super::machine::is_unhealthy;
 use crate::names::machine::reasons;
-use crate::text::listed;
+use capstan_controller::text::listed;
 
 /// So many names are told before it is "more".
 const MOST_NAMES: usize = 3;

@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use super::super::observe::Observed;
 use super::internal_error;
 use crate::names::machine::types as machine_types;
-use crate::text::listed;
+use capstan_controller::text::listed;
 
 /// A Machine that is younger than this may not have heard yet whether it is up to date.
 const TOO_YOUNG: SignedDuration = SignedDuration::from_secs(10);

@@ -6,7 +6,7 @@ use capstan_controller::remote::Health;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::names::cluster::{reasons, types};
-use crate::text::rfc3339;
+use capstan_controller::text::rfc3339;
 
 /// Several probes may fail before anybody is told.
 const GRACE: SignedDuration = SignedDuration::from_secs(50);

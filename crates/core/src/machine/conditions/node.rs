@@ -18,7 +18,7 @@ use crate::names::CHECK_LOGS;
 use crate::names::cluster::types::CONTROL_PLANE_INITIALIZED;
 use crate::names::machine::reasons as machine_reasons;
 use crate::names::machine::types::{NODE_HEALTHY, NODE_READY};
-use crate::text::rfc3339;
+use capstan_controller::text::rfc3339;
 
 /// How long the last known state is shown for a cluster that does not answer.
 const GRACE: SignedDuration = SignedDuration::from_mins(5);

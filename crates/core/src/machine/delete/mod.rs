@@ -7,6 +7,7 @@ mod tests;
 use capstan_api::conditions::reasons;
 use capstan_api::core::{Machine, MachineDeletionStatus};
 use capstan_api::meta::labels;
+use capstan_controller::drain::{self, Drain};
 use capstan_controller::error::{Doing as _, chain};
 use capstan_controller::{Error, Next, Result};
 use jiff::Timestamp;
@@ -15,7 +16,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams};
 
-use super::drain;
 use super::observe::Observed;
 use crate::Core;
 use crate::external::{self, Reading};
@@ -61,7 +61,7 @@ pub(super) async fn advance(core: &Core, machine: &mut Machine, observed: &Obser
             }
             Stage::Drain => {
                 started(&mut times(machine).node_drain_start_time, now);
-                match drain::drain(core, machine).await {
+                match drain_node(core, machine).await {
                     Ok(drain::Outcome::Drained) => progress.drained = true,
                     Ok(drain::Outcome::Waiting { message, next }) => {
                         let waiting = Deletion::waiting(machine_reasons::DRAINING_NODE, message);
@@ -150,6 +150,22 @@ async fn look_around(core: &Core, machine: &Machine, observed: &Observed) -> Res
         _ => None,
     };
     Ok(node_fate(machine, &Surroundings { cluster, control_plane, control_plane_machines }))
+}
+
+async fn drain_node(core: &Core, machine: &Machine) -> Result<drain::Outcome> {
+    let Some(node) = node_name(machine) else { return Ok(drain::Outcome::Drained) };
+    let namespace = machine.namespace().unwrap_or_default();
+    let client = core.remotes.client(&namespace, &machine.spec.cluster_name).await?;
+    let client = client.ok_or_else(|| {
+        Error::transient(
+            format!("cannot drain Node {node}"),
+            "there is no connection to the workload cluster",
+        )
+    })?;
+    let deletion = machine.status.as_ref().and_then(|status| status.deletion.as_ref());
+    let since = deletion.and_then(|deletion| deletion.node_drain_start_time.as_ref()).map(|time| time.0);
+    let now = core.now();
+    drain::drain(client, Drain { node, mark: None, since: since.unwrap_or(now), now }).await
 }
 
 async fn delete_node(core: &Core, machine: &Machine) -> Result<()> {

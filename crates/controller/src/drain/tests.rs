@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::plan::{Behavior, Circumstances, behavior};
+use super::behavior::{Behavior, Circumstances, behavior};
 
 fn pod(metadata: &Value, phase: &str) -> Pod {
     serde_json::from_value(json!({"metadata": metadata, "status": {"phase": phase}})).expect("a pod")

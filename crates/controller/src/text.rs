@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 /// The first `most` of the names, and how many more there are.
-pub(crate) fn listed(names: &[String], most: usize) -> String {
+pub fn listed(names: &[String], most: usize) -> String {
     match names.split_at_checked(most) {
         Some((first, more)) if !more.is_empty() => {
             format!("{}, ... ({} more)", first.join(", "), more.len())
@@ -13,7 +13,7 @@ pub(crate) fn listed(names: &[String], most: usize) -> String {
 }
 
 /// A time in whole seconds, as conditions spell it.
-pub(crate) fn rfc3339(time: Timestamp) -> String {
+pub fn rfc3339(time: Timestamp) -> String {
     // Fails only at the edge of what can be represented.
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }

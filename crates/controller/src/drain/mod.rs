@@ -1,16 +1,13 @@
-//! Moving pods off a Node before its machine goes: no new ones, and those that are there are evicted, as far as their
+//! Moving pods off a Node before its machine goes or is changed: no new ones, and those that are there are evicted, as far as their
 //! disruption budgets allow.
 //!
 //! MachineDrainRules and waiting for volumes to be detached are not here yet.
 
-mod outcome;
-mod plan;
+mod behavior;
+mod left;
 #[cfg(test)]
 mod tests;
 
-use capstan_api::core::Machine;
-use capstan_controller::error::{Doing as _, chain};
-use capstan_controller::{Error, Next, Result};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -21,10 +18,10 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::delete::node_name;
-use crate::Core;
-use outcome::Left;
-use plan::{Behavior, Circumstances, behavior, daemon_set};
+use crate::error::{Doing as _, Result, chain};
+use crate::run::Next;
+use behavior::{Behavior, Circumstances, behavior, daemon_set};
+use left::Left;
 
 /// Pods take their time.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(20);
@@ -34,7 +31,7 @@ const PAGE: u32 = 100;
 
 /// How a drain stands.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// All pods that should leave have left.
     Drained,
     /// Some are still there.
@@ -46,31 +43,56 @@ pub(super) enum Outcome {
     },
 }
 
-/// Goes on with the drain of a Machine's Node.
-pub(super) async fn drain(core: &Core, machine: &Machine) -> Result<Outcome> {
-    let Some(name) = node_name(machine) else { return Ok(Outcome::Drained) };
-    let namespace = machine.namespace().unwrap_or_default();
+/// What is drained, and since when.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain<'a> {
+    /// The Node.
+    pub node: &'a str,
+    /// An annotation that says who keeps new pods away, for whoever lets them in again. Put on the Node together with
+    /// that, and only if nobody else kept them away before.
+    pub mark: Option<(&'a str, &'a str)>,
+    /// When the drain began.
+    pub since: Timestamp,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Goes on with a drain.
+///
+/// # Errors
+/// If the workload cluster does not answer, or refuses.
+pub async fn drain(client: Client, drain: Drain<'_>) -> Result<Outcome> {
+    let Drain { node: name, since, now, .. } = drain;
     let doing = |what: &str| format!("cannot {what} Node {name}");
-    let client = core.remotes.client(&namespace, &machine.spec.cluster_name).await?;
-    let client = client
-        .ok_or_else(|| Error::transient(doing("drain"), "there is no connection to the workload cluster"))?;
     let nodes: Api<Node> = Api::all(client.clone());
     // Somebody may have deleted the Node by hand.
     let Some(node) = nodes.get_opt(name).await.doing(|| doing("read"))? else { return Ok(Outcome::Drained) };
     if node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true) {
-        let cordon = json!({"spec": {"unschedulable": true}});
+        let mut cordon = json!({"spec": {"unschedulable": true}});
+        if let Some((key, value)) = drain.mark {
+            cordon["metadata"] = json!({"annotations": {key: value}});
+        }
         nodes.patch(name, &PatchParams::default(), &Patch::Merge(&cordon)).await.doing(|| doing("cordon"))?;
     }
-
-    let drainer = Drainer { client, is_unreachable: is_unreachable(&node), now: core.now() };
+    let drainer = Drainer { client, is_unreachable: is_unreachable(&node), now };
     let left = drainer.go_on(name).await?;
-    if left.is_empty() {
-        return Ok(Outcome::Drained);
+    Ok(match left.is_empty() {
+        true => Outcome::Drained,
+        false => Outcome::Waiting { message: left.message(since), next: Next::After(UNTIL_PODS_ARE_GONE) },
+    })
+}
+
+/// Lets pods in again, if the Node carries the mark of whoever kept them away.
+///
+/// # Errors
+/// If the workload cluster does not answer, or refuses.
+pub async fn uncordon(client: Client, node: &str, mark: &str) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client);
+    let uncordon = json!({"metadata": {"annotations": {mark: null}}, "spec": {"unschedulable": null}});
+    match nodes.patch(node, &PatchParams::default(), &Patch::Merge(&uncordon)).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        patched => patched.map(|_| ()).doing(|| format!("cannot uncordon Node {node}")),
     }
-    let deletion = machine.status.as_ref().and_then(|status| status.deletion.as_ref());
-    let started = deletion.and_then(|deletion| deletion.node_drain_start_time.as_ref());
-    let message = left.message(started.map_or(drainer.now, |time| time.0));
-    Ok(Outcome::Waiting { message, next: Next::After(UNTIL_PODS_ARE_GONE) })
 }
 
 /// The kubelet has not been heard of.
