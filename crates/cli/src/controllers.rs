@@ -1,10 +1,12 @@
 //! Which controllers run, in one process, against whatever plane the client leads to.
 
 use anyhow::{Context, Result, bail};
-use capstan_artifacts::Software;
+use capstan_artifacts::{ArtifactRef, Software, Source};
 use capstan_bootstrap::Plane;
+use capstan_controlplane::Tools;
 use capstan_core::Core;
 use capstan_infrastructure::{Drivers, HostKind, Infrastructure};
+use capstan_plan::Digest;
 use capstan_sim::Sim;
 use futures::future::BoxFuture;
 use kube::Client;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
+use crate::etcd::AnyEtcd;
 use crate::stop::Stop;
 
 /// How long a controller may take to end what it is doing.
@@ -117,7 +120,11 @@ pub(crate) async fn start(
     hooks: &capstan_hooks::Options,
     stop: &Stop,
 ) -> Result<Running> {
-    let mut running = Running { tasks: JoinSet::new(), sim: None };
+    let sim = match selection.0.contains(&Group::Infrastructure) {
+        true => Some(Sim::open(folder.join("sim")).await.context("cannot bring back the simulated hosts")?),
+        false => None,
+    };
+    let mut running = Running { tasks: JoinSet::new(), sim: sim.clone() };
     let core = Core::new(client.clone());
     let mut registered = None;
     if selection.0.contains(&Group::Hooks) {
@@ -143,13 +150,18 @@ pub(crate) async fn start(
                 client.clone(),
                 core.externals.clone(),
                 core.remotes.clone(),
+                Tools {
+                    software: software.clone(),
+                    spare: sim.as_ref().map(|_| spare()),
+                    etcd: Arc::new(AnyEtcd { sim: sim.clone() }),
+                },
                 stop.clone(),
             ))],
             Group::Infrastructure => {
-                let sim =
-                    Sim::open(folder.join("sim")).await.context("cannot bring back the simulated hosts")?;
-                let drivers = Drivers::none().with(HostKind::Simulated, Arc::new(sim.clone()));
-                running.sim = Some(sim);
+                let drivers = match &sim {
+                    Some(sim) => Drivers::none().with(HostKind::Simulated, Arc::new(sim.clone())),
+                    None => Drivers::none(),
+                };
                 capstan_infrastructure::controllers(&Infrastructure::new(client.clone(), drivers), stop)
             }
         };
@@ -171,6 +183,13 @@ async fn after(first: Option<impl Future<Output = ()>>, then: Vec<BoxFuture<'sta
     // As tasks of their own: one that is busy must not hold up the others.
     let mut tasks: JoinSet<()> = then.into_iter().collect();
     while tasks.join_next().await.is_some() {}
+}
+
+/// What machines get as long as the management plane has no software: simulated ones take it, and real ones say in
+/// their reports where they could not fetch it from.
+fn spare() -> ArtifactRef {
+    let url = "https://there-is-no-k3s-in-the-software-of-the-management-plane.invalid/k3s".to_owned();
+    ArtifactRef { sha256: Digest::of(b"simulated"), size: 9, sources: vec![Source { url, ca: None }] }
 }
 
 #[cfg(test)]

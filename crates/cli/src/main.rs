@@ -10,6 +10,7 @@ mod controllers;
 mod crds;
 mod demo;
 mod describe;
+mod etcd;
 mod generate;
 mod install;
 mod kubeconfig;

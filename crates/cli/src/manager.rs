@@ -19,7 +19,8 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     let depot = Depot::open(&args.software, &args.data_dir, args.software.artifacts_listen, None).await?;
     let (software, hooks) = (depot.software(), args.hooks.options());
     let running =
-        controllers::start(&client, &args.controllers, &plane, &software, &args.data_dir, &hooks, &stop).await?;
+        controllers::start(&client, &args.controllers, &plane, &software, &args.data_dir, &hooks, &stop)
+            .await?;
     eprintln!("{depot}");
     eprintln!("controllers: {}; stop with Ctrl-C", args.controllers);
     stop.await;

@@ -1,15 +1,35 @@
 //! What decisions about machines are made from: the few facts that count, taken out of many objects. Pure.
 
 use capstan_api::bootstrap::CapstanConfig;
-use capstan_api::core::Machine;
+use capstan_api::conditions::{self, types};
+use capstan_api::core::{Machine, MachineAddress, MachineAddressType};
 use capstan_api::meta::annotations;
+use capstan_controller::etcd::Members;
 use capstan_controller::identity;
-use capstan_distro::Change;
-use capstan_plan::{Phase, PlanId, Report, Revision};
-use jiff::Timestamp;
+use capstan_distro::{Change, RESTART_GATE};
+use capstan_plan::{Artifact, Phase, PlanId, Report, Revision};
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
 pub(crate) use capstan_controller::plans::report;
+
+use crate::names::{LEAVE_ETCD_HOOK, RETRY};
+use crate::planner::{Record, drain_timeout};
+
+/// Condition of a Machine by which whoever found it ill asks its owner to act.
+const OWNER_REMEDIATED: &str = "OwnerRemediated";
+
+/// Reason of a Machine's deletion that waits for hooks.
+const WAITING_FOR_PRE_TERMINATE_HOOK: &str = "WaitingForPreTerminateHook";
+
+/// What is known of etcd.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum EtcdView {
+    /// Nothing, and why.
+    Unknown(String),
+    /// Its members, as a quorum of them says.
+    Known(Members),
+}
 
 /// One machine of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,19 +41,45 @@ pub(crate) struct MachineFacts {
     pub(crate) created: Option<Timestamp>,
     /// Somebody asked that it goes first when there are too many.
     pub(crate) delete_first: bool,
+    /// Somebody found it ill and asks its owner to replace it.
+    pub(crate) is_ill: bool,
     /// Identity, once the bootstrap provider has given it.
     pub(crate) id: Option<String>,
     pub(crate) provider_id: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) failure_domain: Option<String>,
+    pub(crate) addresses: Vec<String>,
+    /// Processor architecture, once the machine has said it.
+    pub(crate) architecture: Option<String>,
     /// Whether it has become a Node.
     pub(crate) has_node: bool,
+    /// Whether we keep new pods away from its Node.
+    pub(crate) cordoned: bool,
+    /// The user does not want pods to be moved away.
+    pub(crate) never_drained: bool,
+    /// For how long pods are moved away at most.
+    pub(crate) drain_timeout: Option<SignedDuration>,
     pub(crate) kubelet_version: Option<String>,
+    pub(crate) hook: Hook,
     pub(crate) plan: Option<PlanFacts>,
     /// The highest revision that the machine has spoken of.
     pub(crate) reported_revision: Option<Revision>,
+    /// What the user asks to be tried again.
+    pub(crate) retry: Option<String>,
     /// What differs from what the control plane asks for; empty for workers.
     pub(crate) changes: Vec<Change>,
+}
+
+/// How it stands with the hook that keeps a machine's host until it has left etcd.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Hook {
+    /// There is none.
+    #[default]
+    None,
+    /// It is there, and nobody waits for it yet.
+    Set,
+    /// It is the last thing that the machine's deletion waits for.
+    Awaited,
 }
 
 /// The plan a machine has.
@@ -45,6 +91,13 @@ pub(crate) struct PlanFacts {
     pub(crate) expires: Timestamp,
     /// Signed by us, for this machine. Anything else is written anew.
     pub(crate) sound: bool,
+    /// Whether its gate is open.
+    pub(crate) is_open: bool,
+    /// Since when pods are being moved away for it.
+    pub(crate) drain_since: Option<Timestamp>,
+    pub(crate) record: Record,
+    /// The software in it that may still be running: of the version that ran before.
+    pub(crate) programs: Vec<Artifact>,
     pub(crate) progress: Progress,
 }
 
@@ -53,6 +106,8 @@ pub(crate) struct PlanFacts {
 pub(crate) enum Progress {
     /// Nobody has said that it ended.
     InFlight,
+    /// The machine has come to the gate and waits there.
+    AtGate,
     /// Carried out to its end.
     Applied,
     /// Given up by the machine, which says why.
@@ -62,22 +117,34 @@ pub(crate) enum Progress {
 impl MachineFacts {
     pub(crate) fn of(machine: &Machine, config: Option<&CapstanConfig>) -> Self {
         let status = machine.status.clone().unwrap_or_default();
+        let deletion = machine.spec.deletion.as_ref();
         Self {
             name: machine.name_any(),
             deleting: machine.metadata.deletion_timestamp.is_some(),
             created: machine.metadata.creation_timestamp.as_ref().map(|time| time.0),
             delete_first: machine.annotations().contains_key(annotations::DELETE_MACHINE),
+            is_ill: conditions::is_false(machine, OWNER_REMEDIATED),
             id: config.and_then(identity::of).map(str::to_owned),
             provider_id: machine.spec.provider_id.clone().filter(|id| !id.is_empty()),
             version: machine.spec.version.clone(),
             failure_domain: machine.spec.failure_domain.clone(),
+            addresses: addresses(&status.addresses),
             has_node: status.node_ref.is_some(),
+            never_drained: machine.annotations().contains_key(annotations::EXCLUDE_NODE_DRAINING),
+            drain_timeout: drain_timeout(deletion.and_then(|deletion| deletion.node_drain_timeout_seconds)),
             kubelet_version: status
                 .node_info
                 .map(|info| info.kubelet_version)
                 .filter(|version| !version.is_empty()),
+            hook: hook(machine),
+            retry: machine.annotations().get(RETRY).cloned(),
             ..Self::default()
         }
+    }
+
+    /// The name of its Node: plans give it the name of the Machine.
+    pub(crate) fn node_name(&self) -> &str {
+        &self.name
     }
 
     /// Whether its plan has been carried out and its Node runs the version it should.
@@ -89,15 +156,36 @@ impl MachineFacts {
         self.plan.as_ref().is_some_and(|plan| plan.progress == Progress::Applied)
     }
 
-    /// Whether it has a plan that it has not carried out.
+    /// Whether it has a plan that it has not carried out, or pods are still kept away because of one.
     pub(crate) fn is_in_flight(&self) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied)
+        self.cordoned || self.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied)
     }
 
     /// Oldest first; names decide between those of the same second.
     pub(crate) fn age(&self) -> (Option<Timestamp>, &str) {
         (self.created, &self.name)
     }
+}
+
+/// Addresses that a connection could be made to.
+fn addresses(all: &[MachineAddress]) -> Vec<String> {
+    let usable = |address: &&MachineAddress| {
+        matches!(address.type_, MachineAddressType::InternalIP | MachineAddressType::ExternalIP)
+    };
+    all.iter().filter(usable).map(|address| address.address.clone()).collect()
+}
+
+fn hook(machine: &Machine) -> Hook {
+    let hooks =
+        machine.annotations().keys().filter(|key| key.starts_with(annotations::PRE_TERMINATE_HOOK_PREFIX));
+    let hooks: Vec<&str> = hooks.map(String::as_str).collect();
+    if !hooks.contains(&LEAVE_ETCD_HOOK) {
+        return Hook::None;
+    }
+    let deleting = conditions::get(machine, types::DELETING);
+    let waits = deleting.is_some_and(|condition| condition.reason == WAITING_FOR_PRE_TERMINATE_HOOK);
+    // Ours is the last: whoever else has one may need the machine as it is.
+    if waits && hooks.len() == 1 { Hook::Awaited } else { Hook::Set }
 }
 
 /// How the plan goes by what the machine says. Only words about this very plan count.
@@ -110,10 +198,29 @@ pub(crate) fn progress(plan: PlanId, report: Option<&Report>) -> Progress {
         Some(told) if matches!(told.phase, Phase::Failed | Phase::Refused) => {
             let step = told.step.as_ref().map(|step| format!("step {}: ", step.name)).unwrap_or_default();
             let why = told.message.as_deref().unwrap_or("the machine does not say why");
-            Progress::Failed(format!("{step}{why}"))
+            Progress::Failed(format!("{step}{why}{}", last_lines(told)))
+        }
+        Some(told) if told.phase == Phase::Waiting => {
+            let at_gate = told.step.as_ref().is_some_and(|step| step.name.as_str() == RESTART_GATE);
+            if at_gate { Progress::AtGate } else { Progress::InFlight }
         }
         _ => Progress::InFlight,
     }
+}
+
+/// How many of the last lines a machine printed are told.
+const LINES: usize = 5;
+/// How much of a line is told.
+const CHARACTERS: usize = 200;
+
+/// What the machine printed last, as it is told beside the reason.
+fn last_lines(told: &capstan_plan::Progress) -> String {
+    let excerpt = told.output.stderr.as_ref().or(told.output.stdout.as_ref());
+    let text =
+        excerpt.and_then(|excerpt| excerpt.tail.as_deref().or(excerpt.head.as_deref())).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = lines.iter().skip(lines.len().saturating_sub(LINES));
+    last.map(|line| format!("\n  | {}", line.chars().take(CHARACTERS).collect::<String>())).collect()
 }
 
 /// The highest revision in a report.
@@ -129,6 +236,7 @@ pub(crate) fn reported_revision(report: &Report) -> Option<Revision> {
 #[cfg(test)]
 pub(crate) mod fixtures {
     use super::*;
+    use capstan_controller::etcd::Member;
     use capstan_plan::{Epoch, MachineIdentity, MachinePlan};
 
     pub(crate) const VERSION: &str = "v1.36.0+k3s1";
@@ -143,6 +251,23 @@ pub(crate) mod fixtures {
         let action = capstan_plan::Action::Command(capstan_plan::Command::new(argv));
         plan.steps = vec![capstan_plan::Step::new("a".parse().expect("a name"), action)];
         plan.seal().expect("a plan").id()
+    }
+
+    /// Members by the Nodes they are on: `a+` is well, `b-` is ill, `c~` has no vote yet. The first leads.
+    pub(crate) fn members(text: &str) -> Members {
+        let member = |(word, id): (&str, u64)| {
+            let (node, mark) = word.split_at(word.len() - 1);
+            Member {
+                id,
+                name: format!("{node}-0000000{id}"),
+                peer_urls: vec![format!("https://{node}:2380")],
+                client_urls: vec![format!("https://{node}:2379")],
+                is_learner: mark == "~",
+                is_healthy: mark != "-",
+            }
+        };
+        let members: Vec<Member> = text.split_whitespace().zip(1..).map(member).collect();
+        Members { leader: members.first().map(|member| member.id), members }
     }
 
     impl MachineFacts {
@@ -173,6 +298,10 @@ pub(crate) mod fixtures {
                 inputs: inputs.to_owned(),
                 expires: Timestamp::MAX,
                 sound: true,
+                is_open: false,
+                drain_since: None,
+                record: Record { attempt: 1, ..Record::default() },
+                programs: Vec::new(),
                 progress: Progress::InFlight,
             });
             self
@@ -239,6 +368,22 @@ mod tests {
                 json!({"plan": name(&plan), "phase": "Failed", "message": "no disk",
                     "step": {"name": "install", "index": 1, "total": 2}}),
                 Progress::Failed("step install: no disk".to_owned()),
+            ),
+            (
+                json!({"plan": name(&plan), "phase": "Failed", "message": "it exited with 1",
+                    "step": {"name": "ready", "index": 1, "total": 2},
+                    "output": {"stderr": {"head": "first\n\nsecond\n"}}}),
+                Progress::Failed("step ready: it exited with 1\n  | first\n  | second".to_owned()),
+            ),
+            (
+                json!({"plan": name(&plan), "phase": "Waiting",
+                    "step": {"name": "drained", "index": 1, "total": 2}}),
+                Progress::AtGate,
+            ),
+            (
+                json!({"plan": name(&plan), "phase": "Waiting",
+                    "step": {"name": "other", "index": 1, "total": 2}}),
+                Progress::InFlight,
             ),
         ] {
             assert_eq!(progress(plan, told(&status).as_ref()), expected, "{status}");

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `certificates`, `kubeconfig` | what a cluster is made from, once |
 //! | `machines` | Machine, CapstanConfig and infrastructure machine of each replica; one step at a time |
-//! | `planner` | who begins the cluster, which plan each machine should have, and when it may have it |
+//! | `etcd` | who is a member, and what the members can bear |
+//! | `planner` | who begins the cluster, which plan each machine should have, when it may have it, and when it may restart |
 //! | `status`, `delete` | what the control plane says of itself, and its end |
 //! | `facts`, `observe`, `scope` | what decisions are made from |
 //! | `reconcile`, `round` | one reconcile and its phases |
@@ -18,6 +19,7 @@
 
 mod certificates;
 mod delete;
+mod etcd;
 mod facts;
 mod kubeconfig;
 mod machines;
@@ -39,7 +41,8 @@ use kube::Client;
 use kube::api::Api;
 use std::future::Future;
 
-pub use reconcile::ControlPlane;
+pub use etcd::EtcdClient;
+pub use reconcile::{ControlPlane, Tools};
 pub use workload::Workload;
 
 /// Runs the controller until `stop` is done. `externals` and `remotes` may be shared with other controllers.
@@ -47,9 +50,10 @@ pub async fn run(
     client: Client,
     externals: Externals,
     remotes: Remotes,
+    tools: Tools,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let objects: Api<CapstanControlPlane> = Api::all(client.clone());
     let woken = wake::control_planes(&client, &remotes);
-    run::run(ControlPlane::new(client, externals, remotes), objects, woken, stop).await;
+    run::run(ControlPlane::new(client, externals, remotes, tools), objects, woken, stop).await;
 }

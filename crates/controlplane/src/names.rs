@@ -20,6 +20,27 @@ pub(crate) const NEXT_MACHINE: &str = "capstan.dev/next-machine";
 /// On a CapstanConfig of ours: the template its infrastructure machine was made from.
 pub(crate) const INFRASTRUCTURE_TEMPLATE: &str = "capstan.dev/infrastructure-template";
 
+/// On a CapstanControlPlane: the addresses inside the cluster, decided with the machine that begins it.
+pub(crate) const NETWORK: &str = "capstan.dev/cluster-network";
+
+/// On a CapstanControlPlane: the last machine that was replaced because it was ill, and how often that happened.
+pub(crate) const REMEDIATION: &str = "capstan.dev/remediation";
+
+/// On a control plane Machine: keeps its host until it has left etcd.
+pub(crate) const LEAVE_ETCD_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capstan";
+
+/// On a Machine: another value has a plan that was given up tried again.
+pub(crate) const RETRY: &str = "capstan.dev/retry";
+
+/// On a Node: we keep new pods away from it.
+pub(crate) const CORDONED: &str = "capstan.dev/cordoned";
+
+/// On a plan Secret: what the next plan depends on.
+pub(crate) const PLAN_RECORD: &str = "capstan.dev/plan-record";
+
+/// On a plan Secret: since when pods are being moved away for it.
+pub(crate) const DRAIN_SINCE: &str = "capstan.dev/drain-since";
+
 /// On a plan Secret: what the plan was made from.
 pub(crate) const PLAN_INPUTS: &str = "capstan.dev/plan-inputs";
 

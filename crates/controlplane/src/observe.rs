@@ -8,20 +8,22 @@ use capstan_api::meta::labels;
 use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::owners;
 use capstan_controller::secrets::Purpose;
-use capstan_distro::{Change, Cost, classify, cost::Setup};
-use capstan_plan::{MachineIdentity, SECRET_TYPE, SecretData, SignedPlan, TrustedKeys};
+use capstan_distro::cost::{Setup, field};
+use capstan_distro::{Change, Cost, RESTART_GATE, Subject, classify};
+use capstan_plan::{MachineIdentity, OpenGates, SECRET_TYPE, SignedGates, SignedPlan, StepName, TrustedKeys};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use crate::certificates::NEEDED;
 use crate::facts::{self, MachineFacts, PlanFacts};
 use crate::machines::template_name;
-use crate::names::{INFRASTRUCTURE_TEMPLATE, PLAN_INPUTS, plan_secret};
+use crate::names::{DRAIN_SINCE, INFRASTRUCTURE_TEMPLATE, PLAN_INPUTS, PLAN_RECORD, plan_secret};
+use crate::planner::data_of;
 use crate::scope::Scope;
 
 /// The Secrets of the cluster.
@@ -116,6 +118,7 @@ impl Machines {
         owner: &CapstanControlPlane,
         plans: &BTreeMap<String, Secret>,
         keys: Option<&TrustedKeys>,
+        cordoned: &BTreeSet<String>,
     ) -> Vec<MachineFacts> {
         let one = |machine: &Machine| {
             let name = machine.name_any();
@@ -127,6 +130,8 @@ impl Machines {
             }
             let told = facts.id.as_ref().and_then(|id| facts::report(self.reports.get(&name)?, &name, id));
             facts.reported_revision = told.as_ref().and_then(facts::reported_revision);
+            facts.architecture = told.as_ref().and_then(|told| told.facts.as_ref()?.architecture.clone());
+            facts.cordoned = cordoned.contains(facts.node_name());
             if let (Some(secret), Some(id)) = (plans.get(&plan_secret(&name)), &facts.id) {
                 facts.plan = plan(secret, &name, id, keys).map(|mut plan| {
                     plan.progress = facts::progress(plan.id, told.as_ref());
@@ -141,16 +146,23 @@ impl Machines {
 
 /// The plan in a Secret. One that cannot be read counts as none.
 fn plan(secret: &Secret, machine: &str, id: &str, keys: Option<&TrustedKeys>) -> Option<PlanFacts> {
-    let data: SecretData =
-        secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
+    let data = data_of(secret);
     let signed = SignedPlan::from_secret_data(&data).ok()?;
     let ours = MachineIdentity { name: machine.parse().ok()?, machine_id: id.parse().ok()? };
     let verified = keys.and_then(|keys| signed.verify(keys, &ours).ok());
+    let annotation = |key: &str| secret.annotations().get(key);
+    let gate: StepName = RESTART_GATE.parse().ok()?;
+    let gates = SignedGates::from_secret_data(&data).ok().flatten();
+    let gates = gates.zip(keys).and_then(|(gates, keys)| OpenGates::verify(&gates, keys, signed.id()).ok());
     Some(PlanFacts {
         id: signed.id(),
-        inputs: secret.annotations().get(PLAN_INPUTS).cloned().unwrap_or_default(),
+        inputs: annotation(PLAN_INPUTS).cloned().unwrap_or_default(),
         expires: verified.as_ref().map(|plan| plan.plan().expires).unwrap_or_default(),
         sound: verified.is_some(),
+        is_open: gates.is_some_and(|gates| gates.is_open(signed.id(), &gate)),
+        drain_since: annotation(DRAIN_SINCE).and_then(|text| text.parse().ok()),
+        record: annotation(PLAN_RECORD).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
+        programs: verified.iter().flat_map(|plan| capstan_distro::programs(plan.plan()).cloned()).collect(),
         progress: facts::Progress::InFlight,
     })
 }
@@ -165,12 +177,9 @@ fn changes(owner: &CapstanControlPlane, machine: &Machine, config: &CapstanConfi
     }
     let template = template_name(&owner.spec.machine_template.spec.infrastructure_ref);
     if config.annotations().get(INFRASTRUCTURE_TEMPLATE).is_some_and(|made_from| *made_from != template) {
-        changes.push(Change {
-            field: "spec.machineTemplate.spec.infrastructureRef".to_owned(),
-            cost: Cost::Replace,
-            why: "another template means other machines, and these are kept: name the former template again"
-                .into(),
-        });
+        let path = "spec.machineTemplate.spec.infrastructureRef";
+        let why = field(Subject::ControlPlane, path).map_or("", |field| field.why);
+        changes.push(Change::new(path, Cost::Replace, why));
     }
     changes
 }

@@ -3,7 +3,9 @@
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::Cluster;
 use capstan_api::meta::labels;
+use capstan_artifacts::{ArtifactRef, Software};
 use capstan_controller::error::{Doing as _, Result};
+use capstan_controller::etcd::Etcd;
 use capstan_controller::external::Externals;
 use capstan_controller::patch::Patcher;
 use capstan_controller::{Next, Reconciler, finalizers, owners, pause};
@@ -23,12 +25,24 @@ pub struct ControlPlane<W> {
     client: Client,
     externals: Externals,
     workload: W,
+    tools: Tools,
+}
+
+/// What the controller reaches beside objects.
+#[derive(Clone)]
+pub struct Tools {
+    /// The software that machines get.
+    pub software: Software,
+    /// What machines get as long as there is no software for them at all: simulated ones take anything.
+    pub spare: Option<ArtifactRef>,
+    /// How the etcd of workload clusters is asked.
+    pub etcd: Arc<dyn Etcd>,
 }
 
 impl<W: Workload> ControlPlane<W> {
     /// Asks `workload` whether clusters answer, usually [`Remotes`](capstan_controller::remote::Remotes).
-    pub fn new(client: Client, externals: Externals, workload: W) -> Self {
-        Self { client, externals, workload }
+    pub fn new(client: Client, externals: Externals, workload: W, tools: Tools) -> Self {
+        Self { client, externals, workload, tools }
     }
 
     async fn cluster(&self, object: &CapstanControlPlane, namespace: &str) -> Result<Option<Cluster>> {
@@ -80,7 +94,7 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
         };
         let mut round = Round::new(&scope);
         let result = match object.metadata.deletion_timestamp.is_some() {
-            false => Box::pin(round.phases(&self.workload)).await,
+            false => Box::pin(round.phases(&self.workload, &self.tools)).await,
             true => Box::pin(round.end()).await,
         };
         let done = round.ending == Some(Ending::Done);

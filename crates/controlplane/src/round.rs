@@ -1,9 +1,10 @@
 //! The phases of one reconcile, and what they have seen.
 
-use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::controlplane::{CapstanControlPlane, ControlPlaneRolloutStrategyType};
 use capstan_api::core::Machine;
 use capstan_controller::Next;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
+use capstan_controller::etcd::{Access, Etcd};
 use capstan_controller::patch::Patcher;
 use capstan_controller::secrets::Purpose;
 use capstan_distro::{Change, Cost, Endpoint};
@@ -11,17 +12,20 @@ use capstan_plan::TrustedKeys;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::api::{Api, PostParams};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::certificates::{self, Decision, Keys};
 use crate::delete::{self, Ending};
-use crate::facts::MachineFacts;
+use crate::facts::{EtcdView, Hook, MachineFacts};
 use crate::kubeconfig;
+use crate::machines::leave::{self, Leaving};
+use crate::machines::remediate::Limits;
 use crate::machines::{self, Step, Wanted};
-use crate::names::{INIT_MACHINE, INITIALIZED};
+use crate::names::{INIT_MACHINE, INITIALIZED, NETWORK};
 use crate::observe::{Machines, Secrets};
-use crate::planner::{self, Election, Outcome};
+use crate::planner::{self, Election, Materials, Outcome, Planner, Shelf};
+use crate::reconcile::Tools;
 use crate::scope::Scope;
 use crate::status::{self, Seen};
 use crate::workload::Workload;
@@ -40,6 +44,10 @@ pub(crate) struct Round<'a> {
     /// Machines as they are after this round has written to them.
     own: Vec<Machine>,
     facts: Vec<MachineFacts>,
+    cordoned: BTreeSet<String>,
+    etcd: EtcdView,
+    /// Machines on their way out that must stay for now, and why.
+    held: BTreeMap<String, String>,
     certificates: Option<String>,
     step: Step,
     plans: BTreeMap<String, Outcome>,
@@ -58,6 +66,9 @@ impl<'a> Round<'a> {
             observed: Machines::default(),
             own: Vec::new(),
             facts: Vec::new(),
+            cordoned: BTreeSet::new(),
+            etcd: EtcdView::Unknown("it was not asked".to_owned()),
+            held: BTreeMap::new(),
             certificates: Some("Waiting for the infrastructure of the Cluster".to_owned()),
             step: Step::Nothing,
             plans: BTreeMap::new(),
@@ -68,10 +79,13 @@ impl<'a> Round<'a> {
         }
     }
 
-    pub(crate) async fn phases(&mut self, workload: &impl Workload) -> Result<()> {
+    pub(crate) async fn phases(&mut self, workload: &impl Workload, tools: &Tools) -> Result<()> {
         let scope = self.scope;
         self.observed = scope.machines().await?;
         self.secrets = scope.secrets().await?;
+        if self.initialized {
+            self.cordoned = workload.cordoned(scope.namespace, &scope.cluster_name()).await;
+        }
         self.look(None);
         machines::own_template(scope).await?;
         if !scope.is_infrastructure_provisioned() && !self.initialized {
@@ -91,17 +105,88 @@ impl<'a> Round<'a> {
             self.next = Next::After(Duration::ZERO);
             return Ok(());
         }
-        self.machines().await?;
+        let access = self.access(&endpoint, &keys);
+        self.ask_etcd(tools.etcd.as_ref(), &access).await;
+        if self.leave(tools.etcd.as_ref(), &access).await? {
+            self.next = Next::After(Duration::ZERO);
+            return Ok(());
+        }
+        self.machines(&endpoint).await?;
         if self.elect().await? {
-            let (observed, plans) = (&self.observed, &self.secrets.plans);
-            self.plans = planner::plan(scope, observed, plans, &mut self.facts, &endpoint, &keys).await?;
+            let catalog = tools.software.catalog();
+            let network = scope.network();
+            let mut planner = Planner {
+                scope,
+                observed: &self.observed,
+                plans: &self.secrets.plans,
+                materials: Materials {
+                    owner: scope.owner,
+                    endpoint: &endpoint,
+                    network: &network,
+                    keys: &keys,
+                    shelf: Shelf { catalog: &catalog, spare: tools.spare.as_ref() },
+                    now: scope.now,
+                },
+                etcd: &self.etcd,
+                workload,
+                next: self.next,
+            };
+            self.plans = planner.plan(&mut self.facts).await?;
+            self.next = planner.next;
         }
         Ok(())
     }
 
+    /// How etcd is reached.
+    fn access(&self, endpoint: &Endpoint, keys: &Keys) -> Access {
+        let servers = self.facts.iter().filter(|machine| machine.control_plane);
+        Access {
+            namespace: self.scope.namespace.to_owned(),
+            cluster: self.scope.cluster_name(),
+            api_port: endpoint.port,
+            addresses: servers.flat_map(|machine| machine.addresses.clone()).collect(),
+            ca: keys.certificates.etcd.certificate.as_bytes().to_vec(),
+            ca_key: keys.certificates.etcd.key.as_bytes().to_vec(),
+        }
+    }
+
+    /// Asks etcd who its members are, where that counts: one that is alone and stays alone is its own majority.
+    async fn ask_etcd(&mut self, etcd: &dyn Etcd, access: &Access) {
+        let servers = self.facts.iter().filter(|machine| machine.control_plane);
+        let counts = servers.clone().count() > 1
+            || status::replicas(self.scope.owner) > 1
+            || servers.clone().any(|machine| machine.deleting || machine.is_ill);
+        if !self.initialized || !counts {
+            return;
+        }
+        self.etcd = match etcd.members(access).await {
+            Ok(members) => EtcdView::Known(members),
+            Err(error) => {
+                self.next = self.next.or(Next::After(SOON));
+                EtcdView::Unknown(chain(&error))
+            }
+        };
+    }
+
+    /// Machines on their way out leave etcd, one at a time. Says whether something was done.
+    async fn leave(&mut self, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
+        for machine in self.facts.iter().filter(|machine| machine.control_plane) {
+            let step = leave::decide(machine, &self.etcd, self.initialized, false);
+            if let Leaving::Hold(why) = &step {
+                self.held.insert(machine.name.clone(), why.clone());
+                self.next = self.next.or(Next::After(SOON));
+            }
+            if leave::act(self.scope, etcd, Some(access), &machine.name, &step).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn look(&mut self, keys: Option<&Keys>) {
         let trusted: Option<TrustedKeys> = keys.map(|keys| [keys.signing.public()].into_iter().collect());
-        self.facts = self.observed.facts(self.scope.owner, &self.secrets.plans, trusted.as_ref());
+        let (owner, plans) = (self.scope.owner, &self.secrets.plans);
+        self.facts = self.observed.facts(owner, plans, trusted.as_ref(), &self.cordoned);
         let own = |machine: &&Machine| Machines::is_of(machine, self.scope.owner);
         self.own = self.observed.machines.values().filter(own).cloned().collect();
     }
@@ -169,7 +254,7 @@ impl<'a> Round<'a> {
         if !self.answers {
             self.next = self.next.or(Next::After(SOON));
         } else if !self.initialized {
-            scope.record(scope.owner, INITIALIZED, Some(&scope.now.to_string())).await?;
+            scope.record(scope.owner, &[(INITIALIZED, Some(&scope.now.to_string()))]).await?;
             self.initialized = true;
             return Ok(true);
         }
@@ -186,15 +271,13 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    async fn machines(&mut self) -> Result<()> {
+    async fn machines(&mut self, endpoint: &Endpoint) -> Result<()> {
         let scope = self.scope;
         let own: Vec<MachineFacts> = self.own_facts();
         let status = scope.cluster.status.as_ref();
         let domains = status.map(|status| status.failure_domains.as_slice()).unwrap_or_default();
-        let impossible = capstan_distro::check(&scope.owner.spec.config).err().map(|error| {
-            let field = error.field.replacen("spec.", "spec.config.", 1);
-            Change { field, ..Change::from(error) }
-        });
+        let strategy = scope.owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
+        let remediated = scope.remediated();
         let wanted = Wanted {
             replicas: status::replicas(scope.owner),
             domains: domains
@@ -203,7 +286,17 @@ impl<'a> Round<'a> {
                 .map(|domain| domain.name.as_str())
                 .collect(),
             begun: scope.begun(),
-            impossible,
+            impossible: impossible(scope),
+            may_replace: strategy
+                .is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace),
+            initialized: self.initialized,
+            endpoint: &endpoint.host,
+            etcd: &self.etcd,
+            remediation: Limits {
+                spec: scope.owner.spec.remediation.as_ref(),
+                last: remediated.as_ref(),
+                now: scope.now,
+            },
         };
         self.step = machines::decide(&own, &wanted);
         machines::act(scope, &self.observed, &self.step).await
@@ -215,7 +308,12 @@ impl<'a> Round<'a> {
         match planner::elect(scope.elected().as_ref(), &self.facts, self.initialized) {
             Election::Settled | Election::Wait => Ok(true),
             Election::Elect(elected) => {
-                scope.record(scope.owner, INIT_MACHINE, Some(&elected.record())).await?;
+                let network = serde_json::to_string(&scope.asked_network())
+                    .map_err(|error| Error::transient("cannot write down the cluster's network", error))?;
+                let record = elected.record();
+                scope
+                    .record(scope.owner, &[(INIT_MACHINE, Some(&record)), (NETWORK, Some(&network))])
+                    .await?;
                 tracing::info!(machine = elected.name, "elected to begin the cluster");
                 self.next = Next::After(Duration::ZERO);
                 Ok(false)
@@ -230,6 +328,12 @@ impl<'a> Round<'a> {
         self.look(None);
         let ending = delete::decide(&self.facts);
         if let Ending::Machines { delete, .. } = &ending {
+            for machine in self.facts.iter().filter(|machine| machine.control_plane) {
+                // With all of etcd gone nobody has to leave it.
+                if machine.hook != Hook::None {
+                    leave::release(self.scope, &machine.name).await?;
+                }
+            }
             for name in delete {
                 machines::delete::<Machine>(&self.scope.api(), name).await?;
             }
@@ -248,11 +352,9 @@ impl<'a> Round<'a> {
         let cluster = self.scope.cluster_name();
         let step = match &result {
             // The user must act: said where the user looks.
-            Err(Error::User { field, message }) => Step::Refuse(vec![Change {
-                field: field.clone(),
-                cost: Cost::Refused,
-                why: message.clone().into(),
-            }]),
+            Err(Error::User { field, message }) => {
+                Step::Refuse(vec![Change::new(field.clone(), Cost::Refused, message.clone())])
+            }
             _ => self.step.clone(),
         };
         let seen = Seen {
@@ -264,6 +366,8 @@ impl<'a> Round<'a> {
             facts: self.own_facts(),
             step,
             plans: self.plans.clone(),
+            etcd: self.etcd.clone(),
+            held: self.held.clone(),
             deleting: self.ending.as_ref().map(delete::condition),
             now: self.scope.now,
         };
@@ -275,4 +379,17 @@ impl<'a> Round<'a> {
         }
         result.and(written)
     }
+}
+
+/// What no machine could be told, whatever it is now.
+fn impossible(scope: &Scope<'_>) -> Vec<Change> {
+    let config = capstan_distro::check(&scope.owner.spec.config).err().map(|error| {
+        let field = error.field.replacen("spec.", "spec.config.", 1);
+        Change { field, ..Change::from(error) }
+    });
+    let network = (scope.asked_network() != scope.network()).then(|| {
+        let why = "it was decided when the cluster began and cannot be changed: set it back";
+        Change::new(format!("Cluster {} spec.clusterNetwork", scope.cluster_name()), Cost::Refused, why)
+    });
+    config.into_iter().chain(network).collect()
 }

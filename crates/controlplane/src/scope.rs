@@ -1,10 +1,10 @@
 //! One reconcile: the objects it is about, and access to more.
 
 use capstan_api::controlplane::CapstanControlPlane;
-use capstan_api::core::Cluster;
+use capstan_api::core::{Cluster, NetworkRanges};
 use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::external::Externals;
-use capstan_distro::Endpoint;
+use capstan_distro::{Endpoint, Network};
 use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
@@ -12,9 +12,11 @@ use kube::{Client, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use crate::names::{INIT_MACHINE, INITIALIZED, NEXT_MACHINE};
+use crate::machines::remediate;
+use crate::names::{INIT_MACHINE, INITIALIZED, NETWORK, NEXT_MACHINE, REMEDIATION};
 use crate::planner::Elected;
 
 /// What every phase of a reconcile is given.
@@ -59,16 +61,16 @@ impl Scope<'_> {
             .doing(|| format!("cannot change {} {}/{name}", K::kind(&()), self.namespace))
     }
 
-    /// Writes an annotation of the control plane, or takes it away, unless the object has changed since it was read.
+    /// Writes annotations of the control plane, or takes them away, unless the object has changed since it was read.
     pub(crate) async fn record(
         &self,
         read: &CapstanControlPlane,
-        key: &str,
-        value: Option<&str>,
+        annotations: &[(&str, Option<&str>)],
     ) -> Result<CapstanControlPlane> {
+        let annotations: BTreeMap<&str, Option<&str>> = annotations.iter().copied().collect();
         let patch = json!({"metadata": {
             "resourceVersion": read.resource_version(),
-            "annotations": {key: value},
+            "annotations": annotations,
         }});
         self.patch(&read.name_any(), &patch).await
     }
@@ -100,6 +102,29 @@ impl Scope<'_> {
     /// The machine that begins, or began, the cluster.
     pub(crate) fn elected(&self) -> Option<Elected> {
         self.owner.annotations().get(INIT_MACHINE).and_then(|text| Elected::parse(text))
+    }
+
+    /// Addresses inside the cluster, as its Cluster says them now.
+    pub(crate) fn asked_network(&self) -> Network {
+        let network = self.cluster.spec.cluster_network.as_ref();
+        let blocks =
+            |ranges: Option<&NetworkRanges>| ranges.map(|r| r.cidr_blocks.clone()).unwrap_or_default();
+        Network {
+            pods: blocks(network.and_then(|network| network.pods.as_ref())),
+            services: blocks(network.and_then(|network| network.services.as_ref())),
+            domain: network.and_then(|network| network.service_domain.clone()),
+        }
+    }
+
+    /// Addresses inside the cluster, as they were decided when it began.
+    pub(crate) fn network(&self) -> Network {
+        let decided = self.owner.annotations().get(NETWORK).and_then(|text| serde_json::from_str(text).ok());
+        decided.unwrap_or_else(|| self.asked_network())
+    }
+
+    /// The last machine that was replaced because it was ill.
+    pub(crate) fn remediated(&self) -> Option<remediate::Record> {
+        self.owner.annotations().get(REMEDIATION).and_then(|text| serde_json::from_str(text).ok())
     }
 
     /// The name of a machine that was begun.

@@ -20,7 +20,7 @@ use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::infrastructure::HostMachine;
 use capstan_controller::Reconciler as _;
 use capstan_controller::external::Externals;
-use capstan_controlplane::{ControlPlane, Workload};
+use capstan_controlplane::ControlPlane;
 use capstan_testkit::{RealPlane, install_crds};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
@@ -31,7 +31,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 use tower::{Layer, Service};
 
-use world::{V1, V2, World};
+use world::{V1, V2, Workload, World, tools};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -93,25 +93,22 @@ where
     }
 }
 
-struct Answers;
-
-impl Workload for Answers {
-    async fn answers(&self, _: &str, _: &str) -> bool {
-        true
-    }
-}
-
 struct Manager {
-    reconciler: ControlPlane<Answers>,
+    reconciler: ControlPlane<Workload>,
     writes: Arc<AtomicI64>,
     /// Whether it took over from a dead one.
     died: bool,
 }
 
-async fn manager(config: &Config, writes: i64, reaches: bool) -> Manager {
+async fn manager(world: &World, config: &Config, writes: i64, reaches: bool) -> Manager {
     let life = Life { writes: Arc::new(AtomicI64::new(writes)), reaches };
     let client: Client = ClientBuilder::try_from(config.clone()).unwrap().with_layer(&life).build();
-    let reconciler = ControlPlane::new(client.clone(), Externals::new(client), Answers);
+    let reconciler = ControlPlane::new(
+        client.clone(),
+        Externals::new(client),
+        world.workload.clone(),
+        tools(&world.workload),
+    );
     Manager { reconciler, writes: life.writes, died: false }
 }
 
@@ -124,12 +121,12 @@ async fn drive(
     done: impl AsyncFn(&World) -> Result<()>,
 ) -> Result<()> {
     let mut last = None;
-    for _ in 0..120 {
+    for _ in 0..200 {
         if let Some(object) = world.api::<CapstanControlPlane>().get_opt("cp").await?
             && let Err(error) = manager.reconciler.reconcile(Arc::new(object)).await
         {
             if manager.writes.load(Ordering::SeqCst) < 1 {
-                *manager = Manager { died: true, ..self::manager(config, NEVER, false).await };
+                *manager = Manager { died: true, ..self::manager(world, config, NEVER, false).await };
             }
             last = Some(capstan_controller::error::chain(&error));
         }
@@ -154,11 +151,12 @@ async fn life(plane: &Plane, writes: i64, reaches: bool, brought: &[Secret]) -> 
     for secret in brought {
         world.api::<Secret>().create(&PostParams::default(), secret).await?;
     }
-    let mut manager = manager(&config, writes, reaches).await;
+    let mut manager = manager(&world, &config, writes, reaches).await;
     for (patch, what, replicas, version) in [
         (json!({}), "one machine", 1, V1),
         (json!({"spec": {"replicas": 3}}), "three machines", 3, V1),
         (json!({"spec": {"version": V2}}), "another version", 3, V2),
+        (json!({"spec": {"replicas": 1}}), "one machine again", 1, V2),
     ] {
         world.patch::<CapstanControlPlane>("cp", &patch).await?;
         let stands = async |world: &World| world.stands(replicas, version).await;

@@ -20,7 +20,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-use world::{V1, V2, World, config_of, version_of};
+use world::{V1, V2, World, config_of, tools, version_of};
 
 const DEADLINE: Duration = Duration::from_secs(90);
 
@@ -51,7 +51,8 @@ async fn a_control_plane_lives() {
         .await;
     world.add_worker("w").await;
     let (externals, remotes) = (Externals::new(client.clone()), Remotes::new(client.clone()));
-    tokio::spawn(capstan_controlplane::run(client, externals, remotes, std::future::pending()));
+    let tools = tools(&world.workload);
+    tokio::spawn(capstan_controlplane::run(client, externals, remotes, tools, std::future::pending()));
 
     until(&mut world, "one machine", async |world| world.stands(1, V1).await).await;
     until(&mut world, "the worker's plan", async |world| {

@@ -113,6 +113,11 @@ impl Sim {
         Ok(())
     }
 
+    /// The simulated clusters, whose etcd can be asked.
+    pub fn clusters(&self) -> &Clusters {
+        &self.0.clusters
+    }
+
     /// Stops everything in order. What is simulated stays as it is, and goes on when the folder is opened again.
     pub async fn close(self) {
         self.0.is_closed.store(true, Ordering::Release);

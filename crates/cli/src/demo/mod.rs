@@ -51,7 +51,8 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
     let software = Software::default();
     let (all, hooks) = (Selection::all(), capstan_hooks::Options::default());
     let running =
-        controllers::start(&plane.client, &all, &machines_see, &software, folder.path(), &hooks, &stop).await?;
+        controllers::start(&plane.client, &all, &machines_see, &software, folder.path(), &hooks, &stop)
+            .await?;
     println!(
         "Management plane up: https://{} (API server, store and controllers in this process)",
         plane.address

@@ -12,7 +12,7 @@ use kube::core::{ApiResource, ObjectMeta};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-use crate::names::INFRASTRUCTURE_TEMPLATE;
+use crate::names::{INFRASTRUCTURE_TEMPLATE, LEAVE_ETCD_HOOK};
 
 type Map = BTreeMap<String, String>;
 
@@ -141,10 +141,9 @@ pub(crate) fn machine(
 pub(crate) fn propagate(owner: &CapstanControlPlane, cluster: &str, machine: &mut Machine) {
     let template = &owner.spec.machine_template.spec;
     machine.labels_mut().extend(labels_of(owner, cluster));
-    let annotations = annotations_of(owner);
-    if !annotations.is_empty() {
-        machine.annotations_mut().extend(annotations);
-    }
+    machine.annotations_mut().extend(annotations_of(owner));
+    // Before it is anybody's member, so that there is no moment in which it could be deleted without leaving first.
+    machine.annotations_mut().insert(LEAVE_ETCD_HOOK.to_owned(), String::new());
     machine.spec.readiness_gates.clone_from(&template.readiness_gates);
     machine.spec.deletion.clone_from(&template.deletion);
     machine.spec.taints.clone_from(&template.taints);

@@ -2,10 +2,12 @@
 
 use capstan_distro::{Change, Cost};
 
-use crate::facts::MachineFacts;
+use super::remediate::{self, Limits};
+use crate::etcd::quorum;
+use crate::facts::{EtcdView, MachineFacts};
 
 /// What is known, beside the machines themselves.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wanted<'a> {
     /// How many there should be.
     pub(crate) replicas: usize,
@@ -14,7 +16,15 @@ pub(crate) struct Wanted<'a> {
     /// A machine of this name was begun.
     pub(crate) begun: Option<&'a str>,
     /// What no machine could be told.
-    pub(crate) impossible: Option<Change>,
+    pub(crate) impossible: Vec<Change>,
+    /// Whether the user allows machines to be replaced where they cannot be changed.
+    pub(crate) may_replace: bool,
+    /// Whether the cluster has begun.
+    pub(crate) initialized: bool,
+    /// Where the cluster's API server is reached: whoever has this address goes last.
+    pub(crate) endpoint: &'a str,
+    pub(crate) etcd: &'a EtcdView,
+    pub(crate) remediation: Limits<'a>,
 }
 
 /// What is to be done next.
@@ -31,6 +41,13 @@ pub(crate) enum Step {
     GiveUp(String),
     /// The machine is deleted.
     Delete(String),
+    /// The machine is deleted because it is ill, and that is written down.
+    Remediate {
+        /// Which.
+        machine: String,
+        /// What is written down.
+        record: remediate::Record,
+    },
     /// The machine is told what it should be now.
     Update(String),
     /// Something else must end first, and what.
@@ -41,38 +58,47 @@ pub(crate) enum Step {
 
 /// The next step. `machines` are those of this control plane.
 pub(crate) fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> Step {
-    let refused: Vec<Change> = wanted.impossible.iter().cloned().chain(refused(machines)).collect();
+    let refused: Vec<Change> =
+        wanted.impossible.iter().cloned().chain(refused(machines, wanted.may_replace)).collect();
     if !refused.is_empty() {
         return Step::Refuse(refused);
     }
-    let staying: Vec<&MachineFacts> = machines.iter().filter(|machine| !machine.deleting).collect();
     if let Some(leaving) = machines.iter().find(|machine| machine.deleting) {
         return Step::Wait(format!("waits for Machine {} to be deleted", leaving.name));
     }
+    let staying: Vec<&MachineFacts> = machines.iter().collect();
     let begun = wanted.begun.filter(|name| staying.iter().all(|machine| machine.name != *name));
-    if let Some(name) = begun.filter(|_| staying.len() >= wanted.replicas) {
+    // One more than wanted, for as long as one of the others is to be replaced.
+    let to_replace = staying.iter().any(|machine| is_to_be_replaced(machine));
+    let most = wanted.replicas + usize::from(to_replace);
+    if let Some(name) = begun.filter(|_| staying.len() >= most) {
         return Step::GiveUp(name.to_owned());
     }
-    if staying.len() > wanted.replicas.max(1) {
-        return shrink(&staying);
-    }
-    if let Some(step) = update(&staying) {
+    if let Some(step) = remediate::decide(&staying, wanted) {
         return step;
     }
-    if staying.len() < wanted.replicas {
-        return match staying.iter().find(|machine| !machine.is_up()) {
-            Some(machine) => Step::Wait(format!("waits for Machine {} to be up", machine.name)),
-            None => Step::Create { failure_domain: domain(&staying, &wanted.domains) },
-        };
+    if staying.len() > wanted.replicas.max(1) {
+        return shrink(&staying, wanted);
+    }
+    // Two members bear no restart: a control plane on its way from one to three gets there first.
+    let is_between = staying.len() == 2 && wanted.replicas > 2;
+    if let Some(step) = update(&staying).filter(|_| !is_between) {
+        return step;
+    }
+    if staying.len() < most {
+        return grow(&staying, wanted);
     }
     Step::Nothing
 }
 
-/// Every change that cannot be made in place, once.
-fn refused(machines: &[MachineFacts]) -> Vec<Change> {
+/// Every change that cannot be made in place, once. What takes another machine is not refused where the user allows
+/// that.
+fn refused(machines: &[MachineFacts], may_replace: bool) -> Vec<Change> {
     let mut refused: Vec<Change> = Vec::new();
     let changes = machines.iter().filter(|machine| !machine.deleting).flat_map(|machine| &machine.changes);
-    for change in changes.filter(|change| change.cost >= Cost::Replace) {
+    let stops =
+        |change: &&Change| change.cost == Cost::Refused || change.cost == Cost::Replace && !may_replace;
+    for change in changes.filter(stops) {
         if !refused.contains(change) {
             refused.push(change.clone());
         }
@@ -80,30 +106,75 @@ fn refused(machines: &[MachineFacts]) -> Vec<Change> {
     refused
 }
 
+fn is_to_be_replaced(machine: &MachineFacts) -> bool {
+    machine.changes.iter().any(|change| change.cost == Cost::Replace)
+}
+
 /// The oldest machine that differs, once all others are up. One that is itself in trouble may be told something
-/// better.
+/// better. One that is to be replaced is told nothing any more.
 fn update(staying: &[&MachineFacts]) -> Option<Step> {
-    let outdated = |machine: &&&MachineFacts| !machine.changes.is_empty();
+    let outdated = |machine: &&&MachineFacts| !machine.changes.is_empty() && !is_to_be_replaced(machine);
     let in_trouble = |machine: &&&MachineFacts| (machine.is_up(), machine.created, machine.name.clone());
     let next = staying.iter().filter(outdated).min_by_key(in_trouble)?;
-    let other = staying.iter().find(|other| other.name != next.name && !other.is_up());
-    Some(match other {
+    let busy = |other: &&&MachineFacts| other.name != next.name && (!other.is_up() || other.cordoned);
+    Some(match staying.iter().find(busy) {
         Some(other) => Step::Wait(format!("waits for Machine {} to be up", other.name)),
         None => Step::Update(next.name.clone()),
     })
 }
 
-/// The one that somebody asked for, else one that is in trouble, else the youngest; and only while the rest is up,
-/// because each that goes takes a member of etcd with it.
-fn shrink(staying: &[&MachineFacts]) -> Step {
-    let order = |machine: &&&MachineFacts| {
-        (machine.delete_first, !machine.is_up(), machine.created, machine.name.clone())
+/// Whoever has the cluster's own address goes last. Of the others: the one that somebody asked for, else one that is to
+/// be replaced, else one that is in trouble, else one of the fullest failure domain, else the oldest. And only while
+/// etcd can bear it.
+fn shrink(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
+    let crowd = |machine: &MachineFacts| {
+        staying.iter().filter(|other| other.failure_domain == machine.failure_domain).count()
     };
-    let Some(next) = staying.iter().max_by_key(order) else { return Step::Nothing };
-    match staying.iter().find(|other| other.name != next.name && !other.is_up()) {
-        Some(other) => Step::Wait(format!("waits for Machine {} to be up", other.name)),
-        None => Step::Delete(next.name.clone()),
+    let order = |machine: &&&MachineFacts| {
+        let stays_put = machine.addresses.iter().any(|address| address == wanted.endpoint);
+        let is_worse = (machine.delete_first, is_to_be_replaced(machine), !machine.is_up());
+        (stays_put, std::cmp::Reverse((is_worse, crowd(machine))), machine.created, machine.name.clone())
+    };
+    let Some(next) = staying.iter().min_by_key(order) else { return Step::Nothing };
+    if let Some(other) = staying.iter().find(|other| other.name != next.name && !other.is_up()) {
+        return Step::Wait(format!("waits for Machine {} to be up", other.name));
     }
+    match may_lose(next, wanted) {
+        Ok(()) => Step::Delete(next.name.clone()),
+        Err(why) => Step::Wait(format!("cannot take Machine {} away: {why}", next.name)),
+    }
+}
+
+/// Whether etcd could do without a machine.
+pub(super) fn may_lose(machine: &MachineFacts, wanted: &Wanted<'_>) -> Result<(), String> {
+    if !wanted.initialized {
+        return Ok(());
+    }
+    match wanted.etcd {
+        EtcdView::Known(members) => match quorum::member_of(members, machine.node_name(), &machine.addresses)
+        {
+            Some(member) => quorum::may_remove(members, member),
+            None => Ok(()),
+        },
+        EtcdView::Unknown(why) => Err(format!("it is not known how etcd is: {why}")),
+    }
+}
+
+/// One more, once those that are there are well.
+fn grow(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
+    if let Some(machine) = staying.iter().find(|machine| !machine.is_up()) {
+        return Step::Wait(format!("waits for Machine {} to be up", machine.name));
+    }
+    if wanted.initialized && !staying.is_empty() {
+        let may_add = match wanted.etcd {
+            EtcdView::Known(members) => quorum::may_add(members),
+            EtcdView::Unknown(why) => Err(format!("it is not known how etcd is: {why}")),
+        };
+        if let Err(why) = may_add {
+            return Step::Wait(format!("no machine is added: {why}"));
+        }
+    }
+    Step::Create { failure_domain: domain(staying, &wanted.domains) }
 }
 
 /// The domain with the fewest machines; the first by name among equals.
@@ -117,33 +188,52 @@ fn domain(staying: &[&MachineFacts], domains: &[&str]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::facts::fixtures::members;
 
-    fn up(name: &str) -> MachineFacts {
+    pub(crate) fn up(name: &str) -> MachineFacts {
         MachineFacts::server(name).up()
     }
 
     fn outdated(machine: MachineFacts, cost: Cost) -> MachineFacts {
-        machine.with(|m| {
-            m.changes.push(Change { field: "spec.version".to_owned(), cost, why: "because".into() });
-        })
+        machine.with(|m| m.changes.push(Change::new("spec.version", cost, "because")))
     }
 
-    fn wanted(replicas: usize) -> Wanted<'static> {
-        Wanted { replicas, ..Wanted::default() }
+    /// Members of all machines, all of them well.
+    pub(crate) fn well(machines: &[MachineFacts]) -> EtcdView {
+        EtcdView::Known(members(&machines.iter().map(|m| format!("{}+ ", m.name)).collect::<String>()))
     }
 
-    fn step(machines: &[MachineFacts], replicas: usize) -> String {
-        match decide(machines, &wanted(replicas)) {
+    pub(crate) fn wanted(replicas: usize, etcd: &EtcdView) -> Wanted<'_> {
+        Wanted {
+            replicas,
+            domains: Vec::new(),
+            begun: None,
+            impossible: Vec::new(),
+            may_replace: false,
+            initialized: true,
+            endpoint: "10.0.0.10",
+            etcd,
+            remediation: Limits::default(),
+        }
+    }
+
+    pub(crate) fn told(step: Step) -> String {
+        match step {
             Step::Nothing => "nothing".to_owned(),
             Step::Create { .. } => "create".to_owned(),
             Step::GiveUp(name) => format!("give up {name}"),
             Step::Delete(name) => format!("delete {name}"),
+            Step::Remediate { machine, .. } => format!("remediate {machine}"),
             Step::Update(name) => format!("update {name}"),
             Step::Wait(why) => why,
             Step::Refuse(changes) => format!("refuse {}", changes[0].field),
         }
+    }
+
+    fn step(machines: &[MachineFacts], replicas: usize) -> String {
+        told(decide(machines, &wanted(replicas, &well(machines))))
     }
 
     #[test]
@@ -159,17 +249,36 @@ mod tests {
     }
 
     #[test]
+    fn nobody_joins_an_etcd_that_is_not_well() {
+        let machines = [up("a"), up("b")];
+        for (etcd, why) in [
+            (EtcdView::Known(members("a+ b~")), "no machine is added: etcd member b"),
+            (EtcdView::Known(members("a+ b-")), "no machine is added: etcd member b"),
+            (
+                EtcdView::Unknown("no way there".to_owned()),
+                "no machine is added: it is not known how etcd is",
+            ),
+        ] {
+            assert!(told(decide(&machines, &wanted(3, &etcd))).starts_with(why));
+        }
+        // Before there is a cluster, nobody asks.
+        let unknown = EtcdView::Unknown(String::new());
+        let begins = Wanted { initialized: false, ..wanted(3, &unknown) };
+        assert_eq!(told(decide(&[], &begins)), "create");
+    }
+
+    #[test]
     fn machines_go_one_after_the_other() {
         let three = || vec![up("a").born(1), up("b").born(2), up("c").born(3)];
-        assert_eq!(step(&three(), 1), "delete c");
+        assert_eq!(step(&three(), 1), "delete a");
         let mut asked = three();
-        asked[0].delete_first = true;
-        assert_eq!(step(&asked, 1), "delete a");
+        asked[1].delete_first = true;
+        assert_eq!(step(&asked, 1), "delete b");
         let mut ill = three();
         ill[1].has_node = false;
         assert_eq!(step(&ill, 1), "delete b");
         ill[2].has_node = false;
-        assert_eq!(step(&ill, 1), "waits for Machine b to be up");
+        assert_eq!(step(&ill, 1), "waits for Machine c to be up");
         let mut going = three();
         going[2].deleting = true;
         assert_eq!(step(&going, 1), "waits for Machine c to be deleted");
@@ -178,14 +287,44 @@ mod tests {
     }
 
     #[test]
+    fn who_goes_keeps_the_domains_even_and_the_endpoint_where_it_is() {
+        let at = |name: &str, domain: &str| up(name).with(|m| m.failure_domain = Some(domain.to_owned()));
+        let machines = [at("a", "x").born(1), at("b", "y").born(2), at("c", "y").born(3)];
+        assert_eq!(step(&machines, 1), "delete b");
+        let mut endpoint = machines.to_vec();
+        endpoint[1].addresses = vec!["10.0.0.10".to_owned()];
+        assert_eq!(step(&endpoint, 1), "delete c");
+        endpoint[1].delete_first = true;
+        assert_eq!(step(&endpoint, 1), "delete c", "nobody could reach the cluster any more");
+    }
+
+    #[test]
+    fn nobody_goes_whom_etcd_needs() {
+        let three = [up("a").born(1), up("b").born(2), up("c").born(3)];
+        let with = |etcd: &EtcdView| told(decide(&three, &wanted(1, etcd)));
+        assert_eq!(with(&EtcdView::Known(members("a+ b+ c+"))), "delete a");
+        assert!(
+            with(&EtcdView::Known(members("a+ b+ c-"))).starts_with("cannot take Machine a away: of the 2")
+        );
+        // Not a member any more: nothing to lose.
+        assert_eq!(with(&EtcdView::Known(members("b+ c-"))), "delete a");
+        assert!(with(&EtcdView::Unknown("no way".to_owned())).ends_with("no way"));
+    }
+
+    #[test]
     fn changes_reach_one_machine_at_a_time() {
         let old = |name| outdated(up(name), Cost::Restart);
         assert_eq!(step(&[old("a")], 1), "update a");
         assert_eq!(step(&[old("a").born(2), old("b").born(1), up("c")], 3), "update b");
         let busy = up("a").with(|m| m.kubelet_version = Some("v1.35.0".to_owned()));
-        assert_eq!(step(&[busy.clone(), old("b")], 3), "waits for Machine a to be up");
+        assert_eq!(step(&[busy.clone(), old("b"), up("c")], 3), "waits for Machine a to be up");
+        let cordoned = up("a").with(|m| m.cordoned = true);
+        assert_eq!(step(&[cordoned, old("b"), up("c")], 3), "waits for Machine a to be up");
         // A machine that failed with the last change gets the next one first.
-        assert_eq!(step(&[old("b").born(0), outdated(busy, Cost::Restart).born(9)], 3), "update a");
+        let failed = outdated(busy, Cost::Restart).born(9);
+        assert_eq!(step(&[old("b").born(0), failed, up("c")], 3), "update a");
+        // Two of three cannot be restarted without losing the majority: the third comes first.
+        assert_eq!(step(&[old("a"), old("b")], 3), "create");
     }
 
     #[test]
@@ -194,24 +333,39 @@ mod tests {
             assert_eq!(step(&[outdated(up("a"), cost)], 3), "refuse spec.version");
             assert_eq!(step(&[up("a"), up("b"), outdated(up("c"), cost)], 1), "refuse spec.version");
         }
-        for cost in [Cost::Nothing, Cost::Live, Cost::Restart] {
+        for cost in [Cost::Nothing, Cost::Live, Cost::Restart, Cost::DrainAndRestart] {
             assert_eq!(step(&[outdated(up("a"), cost)], 1), "update a");
         }
-        let impossible =
-            Change { field: "spec.config.settings.server".to_owned(), cost: Cost::Refused, why: "no".into() };
+        let impossible = Change::new("spec.config.settings.server", Cost::Refused, "no");
         for machines in [vec![], vec![outdated(up("a"), Cost::Restart)]] {
-            let wanted = Wanted { replicas: 3, impossible: Some(impossible.clone()), ..Wanted::default() };
+            let etcd = well(&machines);
+            let wanted = Wanted { impossible: vec![impossible.clone()], ..wanted(3, &etcd) };
             assert_eq!(decide(&machines, &wanted), Step::Refuse(vec![impossible.clone()]));
         }
         // The same field of three machines is named once.
         let three = [outdated(up("a"), Cost::Refused), outdated(up("b"), Cost::Refused)];
-        assert!(matches!(decide(&three, &wanted(3)), Step::Refuse(changes) if changes.len() == 1));
+        let step = decide(&three, &wanted(3, &well(&three)));
+        assert!(matches!(step, Step::Refuse(changes) if changes.len() == 1));
+    }
+
+    #[test]
+    fn machines_are_replaced_only_where_the_user_allows_it() {
+        let step = |machines: &[MachineFacts]| {
+            let etcd = well(machines);
+            told(decide(machines, &Wanted { may_replace: true, ..wanted(3, &etcd) }))
+        };
+        let replace = |name: &str| outdated(up(name), Cost::Replace);
+        assert_eq!(step(&[replace("a"), up("b"), up("c")]), "create");
+        assert_eq!(step(&[replace("a").born(5), up("b"), up("c"), up("d")]), "delete a");
+        assert_eq!(step(&[up("b"), up("c"), up("d")]), "nothing");
+        assert_eq!(step(&[outdated(up("a"), Cost::Refused), up("b"), up("c")]), "refuse spec.version");
     }
 
     #[test]
     fn what_was_begun_is_finished_or_given_up() {
         let begun = |machines: &[MachineFacts], replicas| {
-            decide(machines, &Wanted { replicas, begun: Some("n"), ..Wanted::default() })
+            let etcd = well(machines);
+            decide(machines, &Wanted { begun: Some("n"), ..wanted(replicas, &etcd) })
         };
         assert_eq!(begun(&[], 1), Step::Create { failure_domain: None });
         assert_eq!(begun(&[up("a")], 1), Step::GiveUp("n".to_owned()));
@@ -222,7 +376,8 @@ mod tests {
     fn machines_are_spread_over_failure_domains() {
         let at = |name: &str, domain: &str| up(name).with(|m| m.failure_domain = Some(domain.to_owned()));
         let place = |machines: &[MachineFacts], domains: &[&'static str]| {
-            decide(machines, &Wanted { replicas: 5, domains: domains.to_vec(), ..Wanted::default() })
+            let etcd = well(machines);
+            decide(machines, &Wanted { domains: domains.to_vec(), ..wanted(5, &etcd) })
         };
         let create = |domain: Option<&str>| Step::Create { failure_domain: domain.map(str::to_owned) };
         assert_eq!(place(&[], &[]), create(None));

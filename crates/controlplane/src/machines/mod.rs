@@ -2,6 +2,8 @@
 
 mod build;
 mod decide;
+pub(crate) mod leave;
+pub(crate) mod remediate;
 mod sync;
 
 use capstan_api::bootstrap::CapstanConfig;
@@ -19,7 +21,7 @@ pub(crate) use build::template_name;
 pub(crate) use decide::{Step, Wanted, decide};
 pub(crate) use sync::sync;
 
-use crate::names::NEXT_MACHINE;
+use crate::names::{NEXT_MACHINE, REMEDIATION};
 use crate::observe::Machines;
 use crate::scope::Scope;
 
@@ -30,6 +32,12 @@ pub(crate) async fn act(scope: &Scope<'_>, observed: &Machines, step: &Step) -> 
         Step::Create { failure_domain } => create(scope, failure_domain.clone()).await,
         Step::GiveUp(name) => give_up(scope, name).await,
         Step::Delete(name) => delete::<Machine>(&scope.api(), name).await,
+        Step::Remediate { machine, record } => {
+            let record = serde_json::to_string(record)
+                .map_err(|error| Error::transient(format!("cannot replace Machine {machine}"), error))?;
+            scope.record(scope.owner, &[(REMEDIATION, Some(&record))]).await?;
+            delete::<Machine>(&scope.api(), machine).await
+        }
         Step::Update(name) => update(scope, observed, name).await,
     }
 }
@@ -52,7 +60,7 @@ async fn create(scope: &Scope<'_>, failure_domain: Option<String>) -> Result<()>
         Some(name) => name.to_owned(),
         None => {
             let name = build::name(owner, &cluster, &names::random_suffix())?;
-            recorded = scope.record(owner, NEXT_MACHINE, Some(&name)).await?;
+            recorded = scope.record(owner, &[(NEXT_MACHINE, Some(&name))]).await?;
             name
         }
     };
@@ -63,7 +71,7 @@ async fn create(scope: &Scope<'_>, failure_domain: Option<String>) -> Result<()>
     let api: Api<DynamicObject> = Api::namespaced_with(scope.client.clone(), scope.namespace, &kind);
     make(&api, &infrastructure, &kind.kind).await?;
     make(&scope.api::<Machine>(), &machine, "Machine").await?;
-    scope.record(&recorded, NEXT_MACHINE, None).await?;
+    scope.record(&recorded, &[(NEXT_MACHINE, None)]).await?;
     Ok(())
 }
 
@@ -93,7 +101,7 @@ async fn give_up(scope: &Scope<'_>, name: &str) -> Result<()> {
     let api: Api<DynamicObject> = Api::namespaced_with(scope.client.clone(), scope.namespace, &kind);
     delete(&api, name).await?;
     delete::<CapstanConfig>(&scope.api(), name).await?;
-    scope.record(scope.owner, NEXT_MACHINE, None).await?;
+    scope.record(scope.owner, &[(NEXT_MACHINE, None)]).await?;
     Ok(())
 }
 

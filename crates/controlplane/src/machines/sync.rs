@@ -28,6 +28,11 @@ pub(crate) fn up_to_date(facts: &MachineFacts) -> NewCondition {
     match facts.plan.as_ref().map(|plan| (plan.id.revision(), &plan.progress)) {
         None => lines.push("* The machine has no plan yet".to_owned()),
         Some((_, Progress::Applied)) => {}
+        Some((revision, Progress::AtGate)) => {
+            lines.push(format!(
+                "* The machine waits to be told to go on with revision {revision} of its plan"
+            ));
+        }
         Some((revision, Progress::InFlight)) => {
             lines.push(format!("* The machine is to carry out revision {revision} of its plan"));
         }
@@ -51,8 +56,7 @@ mod tests {
     fn a_machine_says_why_it_is_not_up_to_date() {
         let up = MachineFacts::server("a").up();
         assert_eq!(up_to_date(&up).status, ConditionStatus::True);
-        let change =
-            Change { field: "spec.version".to_owned(), cost: Cost::Restart, why: "another version".into() };
+        let change = Change::new("spec.version", Cost::Restart, "another version");
         for (facts, expected) in [
             (up.clone().with(|m| m.changes = vec![change]), "* spec.version: another version"),
             (up.clone().with(|m| m.plan = None), "* The machine has no plan yet"),

@@ -21,8 +21,18 @@ pub(crate) type Wait = String;
 pub(crate) enum Verdict {
     /// It is what it should be.
     Keep,
-    /// It is written, under this revision.
-    Write(Revision),
+    /// It is written.
+    Write {
+        /// Under this revision.
+        revision: Revision,
+        /// For this time with the same inputs, counted from 1.
+        attempt: u32,
+    },
+    /// It has failed and is tried again then; never, if it was tried often enough.
+    Failed {
+        /// When.
+        again: Option<Timestamp>,
+    },
     /// Not now.
     Wait(Wait),
 }
@@ -70,30 +80,40 @@ pub(crate) fn verdict(
         return match held_up(machine, all, true) {
             Some(wait) => Verdict::Wait(wait),
             // The plan was lost, or there was none: an agent that knows a later one would refuse the first.
-            None => write(machine.reported_revision.map_or(Some(Revision::FIRST), Revision::next)),
+            None => write(machine.reported_revision.map_or(Some(Revision::FIRST), Revision::next), 1),
         };
     };
+    let next = plan.id.revision().max(machine.reported_revision.unwrap_or(Revision::FIRST)).next();
     if !plan.sound {
-        return write(plan.id.revision().max(machine.reported_revision.unwrap_or(Revision::FIRST)).next());
+        return write(next, 1);
     }
     if plan.inputs != desired.whole.to_string() {
         return match held_up(machine, all, false) {
             Some(wait) => Verdict::Wait(wait),
-            None => write(plan.id.revision().next()),
+            None => write(next, 1),
         };
     }
-    if is_expiring(plan, now) { write(plan.id.revision().next()) } else { Verdict::Keep }
+    if let Progress::Failed(_) = plan.progress {
+        let is_asked_for = machine.retry.is_some() && machine.retry != plan.record.retry;
+        return match plan.record.again_at() {
+            _ if is_asked_for => write(next, 1),
+            Some(again) if again <= now => write(next, plan.record.attempt + 1),
+            again => Verdict::Failed { again },
+        };
+    }
+    if is_expiring(plan, now) { write(next, plan.record.attempt) } else { Verdict::Keep }
 }
 
-fn write(revision: Option<Revision>) -> Verdict {
+fn write(revision: Option<Revision>, attempt: u32) -> Verdict {
     match revision {
-        Some(revision) => Verdict::Write(revision),
+        Some(revision) => Verdict::Write { revision, attempt },
         None => Verdict::Wait("there is no revision left for this machine: delete it".to_owned()),
     }
 }
 
 fn is_expiring(plan: &PlanFacts, now: Timestamp) -> bool {
-    plan.progress == Progress::InFlight && plan.expires.duration_since(now) < RENEWAL
+    matches!(plan.progress, Progress::InFlight | Progress::AtGate)
+        && plan.expires.duration_since(now) < RENEWAL
 }
 
 fn held_up(machine: &MachineFacts, all: &[MachineFacts], joins: bool) -> Option<Wait> {
@@ -144,7 +164,7 @@ mod tests {
 
     fn print(inputs: &str) -> Fingerprint {
         let digest = Digest::of(inputs.as_bytes());
-        Fingerprint { restart: digest, whole: digest }
+        Fingerprint { drain: digest, restart: digest, whole: digest }
     }
 
     fn inputs(text: &str) -> String {
@@ -152,7 +172,7 @@ mod tests {
     }
 
     fn revision(number: u64) -> Verdict {
-        Verdict::Write(Revision::new(number).expect("a revision"))
+        Verdict::Write { revision: Revision::new(number).expect("a revision"), attempt: 1 }
     }
 
     fn waits_for(verdict: &Verdict, name: &str) -> bool {
@@ -210,10 +230,35 @@ mod tests {
         // Somebody else has written into it.
         let forged = a.clone().with(|m| m.plan.as_mut().expect("a plan").sound = false);
         assert_eq!(verdict(&forged, std::slice::from_ref(&forged), &print("a"), now), revision(2));
-        // A failed plan is not tried again by itself, and may be replaced by another.
-        let failed = a.says(Progress::Failed("no disk".to_owned()));
-        assert_eq!(verdict(&failed, std::slice::from_ref(&failed), &print("a"), now), Verdict::Keep);
-        assert_eq!(verdict(&failed, std::slice::from_ref(&failed), &print("b"), now), revision(2));
+        // The Secret was restored from a backup, and the agent is further.
+        let behind = a.with(|m| m.reported_revision = Revision::new(7).ok());
+        assert_eq!(verdict(&behind, std::slice::from_ref(&behind), &print("b"), now), revision(8));
+    }
+
+    #[test]
+    fn a_failed_plan_is_tried_again_within_its_budget() {
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        let failed = settled(MachineFacts::server("a")).says(Progress::Failed("no disk".to_owned()));
+        let tried = |attempt| {
+            failed.clone().with(|m| {
+                let record = &mut m.plan.as_mut().expect("a plan").record;
+                (record.attempt, record.written) = (attempt, Some(at(0)));
+            })
+        };
+        let verdict = |machine: &MachineFacts, inputs, now| {
+            verdict(machine, std::slice::from_ref(machine), &print(inputs), at(now))
+        };
+        assert_eq!(verdict(&tried(1), "a", 14), Verdict::Failed { again: Some(at(15)) });
+        let second = Verdict::Write { revision: Revision::new(2).expect("a revision"), attempt: 2 };
+        assert_eq!(verdict(&tried(1), "a", 15), second);
+        let last = tried(super::super::record::MOST_ATTEMPTS);
+        assert_eq!(verdict(&last, "a", 1_000_000), Verdict::Failed { again: None });
+        // Something else is tried at once, and so is the same if the user says so.
+        assert_eq!(verdict(&last, "b", 0), revision(2));
+        let asked = last.with(|m| m.retry = Some("please".to_owned()));
+        assert_eq!(verdict(&asked, "a", 0), revision(2));
+        let heard = asked.with(|m| m.plan.as_mut().expect("a plan").record.retry = Some("please".to_owned()));
+        assert_eq!(verdict(&heard, "a", 0), Verdict::Failed { again: None });
     }
 
     #[test]
@@ -263,11 +308,15 @@ mod tests {
         assert!(waits_for(&verdict(&server, &busy, &print("a"), now), "Machine b"));
         // One server is to change next: the workers wait. What is refused holds nobody up.
         for (cost, held_up) in [(Cost::Restart, true), (Cost::Refused, false)] {
-            let change = Change { field: "spec.version".to_owned(), cost, why: "because".into() };
+            let change = Change::new("spec.version", cost, "because");
             let [a, b, c] = servers();
             let next = all([a, b.with(|m| m.changes = vec![change]), c], workers());
             assert_eq!(waits_for(&verdict(&next[3], &next, &print("b"), now), "Machine b"), held_up);
         }
+        // Pods are still kept away from one that is done: it is as if it were on it.
+        let [a, b, c] = servers();
+        let cordoned = all([a, b.with(|m| m.cordoned = true), c], workers());
+        assert!(waits_for(&verdict(&cordoned[0], &cordoned, &print("b"), now), "Machine b"));
         // One worker is on it: the other waits, the servers do not.
         let [v, w] = workers();
         let busy = all(servers(), [v.says(Progress::InFlight), w]);

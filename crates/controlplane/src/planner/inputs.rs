@@ -1,14 +1,21 @@
 //! From objects to what a plan is made from.
 
 use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Machine, MachineTaint};
 use capstan_controller::error::Result;
 use capstan_controller::secrets;
-use capstan_distro::{Endpoint, InputError, Inputs, Rendered, Role, SecretFiles, render};
+use capstan_distro::{
+    Endpoint, InputError, Inputs, Network, Rendered, Role, SecretFiles, Snapshot, is_of_version, render,
+};
+use capstan_plan::Revision;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
+use super::record::Setup;
+use super::software::{Chosen, Shelf};
 use crate::certificates::Keys;
 use crate::facts::MachineFacts;
 use crate::scope::Scope;
@@ -16,6 +23,29 @@ use crate::scope::Scope;
 /// Labels of a Machine with this domain are its Node's from the first moment; the others are core's to bring there,
 /// because a kubelet may not give them to itself.
 const NODE_DOMAIN: &str = "node.cluster.x-k8s.io";
+
+/// How many snapshots are kept when nobody says.
+const SNAPSHOTS: u32 = 5;
+
+/// What the plans of all machines of a cluster are made from.
+pub(crate) struct Materials<'a> {
+    pub(crate) owner: &'a CapstanControlPlane,
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) network: &'a Network,
+    pub(crate) keys: &'a Keys,
+    pub(crate) shelf: Shelf<'a>,
+    pub(crate) now: Timestamp,
+}
+
+/// One machine, with what only it has.
+pub(crate) struct Subject<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) config: &'a CapstanConfig,
+    pub(crate) facts: &'a MachineFacts,
+    pub(crate) role: Role,
+    pub(crate) files: &'a SecretFiles,
+    pub(crate) software: &'a Chosen,
+}
 
 /// What the files of a config refer to. What is not there is left out: rendering names the field.
 pub(crate) async fn secret_files(scope: &Scope<'_>, config: &CapstanConfig) -> Result<SecretFiles> {
@@ -31,30 +61,55 @@ pub(crate) async fn secret_files(scope: &Scope<'_>, config: &CapstanConfig) -> R
     Ok(files)
 }
 
-/// Renders the plan of a machine.
+/// Renders the plan of a machine that runs `ran` so far, for a revision.
 pub(crate) fn rendered(
-    machine: &Machine,
-    config: &CapstanConfig,
-    facts: &MachineFacts,
-    role: Role,
-    endpoint: &Endpoint,
-    keys: &Keys,
-    files: &SecretFiles,
+    materials: &Materials<'_>,
+    subject: &Subject<'_>,
+    ran: Option<&Setup>,
+    revision: Revision,
 ) -> std::result::Result<Rendered, InputError> {
+    let Subject { machine, config, facts, role, files, software } = subject;
     let (labels, taints) = (node_labels(machine), machine.spec.taints.iter().map(taint).collect::<Vec<_>>());
+    let version = facts.version.as_deref().unwrap_or_default();
+    let former = ran.filter(|ran| ran.version != version);
+    let programs = facts.plan.iter().flat_map(|plan| &plan.programs);
+    let after = restart_after(materials, facts);
     render(&Inputs {
-        role,
-        version: facts.version.as_deref().unwrap_or_default(),
-        node_name: &facts.name,
+        role: *role,
+        version,
+        node_name: facts.node_name(),
         provider_id: facts.provider_id.as_deref().unwrap_or_default(),
-        endpoint,
-        token: &keys.token,
-        certificates: role.is_server().then_some(&keys.certificates),
+        endpoint: materials.endpoint,
+        network: materials.network,
+        token: &materials.keys.token,
+        certificates: role.is_server().then_some(&materials.keys.certificates),
         labels: &labels,
         taints: &taints,
         config: &config.spec,
         secrets: files,
+        restart_after: after.as_deref(),
+        software: &software.program,
+        images: software.images.as_ref(),
+        former: former
+            .and_then(|ran| programs.into_iter().find(|program| is_of_version(program, &ran.version))),
+        snapshot: former.and_then(|_| snapshot(materials.owner, revision)),
     })
+}
+
+/// `spec.rollout.after`, once it has passed, for machines that were there before.
+fn restart_after(materials: &Materials<'_>, facts: &MachineFacts) -> Option<String> {
+    let after = materials.owner.spec.rollout.as_ref()?.after.as_ref()?.0;
+    let was_there = facts.control_plane && facts.created.is_some_and(|created| created < after);
+    (was_there && materials.now >= after).then(|| after.to_string())
+}
+
+fn snapshot(owner: &CapstanControlPlane, revision: Revision) -> Option<Snapshot> {
+    let wanted = owner.spec.etcd.as_ref().and_then(|etcd| etcd.snapshots.as_ref());
+    if wanted.and_then(|wanted| wanted.before_upgrade) == Some(false) {
+        return None;
+    }
+    let retention = wanted.and_then(|wanted| u32::try_from(wanted.retention?).ok()).unwrap_or(SNAPSHOTS);
+    Some(Snapshot { revision: revision.get(), retention })
 }
 
 fn node_labels(machine: &Machine) -> BTreeMap<String, String> {

@@ -1,22 +1,28 @@
-//! Writes plans.
+//! Writes plans, and opens their gates.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::{identity, owners, plans, secrets};
-use capstan_distro::{RENDERER, Rendered};
-use capstan_plan::{MachineIdentity, MachinePlan, Revision, SECRET_TYPE, SealedPlan};
+use capstan_distro::{RENDERER, RESTART_GATE, Rendered};
+use capstan_plan::{
+    MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SECRET_TYPE, SealedPlan, SecretData,
+    SignedPlan, StepName,
+};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, PostParams};
 use serde_json::json;
 use std::collections::BTreeMap;
 
 use super::decide::LIFE;
+use super::record::Record;
 use crate::certificates::Keys;
-use crate::names::{PLAN_INPUTS, PLAN_RENDERER, PLAN_RESTART, PLAN_SETUP, plan_secret};
+use crate::names::{
+    DRAIN_SINCE, PLAN_INPUTS, PLAN_RECORD, PLAN_RENDERER, PLAN_RESTART, PLAN_SETUP, plan_secret,
+};
 use crate::scope::Scope;
 
 /// Binds what was rendered to a machine and a revision.
@@ -46,15 +52,23 @@ pub(crate) fn seal(
     plan.seal().map_err(|error| wrong(&error))
 }
 
+/// A plan that is about to be written.
+pub(crate) struct NewPlan<'a> {
+    /// Identity of the machine.
+    pub(crate) id: &'a str,
+    pub(crate) config: &'a CapstanConfig,
+    pub(crate) rendered: &'a Rendered,
+    pub(crate) sealed: &'a SealedPlan,
+    pub(crate) record: &'a Record,
+    /// Whether its gate is open from the beginning.
+    pub(crate) is_open: bool,
+}
+
 /// Writes a plan in place of the one that was read, unless that has changed meanwhile.
-#[expect(clippy::too_many_arguments, reason = "a plan, and all it is bound to")]
 pub(crate) async fn plan(
     scope: &Scope<'_>,
     machine: &Machine,
-    config: &CapstanConfig,
-    id: &str,
-    rendered: &Rendered,
-    sealed: &SealedPlan,
+    plan: &NewPlan<'_>,
     keys: &Keys,
     read: Option<&Secret>,
 ) -> Result<()> {
@@ -62,18 +76,24 @@ pub(crate) async fn plan(
     let name = plan_secret(&machine_name);
     let mut secret = secrets::build(scope.namespace, &cluster, name.clone(), []);
     secret.type_ = Some(SECRET_TYPE.to_owned());
-    let data = sealed.sign(&keys.signing).to_secret_data();
+    let mut data = plan.sealed.sign(&keys.signing).to_secret_data();
+    if plan.is_open {
+        data.extend(gates(plan.sealed.id(), keys));
+    }
     secret.data = Some(data.into_iter().map(|(key, value)| (key, ByteString(value))).collect());
     secret.metadata.owner_references = owners::plain(machine).map(|owner| vec![owner]);
+    let doing = || format!("cannot write Secret {}/{name}", scope.namespace);
+    let record = serde_json::to_string(plan.record).map_err(|error| Error::transient(doing(), error))?;
+    let fingerprint = &plan.rendered.fingerprint;
     secret.metadata.annotations = Some(BTreeMap::from([
-        (identity::MACHINE_ID.to_owned(), id.to_owned()),
-        (PLAN_INPUTS.to_owned(), rendered.fingerprint.whole.to_string()),
-        (PLAN_RESTART.to_owned(), rendered.fingerprint.restart.to_string()),
+        (identity::MACHINE_ID.to_owned(), plan.id.to_owned()),
+        (PLAN_INPUTS.to_owned(), fingerprint.whole.to_string()),
+        (PLAN_RESTART.to_owned(), fingerprint.restart.to_string()),
+        (PLAN_RECORD.to_owned(), record),
         (PLAN_RENDERER.to_owned(), RENDERER.to_string()),
-        (PLAN_SETUP.to_owned(), setup(machine, config)),
+        (PLAN_SETUP.to_owned(), setup(machine, plan.config)),
     ]));
     let api: Api<Secret> = scope.api();
-    let doing = || format!("cannot write Secret {}/{name}", scope.namespace);
     match read {
         Some(read) => {
             secret.metadata.resource_version = read.resource_version();
@@ -90,8 +110,41 @@ pub(crate) async fn plan(
             made => _ = made.doing(doing)?,
         },
     }
-    tracing::info!(machine = machine_name, plan = %sealed.id(), "plan written");
+    tracing::info!(machine = machine_name, plan = %plan.sealed.id(), "plan written");
     Ok(())
+}
+
+/// What opens the gate of a plan.
+fn gates(plan: PlanId, keys: &Keys) -> SecretData {
+    let gate: StepName = RESTART_GATE.parse().expect("the name of a step");
+    OpenGates::new(plan, [gate]).seal(&keys.signing).to_secret_data()
+}
+
+/// Whether the Secret that was read holds this plan.
+pub(crate) fn is_of(secret: &Secret, plan: PlanId) -> bool {
+    SignedPlan::from_secret_data(&data_of(secret)).is_ok_and(|signed| signed.id() == plan)
+}
+
+/// What is in a Secret.
+pub(crate) fn data_of(secret: &Secret) -> SecretData {
+    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
+}
+
+/// Opens the gate of the plan in a Secret, unless that has changed since it was read.
+pub(crate) async fn open_gate(scope: &Scope<'_>, read: &Secret, plan: PlanId, keys: &Keys) -> Result<()> {
+    let data: BTreeMap<String, ByteString> =
+        gates(plan, keys).into_iter().map(|(key, value)| (key, ByteString(value))).collect();
+    let patch = json!({"metadata": {"resourceVersion": read.resource_version()}, "data": data});
+    scope.patch::<Secret>(&read.name_any(), &patch).await.map(|_| ())
+}
+
+/// Writes down since when pods are being moved away for the plan in a Secret.
+pub(crate) async fn drain_since(scope: &Scope<'_>, read: &Secret) -> Result<()> {
+    let patch = json!({"metadata": {
+        "resourceVersion": read.resource_version(),
+        "annotations": {DRAIN_SINCE: scope.now.to_string()},
+    }});
+    scope.patch::<Secret>(&read.name_any(), &patch).await.map(|_| ())
 }
 
 /// Says on a plan that is kept which setup it stands for: one that is written differently and means the same, or
@@ -106,13 +159,10 @@ pub(crate) async fn stands_for(
     if read.annotations().get(PLAN_SETUP) == Some(&setup) {
         return Ok(());
     }
-    let name = read.name_any();
     let patch = json!({"metadata": {
         "resourceVersion": read.resource_version(), "annotations": {PLAN_SETUP: setup},
     }});
-    let api: Api<Secret> = scope.api();
-    let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-    patched.map(|_| ()).doing(|| format!("cannot write Secret {}/{name}", scope.namespace))
+    scope.patch::<Secret>(&read.name_any(), &patch).await.map(|_| ())
 }
 
 fn setup(machine: &Machine, config: &CapstanConfig) -> String {

@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
-use crate::facts::MachineFacts;
+use crate::etcd::quorum;
+use crate::facts::{EtcdView, MachineFacts};
 use crate::machines::Step;
 use crate::names::UP_TO_DATE;
 use crate::planner::Outcome;
@@ -22,11 +23,15 @@ pub(crate) const INITIALIZED: &str = "Initialized";
 /// Condition: what the cluster is made from is there.
 pub(crate) const CERTIFICATES_AVAILABLE: &str = "CertificatesAvailable";
 
+/// Condition: every member of etcd is well.
+pub(crate) const ETCD_HEALTHY: &str = "EtcdClusterHealthy";
+
 /// Conditions whose value is this controller's to say.
-pub(crate) const OWNED: [&str; 9] = [
+pub(crate) const OWNED: [&str; 10] = [
     types::AVAILABLE,
     INITIALIZED,
     CERTIFICATES_AVAILABLE,
+    ETCD_HEALTHY,
     types::MACHINES_READY,
     types::MACHINES_UP_TO_DATE,
     types::ROLLING_OUT,
@@ -48,6 +53,9 @@ pub(crate) struct Seen<'a> {
     pub(crate) facts: Vec<MachineFacts>,
     pub(crate) step: Step,
     pub(crate) plans: BTreeMap<String, Outcome>,
+    pub(crate) etcd: EtcdView,
+    /// Machines on their way out that must stay for now, and why.
+    pub(crate) held: BTreeMap<String, String>,
     pub(crate) deleting: Option<NewCondition>,
     pub(crate) now: Timestamp,
 }
@@ -121,6 +129,7 @@ fn conditions(seen: &Seen<'_>, wanted: usize) -> Vec<NewCondition> {
         aggregate(seen, UP_TO_DATE, types::MACHINES_UP_TO_DATE, CURRENT),
         rolling_out(seen),
     ];
+    all.extend(etcd(seen));
     all.extend(scaling(seen, wanted));
     all.push(seen.deleting.clone().unwrap_or_else(|| {
         NewCondition::new(types::DELETING, ConditionStatus::False, reasons::NOT_DELETING)
@@ -149,6 +158,23 @@ fn available(seen: &Seen<'_>) -> NewCondition {
         true => NewCondition::new(types::AVAILABLE, ConditionStatus::True, reasons::AVAILABLE),
         false => NewCondition::new(types::AVAILABLE, ConditionStatus::False, reasons::NOT_AVAILABLE)
             .message(why.join("\n")),
+    }
+}
+
+/// Only where it was asked: a control plane of one has nothing to say that its API server does not say.
+fn etcd(seen: &Seen<'_>) -> Option<NewCondition> {
+    let not_asked = seen.facts.len() < 2;
+    match &seen.etcd {
+        EtcdView::Unknown(_) if not_asked => None,
+        EtcdView::Unknown(why) => Some(
+            NewCondition::new(ETCD_HEALTHY, ConditionStatus::Unknown, "InspectionFailed")
+                .message(why.clone()),
+        ),
+        EtcdView::Known(members) => Some(match quorum::may_add(members) {
+            Ok(()) => NewCondition::new(ETCD_HEALTHY, ConditionStatus::True, "Healthy"),
+            Err(why) => NewCondition::new(ETCD_HEALTHY, ConditionStatus::False, "NotHealthy")
+                .message(format!("* {why}")),
+        }),
     }
 }
 
@@ -202,6 +228,18 @@ fn rolling_out(seen: &Seen<'_>) -> NewCondition {
     if let Step::Wait(why) = &seen.step {
         message.push_str(&format!("\n* {why}"));
     }
+    for machine in &changing {
+        match seen.plans.get(&machine.name) {
+            Some(outcome @ Outcome::Failed { .. }) => {
+                let why = outcome.failure().unwrap_or_default();
+                message.push_str(&format!("\n* Machine {}: {why}", machine.name));
+            }
+            Some(Outcome::Waiting(why)) => {
+                message.push_str(&format!("\n* Machine {}: {why}", machine.name));
+            }
+            _ => {}
+        }
+    }
     NewCondition::new(types::ROLLING_OUT, ConditionStatus::True, reasons::ROLLING_OUT).message(message)
 }
 
@@ -214,10 +252,13 @@ fn scaling(seen: &Seen<'_>, wanted: usize) -> [NewCondition; 2] {
     let there = seen.facts.len();
     let wanted = if seen.deleting.is_some() { 0 } else { wanted };
     let what = format!("from {there} to {wanted} replicas");
-    let why = match &seen.step {
+    let mut why = match &seen.step {
         Step::Wait(why) => format!("\n* {why}"),
         _ => String::new(),
     };
+    for (machine, held) in &seen.held {
+        why.push_str(&format!("\n* Machine {machine} cannot leave etcd: {held}"));
+    }
     let no = |type_: &str, reason: &str| NewCondition::new(type_, ConditionStatus::False, reason);
     let yes = |type_: &str, reason: &str, verb: &str| {
         NewCondition::new(type_, ConditionStatus::True, reason).message(format!("Scaling {verb} {what}{why}"))

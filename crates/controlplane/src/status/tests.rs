@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::facts::Progress;
+use crate::facts::fixtures::members;
 use capstan_distro::{Change, Cost};
 use serde_json::json;
 
@@ -41,6 +42,8 @@ fn seen() -> Seen<'static> {
         facts: names.map(|name| MachineFacts::server(name).up()).to_vec(),
         step: Step::Nothing,
         plans: BTreeMap::new(),
+        etcd: EtcdView::Known(members("a+ b+ c+")),
+        held: BTreeMap::new(),
         deleting: None,
         now: Timestamp::UNIX_EPOCH,
     }
@@ -61,7 +64,14 @@ fn says(object: &CapstanControlPlane, type_: &str) -> (ConditionStatus, String, 
 #[test]
 fn all_is_well() {
     let object = told(3, |_| ());
-    for type_ in ["Available", "Initialized", "CertificatesAvailable", "MachinesReady", "MachinesUpToDate"] {
+    for type_ in [
+        "Available",
+        "Initialized",
+        "CertificatesAvailable",
+        "EtcdClusterHealthy",
+        "MachinesReady",
+        "MachinesUpToDate",
+    ] {
         assert_eq!(says(&object, type_).0, ConditionStatus::True, "{type_}");
     }
     for type_ in ["RollingOut", "ScalingUp", "ScalingDown", "Deleting"] {
@@ -125,7 +135,7 @@ fn scaling_says_from_where_to_where_and_what_it_waits_for() {
 
 #[test]
 fn rolling_out_counts_what_is_on_its_way() {
-    let change = Change { field: "spec.version".to_owned(), cost: Cost::Restart, why: "another".into() };
+    let change = Change::new("spec.version", Cost::Restart, "another");
     let object = told(3, |seen| {
         seen.facts[0].changes = vec![change];
         let busy = seen.facts[1].clone().says(Progress::InFlight);
@@ -137,7 +147,7 @@ fn rolling_out_counts_what_is_on_its_way() {
 
 #[test]
 fn what_is_refused_is_named_and_does_not_roll_out() {
-    let change = Change { field: "spec.version".to_owned(), cost: Cost::Refused, why: "cannot be".into() };
+    let change = Change::new("spec.version", Cost::Refused, "cannot be");
     let object = told(3, |seen| {
         seen.facts[0].changes = vec![change.clone()];
         seen.step = Step::Refuse(vec![change]);
@@ -164,4 +174,32 @@ fn versions_are_told_oldest_first() {
     let versions: Vec<String> =
         object.status.expect("a status").versions.into_iter().map(|version| version.version).collect();
     assert_eq!(versions, ["v1.36.9+k3s1", "v1.36.10+k3s1"]);
+}
+
+#[test]
+fn what_etcd_and_plans_wait_for_is_told() {
+    let object = told(3, |seen| seen.etcd = EtcdView::Known(members("a+ b- c+")));
+    let (status, _, message) = says(&object, "EtcdClusterHealthy");
+    assert_eq!(
+        (status, message.as_str()),
+        (ConditionStatus::False, "* etcd member b-00000002 is not healthy")
+    );
+    let object = told(3, |seen| seen.etcd = EtcdView::Unknown("no way there".to_owned()));
+    assert_eq!(says(&object, "EtcdClusterHealthy").0, ConditionStatus::Unknown);
+    let object = told(1, |seen| _ = seen.held.insert("c".to_owned(), "it is needed".to_owned()));
+    let message = says(&object, "ScalingDown").2;
+    assert_eq!(message, "Scaling down from 3 to 1 replicas\n* Machine c cannot leave etcd: it is needed");
+    let object = told(3, |seen| {
+        let failed =
+            seen.facts[1].clone().says(Progress::Failed("step ready: no\n  | last words".to_owned()));
+        seen.facts[1] = failed;
+        let again = Timestamp::from_second(60).ok();
+        let why = "step ready: no\n  | last words".to_owned();
+        seen.plans.insert("b".to_owned(), Outcome::Failed { revision: 4, why, attempts: 2, again });
+    });
+    assert_eq!(
+        says(&object, "RollingOut").2,
+        "Rolling out 1 not up-to-date replicas\n* Machine b: Revision 4 has failed (tried 2 times, again at \
+         1970-01-01T00:01:00Z): step ready: no\n  | last words"
+    );
 }

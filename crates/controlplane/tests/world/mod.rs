@@ -2,9 +2,14 @@
 //!
 //! Each [`World::tick`] does what they would have done by now, and checks what must hold at any moment: plans are
 //! signed for their machine, revisions grow, at most one machine ever begins the cluster, nobody joins before it has,
-//! and never is more than one server on its way to another state.
+//! never is more than one server on its way to another state, nobody leaves with a member of etcd on it, and etcd always
+//! has its majority.
 
 #![allow(dead_code, clippy::unwrap_used, reason = "each suite uses its part")]
+
+mod cluster;
+
+pub(crate) use cluster::Workload;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +18,12 @@ use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
+use capstan_artifacts::{ArtifactRef, Software, Source};
 use capstan_controller::owners;
-use capstan_plan::{Action, MachineIdentity, PublicKey, SecretData, SignedPlan, VerifiedPlan};
+use capstan_controlplane::Tools;
+use capstan_plan::{
+    Action, Digest, MachineIdentity, OpenGates, PublicKey, SecretData, SignedGates, SignedPlan, VerifiedPlan,
+};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
@@ -22,6 +31,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 pub(crate) const V1: &str = "v1.36.0+k3s1";
 pub(crate) const V2: &str = "v1.36.1+k3s1";
@@ -34,6 +44,8 @@ pub(crate) struct World {
     /// Machines that have carried out a plan.
     applied: BTreeSet<String>,
     revisions: BTreeMap<String, u64>,
+    /// The workload cluster, as far as it is played.
+    pub(crate) workload: Workload,
 }
 
 impl World {
@@ -45,6 +57,7 @@ impl World {
             inits: BTreeSet::new(),
             applied: BTreeSet::new(),
             revisions: BTreeMap::new(),
+            workload: Workload::default(),
         };
         let namespaces: Api<Namespace> = Api::all(client);
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -162,11 +175,47 @@ impl World {
     pub(crate) async fn tick(&mut self) -> Result<()> {
         let scene = self.scene().await?;
         self.check(&scene)?;
-        for machine in scene.machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()) {
+        for machine in &scene.machines {
+            if machine.metadata.deletion_timestamp.is_some() {
+                self.let_go(machine).await?;
+                continue;
+            }
             self.provide(&scene, machine).await?;
             self.obey(&scene, machine).await?;
         }
         Ok(())
+    }
+
+    /// The part of core when a Machine is deleted: it waits for hooks, and then the host is gone.
+    async fn let_go(&self, machine: &Machine) -> Result<()> {
+        let name = machine.name_any();
+        if machine.annotations().keys().any(|key| key.starts_with("pre-terminate.delete.hook.")) {
+            let waits = json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook",
+                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            return self.add_conditions(&name, vec![waits], json!({})).await;
+        }
+        let server = machine.labels().contains_key("cluster.x-k8s.io/control-plane");
+        let ends = self.api::<CapstanControlPlane>().get_opt("cp").await?;
+        let ends = ends.is_none_or(|object| object.metadata.deletion_timestamp.is_some());
+        ensure!(
+            !server || ends || !self.workload.is_member(&name),
+            "{name} goes and is still a member of etcd"
+        );
+        self.workload.gone(&name);
+        self.patch::<Machine>(&name, &json!({"metadata": {"finalizers": null}})).await
+    }
+
+    /// Sets conditions of a Machine, and more of its status.
+    async fn add_conditions(&self, name: &str, conditions: Vec<Value>, more: Value) -> Result<()> {
+        let Some(now) = self.api::<Machine>().get_opt(name).await? else { return Ok(()) };
+        let others = now.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let mut all = conditions.clone();
+        let is_new = |type_: &str| conditions.iter().any(|condition| condition["type"] == type_);
+        all.extend(others.iter().filter(|c| !is_new(&c.type_)).map(|c| json!(c)));
+        let mut status = more;
+        status["conditions"] = json!(all);
+        let patch = json!({"metadata": {"resourceVersion": now.resource_version()}, "status": status});
+        self.patch_status::<Machine>(name, &patch).await
     }
 
     async fn scene(&self) -> Result<Scene> {
@@ -208,7 +257,11 @@ impl World {
             self.api::<MachineReport>().create(&PostParams::default(), &report).await?;
         }
         if machine.spec.provider_id.is_none() {
-            self.patch::<Machine>(&name, &json!({"spec": {"providerID": format!("host:///{name}")}})).await?;
+            let patch = json!({
+                "metadata": {"finalizers": ["machine.cluster.x-k8s.io"]},
+                "spec": {"providerID": format!("host:///{name}")},
+            });
+            self.patch::<Machine>(&name, &patch).await?;
         }
         Ok(())
     }
@@ -225,31 +278,34 @@ impl World {
         let (digest, revision) = (plan.id().digest().to_string(), plan.id().revision().get());
         let known = self.revisions.insert(name.clone(), revision).unwrap_or_default();
         ensure!(revision > known, "{name}: revision {revision} after {known}");
-        let applied = json!({"digest": digest, "revision": revision});
-        let status = json!({"status": {"plan": applied, "phase": "Applied", "applied": applied}});
+        let told = json!({"digest": digest, "revision": revision});
+        if !scene.is_open(&name, &plan)? {
+            let gate = plan.plan().steps.iter().position(|step| step.name.as_str() == "drained").unwrap();
+            let step = json!({"name": "drained", "index": gate + 1, "total": plan.plan().steps.len()});
+            let status = json!({"status": {"plan": told, "phase": "Waiting", "step": step}});
+            // It asks again: the gate was closed, and this revision is still to come.
+            self.revisions.insert(name.clone(), known);
+            return self.patch_status::<MachineReport>(&name, &status).await;
+        }
+        let server = machine.labels().contains_key("cluster.x-k8s.io/control-plane");
+        if server {
+            self.workload.restarted(&name)?;
+        }
+        let status = json!({"status": {"plan": told, "phase": "Applied", "applied": told, "step": null}});
         self.patch_status::<MachineReport>(&name, &status).await?;
         self.applied.insert(name.clone());
         let condition = |type_: &str| {
             json!({"type": type_, "status": "True", "reason": "Ready", "message": "",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"})
         };
-        let now = self.api::<Machine>().get(&name).await?;
-        let mut conditions = vec![condition("Ready"), condition("Available")];
-        let others = now.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        conditions
-            .extend(others.iter().filter(|c| c.type_ != "Ready" && c.type_ != "Available").map(|c| json!(c)));
         let node = json!({
-            "metadata": {"resourceVersion": now.resource_version()},
-            "status": {
-                "nodeRef": {"name": name},
-                "nodeInfo": {
-                    "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
-                    "containerRuntimeVersion": "", "kubeletVersion": version_of(&plan), "kubeProxyVersion": "",
-                    "operatingSystem": "linux", "architecture": "amd64"},
-                "conditions": conditions,
-            },
+            "nodeRef": {"name": name},
+            "nodeInfo": {
+                "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
+                "containerRuntimeVersion": "", "kubeletVersion": version_of(&plan), "kubeProxyVersion": "",
+                "operatingSystem": "linux", "architecture": "amd64"},
         });
-        self.patch_status::<Machine>(&name, &node).await
+        self.add_conditions(&name, vec![condition("Ready"), condition("Available")], node).await
     }
 
     /// What must hold at any moment.
@@ -277,6 +333,7 @@ impl World {
             }
         }
         ensure!(busy.len() <= 1, "{busy:?} are changed at the same time");
+        self.workload.check()?;
         Ok(())
     }
 
@@ -325,16 +382,30 @@ struct Scene {
 }
 
 impl Scene {
+    /// Whether the gate of a machine's plan is open, as its agent would see it.
+    fn is_open(&self, machine: &str, plan: &VerifiedPlan) -> Result<bool> {
+        let data = data(&self.secrets[&format!("{machine}-plan")]);
+        let Some(signed) = SignedGates::from_secret_data(&data)? else { return Ok(false) };
+        let gates = OpenGates::verify(&signed, &[self.key()?].into_iter().collect(), plan.id())?;
+        Ok(gates.is_open(plan.id(), &"drained".parse()?))
+    }
+
+    fn key(&self) -> Result<PublicKey> {
+        let key = self.secrets.get("c-plan-key").and_then(|key| key.data.as_ref()).unwrap();
+        Ok(PublicKey::from_bytes(&key["public"].0)?)
+    }
+
     fn plan(&self, machine: &str) -> Result<Option<VerifiedPlan>> {
         let Some(secret) = self.secrets.get(&format!("{machine}-plan")) else { return Ok(None) };
-        let key = self.secrets.get("c-plan-key").and_then(|key| key.data.as_ref()).unwrap();
-        let public = PublicKey::from_bytes(&key["public"].0)?;
-        let data: SecretData =
-            secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
-        let signed = SignedPlan::from_secret_data(&data)?;
+        let public = self.key()?;
+        let signed = SignedPlan::from_secret_data(&data(secret))?;
         let ours = MachineIdentity { name: machine.parse()?, machine_id: format!("id-{machine}").parse()? };
         Ok(Some(signed.verify(&[public].into_iter().collect(), &ours)?))
     }
+}
+
+fn data(secret: &Secret) -> SecretData {
+    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }
 
 fn is_applied(report: &MachineReport, plan: &VerifiedPlan) -> bool {
@@ -351,9 +422,21 @@ pub(crate) fn config_of(plan: &VerifiedPlan) -> Value {
     serde_json::from_slice(file.unwrap().content.as_bytes()).unwrap()
 }
 
-/// The version that a plan installs.
+/// The version that a plan installs, which is the last that it puts there.
 pub(crate) fn version_of(plan: &VerifiedPlan) -> String {
-    let install = plan.plan().steps.iter().find(|step| step.name.as_str() == "install").unwrap();
-    let Action::Command(command) = &install.action else { panic!("install is a command") };
-    command.argv.words()[1].clone()
+    let artifacts = plan.plan().steps.iter().filter_map(|step| match &step.action {
+        Action::Artifact(artifact) => Some(artifact),
+        _ => None,
+    });
+    artifacts.last().unwrap().path.parts().nth(3).unwrap().to_owned()
+}
+
+/// What a manager is given beside the API.
+pub(crate) fn tools(workload: &Workload) -> Tools {
+    let source = Source { url: "https://plane.example/k3s".to_owned(), ca: None };
+    Tools {
+        software: Software::default(),
+        spare: Some(ArtifactRef { sha256: Digest::of(b"k3s"), size: 3, sources: vec![source] }),
+        etcd: Arc::new(workload.clone()),
+    }
 }

@@ -4,6 +4,7 @@
 //! while at least one server runs, and is gone when the last one was taken off its machine.
 
 mod config;
+mod etcd;
 mod objects;
 mod running;
 mod tls;
@@ -47,6 +48,8 @@ struct Cluster {
     /// Servers whose k3s runs in this process.
     up: BTreeSet<String>,
     running: Option<Running>,
+    /// Whom somebody has asked to lead etcd.
+    leader: Option<u64>,
 }
 
 impl Clusters {

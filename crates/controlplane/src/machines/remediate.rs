@@ -1,0 +1,134 @@
+//! Machines that somebody found ill: replaced one at a time, and only while the rest can bear it. Pure.
+
+use capstan_api::controlplane::ControlPlaneRemediation;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::decide::{Step, Wanted, may_lose};
+use crate::facts::MachineFacts;
+
+/// After how long a machine that stays well counts as a success, when nobody says.
+const HEALTHY: SignedDuration = SignedDuration::from_hours(1);
+
+/// The last machine that was replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// Which.
+    pub(crate) machine: String,
+    /// When.
+    pub(crate) at: Timestamp,
+    /// How many were replaced before without success.
+    pub(crate) retries: u32,
+}
+
+/// How often, and how fast.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits<'a> {
+    pub(crate) spec: Option<&'a ControlPlaneRemediation>,
+    pub(crate) last: Option<&'a Record>,
+    pub(crate) now: Timestamp,
+}
+
+/// What is to be done about the machine that is ill, if there is one.
+pub(super) fn decide(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Option<Step> {
+    let ill = staying.iter().filter(|machine| machine.is_ill).min_by_key(|machine| machine.age())?;
+    let wait = |why: String| Some(Step::Wait(format!("Machine {} is ill and is kept: {why}", ill.name)));
+    if staying.len() == 1 && wanted.initialized {
+        return wait("it is the only one of the control plane".to_owned());
+    }
+    // One that joins or restarts would be a second that is away.
+    let busy = staying.iter().find(|other| other.name != ill.name && !other.is_ill && !other.is_up());
+    if let Some(busy) = busy.filter(|_| wanted.initialized) {
+        return wait(format!("Machine {} is not up", busy.name));
+    }
+    if let Err(why) = may_lose(ill, wanted) {
+        return wait(why);
+    }
+    match next(&ill.name, wanted.remediation) {
+        Ok(record) => Some(Step::Remediate { machine: ill.name.clone(), record }),
+        Err(why) => wait(why),
+    }
+}
+
+/// What is written down when a machine is replaced now, or why it is not.
+fn next(machine: &str, limits: Limits<'_>) -> Result<Record, String> {
+    let seconds = |value: Option<i32>| value.map(|value| SignedDuration::from_secs(value.max(0).into()));
+    let spec = limits.spec.cloned().unwrap_or_default();
+    let (now, healthy) = (limits.now, seconds(spec.min_healthy_period_seconds).unwrap_or(HEALTHY));
+    let record = |retries| Record { machine: machine.to_owned(), at: now, retries };
+    if let Some(last) = limits.last.filter(|last| last.machine == machine) {
+        // It was written down, and then somebody died.
+        return Ok(last.clone());
+    }
+    let Some(last) = limits.last.filter(|last| now.duration_since(last.at) < healthy) else {
+        return Ok(record(0));
+    };
+    let pause = seconds(spec.retry_period_seconds).unwrap_or_default();
+    if now.duration_since(last.at) < pause {
+        return Err(format!("the last one was replaced less than {} seconds ago", pause.as_secs()));
+    }
+    let retries = last.retries.saturating_add(1);
+    match spec.max_retry.and_then(|most| u32::try_from(most).ok()) {
+        Some(most) if retries > most => Err(format!("spec.remediation.maxRetry allows {most} in a row")),
+        _ => Ok(record(retries)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::decide::tests::{told, up, wanted, well};
+    use super::super::decide::{Wanted, decide};
+    use super::*;
+    use crate::facts::EtcdView;
+    use crate::facts::fixtures::members;
+
+    fn ill(name: &str) -> MachineFacts {
+        up(name).with(|m| m.is_ill = true)
+    }
+
+    fn step(machines: &[MachineFacts], etcd: &EtcdView) -> String {
+        told(decide(machines, &wanted(3, etcd)))
+    }
+
+    #[test]
+    fn the_ill_go_one_by_one_while_the_rest_can_bear_it() {
+        let three = [up("a"), ill("b"), up("c")];
+        assert_eq!(step(&three, &well(&three)), "remediate b");
+        assert_eq!(step(&three, &EtcdView::Known(members("a+ b- c+"))), "remediate b");
+        let why = step(&three, &EtcdView::Known(members("a+ b- c-")));
+        assert!(why.starts_with("Machine b is ill and is kept: of the 2 members"), "{why}");
+        assert!(step(&three, &EtcdView::Unknown("no way".to_owned())).ends_with("no way"));
+        let two = [ill("a").born(2), ill("b").born(1), up("c")];
+        assert_eq!(step(&two, &well(&two)), "remediate b");
+        let busy = [up("a").with(|m| m.has_node = false), ill("b"), up("c")];
+        assert!(step(&busy, &well(&busy)).contains("Machine a is not up"));
+        let alone = [ill("a")];
+        assert!(step(&alone, &well(&alone)).contains("the only one"));
+        // Before the cluster has begun there is nothing to lose.
+        let etcd = well(&alone);
+        let begins = Wanted { initialized: false, ..wanted(1, &etcd) };
+        assert_eq!(told(decide(&alone, &begins)), "remediate a");
+    }
+
+    #[test]
+    fn replacements_that_fail_again_are_counted() {
+        let at = |second: i64| Timestamp::from_second(second).expect("a time");
+        let last = Record { machine: "x".to_owned(), at: at(0), retries: 1 };
+        let spec = |max_retry, retry_period_seconds| ControlPlaneRemediation {
+            max_retry,
+            retry_period_seconds,
+            min_healthy_period_seconds: Some(1000),
+        };
+        let next = |spec: &ControlPlaneRemediation, now| {
+            self::next("b", Limits { spec: Some(spec), last: Some(&last), now: at(now) })
+                .map(|next| next.retries)
+        };
+        assert_eq!(next(&spec(None, None), 10), Ok(2));
+        assert_eq!(next(&spec(Some(2), None), 10), Ok(2));
+        assert!(next(&spec(Some(1), None), 10).is_err());
+        assert!(next(&spec(None, Some(60)), 10).is_err());
+        assert_eq!(next(&spec(Some(1), Some(60)), 1000), Ok(0), "the last one was a success");
+        let again = super::next("x", Limits { spec: None, last: Some(&last), now: at(10) });
+        assert_eq!(again, Ok(last.clone()), "a death between two writes counts once");
+    }
+}

@@ -1,0 +1,179 @@
+//! When Kubernetes on a machine may be started again. Pure.
+//!
+//! Every plan has a gate before that. It stays closed until the machine has come to it with everything else done, so
+//! that nobody is drained for a download; then pods are moved away, if they must be; and only then, with etcd able to
+//! bear it, the gate is opened.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::etcd::quorum;
+use crate::facts::{EtcdView, MachineFacts, Progress};
+
+/// What is to be done about the gate of a machine's plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Nothing: it is open, or the machine is not there yet.
+    Leave,
+    /// It stays closed, and why.
+    Wait(String),
+    /// Pods are to be moved away; once they are, it may be opened.
+    Drain,
+    /// It may be opened.
+    Open,
+}
+
+/// What is to be done about the gate, given all machines of the cluster.
+pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView, now: Timestamp) -> Gate {
+    let Some(plan) = machine.plan.as_ref().filter(|plan| plan.sound && !plan.is_open && !machine.deleting)
+    else {
+        return Gate::Leave;
+    };
+    if !plan.record.restarts() {
+        // Nothing is started again, or for the first time.
+        return Gate::Open;
+    }
+    if plan.progress != Progress::AtGate {
+        return Gate::Leave;
+    }
+    if let Err(why) = may_stop(machine, all, etcd) {
+        return Gate::Wait(why);
+    }
+    match plan.record.drains() && is_drained_first(machine, all, now) {
+        true => Gate::Drain,
+        false => Gate::Open,
+    }
+}
+
+/// Whether etcd can do without the machine for a while.
+fn may_stop(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView) -> Result<(), String> {
+    if !machine.control_plane {
+        return Ok(());
+    }
+    let others = all.iter().filter(|other| other.control_plane && other.name != machine.name).count();
+    match etcd {
+        EtcdView::Known(members) => {
+            match quorum::member_of(members, machine.node_name(), &machine.addresses) {
+                Some(member) => quorum::may_stop(members, member),
+                None => Ok(()),
+            }
+        }
+        // The only one there is: nobody else could say, and nobody else would miss it.
+        EtcdView::Unknown(_) if others == 0 => Ok(()),
+        EtcdView::Unknown(why) => Err(format!("waits to know how etcd is: {why}")),
+    }
+}
+
+/// Not if there is nowhere to go, if the user does not want it, or if it has taken too long.
+fn is_drained_first(machine: &MachineFacts, all: &[MachineFacts], now: Timestamp) -> bool {
+    let elsewhere = all.iter().any(|other| other.name != machine.name && other.has_node && !other.deleting);
+    let since = machine.plan.as_ref().and_then(|plan| plan.drain_since);
+    let is_over = match (since, machine.drain_timeout) {
+        (Some(since), Some(timeout)) => now.duration_since(since) >= timeout,
+        _ => false,
+    };
+    elsewhere && machine.has_node && !machine.never_drained && !is_over
+}
+
+/// `nodeDrainTimeoutSeconds`, where 0 is for ever.
+pub(crate) fn drain_timeout(seconds: Option<i32>) -> Option<SignedDuration> {
+    seconds.filter(|seconds| *seconds > 0).map(|seconds| SignedDuration::from_secs(seconds.into()))
+}
+
+/// Whether pods may come back: it was us who kept them away, and what that was for is done.
+pub(crate) fn is_to_be_uncordoned(machine: &MachineFacts) -> bool {
+    machine.cordoned && !machine.deleting && machine.is_up()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::fixtures::members;
+    use crate::planner::record::{Record, Setup};
+
+    fn at_gate(machine: MachineFacts, ran: Option<(&str, &str)>) -> MachineFacts {
+        let mut machine = machine.up().says(Progress::AtGate);
+        let plan = machine.plan.as_mut().expect("a plan");
+        let setup = |restart: &str, drain: &str| Setup {
+            version: "v".to_owned(),
+            restart: restart.to_owned(),
+            drain: drain.to_owned(),
+        };
+        plan.record = Record {
+            setup: setup("new", "new"),
+            ran: ran.map(|(restart, drain)| setup(restart, drain)),
+            ..Record::default()
+        };
+        machine
+    }
+
+    fn decided(machine: &MachineFacts, others: &[MachineFacts], etcd: &EtcdView) -> Gate {
+        let all: Vec<MachineFacts> = std::iter::once(machine).chain(others).cloned().collect();
+        gate(machine, &all, etcd, Timestamp::UNIX_EPOCH)
+    }
+
+    const OTHER: (&str, &str) = ("old", "old");
+
+    #[test]
+    fn what_restarts_nothing_passes() {
+        let unknown = EtcdView::Unknown("no way there".to_owned());
+        let others = [MachineFacts::server("b").up(), MachineFacts::server("c").up()];
+        let first = at_gate(MachineFacts::server("a"), None).says(Progress::InFlight);
+        assert_eq!(decided(&first, &others, &unknown), Gate::Open);
+        let live = at_gate(MachineFacts::server("a"), Some(("new", "new")));
+        assert_eq!(decided(&live, &others, &unknown), Gate::Open);
+        // It is closed again for whoever has gone too far already.
+        let open = first.with(|m| m.plan.as_mut().expect("a plan").is_open = true);
+        assert_eq!(decided(&open, &others, &unknown), Gate::Leave);
+        let leaving = at_gate(MachineFacts::server("a"), None).leaving();
+        assert_eq!(decided(&leaving, &others, &unknown), Gate::Leave);
+    }
+
+    #[test]
+    fn pods_move_away_if_they_must_and_can() {
+        let unknown = EtcdView::Unknown(String::new());
+        let worker = at_gate(MachineFacts::worker("w"), Some(OTHER));
+        let other = [MachineFacts::worker("v").up()];
+        assert_eq!(decided(&worker, &other, &unknown), Gate::Drain);
+        assert_eq!(decided(&worker, &[], &unknown), Gate::Open, "there is nowhere to go");
+        let restart_only = at_gate(MachineFacts::worker("w"), Some(("old", "new")));
+        assert_eq!(decided(&restart_only, &other, &unknown), Gate::Open);
+        let early = worker.clone().says(Progress::InFlight);
+        assert_eq!(decided(&early, &other, &unknown), Gate::Leave, "it is still downloading");
+        let never = worker.clone().with(|m| m.never_drained = true);
+        assert_eq!(decided(&never, &other, &unknown), Gate::Open);
+        let hour = SignedDuration::from_hours(1);
+        let timed = worker.with(|m| {
+            m.drain_timeout = Some(hour);
+            m.plan.as_mut().expect("a plan").drain_since = Some(Timestamp::UNIX_EPOCH - hour);
+        });
+        assert_eq!(decided(&timed, &other, &unknown), Gate::Open, "it has taken too long");
+    }
+
+    #[test]
+    fn servers_wait_for_etcd() {
+        let server = at_gate(MachineFacts::server("a"), Some(("old", "new")));
+        let others = [MachineFacts::server("b").up(), MachineFacts::server("c").up()];
+        let known = |text: &str| EtcdView::Known(members(text));
+        assert_eq!(decided(&server, &others, &known("a+ b+ c+")), Gate::Open);
+        assert!(matches!(decided(&server, &others, &known("a+ b+ c-")), Gate::Wait(_)));
+        assert!(matches!(decided(&server, &others[..1], &known("a+ b+")), Gate::Wait(_)));
+        assert_eq!(decided(&server, &others, &known("a- b+ c+")), Gate::Open, "it is away anyway");
+        let unknown = EtcdView::Unknown("no way there".to_owned());
+        assert!(
+            matches!(decided(&server, &others, &unknown), Gate::Wait(why) if why.contains("no way there"))
+        );
+        // A cluster of one has no other way.
+        assert_eq!(decided(&server, &[], &known("a+")), Gate::Open);
+        assert_eq!(decided(&server, &[], &unknown), Gate::Open);
+    }
+
+    #[test]
+    fn pods_come_back_when_it_is_done() {
+        let cordoned = MachineFacts::worker("w").up().with(|m| m.cordoned = true);
+        assert!(is_to_be_uncordoned(&cordoned));
+        assert!(!is_to_be_uncordoned(&cordoned.clone().says(Progress::InFlight)));
+        assert!(!is_to_be_uncordoned(&cordoned.clone().leaving()));
+        assert!(!is_to_be_uncordoned(&cordoned.with(|m| m.cordoned = false)));
+        assert_eq!(drain_timeout(Some(0)), None);
+    }
+}
