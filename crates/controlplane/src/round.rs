@@ -176,8 +176,14 @@ impl<'a> Round<'a> {
                 self.held.insert(machine.name.clone(), why.clone());
                 self.next = self.next.or(Next::After(SOON));
             }
-            if leave::act(self.scope, etcd, Some(access), &machine.name, &step).await? {
-                return Ok(true);
+            match leave::act(self.scope, etcd, access, &machine.name, &step).await {
+                Ok(false) => {}
+                // Etcd has the last word; everything else goes on meanwhile.
+                Err(error) if matches!(step, Leaving::HandOver { .. } | Leaving::Remove(_)) => {
+                    self.held.insert(machine.name.clone(), chain(&error));
+                    self.next = self.next.or(Next::After(SOON));
+                }
+                done => return done,
             }
         }
         Ok(false)

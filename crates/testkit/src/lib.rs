@@ -1,7 +1,7 @@
 //! Real programs for tests: a management plane of etcd, kube-apiserver and kube-controller-manager, and
 //! Cluster API's own managers, on loopback, started in seconds and gone with the test.
 //!
-//! What lives here: starting and stopping those programs ([`RealPlane`], [`UpstreamManagers`]), their
+//! What lives here: starting and stopping those programs ([`RealPlane`], [`EtcdCluster`], [`UpstreamManagers`]), their
 //! certificates and ports, upstream's CRDs, `kubectl`, and waiting with a deadline ([`eventually`]).
 //! It is the only crate that knows upstream's programs and their flags.
 //!
@@ -13,6 +13,7 @@
 //! stopped when its value is dropped, also by a panic, and dies with the test process if that is killed.
 
 mod crds;
+mod etcd;
 mod health;
 mod kubeconfig;
 mod kubectl;
@@ -26,6 +27,7 @@ mod wait;
 
 pub use capstan_tools::CrdSet;
 pub use crds::{install_crds, install_upstream_crds, upstream_crds};
+pub use etcd::EtcdCluster;
 pub use kubectl::Ran;
 pub use managers::{FeatureGates, Manager, UpstreamManagers};
 pub use plane::RealPlane;

@@ -1,6 +1,7 @@
 //! A machine on its way out leaves etcd first: it hands over the lead, its member is removed, and only then is its host
 //! let go. The decision is pure.
 
+use capstan_api::core::Machine;
 use capstan_controller::error::Result;
 use capstan_controller::etcd::{Access, Etcd, Member};
 use serde_json::json;
@@ -9,7 +10,6 @@ use crate::etcd::quorum;
 use crate::facts::{EtcdView, Hook, MachineFacts};
 use crate::names::LEAVE_ETCD_HOOK;
 use crate::scope::Scope;
-use capstan_api::core::Machine;
 
 /// What is to be done about a machine that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,23 +67,21 @@ pub(crate) fn decide(machine: &MachineFacts, etcd: &EtcdView, initialized: bool,
 pub(crate) async fn act(
     scope: &Scope<'_>,
     etcd: &dyn Etcd,
-    access: Option<&Access>,
+    access: &Access,
     machine: &str,
     step: &Leaving,
 ) -> Result<bool> {
-    match (step, access) {
-        (Leaving::Nothing | Leaving::Hold(_), _) | (Leaving::HandOver { .. } | Leaving::Remove(_), None) => {
-            return Ok(false);
-        }
-        (Leaving::HandOver { from, to }, Some(access)) => {
+    match step {
+        Leaving::Nothing | Leaving::Hold(_) => return Ok(false),
+        Leaving::HandOver { from, to } => {
             tracing::info!(from = from.name, to = to.name, "etcd: another member is to lead");
             etcd.move_leader(access, from, to).await?;
         }
-        (Leaving::Remove(member), Some(access)) => {
+        Leaving::Remove(member) => {
             tracing::info!(member = member.name, "etcd: member is removed");
             etcd.remove(access, member).await?;
         }
-        (Leaving::Release, _) => release(scope, machine).await?,
+        Leaving::Release => release(scope, machine).await?,
     }
     Ok(true)
 }

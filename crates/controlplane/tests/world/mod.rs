@@ -18,6 +18,7 @@ use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
+use capstan_api::infrastructure::HostMachine;
 use capstan_artifacts::{ArtifactRef, Software, Source};
 use capstan_controller::owners;
 use capstan_controlplane::Tools;
@@ -25,7 +26,7 @@ use capstan_plan::{
     Action, Digest, MachineIdentity, OpenGates, PublicKey, SecretData, SignedGates, SignedPlan, VerifiedPlan,
 };
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt as _};
 use serde::Serialize;
@@ -202,6 +203,16 @@ impl World {
             "{name} goes and is still a member of etcd"
         );
         self.workload.gone(&name);
+        let gone = DeleteParams::default();
+        for deleted in [
+            self.api::<CapstanConfig>().delete(&name, &gone).await.map(|_| ()),
+            self.api::<HostMachine>().delete(&name, &gone).await.map(|_| ()),
+        ] {
+            match deleted {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                deleted => deleted?,
+            }
+        }
         self.patch::<Machine>(&name, &json!({"metadata": {"finalizers": null}})).await
     }
 
