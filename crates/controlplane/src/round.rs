@@ -7,7 +7,7 @@ use capstan_controller::error::{Doing as _, Error, Result, chain};
 use capstan_controller::etcd::{Access, Etcd};
 use capstan_controller::patch::Patcher;
 use capstan_controller::secrets::Purpose;
-use capstan_distro::{Change, Cost, Endpoint};
+use capstan_distro::{Change, Cost, Endpoint, Role};
 use capstan_plan::TrustedKeys;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -389,7 +389,7 @@ impl<'a> Round<'a> {
 
 /// What no machine could be told, whatever it is now.
 fn impossible(scope: &Scope<'_>) -> Vec<Change> {
-    let config = capstan_distro::check(&scope.owner.spec.config).err().map(|error| {
+    let config = capstan_distro::check(&scope.owner.spec.config, Role::Server).err().map(|error| {
         let field = error.field.replacen("spec.", "spec.config.", 1);
         Change { field, ..Change::from(error) }
     });

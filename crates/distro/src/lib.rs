@@ -94,12 +94,12 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
 ///
 /// # Errors
 /// If the user asks for something that cannot be. What stands in Secrets is not looked at.
-pub fn check(config: &CapstanConfigSpec) -> Result<(), InputError> {
+pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
     let sources = config.files.iter().filter_map(|file| file.content_from.as_ref());
     let secrets =
         sources.map(|source| ((source.secret.name.clone(), source.secret.key.clone()), "".into())).collect();
     render(&Inputs {
-        role: Role::Server,
+        role,
         version: "v0.0.0",
         node_name: "",
         provider_id: "",

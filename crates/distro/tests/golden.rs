@@ -399,7 +399,7 @@ fn what_cannot_be_is_refused_by_name() {
         change(&mut setup);
         assert_eq!(render(&setup.inputs(Role::Init)).unwrap_err().field, field);
         // The same before there is a machine, but for what stands in Secrets.
-        let early = check(&setup.config).map_err(|error| error.field);
+        let early = check(&setup.config, Role::Server).map_err(|error| error.field);
         assert_eq!(early.err().as_deref(), Some(field).filter(|field| !field.contains("contentFrom")));
     }
 }

@@ -51,7 +51,7 @@ impl EtcdCluster {
         for (name, address) in names.iter().zip(&addresses) {
             let home = folder.path().join(name);
             fs::create_dir(&home).context("cannot make a folder for a member")?;
-            let serving = authority.server_at(name, address)?.write(&home, "member")?;
+            let serving = authority.server(name, &[address])?.write(&home, "member")?;
             let launch = launch(name, address, &initial.join(","), &home, &ca, &serving)?;
             let mut alone = Crew::default();
             alone.add(Process::spawn(name, &launch, &home)?);

@@ -46,16 +46,6 @@ impl Authority {
     /// For a server on loopback, and perhaps elsewhere, that is also its own peers' client, as etcd's is.
     pub(crate) fn server(&self, name: &str, elsewhere: &[&str]) -> Result<Identity> {
         let addresses = [&["localhost", "127.0.0.1", "::1"], elsewhere].concat();
-    /// For a server at one loopback address that is also its own peers' client: they see it come from 127.0.0.1.
-    pub(crate) fn server_at(&self, name: &str, address: &str) -> Result<Identity> {
-        self.issue(
-            params(name, &[], &[address, "127.0.0.1"])?,
-            &[ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
-        )
-    }
-
-    /// For a server on loopback that is also its own peers' client, as etcd's is.
-    pub(crate) fn server(&self, name: &str) -> Result<Identity> {
         self.issue(
             params(name, &[], &addresses)?,
             &[ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],

@@ -119,16 +119,16 @@ mod tests {
             retry_period_seconds,
             min_healthy_period_seconds: Some(1000),
         };
-        let next = |spec: &ControlPlaneRemediation, now| {
-            self::next("b", Limits { spec: Some(spec), last: Some(&last), now: at(now) })
+        let retries = |spec: &ControlPlaneRemediation, now| {
+            next("b", Limits { spec: Some(spec), last: Some(&last), now: at(now) })
                 .map(|next| next.retries)
         };
-        assert_eq!(next(&spec(None, None), 10), Ok(2));
-        assert_eq!(next(&spec(Some(2), None), 10), Ok(2));
-        assert!(next(&spec(Some(1), None), 10).is_err());
-        assert!(next(&spec(None, Some(60)), 10).is_err());
-        assert_eq!(next(&spec(Some(1), Some(60)), 1000), Ok(0), "the last one was a success");
-        let again = super::next("x", Limits { spec: None, last: Some(&last), now: at(10) });
+        assert_eq!(retries(&spec(None, None), 10), Ok(2));
+        assert_eq!(retries(&spec(Some(2), None), 10), Ok(2));
+        assert!(retries(&spec(Some(1), None), 10).is_err());
+        assert!(retries(&spec(None, Some(60)), 10).is_err());
+        assert_eq!(retries(&spec(Some(1), Some(60)), 1000), Ok(0), "the last one was a success");
+        let again = next("x", Limits { spec: None, last: Some(&last), now: at(10) });
         assert_eq!(again, Ok(last.clone()), "a death between two writes counts once");
     }
 }

@@ -70,12 +70,10 @@ pub fn machine(request: &CanUpdateMachineRequest) -> CanUpdateMachineResponse {
 fn surge(annotations: &BTreeMap<String, String>, owner: &str) -> Option<Change> {
     let number = |key: &str| annotations.get(key).and_then(|text| text.parse::<i64>().ok());
     let (desired, most) = (number(DESIRED_REPLICAS)?, number(MAX_REPLICAS)?);
-    (most > desired).then(|| Change {
-        field: format!("{owner} spec.rollout.strategy.rollingUpdate.maxSurge"),
-        cost: Cost::Replace,
-        why: "with a surge Cluster API may make another machine and delete one of these: set it to 0, and \
-              maxUnavailable to 1 or more"
-            .into(),
+    (most > desired).then(|| {
+        let why = "with a surge Cluster API may make another machine and delete one of these: set it to 0, and \
+                   maxUnavailable to 1 or more";
+        Change::new(format!("{owner} spec.rollout.strategy.rollingUpdate.maxSurge"), Cost::Replace, why)
     })
 }
 

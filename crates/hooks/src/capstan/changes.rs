@@ -3,8 +3,9 @@
 use capstan_api::bootstrap::CapstanConfigSpec;
 use capstan_api::core::MachineSpec;
 use capstan_api::runtime::hooks::{MachineObjects, MachineSetObjects};
-use capstan_distro::cost::{Change, Cost, Setup, classify};
-use serde_json::Value;
+use capstan_distro::Role;
+use capstan_distro::cost::{Change, Cost, Setup, Subject, changes, classify};
+use serde_json::{Value, json};
 
 /// Group of the bootstrap configs that are ours.
 const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io";
@@ -76,10 +77,9 @@ pub(super) fn is_ours(config: Option<&Value>) -> bool {
 fn config_of(object: &Value, names: Names<'_>) -> Result<CapstanConfigSpec, Change> {
     let spec = object.pointer(&names.pointer()).cloned().unwrap_or_default();
     let spec = if spec.is_null() { Value::Object(serde_json::Map::new()) } else { spec };
-    serde_json::from_value(spec).map_err(|_| Change {
-        field: names.of_object(object, "spec"),
-        cost: Cost::Refused,
-        why: "is not what this version of Capstan knows".into(),
+    serde_json::from_value(spec).map_err(|_| {
+        let why = "is not what this version of Capstan knows";
+        Change::new(names.of_object(object, "spec"), Cost::Refused, why)
     })
 }
 
@@ -87,11 +87,8 @@ fn config_of(object: &Value, names: Names<'_>) -> Result<CapstanConfigSpec, Chan
 pub(super) fn between(current: Side<'_>, desired: Side<'_>, names: Names<'_>) -> Vec<Change> {
     let (Some(old), Some(new)) = (current.config, desired.config.filter(|config| is_ours(Some(config))))
     else {
-        return vec![Change {
-            field: names.of_machine("bootstrap.configRef"),
-            cost: Cost::Replace,
-            why: "a machine cannot go from one bootstrap provider to another".into(),
-        }];
+        let why = "a machine cannot go from one bootstrap provider to another";
+        return vec![Change::new(names.of_machine("bootstrap.configRef"), Cost::Replace, why)];
     };
     let (old_config, new_config) = match (config_of(old, names), config_of(new, names)) {
         (Ok(old), Ok(new)) => (old, new),
@@ -104,7 +101,7 @@ pub(super) fn between(current: Side<'_>, desired: Side<'_>, names: Names<'_>) ->
         Setup { version: &new_version, config: &new_config },
     );
     if old_config != new_config
-        && let Err(impossible) = capstan_distro::check(&new_config)
+        && let Err(impossible) = capstan_distro::check(&new_config, Role::Worker)
     {
         changes.push(impossible.into());
     }
@@ -115,11 +112,11 @@ pub(super) fn between(current: Side<'_>, desired: Side<'_>, names: Names<'_>) ->
         };
     }
     if current.machine.failure_domain != desired.machine.failure_domain {
-        changes.push(Change {
-            field: names.of_machine("failureDomain"),
-            cost: Cost::Replace,
-            why: "a machine stays where it is".into(),
-        });
+        changes.push(Change::new(
+            names.of_machine("failureDomain"),
+            Cost::Replace,
+            "a machine stays where it is",
+        ));
     }
     changes.extend(infrastructure(current.infrastructure, desired.infrastructure, names));
     changes
@@ -127,20 +124,11 @@ pub(super) fn between(current: Side<'_>, desired: Side<'_>, names: Names<'_>) ->
 
 /// A host is claimed once, by what was asked for then.
 fn infrastructure(current: &Value, desired: &Value, names: Names<'_>) -> Vec<Change> {
-    let nothing = serde_json::Map::new();
     let pointer = names.pointer();
-    let fields = |object: &'_ Value| {
-        object.pointer(&pointer).and_then(Value::as_object).cloned().unwrap_or_else(|| nothing.clone())
-    };
-    let (old, new) = (fields(current), fields(desired));
-    let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys.retain(|key| old.get(*key) != new.get(*key));
-    let replace = |key: &String| Change {
-        field: names.of_object(desired, key),
-        cost: Cost::Replace,
-        why: "a machine keeps the host it has claimed".into(),
-    };
-    keys.into_iter().map(replace).collect()
+    let spec = |object: &Value| json!({"spec": object.pointer(&pointer)});
+    let mut changes = changes(Subject::HostMachine, &spec(current), &spec(desired));
+    for change in &mut changes {
+        change.field = names.of_object(desired, &change.field);
+    }
+    changes
 }
