@@ -22,6 +22,16 @@ pub mod host {
         pub const UNREACHABLE: &str = "Unreachable";
         /// Capstan cannot reach hosts of this sort yet.
         pub const NOT_SUPPORTED: &str = "NotSupported";
+        /// The host shows a key that is not pinned.
+        pub const HOST_KEY_MISMATCH: &str = "HostKeyMismatch";
+        /// No key of the host is pinned, or what is pinned is no key.
+        pub const HOST_KEY_NOT_PINNED: &str = "HostKeyNotPinned";
+        /// The credential is not there, or is none.
+        pub const CREDENTIALS_MISSING: &str = "CredentialsMissing";
+        /// The host refuses the credential.
+        pub const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
+        /// Whoever logs in cannot become root.
+        pub const NOT_ROOT: &str = "NotRoot";
         /// A person must put the host right.
         pub const QUARANTINED: &str = "Quarantined";
         /// Deletion waits until the machine that has the host gives it back.

@@ -63,6 +63,7 @@ fn reachable(found: &Result<Reached, DriverError>) -> NewCondition {
         Ok(_) => new(true, reasons::REACHABLE),
         Err(DriverError::NotSupported(why)) => new(false, reasons::NOT_SUPPORTED).message(why),
         Err(DriverError::Unreachable(why)) => new(false, reasons::UNREACHABLE).message(why),
+        Err(DriverError::Misconfigured { reason, message }) => new(false, reason).message(message),
     }
 }
 
