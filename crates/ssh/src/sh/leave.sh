@@ -16,7 +16,7 @@ if busy; then
 	read -r role pid started <"$dir/holder" 2>/dev/null || role=none
 	if [ "$role" = run ] && [ "$(cut -d ' ' -f 22 "/proc/$pid/stat" 2>/dev/null)" = "$started" ]; then
 		[ -n "$root" ] || systemctl kill --signal=KILL "$unit" 2>/dev/null
-		kill -KILL -- "-$pid" 2>/dev/null || kill -KILL "$pid" 2>/dev/null
+		kill -s KILL -- "-$pid" 2>/dev/null || kill -s KILL "$pid" 2>/dev/null
 		tries=0
 		while busy && [ "$tries" -lt 50 ]; do
 			sleep 0.1
