@@ -45,6 +45,8 @@ pub mod host {
 
 /// Names around a HostPool.
 pub mod hostpool {
+    /// Keeps a HostPool that makes machines until they are gone.
+    pub const FINALIZER: &str = "hostpool.infrastructure.cluster.x-k8s.io";
     /// Condition: there are as many hosts as there should be.
     pub const HOSTS_UP_TO_DATE: &str = "HostsUpToDate";
 
@@ -56,6 +58,10 @@ pub mod hostpool {
         pub const SCALING: &str = "Scaling";
         /// Hosts that should go are claimed.
         pub const WAITING_FOR_RELEASE: &str = "WaitingForRelease";
+        /// Machines cannot be made, started or taken away.
+        pub const MACHINES_FAILED: &str = "MachinesFailed";
+        /// The key that machines should let in is not there.
+        pub const CREDENTIALS_MISSING: &str = "CredentialsMissing";
         /// A Host of that name is there and belongs to somebody else.
         pub const NAME_TAKEN: &str = "NameTaken";
         /// Capstan cannot make hosts of this sort yet.
