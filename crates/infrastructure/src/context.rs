@@ -13,6 +13,7 @@ use capstan_controller::Result;
 use capstan_controller::error::Doing as _;
 
 use crate::driver::Drivers;
+use crate::provisioner::Provisioner;
 use crate::{host, hostcluster, hostmachine, hostpool};
 
 /// Says what time it is.
@@ -25,13 +26,21 @@ pub struct Infrastructure {
     pub client: Client,
     /// The ways to reach hosts.
     pub drivers: Drivers,
+    /// What makes machines, where something does.
+    pub(crate) provisioner: Option<Arc<dyn Provisioner>>,
     clock: Clock,
 }
 
 impl Infrastructure {
     /// Controllers for the management cluster that `client` leads to, and the hosts that `drivers` reach.
     pub fn new(client: Client, drivers: Drivers) -> Self {
-        Self { client, drivers, clock: Arc::new(Timestamp::now) }
+        Self { client, drivers, provisioner: None, clock: Arc::new(Timestamp::now) }
+    }
+
+    /// The same, with what makes machines for pools.
+    pub fn with_provisioner(mut self, provisioner: Arc<dyn Provisioner>) -> Self {
+        self.provisioner = Some(provisioner);
+        self
     }
 
     /// The same with another clock.

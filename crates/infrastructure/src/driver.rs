@@ -24,6 +24,15 @@ pub enum DriverError {
     /// It does not answer, or not as it should. Worth another try.
     #[error("{0}")]
     Unreachable(String),
+    /// Something that a person has set is wrong, and nothing else will help. Looked at again all the same: it may be
+    /// put right where nobody tells us.
+    #[error("{message}")]
+    Misconfigured {
+        /// Why, as one CamelCase word.
+        reason: &'static str,
+        /// What is wrong, in which field, and the remedy.
+        message: String,
+    },
 }
 
 /// What a host says when it is asked who it is.

@@ -2,7 +2,7 @@
 //!
 //! What lives here: which host a machine gets, when it is started with the machine's bootstrap data, how it is given
 //! back, and what users are told meanwhile. A host is reached through [`HostDriver`]; which one, is said by the
-//! [`Drivers`] the controllers are given.
+//! [`Drivers`] the controllers are given. Where a pool makes its machines, a [`Provisioner`] does.
 //!
 //! What must not: how a certain sort of host is reached (that is a driver's), knowledge of what bootstrap data or
 //! plans contain, other providers.
@@ -16,6 +16,7 @@ pub mod hostcluster;
 pub mod hostmachine;
 pub mod hostpool;
 pub mod names;
+pub mod provisioner;
 mod ready;
 mod roster;
 mod selector;
@@ -25,3 +26,4 @@ pub use driver::{
     BootstrapData, BootstrapFailure, BootstrapState, DriverError, Drivers, HostDriver, HostKind, Reached,
     ResetState,
 };
+pub use provisioner::{LocalMachine, MachineState, PoolOfMachines, ProvisionError, Provisioner};

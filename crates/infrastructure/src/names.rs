@@ -22,6 +22,16 @@ pub mod host {
         pub const UNREACHABLE: &str = "Unreachable";
         /// Capstan cannot reach hosts of this sort yet.
         pub const NOT_SUPPORTED: &str = "NotSupported";
+        /// The host shows a key that is not pinned.
+        pub const HOST_KEY_MISMATCH: &str = "HostKeyMismatch";
+        /// No key of the host is pinned, or what is pinned is no key.
+        pub const HOST_KEY_NOT_PINNED: &str = "HostKeyNotPinned";
+        /// The credential is not there, or is none.
+        pub const CREDENTIALS_MISSING: &str = "CredentialsMissing";
+        /// The host refuses the credential.
+        pub const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
+        /// Whoever logs in cannot become root.
+        pub const NOT_ROOT: &str = "NotRoot";
         /// A person must put the host right.
         pub const QUARANTINED: &str = "Quarantined";
         /// Deletion waits until the machine that has the host gives it back.
@@ -35,6 +45,8 @@ pub mod host {
 
 /// Names around a HostPool.
 pub mod hostpool {
+    /// Keeps a HostPool that makes machines until they are gone.
+    pub const FINALIZER: &str = "hostpool.infrastructure.cluster.x-k8s.io";
     /// Condition: there are as many hosts as there should be.
     pub const HOSTS_UP_TO_DATE: &str = "HostsUpToDate";
 
@@ -46,6 +58,10 @@ pub mod hostpool {
         pub const SCALING: &str = "Scaling";
         /// Hosts that should go are claimed.
         pub const WAITING_FOR_RELEASE: &str = "WaitingForRelease";
+        /// Machines cannot be made, started or taken away.
+        pub const MACHINES_FAILED: &str = "MachinesFailed";
+        /// The key that machines should let in is not there.
+        pub const CREDENTIALS_MISSING: &str = "CredentialsMissing";
         /// A Host of that name is there and belongs to somebody else.
         pub const NAME_TAKEN: &str = "NameTaken";
         /// Capstan cannot make hosts of this sort yet.

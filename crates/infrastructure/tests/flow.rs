@@ -8,8 +8,8 @@ use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine, HostPool};
 use capstan_controller::owners;
 use capstan_infrastructure::{
-    BootstrapData, BootstrapState, DriverError, Drivers, HostDriver, HostKind, Infrastructure, Reached,
-    ResetState, controllers,
+    BootstrapData, BootstrapState, DriverError, Drivers, HostDriver, HostKind, Infrastructure, LocalMachine,
+    MachineState, PoolOfMachines, ProvisionError, Provisioner, Reached, ResetState, controllers,
 };
 use capstan_testkit::{RealPlane, eventually, install_crds};
 use futures::FutureExt as _;
@@ -51,6 +51,49 @@ impl HostDriver for Obedient {
     }
 }
 
+/// Makes machines that are nothing but a name. Each boots while it is asked for the second time.
+#[derive(Default)]
+struct Shed {
+    machines: Mutex<BTreeMap<String, u32>>,
+    removed: Mutex<BTreeSet<String>>,
+}
+
+impl Provisioner for Shed {
+    fn ensure<'a>(
+        &'a self,
+        _: &'a PoolOfMachines,
+        name: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<MachineState, ProvisionError>> {
+        assert_eq!(key, "ssh-ed25519 AAAA");
+        let mut machines = self.machines.lock().unwrap();
+        let asked = machines.entry(name.to_owned()).or_default();
+        *asked += 1;
+        let up = LocalMachine {
+            address: "10.0.0.1".to_owned(),
+            port: 22,
+            host_keys: vec!["ssh-ed25519 AAAA".to_owned()],
+        };
+        let state = if *asked > 1 { MachineState::Up(up) } else { MachineState::Starting };
+        Box::pin(async { Ok(state) })
+    }
+
+    fn remove<'a>(
+        &'a self,
+        _: &'a PoolOfMachines,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), ProvisionError>> {
+        self.machines.lock().unwrap().remove(name);
+        self.removed.lock().unwrap().insert(name.to_owned());
+        Box::pin(async { Ok(()) })
+    }
+
+    fn list<'a>(&'a self, _: &'a PoolOfMachines) -> BoxFuture<'a, Result<Vec<String>, ProvisionError>> {
+        let names = self.machines.lock().unwrap().keys().cloned().collect();
+        Box::pin(async { Ok(names) })
+    }
+}
+
 struct Yard {
     plane: RealPlane,
     driver: Arc<Obedient>,
@@ -60,15 +103,26 @@ struct Yard {
 impl Yard {
     /// With several managers, as if the lease that keeps them apart did not work.
     async fn start(managers: usize) -> Self {
+        Self::start_with(managers, None).await
+    }
+
+    async fn start_with(managers: usize, shed: Option<Arc<Shed>>) -> Self {
         let plane = RealPlane::start().await.unwrap();
         install_crds(&plane.client(), &capstan_api::crd::all()).await.unwrap();
         let driver = Arc::new(Obedient::default());
         let mut running = JoinSet::new();
         for _ in 0..managers {
-            let drivers =
+            let mut drivers =
                 Drivers::none().with(HostKind::Simulated, Arc::clone(&driver) as Arc<dyn HostDriver>);
+            if shed.is_some() {
+                drivers = drivers.with(HostKind::Ssh, Arc::clone(&driver) as Arc<dyn HostDriver>);
+            }
             let never = futures::future::pending::<()>().shared();
-            for controller in controllers(&Infrastructure::new(plane.client(), drivers), &never) {
+            let mut infrastructure = Infrastructure::new(plane.client(), drivers);
+            if let Some(shed) = &shed {
+                infrastructure = infrastructure.with_provisioner(Arc::clone(shed) as Arc<dyn Provisioner>);
+            }
+            for controller in controllers(&infrastructure, &never) {
                 running.spawn(controller);
             }
         }
@@ -211,7 +265,8 @@ async fn what_is_not_there_yet_says_so() {
     let yard = Yard::start(1).await;
     let nspawn = json!({"rootFilesystem": "/rootfs", "bridge": "br0", "credentialsRef": {"name": "key"}});
     yard.create::<HostPool>("HostPool", "local", json!({}), json!({"replicas": 1, "nspawn": nspawn})).await;
-    assert!(yard.says::<HostPool>("local", "Ready", "NotReady").await.contains("not supported yet"));
+    let told = yard.says::<HostPool>("local", "HostsUpToDate", "NotSupported").await;
+    assert!(told.contains("does not make nspawn machines"), "{told}");
 
     // Nothing is claimed from nowhere, and nothing is done for a cluster that is somebody else's.
     yard.cluster("none", json!({})).await;
@@ -243,4 +298,60 @@ async fn what_is_not_there_yet_says_so() {
     let found = yard.api::<HostCluster>().get("none").await.unwrap();
     assert_eq!(found.spec.control_plane_endpoint.unwrap().host, "api.example");
     assert_eq!(found.status.unwrap().failure_domains[0].name, "a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_makes_machines_and_takes_them_away() {
+    let shed = Arc::new(Shed::default());
+    // It was being made when another manager died: nobody speaks of it any more.
+    shed.machines.lock().unwrap().insert("local-9".to_owned(), 1);
+    let yard = Yard::start_with(1, Some(Arc::clone(&shed))).await;
+    let nspawn = json!({"rootFilesystem": "/rootfs", "bridge": "br0", "credentialsRef": {"name": "pair"}});
+    yard.create::<HostPool>("HostPool", "local", json!({}), json!({"replicas": 2, "nspawn": nspawn})).await;
+    let told = yard.says::<HostPool>("local", "HostsUpToDate", "CredentialsMissing").await;
+    assert!(told.contains("Secret pair") && told.contains("ssh-publickey"), "{told}");
+
+    let secret = json!({"metadata": {"name": "pair"}, "stringData": {"ssh-publickey": "ssh-ed25519 AAAA\n"}});
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    yard.api::<Secret>().create(&PostParams::default(), &secret).await.unwrap();
+    // Nothing wakes the pool when a Secret comes: a change of its own does.
+    let labelled = json!({"spec": {"metadata": {"labels": {"disk": "fast"}}}});
+    yard.api::<HostPool>().patch("local", &PatchParams::default(), &Patch::Merge(labelled)).await.unwrap();
+    yard.says::<HostPool>("local", "HostsUpToDate", "UpToDate").await;
+    let hosts = yard.api::<Host>().list(&ListParams::default()).await.unwrap().items;
+    let facts: Vec<_> = hosts
+        .iter()
+        .map(|host| {
+            (
+                host.name_any(),
+                host.labels()["disk"].clone(),
+                host.spec.ssh.clone().unwrap().credentials_ref.name,
+            )
+        })
+        .collect();
+    let expected = |name: &str| (name.to_owned(), "fast".to_owned(), "pair".to_owned());
+    assert_eq!(facts, [expected("local-0"), expected("local-1")]);
+    assert_eq!(*shed.removed.lock().unwrap(), ["local-9".to_owned()].into());
+
+    // The machine goes with its Host, and another one comes.
+    yard.api::<Host>().delete("local-0", &DeleteParams::default()).await.unwrap();
+    eventually(DEADLINE, "another machine", async || {
+        ensure!(shed.removed.lock().unwrap().contains("local-0"));
+        let now = yard.api::<Host>().list(&ListParams::default()).await?.items;
+        ensure!(now.len() == 2 && now.iter().all(|host| host.uid() != hosts[0].uid()), "{now:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    // With the pool everything goes.
+    yard.api::<HostPool>().delete("local", &DeleteParams::default()).await.unwrap();
+    eventually(DEADLINE, "the pool to go", async || {
+        ensure!(yard.api::<HostPool>().get_opt("local").await?.is_none());
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert!(shed.machines.lock().unwrap().is_empty());
+    assert!(yard.api::<Host>().list(&ListParams::default()).await.unwrap().items.is_empty());
 }

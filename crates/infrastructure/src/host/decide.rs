@@ -1,16 +1,20 @@
 //! What a host's state is, and what is told of it. Pure.
 
-use capstan_api::conditions::{NewCondition, get, is_false, reasons as shared, set, types};
+use capstan_api::conditions::{NewCondition, get, is_false, is_true, reasons as shared, set, types};
 use capstan_api::infrastructure::{Host, HostState};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-use crate::driver::{DriverError, Reached};
+use crate::driver::{DriverError, HostKind, Reached};
 use crate::names::host::{REACHABLE, reasons};
 
-/// Whether the host is known not to answer. Not knowing is not enough to pass a host over.
+/// Whether the host can be reached, as far as is known. A real host must have answered before anybody counts on it; one
+/// that is simulated answers unless it says that it does not.
 pub fn is_reachable(host: &Host) -> bool {
-    !is_false(host, REACHABLE)
+    match HostKind::of(host) {
+        HostKind::Simulated => !is_false(host, REACHABLE),
+        HostKind::Ssh => is_true(host, REACHABLE),
+    }
 }
 
 /// What is known of the machine that a host's claim names.
@@ -63,6 +67,7 @@ fn reachable(found: &Result<Reached, DriverError>) -> NewCondition {
         Ok(_) => new(true, reasons::REACHABLE),
         Err(DriverError::NotSupported(why)) => new(false, reasons::NOT_SUPPORTED).message(why),
         Err(DriverError::Unreachable(why)) => new(false, reasons::UNREACHABLE).message(why),
+        Err(DriverError::Misconfigured { reason, message }) => new(false, reason).message(message),
     }
 }
 

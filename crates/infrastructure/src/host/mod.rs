@@ -7,18 +7,19 @@ mod tests;
 pub use decide::{Holder, is_reachable, state, tell};
 
 use capstan_api::conditions::types;
-use capstan_api::infrastructure::{Host, HostMachine};
+use capstan_api::infrastructure::{Host, HostMachine, HostPool};
 use capstan_controller::error::{Doing as _, Error};
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Next, Reconciler, Result, finalizers, pause, watch};
+use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause, watch};
 use futures::StreamExt as _;
-use kube::ResourceExt as _;
 use kube::runtime::watcher;
+use kube::{Resource as _, ResourceExt as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::Infrastructure;
 use crate::driver::DriverError;
+use crate::hostpool;
 use crate::names::host::{FINALIZER, REACHABLE};
 
 /// How often a host that answers is asked again.
@@ -63,26 +64,47 @@ impl Reconciler for Hosts {
         {
             return Ok(Next::Changed);
         }
-        let mut told = (*host).clone();
         if host.metadata.deletion_timestamp.is_some() && host.spec.claim.is_none() {
             self.forget(&host).await?;
+            let mut told = (*host).clone();
             finalizers::remove(&mut told.metadata, FINALIZER);
             // With the version that was read: somebody may have claimed it since.
             Patcher::new(api, &*host).finish(&told, &OWNED).await?;
             return Ok(Next::Changed);
         }
-        let found = match self.0.drivers.of(&host) {
-            Ok(driver) => driver.facts(&host).await,
-            Err(error) => Err(error),
-        };
-        tell(&mut told, &found, self.holder(&host).await?, self.0.now());
-        Patcher::new(api, &*host).finish(&told, &OWNED).await?;
-        Ok(Next::After(if found.is_ok() { WHEN_WELL } else { WHEN_LOST }))
+        let answers = look(&self.0, &host).await?;
+        Ok(Next::After(if answers { WHEN_WELL } else { WHEN_LOST }))
     }
+}
+
+/// Asks a host who it is, writes down what it says, and tells whether it has answered.
+pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result<bool> {
+    let found = match infrastructure.drivers.of(host) {
+        Ok(driver) => driver.facts(host).await,
+        Err(error) => Err(error),
+    };
+    let mut told = host.clone();
+    tell(&mut told, &found, holder(infrastructure, host).await?, infrastructure.now());
+    let api = infrastructure.api::<Host>(&host.namespace().unwrap_or_default());
+    Patcher::new(api, host).finish(&told, &OWNED).await?;
+    Ok(found.is_ok())
+}
+
+async fn holder(infrastructure: &Infrastructure, host: &Host) -> Result<Holder> {
+    let Some(claim) = &host.spec.claim else { return Ok(Holder::Present) };
+    let name = &claim.machine_name;
+    let api = infrastructure.api::<HostMachine>(&host.namespace().unwrap_or_default());
+    let machine = api.get_opt(name).await.doing(|| format!("cannot read HostMachine {name}"))?;
+    Ok(match machine.filter(|machine| machine.spec.claim_id.as_ref() == Some(&claim.id)) {
+        None => Holder::Missing,
+        Some(machine) if machine.metadata.deletion_timestamp.is_some() => Holder::Leaving,
+        Some(_) => Holder::Present,
+    })
 }
 
 impl Hosts {
     async fn forget(&self, host: &Host) -> Result<()> {
+        self.unmake(host).await?;
         match self.0.drivers.of(host) {
             Ok(driver) => match driver.forget(host).await {
                 Ok(()) | Err(DriverError::NotSupported(_)) => Ok(()),
@@ -93,15 +115,21 @@ impl Hosts {
         }
     }
 
-    async fn holder(&self, host: &Host) -> Result<Holder> {
-        let Some(claim) = &host.spec.claim else { return Ok(Holder::Present) };
-        let name = &claim.machine_name;
-        let api = self.0.api::<HostMachine>(&host.namespace().unwrap_or_default());
-        let machine = api.get_opt(name).await.doing(|| format!("cannot read HostMachine {name}"))?;
-        Ok(match machine.filter(|machine| machine.spec.claim_id.as_ref() == Some(&claim.id)) {
-            None => Holder::Missing,
-            Some(machine) if machine.metadata.deletion_timestamp.is_some() => Holder::Leaving,
-            Some(_) => Holder::Present,
-        })
+    /// Takes away the machine, if the host's pool has made one for it. Such a pool lasts as long as its hosts do.
+    async fn unmake(&self, host: &Host) -> Result<()> {
+        let namespace = host.namespace().unwrap_or_default();
+        let Some(owner) = owners::of_kind(host.meta(), "HostPool", &HostPool::group(&())) else {
+            return Ok(());
+        };
+        let pool = self.0.api::<HostPool>(&namespace).get_opt(&owner.name).await;
+        let pool = pool.doing(|| format!("cannot read HostPool {}", owner.name))?;
+        let pool = pool.filter(|pool| owners::is_controlled_by(host.meta(), pool));
+        let Some((machines, _)) = pool.as_ref().and_then(hostpool::of_pool) else { return Ok(()) };
+        let name = host.name_any();
+        let doing = || format!("cannot take away the machine of Host {name}");
+        let Some(provisioner) = &self.0.provisioner else {
+            return Err(Error::user(doing(), "this manager does not make machines: run one that does"));
+        };
+        provisioner.remove(&machines, &name).await.map_err(|error| Error::transient(doing(), error))
     }
 }

@@ -7,7 +7,7 @@ use capstan_api::infrastructure::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Holder, tell};
+use super::{Holder, is_reachable, tell};
 use crate::driver::{DriverError, Reached};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -97,4 +97,20 @@ fn a_host_that_is_deleted_says_who_has_it() {
     let (_, host) = told(host, &reached(), Holder::Present);
     let deleting = get(&host, "Deleting").expect("the condition");
     assert!(deleting.message.contains("HostMachine m of Cluster c"), "{}", deleting.message);
+}
+
+#[test]
+fn a_real_host_must_have_answered_before_it_counts() {
+    let mut host = host();
+    assert!(is_reachable(&host), "simulated");
+    host.spec.simulated = None;
+    assert!(!is_reachable(&host), "nobody knows");
+    let (state, host) = told(host, &reached(), Holder::Present);
+    assert!(is_reachable(&host) && state == HostState::Available);
+    let wrong =
+        DriverError::Misconfigured { reason: "HostKeyMismatch", message: "spec.ssh.hostKeys: no".into() };
+    let (state, host) = told(host, &Err(wrong), Holder::Present);
+    assert!(!is_reachable(&host) && state == HostState::Unreachable);
+    let ready = get(&host, "Ready").expect("the condition");
+    assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("HostKeyMismatch", "spec.ssh.hostKeys: no"));
 }

@@ -18,7 +18,8 @@ use super::decide::{Observed, Step, decide, provider_id};
 use super::release::{self, Release};
 use super::{Note, cluster_name, tell};
 use crate::context::Infrastructure;
-use crate::driver::{BootstrapData, BootstrapState, DriverError};
+use crate::driver::{BootstrapData, BootstrapState, HostKind};
+use crate::host::look;
 use crate::names::hostmachine::{BOOTSTRAP_EXECUTED, FINALIZER, HOST_CLAIMED, reasons};
 use crate::roster::Roster;
 
@@ -26,6 +27,8 @@ use crate::roster::Roster;
 const WAITING: Duration = Duration::from_secs(30);
 /// Another look at a host that is at work. It calls when it is done, so this is for calls that were missed.
 const WORKING: Duration = Duration::from_secs(2);
+/// Another try with a host that did not answer.
+const SILENT: Duration = Duration::from_secs(10);
 /// No machine needs more steps than this at once.
 const MOST_STEPS: usize = 16;
 /// Conditions that are ours to say.
@@ -92,7 +95,12 @@ impl Reconciler for Machines {
                 Step::ChooseClaimId => {
                     machine = self.write(&machine, &json!({"claimID": new_claim_id()})).await?;
                 }
-                Step::Claim(host) => self.claim(&machine, host, note.cluster.as_deref()).await?,
+                Step::Claim(host) => {
+                    // What is known of a real host may be old: nothing is claimed that does not answer now.
+                    if HostKind::of(host) == HostKind::Simulated || look(&self.infrastructure, host).await? {
+                        self.claim(&machine, host, note.cluster.as_deref()).await?;
+                    }
+                }
                 Step::GiveBack(host) => {
                     self.infrastructure.swap_host(host, &json!({"claim": null}), "give back").await?;
                 }
@@ -200,7 +208,7 @@ impl Machines {
                         Next::Changed
                     }
                     (Ok(BootstrapState::Failed(_)), _) => Next::Changed,
-                    (Err(DriverError::NotSupported(_)), _) => Next::After(WAITING),
+                    (Err(_), _) => Next::After(SILENT),
                     _ => Next::After(WORKING),
                 }
             }
@@ -228,6 +236,7 @@ impl Machines {
         let now = self.infrastructure.now();
         let mut told = machine.clone();
         let mut waits = None;
+        let mut again = WORKING;
         let hosts = self.hosts(namespace).await?;
         for host in release::claimed(machine, &hosts) {
             let claim_id = machine.spec.claim_id.as_deref().unwrap_or_default();
@@ -235,6 +244,9 @@ impl Machines {
                 Ok(driver) => driver.reset(host, claim_id).await,
                 Err(error) => Err(error),
             };
+            if state.is_err() {
+                again = SILENT;
+            }
             match release::decide(host, &state, now) {
                 Release::Write(spec) => {
                     self.infrastructure.swap_host(host, &spec, "give back").await?;
@@ -245,7 +257,7 @@ impl Machines {
         let next = match waits {
             Some((reason, message)) => {
                 tell::deleting(&mut told, reason, &message, now);
-                Next::After(WORKING)
+                Next::After(again)
             }
             None => {
                 finalizers::remove(&mut told.metadata, FINALIZER);

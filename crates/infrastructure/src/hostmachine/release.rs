@@ -50,7 +50,10 @@ pub(super) fn decide(host: &Host, state: &Result<ResetState, DriverError>, now: 
             Release::Write(json!({"claim": null, "quarantine": quarantine}))
         }
         Err(error) => {
-            Release::Wait(reasons::HOST_UNREACHABLE, format!("Host {name} cannot be cleaned: {error}"))
+            let told = format!(
+                "Host {name} cannot be cleaned: {error}\nIf it will never come back, remove spec.claim of the Host"
+            );
+            Release::Wait(reasons::HOST_UNREACHABLE, told)
         }
     }
 }

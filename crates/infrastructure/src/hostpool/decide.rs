@@ -39,14 +39,14 @@ pub fn decide(pool: &HostPool, hosts: &[Host]) -> Plan {
     let foreign: BTreeSet<String> = others.iter().map(|host| host.name_any()).collect();
     match &pool.spec.static_ {
         Some(_) => listed(pool, &ours, &foreign),
-        None if pool.spec.simulated.is_some() => counted(pool, &ours, &foreign),
-        None => Plan::default(),
+        None => counted(pool, &ours, &foreign),
     }
 }
 
-/// A pool that makes its hosts: as many as `replicas` says, with the lowest numbers that are free.
+/// A pool that makes its hosts: as many as `replicas` says, with the lowest numbers that are free; none when it goes.
 fn counted(pool: &HostPool, ours: &[&Host], foreign: &BTreeSet<String>) -> Plan {
-    let wanted = usize::try_from(pool.spec.replicas.unwrap_or_default()).unwrap_or_default();
+    let replicas = pool.spec.replicas.filter(|_| pool.metadata.deletion_timestamp.is_none());
+    let wanted = usize::try_from(replicas.unwrap_or_default()).unwrap_or_default();
     let staying: Vec<&Host> = ours.iter().copied().filter(|host| !is_going(host)).collect();
     let mut plan = Plan { change: changes(pool, &staying), ..Plan::default() };
 

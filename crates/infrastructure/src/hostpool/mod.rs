@@ -1,13 +1,18 @@
 //! HostPool: makes the hosts it says there should be.
 //!
-//! Simulated hosts are made by number, listed ones by name. Hosts that machines have are never taken away.
-//! nspawn machines are not made yet: the condition says so.
+//! Simulated hosts and nspawn machines are made by number, listed hosts by name. Hosts that machines have are never
+//! taken away. A Host stands for an nspawn machine only once that can be reached; the machine goes after its Host.
 
 mod decide;
+mod machines;
+mod make;
 #[cfg(test)]
 mod tests;
 
 pub use decide::{Plan, count, decide};
+pub use machines::PUBLIC_KEY;
+use machines::Progress;
+pub(crate) use machines::of_pool;
 
 use capstan_api::conditions::{NewCondition, set, types};
 use capstan_api::infrastructure::{Host, HostPool};
@@ -15,7 +20,7 @@ use capstan_controller::error::{Doing as _, Error};
 use capstan_controller::merge::difference;
 use capstan_controller::names::label_value;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Next, Reconciler, Result, owners, pause, watch};
+use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause, watch};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -27,11 +32,13 @@ use std::time::Duration;
 
 use crate::context::Infrastructure;
 use crate::names::POOL_LABEL;
-use crate::names::hostpool::{HOSTS_UP_TO_DATE, reasons};
+use crate::names::hostpool::{FINALIZER, HOSTS_UP_TO_DATE, reasons};
 use crate::ready::sum_up;
 
 /// Another look, in case somebody missed something.
 const RESYNC: Duration = Duration::from_secs(60);
+/// Another look at machines that boot.
+const BOOTING: Duration = Duration::from_secs(1);
 /// Conditions that are ours to say.
 const OWNED: [&str; 3] = [types::READY, HOSTS_UP_TO_DATE, types::PAUSED];
 
@@ -61,10 +68,13 @@ impl Reconciler for Pools {
     async fn reconcile(&self, pool: Arc<HostPool>) -> Result<Next> {
         let namespace = pool.namespace().unwrap_or_default();
         let api = self.0.api::<HostPool>(&namespace);
-        if pool.metadata.deletion_timestamp.is_some()
-            || !pause::allows(&api, &*pool, None, self.0.now()).await?
+        let makes_machines = of_pool(&pool).is_some();
+        let is_going = pool.metadata.deletion_timestamp.is_some();
+        if !pause::allows(&api, &*pool, None, self.0.now()).await?
+            // Hosts go by their owner references, each when no machine has it; but who made machines takes them away.
+            || is_going && !makes_machines
+            || makes_machines && finalizers::ensure(&api, &*pool, FINALIZER).await?
         {
-            // The hosts go by their owner references, each when no machine has it.
             return Ok(Next::Changed);
         }
         let hosts = self
@@ -74,14 +84,19 @@ impl Reconciler for Pools {
             .await
             .doing(|| format!("cannot list Hosts in {namespace}"))?
             .items;
-        let plan = decide(&pool, &hosts);
+        let mut plan = decide(&pool, &hosts);
+        let progress = self.make_machines(&pool, &hosts, &mut plan).await?;
         self.act(&namespace, &plan).await?;
 
         let patcher = Patcher::new(api, &*pool);
         let mut told = (*pool).clone();
-        tell(&mut told, &hosts, &plan, self.0.now());
+        tell(&mut told, &hosts, &plan, &progress, self.0.now());
+        let has_hosts = hosts.iter().any(|host| owners::is_controlled_by(host.meta(), &*pool));
+        if is_going && !has_hosts && progress == Progress::default() {
+            finalizers::remove(&mut told.metadata, FINALIZER);
+        }
         patcher.finish(&told, &OWNED).await?;
-        Ok(Next::After(RESYNC))
+        Ok(Next::After(if progress.starting.is_empty() { RESYNC } else { BOOTING }))
     }
 }
 
@@ -120,12 +135,12 @@ impl Pools {
     }
 }
 
-fn tell(pool: &mut HostPool, hosts: &[Host], plan: &Plan, now: Timestamp) {
+fn tell(pool: &mut HostPool, hosts: &[Host], plan: &Plan, progress: &Progress, now: Timestamp) {
     let ours: Vec<&Host> =
         hosts.iter().filter(|host| owners::is_controlled_by(host.meta(), &*pool)).collect();
     let [replicas, available, claimed, quarantined] = count(&ours);
     let selector = format!("{POOL_LABEL}={}", label_value(&pool.name_any()));
-    let hosts_condition = condition(pool, plan);
+    let hosts_condition = condition(plan, progress);
     let status = pool.status.get_or_insert_default();
     status.selector = Some(selector);
     status.replicas = Some(replicas);
@@ -136,11 +151,16 @@ fn tell(pool: &mut HostPool, hosts: &[Host], plan: &Plan, now: Timestamp) {
     sum_up(pool, &[HOSTS_UP_TO_DATE], now);
 }
 
-fn condition(pool: &HostPool, plan: &Plan) -> NewCondition {
+fn condition(plan: &Plan, progress: &Progress) -> NewCondition {
     let new = |so: bool, reason: &str| NewCondition::new(HOSTS_UP_TO_DATE, so, reason);
-    if pool.spec.nspawn.is_some() {
-        return new(false, reasons::NOT_SUPPORTED)
-            .message("spec.nspawn: making nspawn machines is not supported yet; use static or simulated");
+    if let Some((reason, why)) = &progress.refused {
+        return new(false, reason).message(why);
+    }
+    if !progress.failed.is_empty() {
+        return new(false, reasons::MACHINES_FAILED).message(progress.failed.join("\n"));
+    }
+    if !progress.starting.is_empty() {
+        return new(false, reasons::SCALING).message(format!("booting: {}", progress.starting.join(", ")));
     }
     if !plan.taken.is_empty() {
         return new(false, reasons::NAME_TAKEN).message(format!(

@@ -1,12 +1,17 @@
 //! Tables for pools.
 
-use capstan_api::infrastructure::{Host, HostClaim, HostPool, HostPoolSpec, HostQuarantine, SimulatedHost};
+use capstan_api::infrastructure::{
+    Host, HostClaim, HostPool, HostPoolSpec, HostQuarantine, NspawnHosts, SecretReference, SimulatedHost,
+    SshAccess, StaticHost, StaticHosts,
+};
 use capstan_api::meta::TemplateMetadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use proptest::prelude::*;
 
+use super::machines::{access, fill_in, of_pool, orphans};
 use super::{Plan, count, decide};
+use crate::provisioner::LocalMachine;
 
 fn pool(replicas: i32) -> HostPool {
     let mut pool = HostPool::new(
@@ -104,6 +109,91 @@ fn hosts_are_counted_by_state() {
         Some(HostQuarantine { reason: "LeftDirty".to_owned(), message: None, since: None });
     let all: Vec<&Host> = hosts.iter().collect();
     assert_eq!(count(&all), [4, 2, 1, 1]);
+}
+
+fn of_machines(replicas: i32) -> HostPool {
+    let mut pool = pool(replicas);
+    pool.spec.simulated = None;
+    pool.spec.nspawn = Some(NspawnHosts {
+        root_filesystem: "/rootfs".to_owned(),
+        bridge: "br0".to_owned(),
+        credentials_ref: SecretReference { name: "pair".to_owned() },
+    });
+    pool
+}
+
+fn machine(address: &str) -> LocalMachine {
+    LocalMachine { address: address.to_owned(), port: 22, host_keys: vec!["ssh-ed25519 AAAA".to_owned()] }
+}
+
+#[test]
+fn a_host_is_made_when_its_machine_is_up_and_follows_it() {
+    let pool = of_machines(2);
+    let (wanted, nspawn) = of_pool(&pool).expect("a pool that makes machines");
+    assert_eq!((wanted.namespace.as_str(), wanted.name.as_str()), ("default", "yard"));
+    let mut plan = decide(&pool, &[]);
+    let up = [("yard-1".to_owned(), access(nspawn, &machine("10.0.0.2")))].into();
+    fill_in(&mut plan, &[], &up);
+    let names: Vec<_> = plan.create.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(names, ["yard-1"]);
+    let host = plan.create.remove(0);
+    let ssh = host.spec.ssh.as_ref().expect("how it is reached");
+    assert_eq!(
+        (ssh.address.as_str(), ssh.user.as_str(), ssh.credentials_ref.name.as_str()),
+        ("10.0.0.2", "root", "pair")
+    );
+    assert_eq!((ssh.host_keys.len(), ssh.trust_on_first_use), (1, None));
+
+    let mut plan = Plan::default();
+    fill_in(&mut plan, &[&host], &up);
+    assert!(plan.is_empty(), "it is as it should be");
+    let moved = [("yard-1".to_owned(), access(nspawn, &machine("10.0.0.9")))].into();
+    fill_in(&mut plan, &[&host], &moved);
+    assert_eq!(plan.change[0].1.spec.ssh.as_ref().map(|ssh| ssh.address.as_str()), Some("10.0.0.9"));
+}
+
+#[test]
+fn machines_that_nobody_speaks_of_are_orphans() {
+    let pool = of_machines(2);
+    let names = ["yard-0", "yard-1", "yard-7"].map(str::to_owned);
+    let plan = decide(&pool, &[]);
+    assert_eq!(orphans(&names, &[], &plan), ["yard-7"]);
+    let host = plan.create[0].clone();
+    assert_eq!(orphans(&names, &[&host], &Plan::default()), ["yard-1", "yard-7"]);
+}
+
+#[test]
+fn a_pool_that_goes_wants_no_hosts() {
+    let mut pool = of_machines(2);
+    let mut hosts = decide(&pool, &[]).create;
+    hosts[1] = claimed(hosts[1].clone());
+    pool.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    let plan = decide(&pool, &hosts);
+    assert_eq!((plan.create.len(), plan.delete.len(), plan.claimed), (0, 1, 1));
+}
+
+#[test]
+fn a_listed_host_keeps_the_key_that_was_pinned() {
+    let mut pool = pool(0);
+    let ssh = SshAccess {
+        address: "10.0.0.1".to_owned(),
+        port: 22,
+        user: "root".to_owned(),
+        sudo: None,
+        credentials_ref: SecretReference { name: "creds".to_owned() },
+        host_keys: vec![],
+        trust_on_first_use: Some(true),
+    };
+    pool.spec.simulated = None;
+    pool.spec.replicas = None;
+    let listed = StaticHost { name: "rack-1".to_owned(), ssh, failure_domain: None };
+    pool.spec.static_ = Some(StaticHosts { hosts: vec![listed] });
+    let mut host = decide(&pool, &[]).create.remove(0);
+    host.spec.ssh.as_mut().expect("ssh").host_keys = vec!["ssh-ed25519 AAAA".to_owned()];
+    assert!(decide(&pool, &[host.clone()]).is_empty());
+    pool.spec.static_.as_mut().expect("a list").hosts[0].ssh.address = "10.0.0.2".to_owned();
+    let changed = decide(&pool, &[host]).change.remove(0).1.spec.ssh.expect("ssh");
+    assert_eq!((changed.address.as_str(), changed.host_keys.len()), ("10.0.0.2", 1));
 }
 
 proptest! {

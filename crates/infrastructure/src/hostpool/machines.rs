@@ -1,0 +1,79 @@
+//! Pools that make their machines: which there should be, and what is said meanwhile. Pure.
+
+use capstan_api::infrastructure::{Host, HostPool, NspawnHosts, SshAccess};
+use kube::ResourceExt as _;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Plan;
+use crate::provisioner::{LocalMachine, PoolOfMachines};
+
+/// Key of the public half in the Secret with a pool's SSH key pair.
+pub const PUBLIC_KEY: &str = "ssh-publickey";
+
+/// What makes the machines of a pool must know, if the pool makes them.
+pub(crate) fn of_pool(pool: &HostPool) -> Option<(PoolOfMachines, &NspawnHosts)> {
+    let nspawn = pool.spec.nspawn.as_ref()?;
+    let machines = PoolOfMachines {
+        namespace: pool.namespace().unwrap_or_default(),
+        name: pool.name_any(),
+        root_filesystem: nspawn.root_filesystem.clone(),
+        bridge: nspawn.bridge.clone(),
+    };
+    Some((machines, nspawn))
+}
+
+/// How a machine is reached that is up.
+pub(super) fn access(nspawn: &NspawnHosts, machine: &LocalMachine) -> SshAccess {
+    SshAccess {
+        address: machine.address.clone(),
+        port: machine.port.into(),
+        user: "root".to_owned(),
+        sudo: None,
+        credentials_ref: nspawn.credentials_ref.clone(),
+        host_keys: machine.host_keys.clone(),
+        trust_on_first_use: None,
+    }
+}
+
+/// Machines that nobody has a use for: neither a Host nor the plan speaks of them. They were being made when the pool
+/// became smaller, or their Hosts have gone without them.
+pub(super) fn orphans(machines: &[String], ours: &[&Host], plan: &Plan) -> Vec<String> {
+    let known: BTreeSet<String> = ours
+        .iter()
+        .map(|host| host.name_any())
+        .chain(plan.create.iter().map(|host| host.name_any()))
+        .collect();
+    machines.iter().filter(|name| !known.contains(*name)).cloned().collect()
+}
+
+/// Puts into the plan how the machines are reached that are up. A Host whose machine is not waits.
+pub(super) fn fill_in(plan: &mut Plan, kept: &[&Host], up: &BTreeMap<String, SshAccess>) {
+    plan.create.retain_mut(|host| {
+        host.spec.ssh = up.get(&host.name_any()).cloned();
+        host.spec.ssh.is_some()
+    });
+    for host in kept {
+        let Some(ssh) = up.get(&host.name_any()).filter(|ssh| host.spec.ssh.as_ref() != Some(*ssh)) else {
+            continue;
+        };
+        match plan.change.iter_mut().find(|(before, _)| before.name_any() == host.name_any()) {
+            Some((_, after)) => after.spec.ssh = Some(ssh.clone()),
+            None => {
+                let mut after = (*host).clone();
+                after.spec.ssh = Some(ssh.clone());
+                plan.change.push(((*host).clone(), after));
+            }
+        }
+    }
+}
+
+/// How far the machines of a pool are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// They boot.
+    pub(super) starting: Vec<String>,
+    /// They cannot be made, started or taken away, and why.
+    pub(super) failed: Vec<String>,
+    /// What keeps any machine from being made: as one word, and for people.
+    pub(super) refused: Option<(&'static str, String)>,
+}

@@ -1,0 +1,166 @@
+//! What would stop a host from working, before anything is claimed.
+//!
+//! A script collects, everything else is judged here from what it says: [`judge`] is pure.
+
+mod judge;
+#[cfg(test)]
+mod tests;
+
+pub use judge::judge;
+
+use capstan_api::infrastructure::Host;
+use capstan_infrastructure::Reached;
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::SshError;
+use crate::facts::{self, plain};
+use crate::job::WATCHED;
+use crate::script::{Answer, Script};
+use crate::work::Work;
+
+const SCRIPT: &str = include_str!("../sh/check.sh");
+/// More lines of one sort than a host has a use for.
+const MOST: usize = 4096;
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Level {
+    /// The host will not work.
+    Problem,
+    /// The host may not work, or not well.
+    Warning,
+    /// Good to know.
+    Note,
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// What it is about, in one or two words.
+    pub subject: &'static str,
+    /// What is so.
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// Everything that was found on one host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Name of the Host.
+    pub host: String,
+    /// Whether it can be used.
+    pub usable: bool,
+    /// What was found, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+/// What a host says about all that can stop it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Collected {
+    /// Who it is.
+    pub reached: Reached,
+    /// Whether the scripts run as root.
+    pub is_root: bool,
+    /// Who logs in.
+    pub user: String,
+    /// How far its clock is off, in seconds, forward or back.
+    pub skew: i64,
+    /// Whether systemd runs it.
+    pub has_systemd: bool,
+    /// Bytes that are free, by folder.
+    pub free: BTreeMap<String, u64>,
+    /// TCP ports that somebody listens on.
+    pub listening: BTreeSet<u16>,
+    /// What an older cluster has left.
+    pub left: Vec<String>,
+    /// Claims that were not undone.
+    pub claims: Vec<String>,
+    /// Version of control groups.
+    pub cgroup: Option<u32>,
+    /// Controllers of control groups.
+    pub controllers: BTreeSet<String>,
+    /// What it swaps to.
+    pub swap: Vec<String>,
+    /// Programs that are there, of those that are asked for.
+    pub programs: BTreeSet<String>,
+    /// Kernel modules that are loaded or can be, of those that are asked for.
+    pub modules: BTreeSet<String>,
+}
+
+/// Asks a host for all of it, in one round trip.
+pub(crate) async fn collect(work: &Work<'_>) -> Result<Collected, SshError> {
+    let script =
+        Script::new(&work.settings.root).set("watched", &WATCHED.join(" ")).run(facts::SCRIPT).run(SCRIPT);
+    let asked = Timestamp::now();
+    let answer = work.ask("looking at the host", &script).await?;
+    let mut collected = read(&answer, asked, Timestamp::now());
+    collected.user = work.user.to_owned();
+    // A tree of its own needs no rights.
+    collected.is_root |= !work.settings.needs_root();
+    Ok(collected)
+}
+
+/// Everything that was found, or why nothing could be.
+pub(crate) fn report(collected: Result<&Collected, &SshError>, host: &Host) -> Report {
+    let mut findings = match collected {
+        Ok(collected) => judge(collected, host),
+        Err(error) => vec![Finding {
+            level: Level::Problem,
+            subject: judge::subject(error),
+            message: error.to_string(),
+            remedy: None,
+        }],
+    };
+    findings.sort_by_key(|finding| finding.level);
+    let usable = findings.iter().all(|finding| finding.level != Level::Problem);
+    Report { host: host.name_any(), usable, findings }
+}
+
+fn read(answer: &Answer, asked: Timestamp, answered: Timestamp) -> Collected {
+    let words = |key: &'static str| {
+        answer.all(key).take(MOST).map(|word| plain(word, 256)).filter(|word| !word.is_empty())
+    };
+    let port = |hex: String| u16::from_str_radix(&hex, 16).ok();
+    let disk = |line: String| {
+        let (folder, kib) = line.split_once(' ')?;
+        Some((folder.to_owned(), kib.trim().parse::<u64>().ok()?.saturating_mul(1024)))
+    };
+    let mut cgroup = answer.get("cgroup").unwrap_or_default().split_whitespace();
+    Collected {
+        reached: facts::read(answer),
+        is_root: answer.get("uid") == Some("0"),
+        user: String::new(),
+        skew: answer.get("now").and_then(|now| now.parse().ok()).map_or(0, |now| skew(now, asked, answered)),
+        has_systemd: answer.get("systemd").is_some(),
+        free: words("disk").filter_map(disk).collect(),
+        listening: words("listening").filter_map(port).collect(),
+        left: words("left").collect(),
+        claims: words("claim").collect(),
+        cgroup: cgroup.next().and_then(|version| version.parse().ok()),
+        controllers: cgroup.flat_map(|name| name.split(',')).map(str::to_owned).collect(),
+        swap: words("swap").collect(),
+        programs: words("program").collect(),
+        modules: words("module").collect(),
+    }
+}
+
+/// How far a clock is off that showed `theirs` at some moment between two of ours.
+fn skew(theirs: i64, asked: Timestamp, answered: Timestamp) -> i64 {
+    if theirs < asked.as_second() {
+        theirs - asked.as_second()
+    } else if theirs > answered.as_second() {
+        theirs - answered.as_second()
+    } else {
+        0
+    }
+}

@@ -1,0 +1,184 @@
+//! Hosts over SSH, as the infrastructure provider reaches them.
+
+use capstan_api::infrastructure::{Host, SshAccess};
+use capstan_infrastructure::driver::{HostDriver, HostKey};
+use capstan_infrastructure::{BootstrapData, BootstrapState, DriverError, Reached, ResetState};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use kube::{Client, ResourceExt as _};
+use std::sync::Arc;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::access::{Access, PinnedKeys, Sudo, pinnable};
+use crate::check::{self, Report};
+use crate::error::SshError;
+use crate::inventory::{Inventory, Plane};
+use crate::redact::Redactor;
+use crate::settings::Settings;
+use crate::transport::{Output, Pool, Shell};
+use crate::watch::Watch;
+use crate::work::Work;
+
+/// Reaches hosts over SSH.
+#[derive(Clone)]
+pub struct SshDriver {
+    pool: Pool,
+    inventory: Arc<dyn Inventory>,
+    watch: Watch,
+}
+
+/// A host that has let us in, or will.
+struct Reach<'d> {
+    pool: &'d Pool,
+    access: Access,
+}
+
+impl Shell for Reach<'_> {
+    fn run<'a>(&'a self, doing: &'static str, script: &'a str) -> BoxFuture<'a, Result<Output, SshError>> {
+        Box::pin(self.pool.run(&self.access, doing, script))
+    }
+}
+
+impl SshDriver {
+    /// For the hosts of the management plane that `client` leads to. Needs a runtime to run in.
+    pub fn new(client: Client) -> Self {
+        Self::with(Arc::new(Plane::new(client)), Settings::default())
+    }
+
+    /// The same, with another inventory and other settings.
+    pub fn with(inventory: Arc<dyn Inventory>, settings: Settings) -> Self {
+        Self { pool: Pool::new(settings), inventory, watch: Watch::default() }
+    }
+
+    /// How many connections are open.
+    pub async fn open_connections(&self) -> usize {
+        self.pool.open().await
+    }
+
+    /// Everything that would stop the host from working, or be good to know.
+    pub async fn check(&self, host: &Host) -> Report {
+        let collected = async {
+            let reach = self.reach(host).await?;
+            check::collect(&self.work(&reach, Redactor::default())).await
+        };
+        check::report(collected.await.as_ref(), host)
+    }
+
+    async fn reach(&self, host: &Host) -> Result<Reach<'_>, SshError> {
+        let Some(ssh) = &host.spec.ssh else {
+            return Err(SshError::Credentials("the host is not reached over SSH".to_owned()));
+        };
+        let name = &ssh.credentials_ref.name;
+        let namespace = host.namespace().unwrap_or_default();
+        let secret = self.inventory.secret(&namespace, name).await.map_err(SshError::Credentials)?;
+        let secret = secret.ok_or_else(|| {
+            SshError::Credentials(format!(
+                "Secret {name} does not exist: make it with the key `ssh-privatekey`, or with the key `password`"
+            ))
+        })?;
+        let mut access = Access::read(ssh, &secret)?;
+        if access.pinned.is_empty() {
+            access.pinned = self.pin_first_key(host, ssh, access.port).await?;
+        }
+        Ok(Reach { pool: &self.pool, access })
+    }
+
+    /// Nothing is sent to the host before its first key stands in its spec.
+    async fn pin_first_key(&self, host: &Host, ssh: &SshAccess, port: u16) -> Result<PinnedKeys, SshError> {
+        if ssh.trust_on_first_use != Some(true) {
+            return Err(SshError::NothingPinned { address: ssh.address.clone() });
+        }
+        let key = self.pool.first_key(&ssh.address, port).await?;
+        let line = pinnable(&key).ok_or_else(|| SshError::Pin("it cannot be written down".to_owned()))?;
+        self.inventory.pin(host, &line).await.map_err(SshError::Pin)?;
+        tracing::info!(host = %host.name_any(), fingerprint = %crate::access::fingerprint(&key), "pinned the first key");
+        PinnedKeys::read(&[line], &ssh.address)
+    }
+
+    fn work<'r>(&'r self, reach: &'r Reach<'_>, redactor: Redactor) -> Work<'r> {
+        let access = &reach.access;
+        let sudo = match &access.sudo {
+            Sudo::Yes(Some(word)) => Some(word.reveal().to_owned()),
+            _ => None,
+        };
+        Work {
+            shell: reach,
+            settings: self.pool.settings(),
+            user: &access.user,
+            redactor: redactor.and(access.credential.words().into_iter().chain(sudo)),
+        }
+    }
+
+    /// Tells the controllers when the work under a claim has ended.
+    fn tell_when_ended(&self, host: &Host, claim: &str) {
+        let key = (host.namespace().unwrap_or_default(), host.name_any());
+        let (driver, host, claim) = (self.without_watch(), host.clone(), claim.to_owned());
+        self.watch.begin(key, async move {
+            let reach = driver.reach(&host).await?;
+            let work = driver.work(&reach, Redactor::default());
+            while !work.wait(&claim).await? {}
+            Ok(())
+        });
+    }
+
+    /// For tasks that the watch holds: they must not hold the watch.
+    fn without_watch(&self) -> Self {
+        Self { pool: self.pool.clone(), inventory: Arc::clone(&self.inventory), watch: Watch::default() }
+    }
+}
+
+impl HostDriver for SshDriver {
+    fn facts<'a>(&'a self, host: &'a Host) -> BoxFuture<'a, Result<Reached, DriverError>> {
+        Box::pin(async move {
+            let reach = self.reach(host).await?;
+            Ok(self.work(&reach, Redactor::default()).facts().await?)
+        })
+    }
+
+    fn bootstrap<'a>(
+        &'a self,
+        host: &'a Host,
+        claim_id: &'a str,
+        data: &'a BootstrapData,
+    ) -> BoxFuture<'a, Result<BootstrapState, DriverError>> {
+        Box::pin(async move {
+            let reach = self.reach(host).await?;
+            let text = String::from_utf8_lossy(&data.value);
+            let work = self.work(&reach, Redactor::of([text.as_ref()]));
+            let state = work.bootstrap(claim_id, data).await?;
+            if state == BootstrapState::Running {
+                self.tell_when_ended(host, claim_id);
+            }
+            Ok(state)
+        })
+    }
+
+    fn reset<'a>(
+        &'a self,
+        host: &'a Host,
+        claim_id: &'a str,
+    ) -> BoxFuture<'a, Result<ResetState, DriverError>> {
+        Box::pin(async move {
+            let reach = self.reach(host).await?;
+            let state = self.work(&reach, Redactor::default()).reset(claim_id).await?;
+            if state == ResetState::Running {
+                self.tell_when_ended(host, claim_id);
+            }
+            Ok(state)
+        })
+    }
+
+    fn changes(&self) -> BoxStream<'static, HostKey> {
+        futures::stream::unfold(self.watch.subscribe(), |mut receiver| async {
+            loop {
+                match receiver.recv().await {
+                    Ok(key) => return Some((key, receiver)),
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return None,
+                }
+            }
+        })
+        .boxed()
+    }
+}

@@ -1,0 +1,191 @@
+//! Why a host could not be used, said so that a user can mend it: the field, what is wrong with it, the remedy.
+//!
+//! No secret ever gets in here: texts are made of names, addresses, fingerprints and what was redacted before.
+
+use capstan_infrastructure::DriverError;
+use capstan_infrastructure::names::host::reasons;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why a host could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SshError {
+    /// The Secret with the credentials is not there, or cannot be read.
+    #[error("spec.ssh.credentialsRef: {0}")]
+    Credentials(String),
+
+    /// A pinned key cannot be read.
+    #[error(
+        "spec.ssh.hostKeys[{index}]: {why}; write it as OpenSSH does (`ssh-keyscan {address}` prints it)"
+    )]
+    PinnedKey {
+        /// Which of them.
+        index: usize,
+        /// What is wrong.
+        why: String,
+        /// Where the host is.
+        address: String,
+    },
+
+    /// The host shows a key that is not pinned. Nothing was sent to it.
+    #[error(
+        "spec.ssh.hostKeys: the host at {address} shows the key {seen}, which is not pinned; expected {}. No \
+         credential was sent. Either somebody stands between, or the host was set up anew: compare with `ssh-keygen \
+         -lf /etc/ssh/ssh_host_ed25519_key.pub` on its console, and if the new key is right, put it into \
+         spec.ssh.hostKeys",
+        list(expected)
+    )]
+    WrongHostKey {
+        /// Where the host is.
+        address: String,
+        /// Fingerprint of the key it shows.
+        seen: String,
+        /// Fingerprints of those it may show.
+        expected: Vec<String>,
+    },
+
+    /// The host has no key of the sorts that are pinned. Nothing was sent to it.
+    #[error(
+        "spec.ssh.hostKeys: the host at {address} has no key of a pinned sort; expected {}, and it offers {}. No \
+         credential was sent. Compare with `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console, and pin one \
+         of its keys",
+        list(expected),
+        list(offered)
+    )]
+    NoPinnedKeyOffered {
+        /// Where the host is.
+        address: String,
+        /// Fingerprints of those it may show.
+        expected: Vec<String>,
+        /// The sorts it has.
+        offered: Vec<String>,
+    },
+
+    /// Nothing is pinned, and nobody said that the first key is good.
+    #[error(
+        "spec.ssh.hostKeys: no key of the host is pinned: put its keys there (`ssh-keyscan {address}`), or set \
+         spec.ssh.trustOnFirstUse"
+    )]
+    NothingPinned {
+        /// Where the host is.
+        address: String,
+    },
+
+    /// The first key could not be pinned, so the host was left alone.
+    #[error("spec.ssh.hostKeys: the first key of the host cannot be pinned: {0}")]
+    Pin(String),
+
+    /// The host does not know the credential.
+    #[error(
+        "spec.ssh.credentialsRef: the host at {address} refuses {method} of user {user}{}. Put the right credential \
+         into Secret {secret}, or let it in on the host (`~{user}/.ssh/authorized_keys`)",
+        accepts(accepted)
+    )]
+    Refused {
+        /// Where the host is.
+        address: String,
+        /// Who wanted in.
+        user: String,
+        /// With what.
+        method: &'static str,
+        /// What the host would take.
+        accepted: Vec<String>,
+        /// Where the credential is.
+        secret: String,
+    },
+
+    /// The user is not root and cannot become it.
+    #[error("spec.ssh.sudo: {0}")]
+    NotRoot(String),
+
+    /// Nobody answers there.
+    #[error(
+        "spec.ssh.address: {address} cannot be reached: {why}. See that the host is up, that its SSH server runs, and \
+         that address and port are right"
+    )]
+    Down {
+        /// Where the host should be.
+        address: String,
+        /// What happened.
+        why: String,
+    },
+
+    /// Somebody answers, but not with SSH as it should be.
+    #[error("spec.ssh.address: {address} does not speak SSH as it should: {why}")]
+    Protocol {
+        /// Where the host is.
+        address: String,
+        /// What happened.
+        why: String,
+    },
+
+    /// The connection was lost on the way.
+    #[error("the connection to {address} was lost while {doing}")]
+    Lost {
+        /// Where the host is.
+        address: String,
+        /// What was being done.
+        doing: &'static str,
+    },
+
+    /// It took too long.
+    #[error("{address} took more than {} s while {doing}", after.as_secs_f32())]
+    Slow {
+        /// Where the host is.
+        address: String,
+        /// What was being done.
+        doing: &'static str,
+        /// How long it was given.
+        after: Duration,
+    },
+
+    /// A script of ours could not do what it should.
+    #[error("{doing} failed on the host{}", because(why))]
+    Failed {
+        /// What was being done.
+        doing: &'static str,
+        /// What it printed, redacted.
+        why: String,
+    },
+}
+
+fn list(items: &[String]) -> String {
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}
+
+fn accepts(accepted: &[String]) -> String {
+    if accepted.is_empty() { String::new() } else { format!(" (it accepts {})", accepted.join(", ")) }
+}
+
+fn because(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!(": {why}") }
+}
+
+impl SshError {
+    /// Why, as one word.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Credentials(_) => reasons::CREDENTIALS_MISSING,
+            Self::PinnedKey { .. } | Self::NothingPinned { .. } | Self::Pin(_) => {
+                reasons::HOST_KEY_NOT_PINNED
+            }
+            Self::WrongHostKey { .. } | Self::NoPinnedKeyOffered { .. } => reasons::HOST_KEY_MISMATCH,
+            Self::Refused { .. } => reasons::CREDENTIALS_REFUSED,
+            Self::NotRoot(_) => reasons::NOT_ROOT,
+            Self::Down { .. }
+            | Self::Protocol { .. }
+            | Self::Lost { .. }
+            | Self::Slow { .. }
+            | Self::Failed { .. } => reasons::UNREACHABLE,
+        }
+    }
+}
+
+impl From<SshError> for DriverError {
+    fn from(error: SshError) -> Self {
+        match error.reason() {
+            reasons::UNREACHABLE => Self::Unreachable(error.to_string()),
+            reason => Self::Misconfigured { reason, message: error.to_string() },
+        }
+    }
+}

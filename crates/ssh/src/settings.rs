@@ -1,0 +1,49 @@
+//! How long is waited for what, how much is held open, and where the host's files are.
+
+use std::time::Duration;
+
+/// How long is waited for what, how much is held open, and where the host's files are.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// For a TCP connection, and again for SSH's handshake, and again for logging in.
+    pub connect: Duration,
+    /// For a script that should end soon.
+    pub command: Duration,
+    /// A host that is silent this long is asked whether it is still there; after three times it is not.
+    pub keepalive: Duration,
+    /// A connection that nobody used for this long is closed.
+    pub idle: Duration,
+    /// Scripts at once over one connection: fewer than the ten that OpenSSH's server allows.
+    pub sessions: usize,
+    /// Handshakes at once: they cost processor time.
+    pub handshakes: usize,
+    /// Connections that are kept. More are opened if need be, and closed as soon as nobody uses them.
+    pub connections: usize,
+    /// Most bytes a script may print.
+    pub output: usize,
+    /// What stands before every path on the host: nothing, except in tests.
+    pub root: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            command: Duration::from_secs(60),
+            keepalive: Duration::from_secs(15),
+            idle: Duration::from_secs(90),
+            sessions: 8,
+            handshakes: 16,
+            connections: 512,
+            output: 1 << 20,
+            root: String::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// Whether the host's own files are meant, so that it takes root to change them.
+    pub(crate) fn needs_root(&self) -> bool {
+        self.root.is_empty()
+    }
+}

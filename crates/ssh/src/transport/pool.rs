@@ -1,0 +1,184 @@
+//! Connections that are used again: opened when they are needed, closed when nobody has used them for a while.
+
+use russh::keys::PublicKey;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+
+use super::Output;
+use super::connection::{Connection, RunError, first_key};
+use super::root::Elevation;
+use crate::access::Access;
+use crate::error::SshError;
+use crate::settings::Settings;
+
+/// Connections to hosts. Cheap to clone; closed when the last copy goes.
+#[derive(Clone)]
+pub struct Pool(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    slots: Mutex<HashMap<[u8; 32], Arc<Slot>>>,
+    handshakes: Semaphore,
+    sweeper: Mutex<Option<AbortHandle>>,
+}
+
+/// The place of one connection. Whoever holds it opens the connection; the others wait for that.
+#[derive(Default)]
+struct Slot(tokio::sync::Mutex<Option<Arc<Connection>>>);
+
+impl Pool {
+    /// A pool that closes idle connections by itself. Needs a runtime to run in.
+    pub fn new(settings: Settings) -> Self {
+        let every = (settings.idle / 2).max(Duration::from_millis(10));
+        let inner = Arc::new(Inner {
+            handshakes: Semaphore::new(settings.handshakes),
+            slots: Mutex::default(),
+            sweeper: Mutex::default(),
+            settings,
+        });
+        let sweeper = tokio::spawn(sweep(Arc::downgrade(&inner), every)).abort_handle();
+        *lock(&inner.sweeper) = Some(sweeper);
+        Self(inner)
+    }
+
+    /// How it behaves.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// How many connections are open.
+    pub async fn open(&self) -> usize {
+        let mut open = 0;
+        for slot in self.0.all() {
+            open += usize::from(slot.0.lock().await.as_ref().is_some_and(|connection| connection.is_open()));
+        }
+        open
+    }
+
+    /// The key that a host shows, without logging in.
+    pub async fn first_key(&self, host: &str, port: u16) -> Result<PublicKey, SshError> {
+        let _permit = self.0.handshakes.acquire().await;
+        first_key(host, port, &self.0.settings).await
+    }
+
+    /// Runs a script as root, through its standard input.
+    pub async fn run(&self, access: &Access, doing: &'static str, script: &str) -> Result<Output, SshError> {
+        let slot = self.0.slot(access);
+        let (connection, fresh) = self.0.connection(&slot, access).await?;
+        match self.try_run(&connection, access, doing, script).await {
+            Ok(output) => Ok(output),
+            Err(RunError::Begun(error)) => {
+                if !matches!(error, SshError::NotRoot(_) | SshError::Failed { .. }) {
+                    slot.discard(&connection).await;
+                }
+                Err(error)
+            }
+            Err(RunError::NotBegun(error)) => {
+                slot.discard(&connection).await;
+                if fresh {
+                    return Err(error);
+                }
+                // It went stale in the pool, and nothing has been sent.
+                let (connection, _) = self.0.connection(&slot, access).await?;
+                let again = self.try_run(&connection, access, doing, script).await;
+                again.map_err(|(RunError::Begun(error) | RunError::NotBegun(error))| error)
+            }
+        }
+    }
+
+    async fn try_run(
+        &self,
+        connection: &Connection,
+        access: &Access,
+        doing: &'static str,
+        script: &str,
+    ) -> Result<Output, RunError> {
+        let settings = &self.0.settings;
+        let (command, input) = Elevation::of(connection, access, settings).await?.command(script);
+        connection.run(doing, &command, input, settings).await
+    }
+}
+
+impl Inner {
+    fn slot(&self, access: &Access) -> Arc<Slot> {
+        Arc::clone(lock(&self.slots).entry(access.identity()).or_default())
+    }
+
+    fn all(&self) -> Vec<Arc<Slot>> {
+        lock(&self.slots).values().cloned().collect()
+    }
+
+    /// The connection in a slot, and whether it was opened just now.
+    async fn connection(&self, slot: &Slot, access: &Access) -> Result<(Arc<Connection>, bool), SshError> {
+        let mut held = slot.0.lock().await;
+        if let Some(connection) = held.as_ref().filter(|connection| connection.is_open()) {
+            return Ok((Arc::clone(connection), false));
+        }
+        let _permit = self.handshakes.acquire().await;
+        let opened = Arc::new(Connection::open(access, &self.settings).await?);
+        tracing::debug!(address = opened.address(), "connected");
+        *held = Some(Arc::clone(&opened));
+        Ok((opened, true))
+    }
+
+    /// Closes what nobody has used for a while, sooner if there is too much.
+    async fn sweep(&self) {
+        let slots: Vec<_> = lock(&self.slots).iter().map(|(key, slot)| (*key, Arc::clone(slot))).collect();
+        let most_idle = match slots.len() > self.settings.connections {
+            true => Duration::ZERO,
+            false => self.settings.idle,
+        };
+        for (key, slot) in slots {
+            // Somebody opens it just now.
+            let Ok(mut held) = slot.0.try_lock() else { continue };
+            let is_idle = |connection: &Arc<Connection>| {
+                !connection.is_open() || Arc::strong_count(connection) == 1 && connection.idle() >= most_idle
+            };
+            if let Some(connection) = held.take_if(|connection| is_idle(connection)) {
+                connection.close().await;
+            }
+            if held.is_none() {
+                drop(held);
+                let mut all = lock(&self.slots);
+                // The map's and ours: nobody waits for it.
+                if Arc::strong_count(&slot) == 2 {
+                    all.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+impl Slot {
+    /// Drops a connection that did not work, unless there is another one by now.
+    async fn discard(&self, connection: &Arc<Connection>) {
+        let mut held = self.0.lock().await;
+        if held.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
+            *held = None;
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(sweeper) = lock(&self.sweeper).take() {
+            sweeper.abort();
+        }
+    }
+}
+
+async fn sweep(pool: Weak<Inner>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        let Some(inner) = pool.upgrade() else { return };
+        inner.sweep().await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing in here is left half done by a panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,140 @@
+//! The questions a host is asked, over any shell that leads to it.
+
+use capstan_infrastructure::{BootstrapData, BootstrapFailure, BootstrapState, Reached, ResetState};
+
+use crate::error::SshError;
+use crate::facts::{self, plain};
+use crate::job::{self, Told};
+use crate::redact::Redactor;
+use crate::reset;
+use crate::script::{Answer, Script};
+use crate::transport::Shell;
+use crate::{CLAIMS, Settings};
+
+/// A host that can be asked.
+pub(crate) struct Work<'s> {
+    pub(crate) shell: &'s dyn Shell,
+    pub(crate) settings: &'s Settings,
+    /// Who logs in, for errors.
+    pub(crate) user: &'s str,
+    /// What is never repeated, whatever the host prints.
+    pub(crate) redactor: Redactor,
+}
+
+impl Work<'_> {
+    /// Runs a script and reads its answer.
+    pub(crate) async fn ask(&self, doing: &'static str, script: &Script) -> Result<Answer, SshError> {
+        let output = self.shell.run(doing, &script.text()).await?;
+        let failed = |why: String| SshError::Failed { doing, why };
+        let Some(answer) = script.answer(&output.stdout) else {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let last = said.lines().rev().map(|line| plain(line, 400)).find(|line| !line.is_empty());
+            let last = self.redactor.clean(&last.unwrap_or_default());
+            let code = output.code.map(|code| format!(" (exit code {code})")).unwrap_or_default();
+            return Err(failed(format!("{last}{code}")));
+        };
+        if let Some((program, package)) = answer.get("missing").and_then(|pair| pair.split_once(':')) {
+            return Err(failed(format!(
+                "there is no `{}` on the host; install the package {} there",
+                plain(program, 64),
+                plain(package, 64)
+            )));
+        }
+        match answer.get("failed") {
+            Some(why) => Err(failed(self.redactor.clean(&plain(why, 400)))),
+            None => Ok(answer),
+        }
+    }
+
+    /// Who the host is.
+    pub(crate) async fn facts(&self) -> Result<Reached, SshError> {
+        let script = Script::new(&self.settings.root).run(facts::SCRIPT);
+        let answer = self.ask("asking the host who it is", &script).await?;
+        if self.settings.needs_root() && answer.get("uid") != Some("0") {
+            return Err(SshError::NotRoot(not_root(self.user)));
+        }
+        Ok(facts::read(&answer))
+    }
+
+    /// Sees that the data is carried out, once, and says how that goes.
+    pub(crate) async fn bootstrap(
+        &self,
+        claim: &str,
+        data: &BootstrapData,
+    ) -> Result<BootstrapState, SshError> {
+        if let Some(refused) = refuse_claim(claim) {
+            return Ok(BootstrapState::Failed(refused));
+        }
+        let root = &self.settings.root;
+        let answer = self.ask("asking how the bootstrap data fares", &job::status(root, claim)).await?;
+        let told = job::read(&answer, &self.redactor)
+            .ok_or_else(|| nonsense("asking how the bootstrap data fares"))?;
+        let (host, others) = match told {
+            Told::State(state) => return Ok(state),
+            Told::Leaving => return Ok(failed("begin", "this claim is being undone already".to_owned())),
+            Told::Nothing { host, others } => (host, others),
+        };
+        if let Some(other) = others.first() {
+            return Ok(failed(
+                "look at the host",
+                format!(
+                    "{CLAIMS}/{other} is on the host: an earlier machine was not taken off it. Clean the host, then \
+                     remove that folder"
+                ),
+            ));
+        }
+        let job = match job::compile(data, claim, &host) {
+            Ok(job) => job,
+            Err(refused) => return Ok(failed("read the bootstrap data", refused.to_string())),
+        };
+        self.ask("starting the bootstrap data", &job.upload(root, claim)).await?;
+        Ok(BootstrapState::Running)
+    }
+
+    /// Sees that the claim is undone, and says how that goes.
+    pub(crate) async fn reset(&self, claim: &str) -> Result<ResetState, SshError> {
+        const DOING: &str = "undoing what was done";
+        if refuse_claim(claim).is_some() {
+            // Nothing can have been done under it.
+            return Ok(ResetState::Clean);
+        }
+        let answer = self.ask(DOING, &job::leave(&self.settings.root, claim)).await?;
+        reset::read(&answer, claim).ok_or_else(|| nonsense(DOING))
+    }
+
+    /// Waits until the work under the claim has ended, or for a while. Whether it has ended.
+    pub(crate) async fn wait(&self, claim: &str) -> Result<bool, SshError> {
+        const MOST_TRIES: u32 = 200;
+        let answer = self.ask("waiting for the host", &job::wait(&self.settings.root, claim)).await?;
+        let tries = answer.get("waited").and_then(|tries| tries.parse::<u32>().ok());
+        Ok(tries.is_none_or(|tries| tries < MOST_TRIES))
+    }
+}
+
+/// What a user who is not root must change.
+pub(crate) fn not_root(user: &str) -> String {
+    format!("user {user} is not root: set spec.ssh.sudo, or log in as root (spec.ssh.user)")
+}
+
+/// A claim becomes the name of a folder and of a unit.
+fn refuse_claim(claim: &str) -> Option<BootstrapFailure> {
+    let fine = !claim.is_empty()
+        && claim.len() <= 64
+        && !claim.starts_with('.')
+        && claim.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    (!fine).then(|| BootstrapFailure {
+        step: "begin".to_owned(),
+        exit_code: None,
+        last_lines: vec![
+            "spec.claimID must be made of letters, digits, dots, dashes and underscores".to_owned(),
+        ],
+    })
+}
+
+fn failed(step: &str, why: String) -> BootstrapState {
+    BootstrapState::Failed(BootstrapFailure { step: step.to_owned(), exit_code: None, last_lines: vec![why] })
+}
+
+fn nonsense(doing: &'static str) -> SshError {
+    SshError::Failed { doing, why: "the host answers what makes no sense".to_owned() }
+}
