@@ -34,7 +34,13 @@ pub(crate) fn test() -> Vec<Suite> {
         capstan_tools::build_all(&capstan_tools::to_stderr)?;
         Ok(Tests::ONE)
     }));
-    suites.extend([real("real_plane"), real("crds"), real("upstream_managers"), real("keel")]);
+    suites.extend([
+        real("real_plane"),
+        real("crds"),
+        real("upstream_managers"),
+        real("keel"),
+        real("in_place"),
+    ]);
     suites
 }
 
