@@ -40,6 +40,7 @@ pub(crate) fn test() -> Vec<Suite> {
         real("access"),
         real("upstream_managers"),
         real("keel"),
+        real("in_place"),
     ]);
     suites
 }

@@ -100,7 +100,9 @@ pub(super) fn between(current: Side<'_>, desired: Side<'_>, names: Names<'_>) ->
         Setup { version: &old_version, config: &old_config },
         Setup { version: &new_version, config: &new_config },
     );
+    let is_refused = changes.iter().any(|change| change.cost == Cost::Refused);
     if old_config != new_config
+        && !is_refused
         && let Err(impossible) = capstan_distro::check(&new_config, Role::Worker)
     {
         changes.push(impossible.into());
