@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub(crate) mod mortal;
+pub(crate) mod story;
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -38,7 +39,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    pub(crate) async fn of(plane: &RealPlane) -> Self {
+    pub(crate) fn of(plane: &RealPlane) -> Self {
         let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
         let cluster = kubeconfig.clusters[0].cluster.clone().unwrap();
         let ca = BASE64_STANDARD.decode(cluster.certificate_authority_data.unwrap()).unwrap();

@@ -1,0 +1,297 @@
+//! What enrolment must be on any plane.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use capstan_api::agent::MachineReport;
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_controller::Reconciler as _;
+use capstan_testkit::eventually;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
+use kube::{Client, ResourceExt};
+use rcgen::{KeyPair, KeyUsagePurpose, SanType};
+use serde_json::json;
+
+use super::mortal::Life;
+use super::{DEADLINE, Enrolling, Stage, request};
+
+/// From the token to the certificate and to the end of a machine's rights, and what a hostile machine may try on the way.
+pub(crate) async fn story(stage: &Stage) {
+    let _running = stage.run();
+    stage.machine("web-0").await;
+    stage.machine("web-1").await;
+    let machine = stage.started("web-0").await;
+    let other = stage.started("web-1").await;
+    stage.says("web-0", "WaitingForMachine").await;
+
+    // A token is good for one thing.
+    let own: Api<MachineReport> = stage.as_seen_by(&machine.client);
+    assert_eq!(own.get("web-0").await.unwrap().spec.machine_name, "web-0");
+    nothing_else(stage, &machine.client, false).await;
+
+    // What a machine may not have.
+    refused_requests(stage, &machine, &other.user).await;
+    let report = stage.api::<MachineReport>().get("web-0").await.unwrap();
+    assert_eq!((report.spec.enrolled_key, report.spec.certificate), (None, None));
+
+    // What it may.
+    stage.ask(&machine.client, "web-0", &machine.request()).await.unwrap();
+    let certificate = stage.certificate("web-0", None).await;
+    assert!(stage.says("web-0", "Enrolled").await.contains("valid until"));
+    let enrolled = stage.address.with_certificate(&certificate, &machine.key).await;
+    works(stage, &enrolled).await;
+    nothing_else(stage, &enrolled, true).await;
+
+    // The token and everything about it is gone.
+    eventually(DEADLINE, "the token to be dead", async || {
+        let answer = own.get("web-0").await;
+        ensure!(matches!(&answer, Err(kube::Error::Api(status)) if status.code == 401), "{answer:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert!(stage.api::<Secret>().get_opt("web-0-enrolment").await.unwrap().is_none());
+    let requests: Api<CertificateSigningRequest> = Api::all(stage.admin.clone());
+    eventually(DEADLINE, "the requests to be gone", async || {
+        let left = requests.list(&ListParams::default().labels("capstan.dev/machine-certificate")).await?;
+        ensure!(left.items.is_empty(), "{:?}", left.items);
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    // Another key, even with its own certificate; then the same key again.
+    let stolen = request(&machine.user, capstan_bootstrap::GROUP, &KeyPair::generate().unwrap(), |_| {});
+    stage.ask(&enrolled, "web-0", &stolen).await.unwrap();
+    assert!(stage.says("web-0", "RequestRefused").await.contains("another key"));
+    let patch = json!({"metadata": {"annotations": {"capstan.dev/answered-at": "2026-01-01T00:00:00Z"}}});
+    let reports = stage.api::<MachineReport>();
+    reports.patch("web-0", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    stage.ask(&enrolled, "web-0", &machine.request()).await.unwrap();
+    let renewed = stage.certificate("web-0", Some(&certificate)).await;
+    let enrolled = stage.address.with_certificate(&renewed, &machine.key).await;
+    stage.says("web-0", "Enrolled").await;
+    works(stage, &enrolled).await;
+
+    // With its CapstanConfig the machine's rights go, and nobody else's.
+    stage.ask(&other.client, "web-1", &other.request()).await.unwrap();
+    let certificate = stage.certificate("web-1", None).await;
+    let neighbour = stage.address.with_certificate(&certificate, &other.key).await;
+    stage.api::<CapstanConfig>().delete("web-0", &DeleteParams::default()).await.unwrap();
+    let secrets: Api<Secret> = stage.as_seen_by(&enrolled);
+    eventually(DEADLINE, "the rights to be gone", async || {
+        let answer = secrets.get("web-0-plan").await;
+        ensure!(is_forbidden(&answer), "{answer:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    eventually(DEADLINE, "all objects of the machine to be gone", async || {
+        let all = ListParams::default();
+        let roles = stage.api::<Role>().list(&all).await?.items.len();
+        let bindings = stage.api::<RoleBinding>().list(&all).await?.items.len();
+        let leases = stage.api::<Lease>().list(&all).await?.items.len();
+        let reports = stage.api::<MachineReport>().list(&all).await?.items.len();
+        ensure!((roles, bindings, leases, reports) == (2, 2, 1, 1), "{roles} {bindings} {leases} {reports}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let plans: Api<Secret> = stage.as_seen_by(&neighbour);
+    plans.get("web-1-plan").await.unwrap();
+}
+
+/// Requests of a machine that means no good: each is refused, and says why.
+async fn refused_requests(stage: &Stage, machine: &Enrolling, neighbour: &str) {
+    let (key, user) = (&machine.key, machine.user.as_str());
+    let ours = capstan_bootstrap::GROUP;
+    let san = SanType::DnsName("kubernetes".try_into().unwrap());
+    let rsa = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap();
+    for (text, why) in [
+        (request(neighbour, ours, key, |_| {}), "subject"),
+        (request("system:admin", "system:masters", key, |_| {}), "subject"),
+        (request(user, "system:masters", key, |_| {}), "subject"),
+        (request(user, ours, key, |params| params.subject_alt_names.push(san)), "attributes or extensions"),
+        (
+            request(user, ours, key, |params| params.key_usages.push(KeyUsagePurpose::KeyCertSign)),
+            "attributes or extensions",
+        ),
+        (request(user, ours, &rsa, |_| {}), "neither ECDSA P-256 nor Ed25519"),
+        (
+            "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n".to_owned(),
+            "PKCS #10",
+        ),
+    ] {
+        stage.ask(&machine.client, "web-0", &text).await.unwrap();
+        eventually(DEADLINE, why, async || {
+            let told = stage.says("web-0", "RequestRefused").await;
+            ensure!(told.contains(why), "{told}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+    let answer = stage.ask(&machine.client, "web-0", &"x".repeat(8193)).await;
+    assert!(matches!(&answer, Err(kube::Error::Api(status)) if status.code == 422), "{answer:?}");
+}
+
+fn is_forbidden<T>(answer: &Result<T, kube::Error>) -> bool {
+    matches!(answer, Err(kube::Error::Api(status)) if status.code == 403)
+}
+
+fn forbidden<T: Debug>(what: &str, answer: Result<T, kube::Error>) {
+    assert!(is_forbidden(&answer), "{what}: {answer:?}");
+}
+
+/// Everything a machine that has enrolled needs.
+async fn works(stage: &Stage, client: &Client) {
+    let secrets: Api<Secret> = stage.as_seen_by(client);
+    secrets.get("web-0-plan").await.unwrap();
+    let only = "metadata.name=web-0-plan";
+    assert_eq!(secrets.list(&ListParams::default().fields(only)).await.unwrap().items.len(), 1);
+    drop(secrets.watch(&WatchParams::default().fields(only), "0").await.unwrap());
+    let reports: Api<MachineReport> = stage.as_seen_by(client);
+    let only = "metadata.name=web-0";
+    assert_eq!(reports.list(&ListParams::default().fields(only)).await.unwrap().items.len(), 1);
+    drop(reports.watch(&WatchParams::default().fields(only), "0").await.unwrap());
+    let merge = PatchParams::default();
+    let version = Patch::Merge(json!({"status": {"agentVersion": "v0"}}));
+    reports.patch_status("web-0", &merge, &version).await.unwrap();
+    let leases: Api<Lease> = stage.as_seen_by(client);
+    let held = Patch::Merge(json!({"spec": {"holderIdentity": "web-0", "leaseDurationSeconds": 40}}));
+    leases.patch("web-0-agent", &merge, &held).await.unwrap();
+    let lease = leases.get("web-0-agent").await.unwrap();
+    leases.replace("web-0-agent", &PostParams::default(), &lease).await.unwrap();
+}
+
+/// What a machine tries in vain. One that has enrolled may read its plan and hold its lease; one with a token not even
+/// that.
+async fn nothing_else(stage: &Stage, client: &Client, is_enrolled: bool) {
+    let (all, delete, merge) = (ListParams::default(), DeleteParams::default(), PatchParams::default());
+    let any = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    let secrets: Api<Secret> = stage.as_seen_by(client);
+    let reports: Api<MachineReport> = stage.as_seen_by(client);
+    let leases: Api<Lease> = stage.as_seen_by(client);
+    if !is_enrolled {
+        forbidden("its plan", secrets.get("web-0-plan").await);
+        forbidden("its lease", leases.get("web-0-agent").await);
+    }
+    // Its own objects, beyond what it may do with them.
+    forbidden("write its plan", secrets.patch("web-0-plan", &merge, &any).await);
+    forbidden("delete its plan", secrets.delete("web-0-plan", &delete).await.map(|_| ()));
+    let spec = Patch::Merge(json!({"spec": {"enrolledKey": "0".repeat(64)}}));
+    forbidden("write its record", reports.patch("web-0", &merge, &spec).await);
+    forbidden("delete its report", reports.delete("web-0", &delete).await.map(|_| ()));
+    forbidden("delete its lease", leases.delete("web-0-agent", &delete).await.map(|_| ()));
+    // What it starts with, and what its token hangs on.
+    for name in ["web-0", "web-0-enrolment", "c-plan-key", "web-1", "web-1-plan"] {
+        forbidden(name, secrets.get(name).await);
+    }
+    // Its neighbour.
+    forbidden("a neighbour's report", reports.get("web-1").await);
+    let status = Patch::Merge(json!({"status": {"agentVersion": "v0"}}));
+    forbidden("a neighbour's status", reports.patch_status("web-1", &merge, &status).await);
+    forbidden("a neighbour's lease", leases.get("web-1-agent").await);
+    // Everything at once.
+    forbidden("all Secrets", secrets.list(&all).await.map(|_| ()));
+    forbidden("all Secrets of this name or another", {
+        secrets.list(&ListParams::default().fields("metadata.name!=x")).await.map(|_| ())
+    });
+    forbidden("all reports", reports.list(&all).await.map(|_| ()));
+    forbidden(
+        "all reports everywhere",
+        Api::<MachineReport>::all(client.clone()).list(&all).await.map(|_| ()),
+    );
+    forbidden("all configs", stage.as_seen_by::<CapstanConfig>(client).list(&all).await.map(|_| ()));
+    forbidden("all namespaces", Api::<Namespace>::all(client.clone()).list(&all).await.map(|_| ()));
+    forbidden("delete all reports", reports.delete_collection(&delete, &all).await.map(|_| ()));
+    // More rights.
+    let accounts: Api<ServiceAccount> = stage.as_seen_by(client);
+    let (post, asked) = (PostParams::default(), TokenRequest::default());
+    let token = accounts.create_token_request("web-0-agent", &post, &asked);
+    forbidden("another token", token.await.map(|_| ()));
+    let roles: Api<Role> = stage.as_seen_by(client);
+    forbidden("its role", roles.get("web-0-agent").await);
+    let bindings: Api<RoleBinding> = stage.as_seen_by(client);
+    forbidden("its binding", bindings.patch("web-0-agent", &merge, &any).await);
+    let requests: Api<CertificateSigningRequest> = Api::all(client.clone());
+    forbidden("all certificate requests", requests.list(&all).await.map(|_| ()));
+    let masters = request("admin", "system:masters", &KeyPair::generate().unwrap(), |_| {});
+    let csr: CertificateSigningRequest = serde_json::from_value(json!({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "evil"},
+        "spec": {
+            "request": k8s_openapi::ByteString(masters.into_bytes()),
+            "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"],
+        },
+    }))
+    .unwrap();
+    forbidden("a certificate request", requests.create(&PostParams::default(), &csr).await);
+    let secret: Secret = serde_json::from_value(json!({"metadata": {"name": "mine"}})).unwrap();
+    forbidden("a Secret", secrets.create(&PostParams::default(), &secret).await);
+}
+
+/// The manager dies at every write there is, before it or after, and the next one goes on. `connect` makes a client with
+/// such a life.
+pub(crate) async fn killed_at_any_write(stage: &Stage, connect: impl Fn(&Life) -> Client) {
+    let whole = Box::pin(one_life(stage, &connect, i64::MAX, false)).await;
+    assert!(whole > 12, "a machine enrols in {whole} writes");
+    for writes in 1..=whole {
+        for reaches in [false, true] {
+            Box::pin(one_life(stage, &connect, writes, reaches)).await;
+        }
+    }
+}
+
+/// A machine enrols while the manager dies at a certain write, and the next one goes on. Gives how many writes it took.
+async fn one_life(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes: i64, reaches: bool) -> i64 {
+    let name = format!("m-{}-{reaches}", if writes == i64::MAX { 0 } else { writes });
+    stage.machine(&name).await;
+    let life = Life::of(writes, reaches);
+    let (mut mortal, immortal) =
+        (Some(stage.reconciler(connect(&life))), stage.reconciler(stage.admin.clone()));
+    let mut machine = None;
+    let mut last = String::new();
+    for _ in 0..200 {
+        let object = Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap());
+        let reconciler = mortal.as_ref().filter(|_| !life.is_over()).unwrap_or(&immortal);
+        if let Err(error) = reconciler.reconcile(object).await {
+            last = capstan_controller::error::chain(&error);
+        }
+        if life.is_over() {
+            mortal = None;
+        }
+        if machine.is_none() && stage.agent_config(&name).await.is_ok() {
+            let started = stage.started(&name).await;
+            stage.ask(&started.client, &name, &started.request()).await.unwrap();
+            machine = Some(started);
+        }
+        let config = stage.api::<CapstanConfig>().get(&name).await.unwrap();
+        let is_told = capstan_api::conditions::is_true(&config, "AgentEnrolled");
+        let is_clean = stage.api::<Secret>().get_opt(&format!("{name}-enrolment")).await.unwrap().is_none();
+        if is_told && is_clean {
+            let report = stage.api::<MachineReport>().get(&name).await.unwrap();
+            let certificate = report.spec.certificate.context("no certificate").unwrap();
+            let client = stage.address.with_certificate(&certificate, &machine.unwrap().key).await;
+            let plans: Api<Secret> = stage.as_seen_by(&client);
+            plans.get(&format!("{name}-plan")).await.unwrap();
+            let requests: Api<CertificateSigningRequest> = Api::all(stage.admin.clone());
+            let left = requests.list(&ListParams::default()).await.unwrap();
+            assert!(
+                left.items.is_empty(),
+                "{:?}",
+                left.iter().map(ResourceExt::name_any).collect::<Vec<_>>()
+            );
+            return writes - life.writes.load(Ordering::SeqCst);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("killed at write {writes}, the next manager gets nowhere: {last}");
+}
