@@ -8,6 +8,7 @@ use capstan_core::Core;
 use capstan_infrastructure::{Drivers, HostKind, Infrastructure};
 use capstan_plan::Digest;
 use capstan_sim::Sim;
+use capstan_ssh::SshDriver;
 use futures::future::BoxFuture;
 use kube::Client;
 use std::fmt;
@@ -158,10 +159,11 @@ pub(crate) async fn start(
                 stop.clone(),
             ))],
             Group::Infrastructure => {
-                let drivers = match &sim {
-                    Some(sim) => Drivers::none().with(HostKind::Simulated, Arc::new(sim.clone())),
-                    None => Drivers::none(),
-                };
+                let ssh = Arc::new(SshDriver::new(client.clone()));
+                let mut drivers = Drivers::none().with(HostKind::Ssh, ssh);
+                if let Some(sim) = &sim {
+                    drivers = drivers.with(HostKind::Simulated, Arc::new(sim.clone()));
+                }
                 capstan_infrastructure::controllers(&Infrastructure::new(client.clone(), drivers), stop)
             }
         };

@@ -120,8 +120,7 @@ mod tests {
             min_healthy_period_seconds: Some(1000),
         };
         let retries = |spec: &ControlPlaneRemediation, now| {
-            next("b", Limits { spec: Some(spec), last: Some(&last), now: at(now) })
-                .map(|next| next.retries)
+            next("b", Limits { spec: Some(spec), last: Some(&last), now: at(now) }).map(|next| next.retries)
         };
         assert_eq!(retries(&spec(None, None), 10), Ok(2));
         assert_eq!(retries(&spec(Some(2), None), 10), Ok(2));
