@@ -68,6 +68,11 @@ fn place(plan: &VerifiedPlan, name: &StepName, last: Option<&Attempt>) -> Option
     })
 }
 
+/// What an agent says before it has seen any plan: that it is there.
+pub fn hello() -> Report {
+    Report { agent_version: Some(env!("CARGO_PKG_VERSION").to_owned()), ..Report::default() }
+}
+
 /// The whole report.
 pub fn report(
     standing: Standing,
@@ -81,8 +86,8 @@ pub fn report(
         applied: history.applied,
         probes,
         facts: Some(facts),
-        agent_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         last_updated: Some(now),
+        ..hello()
     }
 }
 

@@ -38,7 +38,7 @@ mod tests {
             let wait = backoff.next();
             assert!(wait <= Duration::from_secs(most) && wait * 2 >= Duration::from_secs(most), "{wait:?}");
         }
-        (0..100).for_each(|_| drop(backoff.next()));
+        (0..100).for_each(|_| _ = backoff.next());
         backoff.succeeded();
         assert!(backoff.next() <= Duration::from_secs(1));
     }

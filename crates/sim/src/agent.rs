@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use capstan_agent::obey::{Identity, Moment, Plans, obey};
 use capstan_agent::store::DiskStore;
-use capstan_agent::{Engine, Journal, SystemClock};
+use capstan_agent::{Engine, Journal, SystemClock, report};
 use capstan_plan::{MachineIdentity, MachinePath, PublicKey, Report, SecretData};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
@@ -97,7 +97,7 @@ pub async fn run(vm: Arc<Vm>, machine: VmMachine) {
 async fn work(vm: &Vm, machine: &VmMachine, home: &Home, client: &Client) {
     let Home { namespace, identity } = home;
     let (plans, seen) = watch::channel(None);
-    let (reports, told) = watch::channel(Report::default());
+    let (reports, told) = watch::channel(report::hello());
     let name = identity.machine.name.as_str();
     tokio::join!(
         watch_plan(client.clone(), namespace, format!("{name}-plan"), plans),

@@ -11,7 +11,7 @@ mod reports;
 use capstan_agent::obey::{Moment, Plans, obey};
 use capstan_agent::real::Linux;
 use capstan_agent::store::DiskStore;
-use capstan_agent::{Engine, Journal, SystemClock};
+use capstan_agent::{Engine, Journal, SystemClock, report};
 use capstan_plan::{Report, Standing};
 use jiff::Timestamp;
 use serde_json::json;
@@ -65,7 +65,7 @@ async fn work(paths: &Paths) -> Result<(), Failure> {
     say!("{} at {}", config.user(), config.address());
 
     let (plans, seen) = watch::channel(None);
-    let (reports, told) = watch::channel(Report::default());
+    let (reports, told) = watch::channel(report::hello());
     tokio::join!(
         plans::run(&client, &config, &plans, &board),
         carry_out(paths, &config, seen, &reports, &board),

@@ -119,6 +119,13 @@ pub(crate) fn is_enrolled(report: &MachineReport) -> bool {
     report.spec.enrolled_key.is_some() && report.spec.certificate.is_some()
 }
 
+/// Whether the machine has shown that it has its certificate: it reports, or asks for nothing any more. Until then its
+/// token must let it read the answer.
+fn is_delivered(report: &MachineReport) -> bool {
+    let status = report.status.as_ref();
+    status.is_none_or(|status| status.agent_version.is_some() || status.certificate_request.is_none())
+}
+
 /// The name of what the plane is asked for a certificate with: another one for every request.
 pub(crate) fn csr_name(names: &Names, request: &Request) -> String {
     let whole = format!("{} {}", names.user(), request.digest);
@@ -191,9 +198,10 @@ fn objects_first(observed: &Observed<'_>) -> Option<Decision> {
         objects::wanted(names, owner).into_iter().zip(observed.found.iter().map(Option::as_ref)).collect();
     let mut changes = Vec::new();
     let enrolment = objects::enrolment(names, owner);
-    if observed.report.is_some_and(is_enrolled) {
+    if let Some(report) = observed.report.filter(|report| is_enrolled(report)) {
         // The token dies with it.
         if let Some(found) = observed.enrolment
+            && is_delivered(report)
             && matches!(
                 verdict(&enrolment, Some(found)),
                 Verdict::Keep | Verdict::Repair(_) | Verdict::Remove

@@ -24,7 +24,7 @@ use crate::args::DemoArgs;
 use crate::controllers::{self, Selection};
 use crate::stop;
 use crate::up::Plane;
-use crate::{describe, install};
+use crate::{describe, install, log};
 use screen::Screen;
 
 const NAMESPACE: &str = "default";
@@ -37,6 +37,9 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
+    if std::env::var_os("RUST_LOG").is_some() {
+        log::to_stderr();
+    }
     let interrupted = stop::on_signal()?;
     let folder = tempfile::Builder::new().prefix("capstan-demo-").tempdir().context("no temporary folder")?;
     let (finish, finished) = tokio::sync::oneshot::channel::<()>();
