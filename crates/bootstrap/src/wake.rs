@@ -37,8 +37,10 @@ pub(crate) fn configs(client: &Client) -> impl Stream<Item = ObjectRef<CapstanCo
         .then(move |(namespace, cluster)| of_cluster(lists.clone(), namespace, cluster))
         .flat_map(futures::stream::iter);
     let reports = changed(Api::<MachineReport>::all(client.clone()), watcher::Config::default(), |report| {
-        let asked = report.status.as_ref().and_then(|status| status.certificate_request.clone());
-        (report.uid(), report.spec.clone(), asked)
+        let status = report.status.as_ref();
+        let asked = status.and_then(|status| status.certificate_request.clone());
+        let version = status.and_then(|status| status.agent_version.clone());
+        (report.uid(), report.spec.clone(), asked, version)
     })
     .flat_map(|report| futures::stream::iter(config_of_report(&report)));
     let ours = watcher::Config::default().labels(REQUEST_LABEL);

@@ -231,11 +231,15 @@ impl History {
                 self.succeeded.insert(step, inputs);
             }
             Some(failure) => {
-                if let Some(run) = once {
-                    *run = OnceRun::Failed { revision, message: failure.message.clone() };
-                    if !failure.ran {
+                match once {
+                    Some(run) if failure.ran => {
+                        *run = OnceRun::Failed { revision, message: failure.message.clone() };
+                    }
+                    // It was not begun after all. What an earlier plan may have done stays done.
+                    Some(run) if *run == (OnceRun::Open { revision }) => {
                         self.once.entry(step).or_default().remove(&inputs);
                     }
+                    _ => {}
                 }
                 tries.failed += 1;
                 tries.failure = Some(failure);

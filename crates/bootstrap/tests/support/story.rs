@@ -273,6 +273,14 @@ async fn one_life(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes: i64
             stage.ask(&started.client, &name, &started.request()).await.unwrap();
             machine = Some(started);
         }
+        if let Some(machine) = &machine
+            && let Some(certificate) = stage.api::<MachineReport>().get(&name).await.unwrap().spec.certificate
+        {
+            let client = stage.address.with_certificate(&certificate, &machine.key).await;
+            let hello = Patch::Merge(json!({"status": {"agentVersion": "v0"}}));
+            let reports: Api<MachineReport> = stage.as_seen_by(&client);
+            reports.patch_status(&name, &PatchParams::default(), &hello).await.unwrap();
+        }
         let config = stage.api::<CapstanConfig>().get(&name).await.unwrap();
         let is_told = capstan_api::conditions::is_true(&config, "AgentEnrolled");
         let is_clean = stage.api::<Secret>().get_opt(&format!("{name}-enrolment")).await.unwrap().is_none();
