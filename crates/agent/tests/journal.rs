@@ -39,8 +39,7 @@ static JOURNAL: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let second = steps(2, vec![folder("folder", "/data"), run("broken", "false")]);
         engine.apply(&second, &open(&second), |_| ()).await.unwrap();
         engine.reset(None).await.unwrap();
-        let journal = world.state().journal.clone();
-        journal
+        world.state().journal.clone()
     })
 });
 

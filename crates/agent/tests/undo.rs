@@ -18,6 +18,7 @@ use support::{TestClock, Verbs, artifact, file, folder, owner as owner_of_test, 
 use tempfile::TempDir;
 
 /// Every path with its mode, its owner and, if it is a file or a link, its content.
+#[expect(clippy::type_complexity, reason = "all that can be seen of a file")]
 fn look(root: &Path) -> BTreeMap<String, (u32, (u32, u32), Option<Vec<u8>>)> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];

@@ -100,7 +100,7 @@ fn main() -> ExitCode {
                 let timeout = std::time::Duration::from_secs(timeout_seconds);
                 enroll::run(&paths, timeout, !no_service).await
             }
-            Command::Run => daemon::run(&paths).await,
+            Command::Run => Box::pin(daemon::run(&paths)).await,
             Command::Explain { output } => explain::run(&paths, output == Output::Json).await,
             Command::Reset { output } => reset::run(&paths, output == Output::Json).await,
             Command::Version => print(&format!("capstan-agent {}\n", env!("CARGO_PKG_VERSION"))),
@@ -123,6 +123,7 @@ fn main() -> ExitCode {
 pub(crate) struct Failure(String);
 
 impl Failure {
+    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
     pub(crate) fn new(words: impl ToString) -> Self {
         Self(words.to_string())
     }

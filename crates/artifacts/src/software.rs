@@ -129,7 +129,7 @@ impl Shelf {
                     seen.index = index;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the index of software cannot be used; what it said before counts")
+                    tracing::warn!(%error, "the index of software cannot be used; what it said before counts");
                 }
             }
         }

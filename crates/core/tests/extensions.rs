@@ -215,7 +215,17 @@ async fn capstan_registers_itself_and_says_no_where_users_look() -> Result<()> {
         "name": "workers-2", "namespace": "default", "labels": {"cluster.x-k8s.io/deployment-name": "workers"},
     }))?;
     let extensions = &stage.core.extensions;
-    let handler = extensions.serving::<CanUpdateMachineSet>("default").await?.context("Capstan serves it")?;
+    // What the API server has is known here a moment later.
+    let handler = tokio::time::timeout(PATIENCE, async {
+        loop {
+            if let Some(handler) = extensions.serving::<CanUpdateMachineSet>("default").await? {
+                return anyhow::Ok(handler);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .context("Capstan serves it")??;
     let answer = extensions.call::<CanUpdateMachineSet>(&handler, asked).await;
     let Err(CallError::Failure(why)) = answer else { anyhow::bail!("{answer:?}") };
     ensure!(why.contains("CapstanConfigTemplate setup spec.template.spec.distro"), "{why}");

@@ -119,11 +119,11 @@ fn former() -> Artifact {
 }
 
 fn artifact(rendered: &Rendered) -> &Artifact {
-    let artifacts = rendered.steps.iter().filter_map(|step| match &step.action {
+    let mut artifacts = rendered.steps.iter().filter_map(|step| match &step.action {
         Action::Artifact(artifact) => Some(artifact),
         _ => None,
     });
-    artifacts.last().unwrap()
+    artifacts.next_back().unwrap()
 }
 
 /// Workers have no settings of servers.

@@ -49,7 +49,6 @@ impl From<JournalError> for Trouble {
 
 /// What came of one decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Turn {
     /// Something was done; there is more.
     Moved,

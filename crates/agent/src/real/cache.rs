@@ -33,6 +33,7 @@ struct Refusal {
     transient: bool,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 impl Refusal {
     fn passing(reason: impl ToString) -> Self {
         Self { reason: reason.to_string(), transient: true }

@@ -7,6 +7,7 @@ use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Uid, chownat, fchmod, fchown, linkat, mkdirat, openat, statat, symlinkat,
 };
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -201,9 +202,7 @@ fn twice(path: &Path, error: Errno) -> MachineError {
 
 fn target(entry: &Entry<'_, impl Read>) -> Result<PathBuf, MachineError> {
     let target = entry.link_name().map_err(unreadable)?;
-    target
-        .map(|target| target.into_owned())
-        .ok_or_else(|| MachineError::Archive("a link leads nowhere".to_owned()))
+    target.map(Cow::into_owned).ok_or_else(|| MachineError::Archive("a link leads nowhere".to_owned()))
 }
 
 /// A path of the archive as one below its folder: empty for the folder itself.

@@ -96,6 +96,7 @@ impl World {
         self.decide_on(self.report())
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "each report is looked at once")]
     fn decide_on(&self, report: Option<MachineReport>) -> Decision {
         let (names, owner) = (names(), owner());
         let observed = Observed {

@@ -147,6 +147,7 @@ fn is_forbidden<T>(answer: &Result<T, kube::Error>) -> bool {
     matches!(answer, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "each answer is looked at once")]
 fn forbidden<T: Debug>(what: &str, answer: Result<T, kube::Error>) {
     assert!(is_forbidden(&answer), "{what}: {answer:?}");
 }

@@ -95,7 +95,7 @@ async fn call_patiently(
         if let Some(error) = body.trailers().and_then(complaint) {
             return Err(error);
         }
-        unframed(body.to_bytes())
+        unframed(&body.to_bytes())
     };
     // The connection lives as long as its one call.
     tokio::select! {
@@ -113,7 +113,7 @@ fn framed(message: &[u8]) -> Bytes {
     [&[0], &length.to_be_bytes()[..], message].concat().into()
 }
 
-fn unframed(body: Bytes) -> Result<Bytes, CallError> {
+fn unframed(body: &Bytes) -> Result<Bytes, CallError> {
     let (flag, length) = match body.get(..5) {
         Some(head) => (head[0], u32::from_be_bytes([head[1], head[2], head[3], head[4]])),
         None => return Err(CallError::Answer("there is no message")),
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn frames_go_there_and_back() {
         assert_eq!(framed(b"ab"), &b"\0\0\0\0\x02ab"[..]);
-        assert_eq!(unframed(framed(b"ab")).expect("a message"), &b"ab"[..]);
+        assert_eq!(unframed(&framed(b"ab")).expect("a message"), &b"ab"[..]);
         for bad in [&b""[..], b"\0\0\0\0", b"\x01\0\0\0\x01a", b"\0\0\0\0\x02a", b"\0\0\0\0\x01ab"] {
-            assert!(unframed(Bytes::from_static(bad)).is_err());
+            assert!(unframed(&Bytes::from_static(bad)).is_err());
         }
     }
 }

@@ -435,11 +435,11 @@ pub(crate) fn config_of(plan: &VerifiedPlan) -> Value {
 
 /// The version that a plan installs, which is the last that it puts there.
 pub(crate) fn version_of(plan: &VerifiedPlan) -> String {
-    let artifacts = plan.plan().steps.iter().filter_map(|step| match &step.action {
+    let mut artifacts = plan.plan().steps.iter().filter_map(|step| match &step.action {
         Action::Artifact(artifact) => Some(artifact),
         _ => None,
     });
-    artifacts.last().unwrap().path.parts().nth(3).unwrap().to_owned()
+    artifacts.next_back().unwrap().path.parts().nth(3).unwrap().to_owned()
 }
 
 /// What a manager is given beside the API.

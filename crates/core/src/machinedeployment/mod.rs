@@ -80,7 +80,7 @@ impl Reconciler for MachineDeploymentReconciler {
         }
 
         let (mut deployment, mut seen, mut steps) = (before.clone(), Seen::default(), Steps::new());
-        self.phases(&cluster, &mut deployment, &mut seen, &mut steps).await;
+        Box::pin(self.phases(&cluster, &mut deployment, &mut seen, &mut steps)).await;
         status::update(&mut deployment, &seen, self.core.now());
         if steps.succeeded() {
             deployment.status.get_or_insert_default().observed_generation = deployment.metadata.generation;

@@ -157,7 +157,6 @@ fn set(value: Option<&Value>) -> Option<&Value> {
 }
 
 /// Both as one sort of value, if they are that or not there.
-#[expect(clippy::type_complexity, reason = "a pair of what may be missing")]
 fn both<'a, T>(
     old: Option<&'a Value>,
     new: Option<&'a Value>,

@@ -1,7 +1,7 @@
 //! Pools that make their machines: which there should be, and what is said meanwhile. Pure.
 
 use capstan_api::infrastructure::{Host, HostPool, NspawnHosts, SshAccess};
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plan;
@@ -41,7 +41,7 @@ pub(super) fn orphans(machines: &[String], ours: &[&Host], plan: &Plan) -> Vec<S
     let known: BTreeSet<String> = ours
         .iter()
         .map(|host| host.name_any())
-        .chain(plan.create.iter().map(|host| host.name_any()))
+        .chain(plan.create.iter().map(ResourceExt::name_any))
         .collect();
     machines.iter().filter(|name| !known.contains(*name)).cloned().collect()
 }
