@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::controllers::Selection;
+use crate::host::HostVerb;
 
 /// Cluster API in Rust, for machines people keep.
 #[derive(Debug, Parser)]
@@ -24,6 +25,10 @@ pub(crate) enum Verb {
 
     /// Run the controllers against a management plane that is there already
     Manager(ManagerArgs),
+
+    /// Add, list, check and remove the machines that clusters are made of
+    #[command(subcommand)]
+    Host(HostVerb),
 
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`
     Crds(CrdsArgs),

@@ -5,6 +5,7 @@ use capstan_bootstrap::Plane;
 use capstan_core::Core;
 use capstan_infrastructure::{Drivers, HostKind, Infrastructure};
 use capstan_sim::Sim;
+use capstan_ssh::SshDriver;
 use futures::future::BoxFuture;
 use kube::Client;
 use std::fmt;
@@ -130,7 +131,9 @@ pub(crate) async fn start(
                 let sim = Sim::open(folder.join("sim"), client.clone())
                     .await
                     .context("cannot bring back the simulated hosts")?;
-                let drivers = Drivers::none().with(HostKind::Simulated, Arc::new(sim.clone()));
+                let drivers = Drivers::none()
+                    .with(HostKind::Simulated, Arc::new(sim.clone()))
+                    .with(HostKind::Ssh, Arc::new(SshDriver::new(client.clone())));
                 running.sim = Some(sim);
                 capstan_infrastructure::controllers(&Infrastructure::new(client.clone(), drivers), stop)
             }

@@ -10,6 +10,7 @@ mod crds;
 mod demo;
 mod describe;
 mod generate;
+mod host;
 mod in_place;
 mod install;
 mod kubeconfig;
@@ -32,10 +33,13 @@ async fn main() -> ExitCode {
     match run(Args::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("capstan: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => match error.downcast_ref() {
+            Some(host::Exit(code)) => ExitCode::from(*code),
+            None => {
+                eprintln!("capstan: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 
@@ -44,6 +48,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Demo(args) => demo::run(&args).await,
         Verb::Up(args) => up::run(&args).await,
         Verb::Manager(args) => manager::run(&args).await,
+        Verb::Host(verb) => host::run(verb).await,
         Verb::Crds(args) => crds::run(&args),
         Verb::Generate(Generate::Cluster(args)) => generate::cluster(&args),
         Verb::Get(Get::Kubeconfig(args)) => {

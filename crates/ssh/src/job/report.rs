@@ -86,7 +86,7 @@ fn failure(answer: &Answer, redactor: &Redactor, step: &str, code: Option<i32>) 
         .map(|line| plain(&line, LONGEST_LINE))
         .collect();
     BootstrapFailure {
-        step: name.to_owned(),
+        step: redactor.clean(&plain(name, LONGEST_LINE)),
         exit_code,
         last_lines: lines[lines.len().saturating_sub(MOST_LINES)..].to_vec(),
     }
