@@ -12,6 +12,7 @@ need() { # need COMMAND PACKAGE…
 need cc gcc libc6-dev
 need git git
 need setpriv util-linux
+[ -x /usr/sbin/sshd ] || missing="$missing openssh-server"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 
 for program in cargo go; do
@@ -33,3 +34,9 @@ $root apt-get update -qq
 # Split on purpose: these are names of packages.
 # shellcheck disable=SC2086
 DEBIAN_FRONTEND=noninteractive $root apt-get install -qq -y --no-install-recommends $missing
+# The tests start an SSH server of their own; nobody asked for one that others can reach.
+case $missing in
+*openssh-server*)
+	[ ! -d /run/systemd/system ] || $root systemctl disable --quiet --now ssh.service ssh.socket || :
+	;;
+esac

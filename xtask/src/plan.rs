@@ -51,6 +51,8 @@ pub(crate) fn test_all() -> Vec<Suite> {
     suites.extend([
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
+        of_crate("ssh", "capstan-ssh"),
+        of_crate("cli", "capstan"),
         of_crate("sim", "capstan-sim"),
         of_crate("bootstrap", "capstan-bootstrap"),
         of_crate("controlplane", "capstan-controlplane"),

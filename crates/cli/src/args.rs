@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::controllers::Selection;
+use crate::host::HostVerb;
 
 /// Cluster API in Rust, for machines people keep.
 #[derive(Debug, Parser)]
@@ -30,6 +31,10 @@ pub(crate) enum Verb {
     /// Software for machines: what there is, and where they get it from
     #[command(subcommand)]
     Artifacts(ArtifactsVerb),
+
+    /// Add, list, check and remove the machines that clusters are made of
+    #[command(subcommand)]
+    Host(HostVerb),
 
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`
     Crds(CrdsArgs),

@@ -12,6 +12,7 @@ mod demo;
 mod describe;
 mod etcd;
 mod generate;
+mod host;
 mod install;
 mod kubeconfig;
 mod log;
@@ -34,10 +35,13 @@ async fn main() -> ExitCode {
     match run(Args::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("capstan: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => match error.downcast_ref() {
+            Some(host::Exit(code)) => ExitCode::from(*code),
+            None => {
+                eprintln!("capstan: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 
@@ -47,6 +51,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Up(args) => up::run(&args).await,
         Verb::Manager(args) => manager::run(&args).await,
         Verb::Artifacts(verb) => artifacts::run(&verb),
+        Verb::Host(verb) => host::run(verb).await,
         Verb::Crds(args) => crds::run(&args),
         Verb::Generate(Generate::Cluster(args)) => generate::cluster(&args),
         Verb::Get(Get::Kubeconfig(args)) => {

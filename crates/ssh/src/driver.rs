@@ -144,8 +144,7 @@ impl HostDriver for SshDriver {
     ) -> BoxFuture<'a, Result<BootstrapState, DriverError>> {
         Box::pin(async move {
             let reach = self.reach(host).await?;
-            let text = String::from_utf8_lossy(&data.value);
-            let work = self.work(&reach, Redactor::of([text.as_ref()]));
+            let work = self.work(&reach, Redactor::of_data(data));
             let state = work.bootstrap(claim_id, data).await?;
             if state == BootstrapState::Running {
                 self.tell_when_ended(host, claim_id);

@@ -1,11 +1,15 @@
 //! Takes out of what a machine prints whatever may be secret in its bootstrap data. Pure.
 //!
-//! By value, not by name: what stands in the data is looked for in the output. Whole lines of the data are never
-//! repeated; of the words in it, those are that follow a name such as `token`, and those that look drawn by lot.
+//! By value, not by name: what stands in the data is looked for in the output. Whole lines of the data, and of the files
+//! it writes, are never repeated; of the words in it, those are not that follow a name such as `token`, and those that
+//! look drawn by lot.
 
+use capstan_infrastructure::BootstrapData;
 use regex::Regex;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
+
+use crate::cloudconfig::{self, Metadata};
 
 /// What stands where something was taken out.
 pub(crate) const REDACTED: &str = "[redacted]";
@@ -23,7 +27,7 @@ pub(crate) struct Redactor(Vec<String>);
 
 impl Redactor {
     /// Whatever may be secret in these texts.
-    pub(crate) fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
+    fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         let mut found = BTreeSet::new();
         for text in texts {
             for line in text.lines() {
@@ -31,6 +35,19 @@ impl Redactor {
             }
         }
         Self::exactly(found)
+    }
+
+    /// Whatever may be secret in bootstrap data, also in the files that are packed in it.
+    pub(crate) fn of_data(data: &BootstrapData) -> Self {
+        let text = String::from_utf8_lossy(&data.value);
+        // Data that is not understood is not carried out; what it printed before, if anything, is still its own text.
+        let config = cloudconfig::parse(&data.value, &Metadata::default()).unwrap_or_default();
+        let files: Vec<_> = config
+            .write_files
+            .iter()
+            .map(|file| String::from_utf8_lossy(&file.content).into_owned())
+            .collect();
+        Self::of(std::iter::once(text.as_ref()).chain(files.iter().map(String::as_str)))
     }
 
     fn exactly(found: BTreeSet<String>) -> Self {
@@ -126,6 +143,16 @@ runcmd:
         ] {
             assert_eq!(redactor.clean(printed), shown);
         }
+    }
+
+    #[test]
+    fn files_are_looked_into_however_they_are_packed() {
+        let data = "#cloud-config\nwrite_files:\n- {path: /a, content: a plain line of text}\n\
+                    - {path: /b, encoding: b64, content: YW5vdGhlciBwbGFpbiBsaW5l}\n";
+        let data = BootstrapData { value: data.as_bytes().to_vec(), format: "cloud-config".to_owned() };
+        let redactor = Redactor::of_data(&data);
+        assert_eq!(redactor.clean("a plain line of textand more"), "[redacted]and more");
+        assert_eq!(redactor.clean("> another plain line"), "> [redacted]");
     }
 
     #[test]

@@ -124,11 +124,12 @@ pub struct SshAccess {
     #[schemars(length(min = 1, max = 64))]
     pub user: String,
 
-    /// Whether commands need `sudo` to become root. It must not ask for a password.
+    /// Whether commands need `sudo` to become root. If it asks for a password, the Secret must have the key
+    /// `sudo-password`.
     pub sudo: Option<bool>,
 
     /// Secret in the same namespace with the key `ssh-privatekey`, and `passphrase` if it has one; or with the
-    /// key `password`.
+    /// key `password`. A key `username` counts more than `user`.
     pub credentials_ref: SecretReference,
 
     /// Keys the host may show, as OpenSSH writes them: `ssh-ed25519 AAAA…`. A host that shows another one is

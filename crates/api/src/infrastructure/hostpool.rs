@@ -143,7 +143,8 @@ pub struct NspawnHosts {
     #[schemars(length(min = 1, max = 15))]
     pub bridge: String,
 
-    /// Secret with the SSH key pair that is let in, and that Capstan uses to get in.
+    /// Secret with the SSH key pair that is let in, and that Capstan uses to get in: the keys `ssh-privatekey` and
+    /// `ssh-publickey`.
     pub credentials_ref: SecretReference,
 }
 

@@ -183,7 +183,7 @@ fn resources(collected: &Collected, found: &mut Findings) {
             }
             Some(_) => {}
             None => {
-                found.add(Level::Warning, "disk", format!("it does not say what is free in {folder}"), "")
+                found.add(Level::Warning, "disk", format!("it does not say what is free in {folder}"), "");
             }
         }
     }

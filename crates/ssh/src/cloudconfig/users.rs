@@ -56,7 +56,7 @@ fn user(fields: &Map<String, Value>) -> Result<User, String> {
                 user.groups = words(key, value, &[','])?
                     .iter()
                     .map(|name| check_name(name))
-                    .collect::<Result<_, _>>()?
+                    .collect::<Result<_, _>>()?;
             }
             "passwd" | "hashed_passwd" => user.password = Some(text()?),
             "lock_passwd" => user.lock_password = truth()?,

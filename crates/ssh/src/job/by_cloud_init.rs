@@ -48,8 +48,7 @@ const MODULES: [(&str, &str, &str); 14] = [
 ];
 
 /// What cannot be undone, as it is said when the host is given back.
-const LASTING: [(&str, &str); 6] = [
-    ("packages", "packages, which the key packages of the bootstrap data has installed"),
+const LASTING: [(&str, &str); 5] = [
     ("package_upgrade", "packages, which the key package_upgrade of the bootstrap data has upgraded"),
     ("disk_setup", "partitions, which the key disk_setup of the bootstrap data has made"),
     ("fs_setup", "file systems, which the key fs_setup of the bootstrap data has made"),
@@ -105,17 +104,22 @@ fn remember(config: &CloudConfig) -> String {
             ],
         ),
     ];
-    let mut body = String::new();
+    // It has never run here: all it will keep is this claim's.
+    let mut body = String::from("[ -e \"$root/var/lib/cloud\" ] || : >\"$dir/cloud-init.new\" || exit\n");
     for path in files.chain(others.into_iter().flatten().copied()) {
         body.push_str(&format!("make_folders_later {0} && remember {0} || exit\n", quote(path)));
     }
     for path in STATE {
         body.push_str(&format!("remember {path} || exit\n"));
     }
+    // Whoever needs a package may bring it along, an NTP client too.
+    if ["ntp", "packages"].iter().any(|key| has(config, key)) {
+        body.push_str("[ -e \"$dir/packages\" ] || list_packages >\"$dir/packages\"\n");
+    }
     for user in &config.users {
         body.push_str(&format!("remember_user {} || :\n", quote(&user.name)));
     }
-    body.push_str(":");
+    body.push(':');
     body
 }
 
@@ -135,6 +139,7 @@ fn settings(config: &CloudConfig) -> Value {
         "preserve_hostname": true,
         "manage_etc_hosts": false,
         "ssh_deletekeys": false,
+        "warnings": {"dsid_missing_source": false},
         "disable_root": false,
         "users": [],
         "cloud_init_modules": of_stage("init"),
@@ -155,6 +160,9 @@ while [ -z "$root" ] && has systemctl && [ "$tries" -lt 600 ]; do
 	tries=$((tries + 1))
 done
 result=$root/run/cloud-init/result.json
+record=$root/var/log/cloud-init.log
+size=0
+[ ! -e "$record" ] || size=$(wc -c <"$record")
 rm -f "$result"
 "$cloud_init" init --local
 "$cloud_init" init
@@ -164,7 +172,12 @@ if [ ! -e "$result" ]; then
 	complain 'cloud-init did not come to its end'
 	judge 1
 fi
-cat "$result"
+# How its script of commands ended, it says in its log only.
+code=$(tail -c "+$((size + 1))" "$record" 2>/dev/null | grep -A 1 "^Command: .*/scripts/runcmd'" |
+	sed -n 's/^Exit code: //p' | tail -n 1)
+[ -z "$code" ] || printf 'cloud-init.runcmd %s\n' "$code" >>"$dir/items"
+tr -d '\n' <"$result" | sed 's/.*"errors"/cloud-init: errors/'
+echo
 if tr -d '[:space:]' <"$result" | grep -q '"errors":\[\]'; then judge 0; else judge 1; fi"#
     )
 }

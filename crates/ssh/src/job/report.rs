@@ -1,9 +1,7 @@
 //! How the work of a claim fares, from what the host answers. Pure.
 
 use capstan_infrastructure::{BootstrapFailure, BootstrapState};
-use regex::Regex;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use super::HostView;
 use crate::facts::plain;
@@ -69,11 +67,11 @@ fn failure(answer: &Answer, redactor: &Redactor, step: &str, code: Option<i32>) 
     let (name, exit_code) = match name {
         "bootcmd" | "runcmd" => {
             let item = items.guilty(name, names.get("sentinel").copied());
-            let code = item.as_ref().and_then(|item| items.0.get(item)).copied().flatten().or(code);
+            let code = item.as_ref().and_then(|item| items.begun.get(item)).copied().flatten().or(code);
             (item.and_then(|item| names.get(item.as_str()).copied()).unwrap_or(name), code)
         }
-        "cloud-init" => match said_by_cloud_init(&log) {
-            Some((script, code)) => (script, Some(code)),
+        "cloud-init" => match items.of_cloud_init {
+            Some(code) => ("runcmd (by cloud-init)", Some(code)),
             // What it ended with is ours, not a command's.
             None => (name, None),
         },
@@ -86,57 +84,54 @@ fn failure(answer: &Answer, redactor: &Redactor, step: &str, code: Option<i32>) 
         .map(|line| plain(&line, LONGEST_LINE))
         .collect();
     BootstrapFailure {
-        step: name.to_owned(),
+        step: redactor.clean(&plain(name, LONGEST_LINE)),
         exit_code,
         last_lines: lines[lines.len().saturating_sub(MOST_LINES)..].to_vec(),
     }
 }
 
 /// Which items of `bootcmd` and `runcmd` have begun, and how they ended.
-struct Items(BTreeMap<String, Option<i32>>);
+#[derive(Default)]
+struct Items {
+    begun: BTreeMap<String, Option<i32>>,
+    /// How all of `runcmd` ended, where cloud-init has run it.
+    of_cloud_init: Option<i32>,
+}
 
 impl Items {
     /// Each line names an item that begins, and how what was before it ended.
     fn read(text: &str) -> Self {
-        let mut items: BTreeMap<String, Option<i32>> = BTreeMap::new();
+        let mut items = Self::default();
         let mut before: Option<(String, String)> = None;
         for (item, code) in text.lines().filter_map(|line| line.split_once(' ')) {
             let Some((key, number)) = item.split_once('.') else { continue };
+            if key == "cloud-init" {
+                items.of_cloud_init = code.parse().ok();
+                continue;
+            }
             if let Some((last_key, last)) = before.take().filter(|(last_key, _)| last_key == key) {
-                items.insert(format!("{last_key}.{last}"), code.parse().ok());
+                items.begun.insert(format!("{last_key}.{last}"), code.parse().ok());
             }
             if number != "end" {
-                items.insert(item.to_owned(), None);
+                items.begun.insert(item.to_owned(), None);
                 before = Some((key.to_owned(), number.to_owned()));
             }
         }
-        Self(items)
+        items
     }
 
     /// The item to blame: the one that should have left the sentinel, or the last that has begun.
     fn guilty(&self, key: &str, sentinel: Option<&str>) -> Option<String> {
-        let begun = |item: &&str| self.0.contains_key(*item);
+        let begun = |item: &&str| self.begun.contains_key(*item);
         let number = |item: &String| item.rsplit('.').next().and_then(|number| number.parse::<u32>().ok());
         match sentinel.filter(begun) {
             Some(item) if key == "runcmd" => Some(item.to_owned()),
             _ => self
-                .0
+                .begun
                 .keys()
                 .filter(|item| item.split('.').next() == Some(key))
                 .max_by_key(|item| number(item))
                 .cloned(),
         }
     }
-}
-
-/// The script that cloud-init says has failed, and how.
-fn said_by_cloud_init(log: &str) -> Option<(&'static str, i32)> {
-    static FAILED: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"Failed running (\S+) \[(-?\d+)\]").expect("a pattern of ours"));
-    let found = FAILED.captures_iter(log).last()?;
-    let script = match found.get(1)?.as_str() {
-        path if path.ends_with("/scripts/runcmd") => "runcmd (by cloud-init)",
-        _ => "a script (by cloud-init)",
-    };
-    Some((script, found.get(2)?.as_str().parse().ok()?))
 }

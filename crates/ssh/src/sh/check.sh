@@ -29,3 +29,6 @@ done
 for module in overlay br_netfilter; do
 	if [ -d "/sys/module/$module" ] || modprobe -n -q "$module" 2>/dev/null; then say module "$module"; fi
 done
+# Built into the kernel they are seen by what they do.
+! grep -qw overlay /proc/filesystems 2>/dev/null || say module overlay
+[ ! -d /proc/sys/net/bridge ] || say module br_netfilter

@@ -15,7 +15,7 @@ fi
 if busy; then
 	read -r role pid started <"$dir/holder" 2>/dev/null || role=none
 	if [ "$role" = run ] && [ "$(cut -d ' ' -f 22 "/proc/$pid/stat" 2>/dev/null)" = "$started" ]; then
-		[ -n "$root" ] || systemctl kill --signal=KILL "$unit" 2>/dev/null
+		[ -n "$root" ] || systemctl kill --signal=KILL "capstan-run-$claim.service" 2>/dev/null
 		kill -s KILL -- "-$pid" 2>/dev/null || kill -s KILL "$pid" 2>/dev/null
 		tries=0
 		while busy && [ "$tries" -lt 50 ]; do

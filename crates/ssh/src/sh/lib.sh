@@ -91,6 +91,15 @@ remember_user() {
 	mkdir -p -m 700 "$dir/ledger" && printf '%s\n' "$1" >>"$dir/ledger/users"
 }
 
+# list_packages: the names of all that are installed.
+list_packages() {
+	if has dpkg-query; then
+		dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p' | sort -u
+	elif has rpm; then
+		rpm -qa --qf '%{NAME}\n' | sort -u
+	fi
+}
+
 # trim_log: what is said is kept, but not without end. Everybody appends, so it can be cut while it grows.
 trim_log() {
 	[ -e "$dir/log" ] || : >"$dir/log"

@@ -3,6 +3,7 @@
 dir=$1
 root=$2
 . "$dir/lib"
+umask 077
 hold reset
 [ ! -e "$dir/reset.result" ] || exit 0
 : >"$dir/reset.left"
@@ -51,6 +52,7 @@ for path in /opt/capstan /etc/capstan; do
 done
 claim=${dir##*/}
 [ ! -e "$dir/cloud-init" ] || rm -rf --one-file-system "$root/var/lib/cloud/instances/$claim"
+[ ! -e "$dir/cloud-init.new" ] || rm -rf --one-file-system "$root/var/lib/cloud"
 sentinel=$(cat "$dir/sentinel" 2>/dev/null)
 [ -z "$sentinel" ] || rm -f "$root$sentinel"
 
@@ -92,6 +94,11 @@ if [ -e "$dir/ledger/folders" ]; then
 	done <"$dir/ledger/backwards"
 fi
 
+if [ -e "$dir/packages" ]; then
+	list_packages >"$dir/packages.now"
+	comm -13 "$dir/packages" "$dir/packages.now" >"$dir/packages.new"
+	while read -r name; do left "package $name, which was not there before"; done <"$dir/packages.new"
+fi
 for path in $(cat "$dir/watched"); do
 	was_there "$path" || [ ! -e "$root$path" ] || left "$path"
 done

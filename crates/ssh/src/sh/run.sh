@@ -3,6 +3,7 @@
 dir=$1
 root=$2
 . "$dir/lib"
+umask 077
 hold run
 [ ! -e "$dir/run.result" ] || exit 0
 

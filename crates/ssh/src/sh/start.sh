@@ -1,13 +1,13 @@
 # Work that goes on by itself. Given: root, claim.
 claims=$root/var/lib/capstan-claims
 dir=$claims/$claim
-unit=capstan-claim-$claim.service
 
 # Whether something works under the claim: it holds the lock as long as it lives, and nothing it starts does.
 busy() { ! (flock -s -n 8) 8<"$dir/lock"; }
 
 # start ROLE: runs a script of the claim, apart from this session. A start too many finds the lock taken.
 start() {
+	unit=capstan-$1-$claim.service
 	if [ -z "$root" ] && [ -d /run/systemd/system ] && has systemd-run && {
 		systemctl reset-failed "$unit" 2>/dev/null
 		systemd-run --quiet --collect --unit="$unit" --property=KillMode=process \

@@ -70,8 +70,16 @@ async fn a_claim_is_an_instance_and_comes_off_again() {
 #[tokio::test]
 async fn what_cloud_init_says_went_wrong_is_told() {
     let world = World::new();
-    let say = "echo 'plain output'; echo '2026 - subp.py[WARNING]: Failed running /var/lib/cloud/instance/scripts/runcmd [5]'";
-    install(&world, r#"["(scripts_user, RuntimeError(...))"]"#, say);
+    // In its log, and only there, as version 22.4 does it.
+    let say = format!(
+        "echo 'plain output'; printf \"Command: ['/var/lib/cloud/instance/scripts/runcmd']\\nExit code: 5\\n\" >> {}/var/log/cloud-init.log",
+        world.root()
+    );
+    world.write(
+        "/var/log/cloud-init.log",
+        "Command: ['/var/lib/cloud/instance/scripts/runcmd']\nExit code: 9\n",
+    );
+    install(&world, r#"["(scripts_user, RuntimeError(...))"]"#, &say);
     let failure = world.failure(&cloud_config("runcmd: ['exit 5']\n")).await;
     assert_eq!((failure.step.as_str(), failure.exit_code), ("runcmd (by cloud-init)", Some(5)));
     assert!(failure.last_lines.iter().any(|line| line == "plain output"), "{failure:?}");
@@ -80,8 +88,12 @@ async fn what_cloud_init_says_went_wrong_is_told() {
 #[tokio::test]
 async fn what_cannot_be_undone_is_named() {
     let world = World::new();
-    install(&world, "[]", ":");
-    assert_eq!(world.carried_out(&cloud_config("packages: [htop]\n")).await, BootstrapState::Done);
+    install(&world, "[]", &format!("echo 'installed htop' >> {}/packages", world.root()));
+    world.program("/usr/local/bin/dpkg-query", &format!("cat {}/packages", world.root()));
+    world.write("/packages", "installed bash\ndeinstall old\n");
+    let data = cloud_config("packages: [htop]\ndisk_setup: {/dev/none: {layout: true}}\n");
+    assert_eq!(world.carried_out(&data).await, BootstrapState::Done);
     let ResetState::Dirty { left } = world.given_back().await else { panic!("dirty") };
-    assert!(left[0].contains("packages"), "{left:?}");
+    assert_eq!(left[0], "package htop, which was not there before");
+    assert!(left[1].starts_with("partitions, which"), "{left:?}");
 }

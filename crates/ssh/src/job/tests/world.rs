@@ -87,8 +87,7 @@ impl World {
     }
 
     fn work(&self, data: &BootstrapData) -> Work<'_> {
-        let redactor = Redactor::of([String::from_utf8_lossy(&data.value).as_ref()]);
-        Work { shell: &Here, settings: &self.settings, user: "root", redactor }
+        Work { shell: &Here, settings: &self.settings, user: "root", redactor: Redactor::of_data(data) }
     }
 
     pub(super) async fn ask(&self, data: &BootstrapData) -> BootstrapState {

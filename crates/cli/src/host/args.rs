@@ -1,0 +1,163 @@
+//! What can be asked of `capstan host`.
+
+use clap::{ArgGroup, Subcommand};
+use std::path::PathBuf;
+
+use crate::args::Output;
+
+/// Exit codes, beside 0 for success, 1 for failure and 2 for wrong usage: 3 when `check` finds a host that cannot be used,
+/// 4 when `remove` refuses.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostVerb {
+    /// Put a machine that exists into the inventory
+    Add(AddArgs),
+
+    /// List the inventory
+    List(ListArgs),
+
+    /// Say what would stop hosts from working, and the remedy
+    ///
+    /// Exit code 3 says that a host cannot be used.
+    Check(CheckArgs),
+
+    /// Take a host out of the inventory
+    ///
+    /// Exit code 4 says that it must stay: a machine has it, or a pool lists it.
+    Remove(RemoveArgs),
+}
+
+/// Which management plane, and where in it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Where {
+    /// Namespace of the hosts
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+
+    /// Kubeconfig of the management plane [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("credential").required(true))]
+#[command(group = ArgGroup::new("trust").required(true))]
+pub(crate) struct AddArgs {
+    /// Name of the host in the inventory
+    pub(crate) name: String,
+
+    /// Host name or address
+    #[arg(long)]
+    pub(crate) address: String,
+
+    /// Port of the SSH server
+    #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+
+    /// User to log in as
+    #[arg(long, default_value = "root")]
+    pub(crate) user: String,
+
+    /// Become root with sudo
+    #[arg(long)]
+    pub(crate) sudo: bool,
+
+    /// Private key to log in with
+    #[arg(long, value_name = "FILE", group = "credential")]
+    pub(crate) identity_file: Option<PathBuf>,
+
+    /// Read the passphrase of the private key from standard input
+    #[arg(long, requires = "identity_file")]
+    pub(crate) passphrase_stdin: bool,
+
+    /// Read the password to log in with from standard input
+    #[arg(long, group = "credential")]
+    pub(crate) password_stdin: bool,
+
+    /// Secret that is there already, with the key ssh-privatekey or password
+    #[arg(long, value_name = "SECRET", group = "credential")]
+    pub(crate) credentials: Option<String>,
+
+    /// Key the host may show, as OpenSSH or ssh-keyscan writes it; may be repeated
+    #[arg(long, value_name = "KEY", group = "trust")]
+    pub(crate) host_key: Vec<String>,
+
+    /// Pin the key the host shows first, whoever shows it
+    #[arg(long, group = "trust")]
+    pub(crate) trust_on_first_use: bool,
+
+    /// Label of the host; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) label: Vec<(String, String)>,
+
+    /// Failure domain the host stands in
+    #[arg(long, value_name = "NAME")]
+    pub(crate) failure_domain: Option<String>,
+
+    /// For programs: json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<Output>,
+
+    #[command(flatten)]
+    pub(crate) place: Where,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    /// Only hosts with these labels, as kubectl takes them
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+
+    /// wide, json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<ListOutput>,
+
+    #[command(flatten)]
+    pub(crate) place: Where,
+}
+
+/// How a list is printed.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum ListOutput {
+    /// With more columns
+    Wide,
+    /// One JSON List
+    Json,
+    /// One YAML List
+    Yaml,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("which").required(true))]
+pub(crate) struct CheckArgs {
+    /// Names of hosts
+    #[arg(group = "which")]
+    pub(crate) names: Vec<String>,
+
+    /// All hosts of the namespace
+    #[arg(long, group = "which")]
+    pub(crate) all: bool,
+
+    /// For programs: json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<Output>,
+
+    #[command(flatten)]
+    pub(crate) place: Where,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RemoveArgs {
+    /// Name of the host
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) place: Where,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
+    if key.is_empty() {
+        return Err("it has no key".to_owned());
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,57 @@
+//! `capstan host`: the inventory.
+
+mod add;
+mod args;
+mod check;
+mod list;
+mod remove;
+mod table;
+
+pub(crate) use args::HostVerb;
+
+use anyhow::{Context, Result};
+use capstan_api::infrastructure::Host;
+use kube::Client;
+use kube::api::Api;
+
+use crate::client;
+use args::Where;
+
+/// What was asked for could not be done, everything about it has been said, and this is the exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("exit code {0}")]
+pub(crate) struct Exit(pub(crate) u8);
+
+/// A host cannot be used.
+const UNUSABLE: u8 = 3;
+/// A host must stay.
+const REFUSED: u8 = 4;
+
+pub(crate) async fn run(verb: HostVerb) -> Result<()> {
+    match verb {
+        HostVerb::Add(args) => add::run(&args).await,
+        HostVerb::List(args) => list::run(&args).await,
+        HostVerb::Check(args) => check::run(&args).await,
+        HostVerb::Remove(args) => remove::run(&args).await,
+    }
+}
+
+impl Where {
+    async fn connect(&self) -> Result<Client> {
+        client::connect(self.kubeconfig.as_deref()).await
+    }
+
+    fn hosts(&self, client: &Client) -> Api<Host> {
+        Api::namespaced(client.clone(), &self.namespace)
+    }
+}
+
+async fn read(api: &Api<Host>, name: &str, namespace: &str) -> Result<Host> {
+    api.get_opt(name).await.with_context(|| format!("cannot read Host {namespace}/{name}"))?.with_context(
+        || {
+            format!(
+                "there is no Host {name} in namespace {namespace} (see `capstan host list -n {namespace}`)"
+            )
+        },
+    )
+}
