@@ -16,6 +16,9 @@ use crate::software::Depot;
 use crate::{controllers, install, log, stop};
 use pki::Pki;
 
+/// File of the data folder that keeps the port.
+const PORT: &str = "port";
+
 pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     log::to_stderr();
     let data_dir = match &args.data_dir {
@@ -23,7 +26,10 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         None => default_data_dir()?,
     };
     let stop = stop::on_signal()?;
-    let plane = Plane::start(&data_dir, args.listen, args.advertise_address.as_deref()).await?;
+    let plane =
+        Plane::start(&data_dir, where_it_was(&data_dir, args.listen), args.advertise_address.as_deref())
+            .await?;
+    remember(&data_dir, plane.bound.port())?;
     let kubeconfig = args.kubeconfig_out.clone().unwrap_or_else(|| data_dir.join("admin.kubeconfig"));
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;
@@ -143,6 +149,22 @@ fn warning(listen: SocketAddr) -> Option<String> {
              use it; only clients with a certificate or a token get in."
         )
     })
+}
+
+/// Where a free port is asked for: the one of the last start, if it is free. Machines know the plane by it.
+fn where_it_was(data_dir: &Path, mut listen: SocketAddr) -> SocketAddr {
+    let last = std::fs::read_to_string(data_dir.join(PORT)).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(last) = last.filter(|_| listen.port() == 0)
+        && std::net::TcpListener::bind((listen.ip(), last)).is_ok()
+    {
+        listen.set_port(last);
+    }
+    listen
+}
+
+fn remember(data_dir: &Path, port: u16) -> Result<()> {
+    let path = data_dir.join(PORT);
+    std::fs::write(&path, format!("{port}\n")).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The next port of the same address; a free one after a free one.
