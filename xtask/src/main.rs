@@ -59,5 +59,14 @@ fn tools() -> Result<()> {
         let origin = if status.own { "the machine's own" } else { status.version };
         eprintln!("  {:<26} {:<18} {}", status.program.name(), origin, status.path.display());
     }
+    // What machines need is left out for somebody who is not root, and the build has said so.
+    for version in capstan_tools::K3S_VERSIONS {
+        if let Ok(bundle) = capstan_tools::k3s_bundle(version) {
+            eprintln!("  {:<26} {version:<18} {}", "k3s", bundle.program.path.display());
+        }
+    }
+    if let Ok(rootfs) = capstan_tools::machine_rootfs() {
+        eprintln!("  {:<26} {:<18} {}", "machine root file system", "", rootfs.display());
+    }
     Ok(())
 }

@@ -42,6 +42,8 @@ pub(crate) fn test() -> Vec<Suite> {
 pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = test();
     suites.extend([
+        of_crate("nspawn", "capstan-nspawn"),
+        real("real_k3s"),
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("sim", "capstan-sim"),
