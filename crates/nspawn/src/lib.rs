@@ -13,20 +13,23 @@
 
 mod cgroup;
 mod command;
+mod disk;
 mod error;
 mod files;
 mod launch;
 mod machine;
 mod network;
+mod record;
 mod requirements;
 mod set;
 mod subnet;
 mod traces;
 
+pub use disk::MachineSpec;
 pub use error::{Error, Result};
 pub use files::Seed;
 pub use machine::Machine;
 pub use network::Network;
 pub use requirements::{Missing, check};
-pub use set::{MachineSpec, Set, cleanup};
+pub use set::{Set, cleanup};
 pub use subnet::Subnet;

@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use crate::launch::{Launch, SUPERVISOR};
+use crate::record::Record;
 use crate::set::{Home, Life};
 use crate::traces::{self, cgroup_name};
 
@@ -34,16 +34,6 @@ const KILL: Duration = Duration::from_secs(20);
 /// How much of the console an error repeats.
 const TAIL_BYTES: i64 = 2000;
 const POLL: Duration = Duration::from_millis(20);
-
-/// What is written down about a machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Record {
-    pub(crate) name: String,
-    pub(crate) address: Ipv4Addr,
-    /// The public key it shows, as OpenSSH writes it.
-    pub(crate) host_key: String,
-}
 
 /// A machine of a [`Set`](crate::Set). A handle: the machine does not end with it.
 #[derive(Clone, Debug)]

@@ -1,45 +1,19 @@
 //! Machines that belong together: one folder, one network, one owner.
 
 use std::fs::{self, File};
-use std::io::Read as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cgroup::Layout;
-use crate::command::run;
+use crate::disk::{self, MachineSpec, random};
 use crate::error::{Error, Result};
-use crate::files::{self, Facts, Seed};
-use crate::machine::{Machine, Record};
+use crate::machine::Machine;
 use crate::network::Network;
+use crate::record::Record;
 use crate::requirements;
 use crate::traces::{self, cgroup_name};
-
-/// A machine to make.
-#[derive(Clone, Debug)]
-pub struct MachineSpec {
-    /// Its name in the set, and its host name.
-    pub name: String,
-    /// Public keys that are let in, as OpenSSH writes them.
-    pub authorized_keys: Vec<String>,
-    /// The users they are let in as. Those that the root file system does not know are left out.
-    pub users: Vec<String>,
-    /// What cloud-init finds when the machine boots. Nothing: cloud-init stays out of the way.
-    pub seed: Option<Seed>,
-}
-
-impl MachineSpec {
-    /// A machine that lets this key in as root.
-    pub fn new(name: impl Into<String>, authorized_key: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            authorized_keys: vec![authorized_key.into()],
-            users: vec!["root".to_owned()],
-            seed: None,
-        }
-    }
-}
 
 /// How long machines live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +68,7 @@ impl Set {
     /// If something is missing here, `base` is no root file system, or the network cannot be made.
     pub fn owned(sets: &Path, base: &Path) -> Result<Self> {
         requirements::check()?;
-        check_base(base)?;
+        disk::check_base(base)?;
         let layout = Layout::here()?;
         raise_limits();
         fs::create_dir_all(sets).map_err(Error::io("make", sets))?;
@@ -128,7 +102,7 @@ impl Set {
     /// If something is missing here, `base` is no root file system, or there is no such bridge.
     pub fn lasting(folder: &Path, base: &Path, bridge: &str) -> Result<Self> {
         requirements::check()?;
-        check_base(base)?;
+        disk::check_base(base)?;
         let (layout, network) = (Layout::here()?, Network::of_bridge(bridge)?);
         raise_limits();
         fs::create_dir_all(folder).map_err(Error::io("make", folder))?;
@@ -175,39 +149,12 @@ impl Set {
             .ok_or(Error::Full { what: "address on the machines' network" })?;
         fs::create_dir(&partial).map_err(Error::io("make", &partial))?;
         let mut record = Record { name: spec.name.clone(), address, host_key: String::new() };
-        write_record(&partial, &record)?;
+        record.write(&partial)?;
         drop(lock);
 
         let root = partial.join("root");
-        run(
-            "cp",
-            &[
-                "--archive".as_ref(),
-                "--reflink=auto".as_ref(),
-                "--".as_ref(),
-                self.home.base.as_os_str(),
-                root.as_os_str(),
-            ],
-        )?;
-        let facts = Facts {
-            name: &spec.name,
-            address,
-            subnet: self.home.network.subnet(),
-            machine_id: &random(16)?,
-            seed: spec.seed.as_ref(),
-        };
-        for file in files::files(&facts) {
-            files::write(&root, &file)?;
-        }
-        let passwd = root.join("etc/passwd");
-        let passwd = fs::read_to_string(&passwd).map_err(Error::io("read", &passwd))?;
-        for user in &spec.users {
-            if let Some(file) = files::authorized_keys(&passwd, user, &spec.authorized_keys) {
-                files::write(&root, &file)?;
-            }
-        }
-        record.host_key = host_key(&root, &spec.name)?;
-        write_record(&partial, &record)?;
+        record.host_key = disk::make(&root, &self.home.base, spec, address, self.home.network.subnet())?;
+        record.write(&partial)?;
         fs::rename(&partial, &folder).map_err(Error::io("name", &folder))?;
         Ok(Machine::new(Arc::clone(&self.home), record))
     }
@@ -218,7 +165,7 @@ impl Set {
     /// If what is written about it cannot be read.
     pub fn get(&self, name: &str) -> Result<Option<Machine>> {
         check_name(name)?;
-        let record = read_record(&self.home.folder.join(name))?;
+        let record = Record::read(&self.home.folder.join(name))?;
         Ok(record.map(|record| Machine::new(Arc::clone(&self.home), record)))
     }
 
@@ -244,13 +191,12 @@ impl Set {
     /// The addresses that are given out, also those of machines that are being made.
     fn addresses(&self) -> Result<Vec<Ipv4Addr>> {
         let folders = folders(&self.home.folder)?;
-        let records = folders.iter().map(|name| read_record(&self.home.folder.join(name)));
+        let records = folders.iter().map(|name| Record::read(&self.home.folder.join(name)));
         records.filter_map(Result::transpose).map(|record| record.map(|record| record.address)).collect()
     }
 }
 
 const OWNER: &str = "owner";
-const RECORD: &str = "machine.json";
 
 /// Removes what processes left behind that were killed before they could end their sets. Gives the ids of the
 /// sets that are gone now.
@@ -301,15 +247,6 @@ fn check_name(name: &str) -> Result<()> {
     if is_name { Ok(()) } else { Err(Error::Name { name: name.to_owned() }) }
 }
 
-fn check_base(base: &Path) -> Result<()> {
-    for needed in ["usr/bin", "etc/passwd", "etc/ssh", "usr/sbin/sshd", "usr/lib/systemd/systemd"] {
-        if !base.join(needed).exists() {
-            return Err(Error::Root { path: base.to_owned(), why: format!("it has no /{needed}") });
-        }
-    }
-    Ok(())
-}
-
 /// A machine has several programs that watch files, and the limit is for all of root's together. It is only ever
 /// raised; where it must not be, machines may fail to start services, and say so on their console.
 fn raise_limits() {
@@ -325,15 +262,6 @@ fn lock(folder: &Path) -> Result<File> {
     let file = File::create(&path).map_err(Error::io("open", &path))?;
     file.lock().map_err(Error::io("lock", &path))?;
     Ok(file)
-}
-
-fn random(bytes: usize) -> Result<String> {
-    let mut random = vec![0; bytes];
-    let source = "/dev/urandom";
-    File::open(source)
-        .and_then(|mut file| file.read_exact(&mut random))
-        .map_err(Error::io("read", source))?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn lasting_id(folder: &Path) -> Result<String> {
@@ -360,40 +288,6 @@ fn remove_folder(folder: &Path) -> Result<()> {
     }
 }
 
-fn read_record(folder: &Path) -> Result<Option<Record>> {
-    let path = folder.join(RECORD);
-    match fs::read(&path) {
-        Ok(bytes) => {
-            serde_json::from_slice(&bytes).map(Some).map_err(|error| Error::io("read", &path)(error.into()))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("read", &path)(error)),
-    }
-}
-
-fn write_record(folder: &Path, record: &Record) -> Result<()> {
-    let path = folder.join(RECORD);
-    let bytes = serde_json::to_vec_pretty(record).map_err(|error| Error::io("write", &path)(error.into()))?;
-    fs::write(&path, bytes).map_err(Error::io("write", &path))
-}
-
-/// Makes the machine's host key, the only one it has, and gives the public part.
-fn host_key(root: &Path, name: &str) -> Result<String> {
-    let folder = root.join("etc/ssh");
-    for entry in fs::read_dir(&folder).map_err(Error::io("read", &folder))?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with("ssh_host_") {
-            fs::remove_file(entry.path()).map_err(Error::io("remove", entry.path()))?;
-        }
-    }
-    let key = folder.join("ssh_host_ed25519_key");
-    let words = ["-q", "-t", "ed25519", "-N", "", "-C", name, "-f"];
-    run("ssh-keygen", &words.iter().map(AsRef::as_ref).chain([key.as_os_str()]).collect::<Vec<_>>())?;
-    let public = key.with_extension("pub");
-    let text = fs::read_to_string(&public).map_err(Error::io("read", &public))?;
-    // Without the comment.
-    Ok(text.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -410,32 +304,7 @@ mod tests {
 
     #[test]
     fn names_of_links_fit() {
-        let id = random(4).expect("random");
-        assert_eq!(id.len(), 8);
-        assert!(bridge(&id).len() <= 15);
-        assert_ne!(random(4).expect("random"), id);
-    }
-
-    #[test]
-    fn a_folder_that_is_no_root_file_system_is_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let error = check_base(folder.path()).expect_err("empty").to_string();
-        assert!(error.contains("make tools"), "{error}");
-    }
-
-    #[test]
-    fn records_are_read_back() {
-        let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(read_record(folder.path()).expect("none"), None);
-        let record = Record {
-            name: "m".to_owned(),
-            address: Ipv4Addr::new(10, 66, 1, 10),
-            host_key: "ssh-ed25519 AAAA".to_owned(),
-        };
-        write_record(folder.path(), &record).expect("written");
-        assert_eq!(read_record(folder.path()).expect("read"), Some(record));
-        fs::write(folder.path().join(RECORD), "{").expect("written");
-        assert!(read_record(folder.path()).is_err());
+        assert!(bridge(&random(4).expect("random")).len() <= 15);
     }
 
     #[test]
