@@ -13,6 +13,14 @@ need cc gcc libc6-dev
 need git git
 need setpriv util-linux
 [ -x /usr/sbin/sshd ] || missing="$missing openssh-server"
+need flock util-linux
+# Real machines: made from Debian packages, booted by systemd-nspawn, reached by SSH.
+need systemd-nspawn systemd-container
+need mmdebstrap mmdebstrap
+need ip iproute2
+need ssh openssh-client
+need zstd zstd
+[ -e /usr/include/seccomp.h ] || missing="$missing libseccomp-dev"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 
 for program in cargo go; do

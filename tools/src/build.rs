@@ -1,16 +1,16 @@
 //! Builds what is missing, one program after the other, under the cache's lock.
 
 use std::fs;
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::cache::{Cache, publish};
+use crate::cache::{Cache, publish, remove_partials};
 use crate::crds::UpstreamCrds;
+use crate::go::Build;
 use crate::program::Program;
 use crate::progress::{Progress, took};
-use crate::{check, go, status};
+use crate::{check, go, images, k3s, rootfs, status};
 
 /// Builds those of `programs` that are not in the cache. A program is there only once it has run and said
 /// its version; stopped at any point, the next call goes on where this one was.
@@ -20,7 +20,7 @@ pub fn build(programs: &[Program], progress: Progress<'_>) -> Result<()> {
     programs.iter().try_for_each(|&program| build_one(&cache, program, progress))
 }
 
-/// Everything that the tests need: every program and upstream's CRDs.
+/// What most tests need: every program, and upstream's CRDs.
 pub fn build_all(progress: Progress<'_>) -> Result<()> {
     let cache = Cache::of_user()?;
     let _lock = cache.lock(progress)?;
@@ -28,18 +28,18 @@ pub fn build_all(progress: Progress<'_>) -> Result<()> {
     Program::ALL.iter().try_for_each(|&program| build_one(&cache, program, progress))
 }
 
-/// What a build that was killed has left.
-fn remove_partials(folder: &Path) -> Result<()> {
-    let remove = || -> std::io::Result<()> {
-        for entry in fs::read_dir(folder)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "partial") {
-                fs::remove_file(path)?;
-            }
-        }
-        Ok(())
-    };
-    remove().with_context(|| format!("cannot clean {}", folder.display()))
+/// What real machines need: k3s, and what they are made of. They need root themselves, so that somebody who is not root
+/// can do without.
+pub fn build_machines(progress: Progress<'_>) -> Result<()> {
+    let cache = &Cache::of_user()?;
+    let _lock = cache.lock(progress)?;
+    if !rootfs::is_root()? {
+        progress("machines: left out, because they need root: run `make tools` as root to have them");
+        return Ok(());
+    }
+    rootfs::make(cache, progress)?;
+    images::make(cache, progress)?;
+    k3s::make(cache, progress)
 }
 
 fn build_one(cache: &Cache, program: Program, progress: Progress<'_>) -> Result<()> {
@@ -63,7 +63,8 @@ fn build_one(cache: &Cache, program: Program, progress: Progress<'_>) -> Result<
     let partial = path.with_extension(format!("{}.partial", std::process::id()));
     progress(&format!("{name} {version}: building"));
     let started = Instant::now();
-    go::build(program, &partial, progress)?;
+    let label = format!("{name} {version}");
+    Build::of(program, &label).run(&partial, progress)?;
     check::version(program, &partial)?;
     publish(&partial, &path)?;
     progress(&format!("{name} {version}: built in {}", took(started.elapsed())));

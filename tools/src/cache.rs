@@ -90,6 +90,25 @@ pub(crate) fn publish(partial: &Path, path: &Path) -> Result<()> {
     rename().with_context(|| format!("cannot move {} to {}", partial.display(), path.display()))
 }
 
+/// Removes what a build that was killed has left in `folder`.
+pub(crate) fn remove_partials(folder: &Path) -> Result<()> {
+    let remove = || -> std::io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let path = entry.path();
+            if path.extension().is_none_or(|extension| extension != "partial") {
+                continue;
+            }
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(path)?,
+                false => fs::remove_file(path)?,
+            }
+        }
+        Ok(())
+    };
+    remove().with_context(|| format!("cannot clean {}", folder.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

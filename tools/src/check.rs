@@ -33,6 +33,18 @@ pub(crate) fn version(program: Program, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Fails unless the file at `path` runs and says `wanted` when asked for its version.
+pub(crate) fn stamped(path: &Path, wanted: &str) -> Result<()> {
+    let (success, output) = run(path, &["--version"])?;
+    ensure!(
+        success && says(&output, wanted),
+        "{} does not call itself {wanted}; it says: {}",
+        path.display(),
+        output.trim()
+    );
+    Ok(())
+}
+
 /// Whether the machine's own kubectl runs.
 pub(crate) fn runs(program: Program, path: &Path) -> bool {
     let scratch = std::env::temp_dir().join(format!("capstan-check-{}", std::process::id()));

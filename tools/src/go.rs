@@ -1,103 +1,124 @@
 //! Runs `go`: is it there and new enough, build one program, find a module's folder.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::follow::{Listener, follow};
 use crate::pins::{Module, major_minor};
 use crate::program::Program;
 use crate::progress::{Progress, took};
 
-/// How long a build may be silent.
-const TICK: Duration = Duration::from_secs(15);
 /// How many of the last lines of `go` an error repeats.
 const TAIL: usize = 20;
 
-fn go(module: &Module) -> Command {
+fn go(folder: &Path, cgo: bool) -> Command {
     let mut go = Command::new("go");
-    go.current_dir(module.dir())
-        .env("CGO_ENABLED", "0")
+    go.current_dir(folder)
+        .env("CGO_ENABLED", if cgo { "1" } else { "0" })
         .env("GOFLAGS", "-mod=readonly -buildvcs=false")
         // A Go that is too old is an error of ours with a remedy, not a download of another one.
         .env("GOTOOLCHAIN", "local")
         .env("GOWORK", "off")
-        .stdin(Stdio::null());
+        .stdin(std::process::Stdio::null());
     go
 }
 
-/// Fails with a remedy where Go is missing or older than `module` asks for.
-pub(crate) fn require(module: &Module) -> Result<()> {
+/// Fails with a remedy where Go is missing or older than `module` asks for. Gives its version.
+pub(crate) fn require(module: &Module) -> Result<String> {
     let remedy = || format!("install Go {} or newer and put `go` on the PATH", module.go);
-    let output = go(module)
+    let output = go(&module.dir(), false)
         .args(["env", "GOVERSION"])
         .output()
         .with_context(|| format!("cannot run `go`: {}", remedy()))?;
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(new_enough(said.trim(), module.go), "`go env GOVERSION` says {:?}: {}", said.trim(), remedy());
-    Ok(())
+    let said = said.trim();
+    ensure!(new_enough(said, module.go), "`go env GOVERSION` says {said:?}: {}", remedy());
+    Ok(said.to_owned())
 }
 
 fn new_enough(found: &str, wanted: &str) -> bool {
     found.starts_with("go") && major_minor(found) >= major_minor(wanted) && major_minor(found).is_some()
 }
 
-/// Compiles `program` into `output`.
-pub(crate) fn build(program: Program, output: &Path, progress: Progress<'_>) -> Result<()> {
-    let mut command = go(program.module());
-    command
-        .args(["build", "-v", "-trimpath", "-ldflags", &program.ldflags(), "-o"])
-        .arg(output)
-        .arg(program.package())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let started = Instant::now();
-    let mut child = command.spawn().context("cannot run `go`")?;
-    let stderr = child.stderr.take().context("go's standard error is not a pipe")?;
-    let (sender, lines) = mpsc::channel();
-    let reader = std::thread::spawn(move || {
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                break;
-            }
-        }
-    });
+/// Something to compile.
+pub(crate) struct Build<'a> {
+    /// What people call it.
+    pub(crate) label: &'a str,
+    /// Where its `go.mod` is.
+    pub(crate) folder: PathBuf,
+    pub(crate) package: &'a str,
+    pub(crate) ldflags: String,
+    pub(crate) tags: &'a str,
+    /// Whether there is C in it. It is linked statically all the same, so that it runs on every machine.
+    pub(crate) cgo: bool,
+}
 
-    let mut transcript = Transcript::default();
-    let mut next_tick = started + TICK;
-    loop {
-        match lines.recv_timeout(next_tick.saturating_duration_since(Instant::now())) {
-            Ok(line) => transcript.add(line),
-            Err(RecvTimeoutError::Timeout) => {
-                progress(&format!("{}: {transcript}, {}", program.name(), took(started.elapsed())));
-                next_tick = Instant::now() + TICK;
-            }
-            Err(RecvTimeoutError::Disconnected) => break,
+impl<'a> Build<'a> {
+    /// One of the programs that are Go alone.
+    pub(crate) fn of(program: Program, label: &'a str) -> Self {
+        Self {
+            label,
+            folder: program.module().dir(),
+            package: program.package(),
+            ldflags: program.ldflags(),
+            tags: "",
+            cgo: false,
         }
     }
-    let status = child.wait().context("cannot wait for `go`")?;
-    let _ = reader.join();
-    if !status.success() {
-        bail!(
-            "building {} {} failed ({status}); the last that go said:\n{}\n{}",
-            program.name(),
-            program.version(),
-            transcript.tail(),
-            transcript.remedy()
-        );
+
+    /// Compiles it into `output`.
+    pub(crate) fn run(&self, output: &Path, progress: Progress<'_>) -> Result<()> {
+        let mut command = go(&self.folder, self.cgo);
+        command.args(["build", "-v", "-trimpath"]);
+        if self.cgo {
+            // Nothing is shared with what is built without C, and nobody looks at it with a debugger.
+            command.arg("-gcflags=all=-dwarf=false");
+        }
+        if !self.tags.is_empty() {
+            command.args(["-tags", self.tags]);
+        }
+        command.args(["-ldflags", &self.ldflags, "-o"]).arg(output).arg(self.package);
+        let mut transcript = Transcript::default();
+        let mut listener =
+            Reporter { label: self.label, started: Instant::now(), transcript: &mut transcript };
+        let status = follow(&mut command, &mut listener, progress).context("cannot run `go`")?;
+        if !status.success() {
+            bail!(
+                "building {} failed ({status}); the last that go said:\n{}\n{}",
+                self.label,
+                transcript.tail(),
+                transcript.remedy()
+            );
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+struct Reporter<'a> {
+    label: &'a str,
+    started: Instant,
+    transcript: &'a mut Transcript,
+}
+
+impl Listener for Reporter<'_> {
+    fn hear(&mut self, line: String) {
+        self.transcript.add(line);
+    }
+
+    fn report(&self) -> String {
+        format!("{}: {}, {}", self.label, self.transcript, took(self.started.elapsed()))
+    }
 }
 
 /// The folder of an upstream module, downloaded first where it has to be.
 pub(crate) fn module_folder(module: &Module, upstream: &str) -> Result<PathBuf> {
     let run = |arguments: &[&str]| -> Result<String> {
-        let output = go(module).args(arguments).output().context("cannot run `go`")?;
+        let output = go(&module.dir(), false).args(arguments).output().context("cannot run `go`")?;
         ensure!(
             output.status.success(),
             "`go {}` failed ({}): {}",

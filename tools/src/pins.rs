@@ -31,11 +31,25 @@ macro_rules! module {
 pub(crate) static KUBERNETES: Module = module!("kubernetes", "k8s.io/kubernetes");
 pub(crate) static ETCD: Module = module!("etcd", "go.etcd.io/etcd/server/v3");
 pub(crate) static CLUSTER_API: Module = module!("cluster-api", "sigs.k8s.io/cluster-api");
+pub(crate) static K3S: Module = module!("k3s", "github.com/k3s-io/k3s");
+pub(crate) static RUNC: Module = module!("runc", "github.com/opencontainers/runc");
+pub(crate) static CNI_FLANNEL: Module = module!("cni-flannel", "github.com/containernetworking/plugins");
 
 impl Module {
     /// Where `go` is run for this module.
     pub(crate) fn dir(&self) -> std::path::PathBuf {
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("go").join(self.folder)
+    }
+
+    /// The files that say which modules are used.
+    pub(crate) fn files(&self) -> [(&'static str, &'static str); 2] {
+        [("go.mod", self.go_mod), ("go.sum", self.go_sum)]
+    }
+
+    /// The version of a module that stands in for another one.
+    pub(crate) fn replacement(&self, module: &str) -> Option<&'static str> {
+        let line = self.go_mod.lines().find(|line| line.trim().starts_with(&format!("{module} => ")))?;
+        line.split_whitespace().nth(3)
     }
 
     /// Changes whenever any pinned module does.
@@ -97,6 +111,9 @@ mod tests {
             (&KUBERNETES, "k8s.io/kubernetes"),
             (&ETCD, "go.etcd.io/etcd/server/v3"),
             (&CLUSTER_API, "sigs.k8s.io/cluster-api"),
+            (&K3S, "github.com/k3s-io/k3s"),
+            (&RUNC, "github.com/opencontainers/runc"),
+            (&CNI_FLANNEL, "github.com/containernetworking/plugins"),
         ] {
             assert!(module.version.starts_with('v'), "{upstream}: {}", module.version);
             assert!(major_minor(module.version).is_some(), "{upstream}: {}", module.version);

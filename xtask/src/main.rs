@@ -55,9 +55,19 @@ fn bench() -> Result<ExitCode> {
 /// Builds every third-party program, then says where each one is.
 fn tools() -> Result<()> {
     capstan_tools::build_all(&capstan_tools::to_stderr)?;
+    capstan_tools::build_machines(&capstan_tools::to_stderr)?;
     for status in capstan_tools::list()? {
         let origin = if status.own { "the machine's own" } else { status.version };
         eprintln!("  {:<26} {:<18} {}", status.program.name(), origin, status.path.display());
+    }
+    // What machines need is left out for somebody who is not root, and the build has said so.
+    for version in capstan_tools::K3S_VERSIONS {
+        if let Ok(bundle) = capstan_tools::k3s_bundle(version) {
+            eprintln!("  {:<26} {version:<18} {}", "k3s", bundle.program.path.display());
+        }
+    }
+    if let Ok(rootfs) = capstan_tools::machine_rootfs() {
+        eprintln!("  {:<26} {:<18} {}", "machine root file system", "", rootfs.display());
     }
     Ok(())
 }

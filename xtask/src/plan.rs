@@ -49,6 +49,12 @@ pub(crate) fn test() -> Vec<Suite> {
 pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = test();
     suites.extend([
+        suite("machines", || {
+            capstan_tools::build_machines(&capstan_tools::to_stderr)?;
+            Ok(Tests::ONE)
+        }),
+        Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
+        Suite { needs: Some("machines"), ..real("real_k3s") },
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("ssh", "capstan-ssh"),

@@ -2,11 +2,11 @@
 //! Cluster API's own managers, on loopback, started in seconds and gone with the test.
 //!
 //! What lives here: starting and stopping those programs ([`RealPlane`], [`EtcdCluster`], [`UpstreamManagers`]), their
-//! certificates and ports, upstream's CRDs, `kubectl`, and waiting with a deadline ([`eventually`]).
-//! It is the only crate that knows upstream's programs and their flags.
+//! certificates and ports, upstream's CRDs, `kubectl`, real machines with `ssh` ([`Machines`]), and waiting with a
+//! deadline ([`eventually`]). It is the only crate that knows upstream's programs and their flags.
 //!
-//! What must not live here: anything about Capstan itself, and anything the product needs. Only tests
-//! depend on this crate.
+//! What must not live here: anything about Capstan's objects and controllers, and anything the product needs. Only
+//! tests depend on this crate.
 //!
 //! Rules that hold everywhere in it: every port is a free one and every file lies in a temporary folder, so
 //! that tests run side by side; every wait has a deadline and says what it last saw; whatever is started is
@@ -17,6 +17,7 @@ mod etcd;
 mod health;
 mod kubeconfig;
 mod kubectl;
+mod machines;
 mod managers;
 mod pki;
 mod plane;
@@ -29,6 +30,7 @@ pub use capstan_tools::CrdSet;
 pub use crds::{install_crds, install_upstream_crds, upstream_crds};
 pub use etcd::EtcdCluster;
 pub use kubectl::Ran;
+pub use machines::{Machines, TestMachine};
 pub use managers::{FeatureGates, Manager, UpstreamManagers};
 pub use plane::RealPlane;
 pub use wait::eventually;

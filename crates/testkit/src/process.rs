@@ -181,7 +181,7 @@ impl Drop for Crew {
 }
 
 /// Copies a log to the folder named by `CAPSTAN_KEEP_LOGS`, if that is set.
-fn keep_log(log: &Path) {
+pub(crate) fn keep_log(log: &Path) {
     let Some(target) = std::env::var_os("CAPSTAN_KEEP_LOGS").filter(|value| !value.is_empty()) else {
         return;
     };

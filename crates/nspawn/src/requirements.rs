@@ -1,0 +1,108 @@
+//! What this machine must have so that it can have machines, and how to get it.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// Something that is missing here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.remedy)
+    }
+}
+
+/// The programs this crate runs, and the Debian package of each.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("systemd-nspawn", "systemd-container"),
+    ("ip", "iproute2"),
+    ("ssh-keygen", "openssh-client"),
+    ("setpriv", "util-linux"),
+    ("flock", "util-linux"),
+    ("cp", "coreutils"),
+    ("sh", "dash"),
+];
+
+/// What the check looks at.
+struct Here<'a> {
+    root: bool,
+    has_program: &'a dyn Fn(&str) -> bool,
+    exists: &'a dyn Fn(&str) -> bool,
+}
+
+/// Fails with everything that is missing on this machine. Changes nothing.
+///
+/// # Errors
+/// [`Error::Missing`].
+pub fn check() -> Result<()> {
+    let here = Here {
+        root: rustix::process::geteuid().is_root(),
+        has_program: &on_path,
+        exists: &|path| Path::new(path).exists(),
+    };
+    let missing = missing(&here);
+    if missing.is_empty() { Ok(()) } else { Err(Error::Missing(missing)) }
+}
+
+fn missing(here: &Here<'_>) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    if !here.root {
+        missing.push(Missing {
+            what: "the rights of root".to_owned(),
+            remedy: "run this as root: booting a machine takes namespaces, cgroups and network links"
+                .to_owned(),
+        });
+    }
+    for (program, package) in PROGRAMS {
+        if !(here.has_program)(program) {
+            missing.push(Missing {
+                what: format!("the program {program}"),
+                remedy: format!("install the package {package} (`make packages` does)"),
+            });
+        }
+    }
+    if !(here.exists)("/proc/self/ns/pid") || !(here.exists)("/sys/fs/cgroup") {
+        missing.push(Missing {
+            what: "namespaces and cgroups".to_owned(),
+            remedy: "mount /proc and /sys/fs/cgroup; a container without them cannot have machines"
+                .to_owned(),
+        });
+    }
+    missing
+}
+
+fn on_path(program: &str) -> bool {
+    // Administrators' programs are not on everybody's PATH; root's shell finds them all the same.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_machine_lacks_nothing() {
+        let here = Here { root: true, has_program: &|_| true, exists: &|_| true };
+        assert_eq!(missing(&here), []);
+    }
+
+    #[test]
+    fn everything_that_is_missing_is_named_with_its_remedy() {
+        let here = Here { root: false, has_program: &|name| name == "sh", exists: &|_| false };
+        let missing = missing(&here);
+        assert_eq!(missing.len(), 1 + PROGRAMS.len() - 1 + 1);
+        let text = Error::Missing(missing).to_string();
+        for expected in ["run this as root", "systemd-container", "openssh-client", "/sys/fs/cgroup"] {
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+}
