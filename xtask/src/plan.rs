@@ -40,7 +40,6 @@ pub(crate) fn test() -> Vec<Suite> {
         real("access"),
         real("upstream_managers"),
         real("keel"),
-        real("in_place"),
     ]);
     suites
 }
@@ -49,6 +48,7 @@ pub(crate) fn test() -> Vec<Suite> {
 pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = test();
     suites.extend([
+        real("in_place"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
             Ok(Tests::ONE)
