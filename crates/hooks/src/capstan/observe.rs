@@ -2,10 +2,10 @@
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
-use capstan_api::core::Machine;
+use capstan_api::core::{Machine, MachineSet};
 use capstan_api::runtime::hooks::MachineObjects;
 use capstan_controller::error::{Doing as _, Result};
-use capstan_controller::plans;
+use capstan_controller::{owners, plans};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
@@ -18,8 +18,15 @@ use super::progress::Seen;
 pub(super) async fn machine(client: &Client, desired: &MachineObjects) -> Result<Seen> {
     let (namespace, name) = (desired.machine.namespace().unwrap_or_default(), desired.machine.name_any());
     let config = desired.machine.spec.bootstrap.config_ref.as_ref().map(|config| config.name.as_str());
+    let machine = found::<Machine>(client, &namespace, &name).await?;
+    let owner = machine.as_ref().and_then(|machine| owners::controller_of(&machine.metadata));
+    let set = owner.filter(|owner| owner.kind == "MachineSet").map(|owner| owner.name.clone());
     Ok(Seen {
-        machine: found::<Machine>(client, &namespace, &name).await?,
+        set: match set {
+            Some(set) => found::<MachineSet>(client, &namespace, &set).await?,
+            None => None,
+        },
+        machine,
         config: match config {
             Some(config) => found::<CapstanConfig>(client, &namespace, config).await?,
             None => None,

@@ -2,11 +2,15 @@
 //!
 //! Core has written what the machine should become; the planner makes a plan from it and says on the plan which setup it
 //! stands for; the machine's report says of exactly these bytes whether they have been carried out.
+//!
+//! Core lets go of a Machine only when its update is over. So an update that cannot succeed, or has not begun, is given
+//! up as soon as core wants to hand the Machine on: what it should become next mends what went wrong.
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::{CapstanConfig, CapstanConfigSpec};
 use capstan_api::conditions::get;
-use capstan_api::core::Machine;
+use capstan_api::core::{Machine, MachineSet};
+use capstan_api::runtime::annotations::in_place::MOVE_MACHINES_TO;
 use capstan_api::runtime::hooks::{CommonResponse, MachineObjects, UpdateMachineResponse};
 use capstan_controller::{identity, plans};
 use capstan_plan::{Phase, PlanId, Progress, Report, SecretData, SignedPlan, StepOutput};
@@ -17,7 +21,7 @@ use serde_json::Value;
 use super::changes::is_ours;
 
 /// Core asks again after so many seconds.
-const SOON: i32 = 2;
+const SOON: i32 = 1;
 
 /// So many of the last lines that a machine printed are told.
 const LINES: usize = 10;
@@ -27,6 +31,8 @@ const LINES: usize = 10;
 pub struct Seen {
     /// The Machine.
     pub machine: Option<Machine>,
+    /// The MachineSet it belongs to.
+    pub set: Option<MachineSet>,
     /// Its CapstanConfig.
     pub config: Option<CapstanConfig>,
     /// The Secret with its plan.
@@ -35,25 +41,56 @@ pub struct Seen {
     pub report: Option<MachineReport>,
 }
 
+/// How far an update is.
+enum Stand {
+    Done,
+    /// Nothing has reached the machine yet, and why.
+    NotBegun(String),
+    UnderWay(String),
+    Failed(String),
+}
+
 /// How far the machine is on its way to what it should become.
 pub fn answer(desired: &MachineObjects, seen: &Seen) -> UpdateMachineResponse {
+    let success = |message: Option<String>, retry_after_seconds| UpdateMachineResponse {
+        common: CommonResponse { message, ..CommonResponse::success() },
+        retry_after_seconds,
+    };
+    match stand(desired, seen) {
+        Stand::Done => success(None, 0),
+        Stand::Failed(_) | Stand::NotBegun(_) if is_handed_on(seen) => {
+            success(Some("given up for what the machine should become next".to_owned()), 0)
+        }
+        Stand::NotBegun(message) | Stand::UnderWay(message) => success(Some(message), SOON),
+        Stand::Failed(message) => failure(message),
+    }
+}
+
+/// Whether core wants to hand the Machine to another MachineSet, to be changed again.
+fn is_handed_on(seen: &Seen) -> bool {
+    let to = seen.set.as_ref().and_then(|set| set.annotations().get(MOVE_MACHINES_TO));
+    to.is_some_and(|to| !to.is_empty())
+}
+
+fn stand(desired: &MachineObjects, seen: &Seen) -> Stand {
+    let failed = |why: &str| Stand::Failed(why.to_owned());
     if !is_ours(desired.bootstrap_config.as_ref()) {
-        return failure("the machine was not set up by Capstan: its bootstrap.configRef is no CapstanConfig");
+        return failed("the machine was not set up by Capstan: its bootstrap.configRef is no CapstanConfig");
     }
     let spec = desired.bootstrap_config.as_ref().and_then(|config| config.get("spec")).cloned();
     let spec = spec.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
     let Ok(spec) = serde_json::from_value::<CapstanConfigSpec>(spec) else {
-        return failure("the CapstanConfig is not what this version of Capstan knows");
+        return failed("the CapstanConfig is not what this version of Capstan knows");
     };
     let version = desired.machine.spec.version.as_deref().unwrap_or_default();
     let (Some(machine), Some(config)) = (&seen.machine, &seen.config) else {
-        return failure("the Machine or its CapstanConfig is gone");
+        return failed("the Machine or its CapstanConfig is gone");
     };
     let wanted = plans::setup(version, &spec);
     let now = plans::setup(machine.spec.version.as_deref().unwrap_or_default(), &config.spec);
     if wanted != now {
         // Core asks from what it has read a while ago, and will read what is there now.
-        return under_way("waits for Cluster API to see the machine as it is now");
+        return Stand::UnderWay("waits for Cluster API to see the machine as it is now".to_owned());
     }
     let Some(plan) = plan_for(config, seen.plan.as_ref(), &wanted) else {
         return without_plan(config);
@@ -76,27 +113,27 @@ fn plan_for(config: &CapstanConfig, secret: Option<&Secret>, wanted: &str) -> Op
 }
 
 /// Why there is no plan yet is said by the planner, on the CapstanConfig.
-fn without_plan(config: &CapstanConfig) -> UpdateMachineResponse {
+fn without_plan(config: &CapstanConfig) -> Stand {
     let told = get(config, plans::PLANNED).filter(|told| told.status.to_string() == "False");
     match told {
-        Some(told) if told.reason == plans::PLAN_REFUSED => failure(told.message.clone()),
-        Some(told) => under_way(&told.message),
-        None => under_way("waits for its plan"),
+        Some(told) if told.reason == plans::PLAN_REFUSED => Stand::Failed(told.message.clone()),
+        Some(told) => Stand::NotBegun(told.message.clone()),
+        None => Stand::NotBegun("waits for its plan".to_owned()),
     }
 }
 
-fn told(plan: PlanId, report: Option<&Report>) -> UpdateMachineResponse {
+fn told(plan: PlanId, report: Option<&Report>) -> Stand {
     if report.and_then(Report::applied) == Some(plan) {
-        return UpdateMachineResponse { common: CommonResponse::success(), retry_after_seconds: 0 };
+        return Stand::Done;
     }
     let revision = plan.revision();
     let Some(progress) = report.and_then(|report| report.about(plan)) else {
-        return under_way(&format!("waits for the machine to begin plan {revision}"));
+        return Stand::UnderWay(format!("waits for the machine to begin plan {revision}"));
     };
     match progress.phase {
-        Phase::Failed | Phase::Refused => failure(format!("plan {revision} failed{}", place(progress))),
-        Phase::Waiting => under_way(&format!("plan {revision} waits{}", place(progress))),
-        Phase::Applying | Phase::Applied => under_way(&format!("plan {revision}{}", place(progress))),
+        Phase::Failed | Phase::Refused => Stand::Failed(format!("plan {revision} failed{}", place(progress))),
+        Phase::Waiting => Stand::UnderWay(format!("plan {revision} waits{}", place(progress))),
+        Phase::Applying | Phase::Applied => Stand::UnderWay(format!("plan {revision}{}", place(progress))),
     }
 }
 
@@ -127,11 +164,6 @@ fn last_lines(output: &StepOutput) -> Vec<String> {
     let texts = excerpts.filter_map(|excerpt| excerpt.tail.as_deref().or(excerpt.head.as_deref()));
     let lines: Vec<String> = texts.flat_map(str::lines).map(str::to_owned).collect();
     lines[lines.len().saturating_sub(LINES)..].to_vec()
-}
-
-fn under_way(message: &str) -> UpdateMachineResponse {
-    let common = CommonResponse { message: Some(message.to_owned()), ..CommonResponse::success() };
-    UpdateMachineResponse { common, retry_after_seconds: SOON }
 }
 
 pub(super) fn failure(message: impl Into<String>) -> UpdateMachineResponse {

@@ -70,7 +70,7 @@ fn seen(objects: &MachineObjects) -> Seen {
     let mut config: CapstanConfig =
         serde_json::from_value(objects.bootstrap_config.clone().expect("a config")).expect("a config");
     config.metadata.annotations = Some(BTreeMap::from([(identity::MACHINE_ID.to_owned(), ID.to_owned())]));
-    Seen { machine: Some(objects.machine.clone()), config: Some(config), plan: None, report: None }
+    Seen { machine: Some(objects.machine.clone()), config: Some(config), ..Seen::default() }
 }
 
 fn setup(version: &str) -> String {
@@ -182,5 +182,37 @@ fn what_cannot_be_told_is_a_failure() {
         ("gone", &objects, gone),
     ] {
         assert!(!said(objects, &looked).0, "{case}");
+    }
+}
+
+#[test]
+fn what_cannot_succeed_is_given_up_for_what_comes_next() {
+    let objects = desired(NEW, &json!({}));
+    let plan = signed(3);
+    let set = |to: &str| -> MachineSet {
+        serde_json::from_value(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
+            "metadata": {"name": "ms", "annotations": {MOVE_MACHINES_TO: to}},
+            "spec": {"clusterName": "c", "selector": {}, "template": {"spec": {"clusterName": "c", "bootstrap": {},
+                "infrastructureRef": {"apiGroup": "i", "kind": "T", "name": "t"}}}},
+        }))
+        .expect("a MachineSet")
+    };
+    let with = |phase: &str, to: &str| Seen {
+        set: Some(set(to)),
+        plan: Some(secret(&plan, &setup(NEW), ID)),
+        report: Some(report(&json!({"plan": named(&plan), "phase": phase}))),
+        ..seen(&objects)
+    };
+    let unplanned = |to: &str| Seen { plan: None, ..with("Applying", to) };
+    for (case, looked, is_over, succeeds) in [
+        ("failed, and it should become what it failed at", with("Failed", ""), true, false),
+        ("failed, and it should become something else", with("Failed", "next"), true, true),
+        ("under way", with("Applying", "next"), false, true),
+        ("not begun", unplanned(""), false, true),
+        ("not begun, and it should become something else", unplanned("next"), true, true),
+    ] {
+        let (success, wait, _) = said(&objects, &looked);
+        assert_eq!((wait == 0, success), (is_over, succeeds), "{case}");
     }
 }
