@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt as _};
 use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::access::{Access, PinnedKeys, Sudo, pinnable};
+use crate::access::{Access, Opened, PinnedKeys, Sudo, pinnable};
 use crate::check::{self, Report};
 use crate::error::SshError;
 use crate::inventory::{Inventory, Plane};
@@ -25,6 +25,7 @@ use crate::work::Work;
 pub struct SshDriver {
     pool: Pool,
     inventory: Arc<dyn Inventory>,
+    opened: Opened,
     watch: Watch,
 }
 
@@ -48,7 +49,7 @@ impl SshDriver {
 
     /// The same, with another inventory and other settings.
     pub fn with(inventory: Arc<dyn Inventory>, settings: Settings) -> Self {
-        Self { pool: Pool::new(settings), inventory, watch: Watch::default() }
+        Self { pool: Pool::new(settings), inventory, opened: Opened::default(), watch: Watch::default() }
     }
 
     /// How many connections are open.
@@ -77,7 +78,7 @@ impl SshDriver {
                 "Secret {name} does not exist: make it with the key `ssh-privatekey`, or with the key `password`"
             ))
         })?;
-        let mut access = Access::read(ssh, &secret)?;
+        let mut access = Access::read_with(ssh, &secret, |secret| self.opened.read(secret))?;
         if access.pinned.is_empty() {
             access.pinned = self.pin_first_key(host, ssh, access.port).await?;
         }
@@ -124,7 +125,7 @@ impl SshDriver {
 
     /// For tasks that the watch holds: they must not hold the watch.
     fn without_watch(&self) -> Self {
-        Self { pool: self.pool.clone(), inventory: Arc::clone(&self.inventory), watch: Watch::default() }
+        Self { watch: Watch::default(), ..self.clone() }
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod credential;
 mod hostkey;
+mod opened;
 
 pub use credential::{Credential, CredentialError, Hidden, keys};
 pub(crate) use hostkey::line as pinnable;
 pub use hostkey::{PinnedKeys, Trust, fingerprint};
+pub(crate) use opened::Opened;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use capstan_api::infrastructure::SshAccess;
@@ -54,6 +56,15 @@ impl Access {
     /// # Errors
     /// If a pinned key or the credential cannot be read.
     pub fn read(ssh: &SshAccess, secret: &BTreeMap<String, Vec<u8>>) -> Result<Self, SshError> {
+        Self::read_with(ssh, secret, Credential::read)
+    }
+
+    /// The same, where `open` has its own way to a credential.
+    pub(crate) fn read_with(
+        ssh: &SshAccess,
+        secret: &BTreeMap<String, Vec<u8>>,
+        open: impl FnOnce(&BTreeMap<String, Vec<u8>>) -> Result<Credential, CredentialError>,
+    ) -> Result<Self, SshError> {
         let name = &ssh.credentials_ref.name;
         let refuse = |error: CredentialError| SshError::Credentials(format!("Secret {name}: {error}"));
         let text = |key: &'static str| credential::text(secret, key).map_err(refuse);
@@ -63,7 +74,7 @@ impl Access {
             false => Sudo::Never,
         };
         Ok(Self {
-            credential: Credential::read(secret).map_err(refuse)?,
+            credential: open(secret).map_err(refuse)?,
             secret: name.clone(),
             pinned: PinnedKeys::read(&ssh.host_keys, &ssh.address)?,
             // The schema lets no other numbers in.

@@ -77,7 +77,7 @@ fn file(fields: &Map<String, Value>) -> Result<WriteFile, String> {
 /// Absolute, and the same for everybody who reads it.
 fn check_path(path: &str) -> Result<&str, String> {
     let is_plain = path.starts_with('/')
-        && !path.ends_with('/')
+        && !path.ends_with(['/', ' '])
         && !path.contains(char::is_control)
         && path.split('/').skip(1).all(|part| !part.is_empty() && part != "." && part != "..");
     if is_plain { Ok(path) } else { Err("path must be absolute and plain".to_owned()) }

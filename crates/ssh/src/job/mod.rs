@@ -149,6 +149,8 @@ pub(crate) fn leave(root: &str, claim: &str) -> Script {
 pub(crate) fn compile(data: &BootstrapData, claim: &str, host: &HostView) -> Result<Job, Refused> {
     match data.format.as_str() {
         "script" => Ok(script(&data.value)),
+        // As cloud-init has it: what begins like a script is one.
+        "" | "cloud-config" if data.value.starts_with(b"#!") => Ok(script(&data.value)),
         "" | "cloud-config" => {
             let metadata = Metadata { instance_id: claim.to_owned(), hostname: host.hostname.clone() };
             let config = cloudconfig::parse(&data.value, &metadata)?;

@@ -83,10 +83,10 @@ impl Yard {
         self.driver_with(settings())
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "settings are made for one driver")]
-    pub(crate) fn driver_with(&self, settings: Settings) -> SshDriver {
+    pub(crate) fn driver_with(&self, mut settings: Settings) -> SshDriver {
         let book = Arc::clone(&self.book) as Arc<dyn Inventory>;
-        SshDriver::with(book, Settings { root: self.root().to_owned(), ..settings })
+        settings.root = self.root().to_owned();
+        SshDriver::with(book, settings)
     }
 
     pub(crate) fn host(&self) -> Host {
