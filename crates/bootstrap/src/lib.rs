@@ -12,6 +12,7 @@ mod enrolment;
 mod names;
 mod observe;
 mod reconcile;
+mod settled;
 mod userdata;
 mod wake;
 

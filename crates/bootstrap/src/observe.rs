@@ -15,6 +15,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
+use std::time::Instant;
 
 use crate::enrolment::objects::{self, Kind, REPORT, SECRET};
 use crate::enrolment::{self, check, csr_name};
@@ -37,6 +38,8 @@ pub(crate) struct Own {
     pub(crate) names: Names,
     owner: Value,
     found: Vec<Option<Value>>,
+    /// Whether the machine's rights were not read, but taken to be what they were a moment ago.
+    pub(crate) is_settled: bool,
     enrolment: Option<Value>,
     pub(crate) report: Option<MachineReport>,
     csr: Option<CertificateSigningRequest>,
@@ -119,7 +122,12 @@ impl Bootstrap {
         let owner = serde_json::to_value(owner)
             .map_err(|error| Error::transient("cannot write a reference to an owner", error))?;
         let wanted = objects::wanted(&names, &owner);
-        let found = try_join_all(wanted.iter().map(|object| self.find(&names, object.kind, &object.name)));
+        let is_settled = self.settled.holds(&config.uid().unwrap_or_default(), Instant::now());
+        let found =
+            try_join_all(wanted.iter().map(async |object| match is_settled && object.kind != REPORT {
+                true => Ok(Some(object.object.clone())),
+                false => self.find(&names, object.kind, &object.name).await,
+            }));
         let enrolment_name = names.enrolment();
         let (found, enrolment) = futures::try_join!(found, self.find(&names, SECRET, &enrolment_name))?;
         let report = wanted
@@ -145,7 +153,7 @@ impl Bootstrap {
             }
             None => None,
         };
-        Ok(Own { names, owner, found, enrolment, report, csr })
+        Ok(Own { names, owner, found, is_settled, enrolment, report, csr })
     }
 
     /// Any object of the machine's namespace, as it is on the wire.

@@ -11,11 +11,12 @@ use jiff::Timestamp;
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::decide::{self, DATA_SECRET_AVAILABLE, Decision};
 use crate::enrolment::{self, Step};
 use crate::observe::Seen;
+use crate::settled::Settled;
 use crate::{Plane, act};
 
 /// How long something that waits is left alone.
@@ -33,13 +34,14 @@ pub struct Bootstrap {
     pub(crate) client: Client,
     pub(crate) plane: Plane,
     pub(crate) software: Software,
+    pub(crate) settled: Settled,
 }
 
 impl Bootstrap {
     /// Machines will be told to reach the management plane as `plane` says, and to fetch the agent from where
     /// `software` has it.
     pub fn new(client: Client, plane: Plane, software: Software) -> Self {
-        Self { client, plane, software }
+        Self { client, plane, software, settled: Settled::default() }
     }
 
     pub(crate) fn api<K>(&self, namespace: &str) -> Api<K>
@@ -72,6 +74,10 @@ impl Reconciler for Bootstrap {
             }
             let now = Timestamp::now();
             let enrolment = seen.enrolment(now);
+            if seen.own.as_ref().is_some_and(|own| !own.is_settled) {
+                let is_right = enrolment.blocked.is_none() && !matches!(enrolment.step, Step::Objects(_));
+                self.settled.seen(&config.uid().unwrap_or_default(), is_right, Instant::now());
+            }
             let data = seen.data(&config, &enrolment, now);
             match (&data, &enrolment.step) {
                 (Decision::Identify, _) => act::identify(&configs, &config).await?,
