@@ -8,7 +8,8 @@ use crate::error::InputError;
 use crate::inputs::Inputs;
 
 /// Arguments of the kubelet that are Capstan's to decide.
-const DECIDED_KUBELET: &[&str] = &["provider-id", "hostname-override"];
+const DECIDED_KUBELET: &[&str] =
+    &["provider-id", "hostname-override", "healthz-port", "healthz-bind-address"];
 
 /// Settings that are lists: the user's entries stand after Capstan's.
 const LISTS: [&str; 4] = ["kubelet-arg", "tls-san", "node-label", "node-taint"];

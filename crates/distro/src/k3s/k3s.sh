@@ -13,6 +13,7 @@ DATA=/var/lib/rancher/k3s
 # What k3s and what it runs write, below folders that are theirs alone.
 FOLDERS="$DATA /etc/rancher/k3s /etc/rancher/node /var/lib/kubelet /var/lib/cni /run/k3s /run/flannel /var/log/pods
 /var/log/containers"
+PLUGINS=/usr/libexec/kubernetes/kubelet-plugins
 LINKS="cni0 flannel.1 flannel-v6.1 flannel-wg flannel-wg-v6 kube-ipvs0"
 
 for bin in "$DATA"/data/*/bin; do
@@ -122,7 +123,7 @@ remove_rules() {
         echo "$rules" | grep -v -e KUBE- -e CNI- | grep -v -i flannel | "$tables-restore"
     done
     if command -v ipset >/dev/null; then
-        ipset list -n 2>/dev/null | grep '^KUBE-' | while read -r set; do
+        ipset list -n 2>/dev/null | grep '^\(inet6:\)*KUBE-' | while read -r set; do
             ipset destroy "$set" 2>/dev/null
         done
     fi
@@ -168,7 +169,11 @@ clean() {
         [ -d "$folder" ] && find "$folder" -xdev -mindepth 1 -delete 2>/dev/null
     done
     remove_sockets
-    rmdir /var/lib/rancher /etc/rancher 2>/dev/null
+    # Empty folders that may have been somebody else's.
+    for folder in /var/lib/rancher /etc/rancher /run/netns "$PLUGINS/volume/exec" "$PLUGINS/volume" "$PLUGINS" \
+        "${PLUGINS%/*}"; do
+        rmdir "$folder" 2>/dev/null
+    done
     left=0
     for folder in $FOLDERS; do
         is_gone "$folder" || { say "$folder is still there"; left=1; }
@@ -203,7 +208,10 @@ ready() {
     agent) unit=k3s-agent config=$DATA/agent/kubelet.kubeconfig path=/api/v1/nodes/$3 ;;
     *) exit 64 ;;
     esac
-    if [ ! -s "$config" ]; then
+    # Asking takes a program as large as k3s: not before it says itself that it is up.
+    if ! systemctl is-active --quiet "$unit"; then
+        say "$unit is $(systemctl show --property=ActiveState --property=SubState --value "$unit" | tr '\n' ' ')"
+    elif [ ! -s "$config" ]; then
         say "$unit has not written $config yet"
     elif answer=$("$2" kubectl --kubeconfig "$config" get --raw "$path" 2>&1); then
         return 0

@@ -29,8 +29,8 @@ mod steps;
 mod unit;
 
 use capstan_plan::{
-    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, MachinePath, Mode, Probe, Repeat, Retry,
-    Step, StepName, Stop, Target, Undo, Unit,
+    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, HttpUrl, MachinePath, Mode, Probe, Repeat,
+    Retry, Step, StepName, Stop, Target, Undo, Unit,
 };
 
 use crate::Rendered;
@@ -49,6 +49,9 @@ const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 const TLS: &str = "/var/lib/rancher/k3s/server/tls";
 const SCRIPT: &str = "/opt/capstan/lib/k3s.sh";
 const SCRIPT_CONTENT: &str = include_str!("k3s.sh");
+
+/// Where the kubelet says how it is.
+const KUBELET: &str = "http://127.0.0.1:10248/healthz";
 
 /// What the user may not write, because it is ours and leaves the machine with us.
 const OURS: [&str; 3] = [TLS, "/opt/capstan", "/etc/systemd/system/k3s.service.d"];
@@ -87,17 +90,18 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let snapshot = inputs.snapshot.filter(|_| inputs.role.is_server());
     steps.extend(snapshot.map(|snapshot| save(&k3s, inputs, snapshot)));
     steps.push(start(inputs, &k3s, &fingerprint));
-    let ready = || Target::Exec(argv(&ready_words(inputs, &k3s)));
+    let ready = Target::Exec(argv(&ready_words(inputs, &k3s)));
     steps.push(Step {
-        timeout_seconds: 20,
+        timeout_seconds: 30,
         repeat: Repeat::Always,
-        retry: Some(Retry::every(2, 300)),
-        ..Step::new(name("ready"), Action::Check(Check { target: ready() }))
+        retry: Some(Retry::every(2, 150)),
+        ..Step::new(name("ready"), Action::Check(Check { target: ready }))
     });
     steps.extend(snapshot.map(|snapshot| prune(&k3s, inputs, snapshot)));
     steps.extend(after.into_iter().map(user_command));
-    let probe = if inputs.role.is_server() { "apiserver" } else { "kubelet" };
-    let probes = vec![Probe { timeout_seconds: 20, ..Probe::new(name(probe), ready()) }];
+    // Asked again and again, so it must cost next to nothing; whether the API server answers is seen from outside.
+    let kubelet = HttpUrl::new(KUBELET).expect("an address of this module");
+    let probes = vec![Probe::new(name("kubelet"), Target::Http(kubelet))];
     Ok(Rendered { steps, probes, redact: vec![inputs.token.clone()], fingerprint })
 }
 
@@ -140,8 +144,8 @@ fn start(inputs: &Inputs<'_>, k3s: &str, fingerprint: &Fingerprint) -> Step {
         stop: Some(Stop { argv: argv(&["/bin/sh", SCRIPT, "stop"]), timeout_seconds: 120 }),
     };
     Step {
-        timeout_seconds: 180,
-        retry: Some(Retry { attempts: 5, delay_seconds: 5, max_delay_seconds: 60 }),
+        timeout_seconds: 900,
+        retry: Some(Retry { attempts: 10, delay_seconds: 2, max_delay_seconds: 30 }),
         ..Step::new(name("start"), Action::Unit(unit))
     }
 }

@@ -16,7 +16,8 @@ pub(super) const fn kind(role: Role) -> &'static str {
     if role.is_server() { "server" } else { "agent" }
 }
 
-/// The unit file. Pods outlive a restart: only the main process is ended.
+/// The unit file. k3s says itself when it is up, so that nobody has to ask; pods outlive a restart, because only the
+/// main process is ended.
 pub(super) fn content(role: Role, program: &str) -> String {
     let (name, kind) = (name(role), kind(role));
     let condition =
@@ -30,7 +31,8 @@ pub(super) fn content(role: Role, program: &str) -> String {
          After=network-online.target\n\
          {condition}\n\
          [Service]\n\
-         Type=exec\n\
+         Type=notify\n\
+         TimeoutStartSec=0\n\
          EnvironmentFile=-/etc/default/{name}\n\
          ExecStartPre=-/sbin/modprobe br_netfilter\n\
          ExecStartPre=-/sbin/modprobe overlay\n\
