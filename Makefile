@@ -6,7 +6,7 @@ export STRICT
 
 XTASK := cargo run --quiet --locked --package xtask --
 
-.PHONY: help demo test check test-all bench tools generate packages clean
+.PHONY: help demo test check test-all bench agent tools generate packages clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ test-all: packages ## Every test there is, however long it takes
 
 bench: packages ## Run the benchmarks
 	@$(XTASK) bench
+
+agent: packages ## Build the agent as machines get it: target/agent/capstan-agent
+	@$(XTASK) agent
 
 tools: packages ## Build the pinned third-party programs the tests run against
 	@$(XTASK) tools

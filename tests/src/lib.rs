@@ -4,6 +4,7 @@
 //! may use the types of `capstan-api` as any client would; nothing here reaches into a controller.
 
 mod caller;
+mod embedded;
 pub mod fixtures;
 mod in_memory;
 mod objects;
@@ -12,8 +13,9 @@ mod resource;
 mod running;
 
 pub use caller::{Answer, Caller, Credential, Place};
+pub use embedded::Embedded;
 pub use in_memory::InMemoryCluster;
 pub use objects::{condition, namespaced, not_true};
-pub use program::capstan;
+pub use program::{agent_binary, capstan};
 pub use resource::Resource;
 pub use running::Running;

@@ -1,7 +1,8 @@
-//! The program `capstan` itself, as a user runs it.
+//! The programs `capstan` and `capstan-agent` themselves, as users and machines run them.
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -14,18 +15,38 @@ pub fn capstan(args: &[&str]) -> Result<String> {
     String::from_utf8(output.stdout).context("capstan printed something that is not text")
 }
 
-/// Builds it, and gives its path in the words of cargo, who knows where everything goes.
+/// Builds `capstan-agent` once, and gives its path. Not as it is shipped, but the same code; `CAPSTAN_AGENT_BINARY`
+/// names another one, such as the one that `make agent` builds.
+pub fn agent_binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("CAPSTAN_AGENT_BINARY") {
+        return Ok(path.into());
+    }
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = BUILT.get() {
+        return Ok(path.clone());
+    }
+    let path = build_program("capstan-agent")?;
+    Ok(BUILT.get_or_init(|| path).clone())
+}
+
+/// Builds `capstan`, and gives its path.
 pub(crate) fn build() -> Result<PathBuf> {
+    build_program("capstan")
+}
+
+/// Builds a program, and gives its path in the words of cargo, who knows where everything goes.
+fn build_program(name: &str) -> Result<PathBuf> {
+    let bin = format!("--bin={name}");
     let output = Command::new(env!("CARGO"))
         // Of the workspace, not of its package: the same features as the tests, so nothing is compiled twice.
-        .args(["build", "--quiet", "--locked", "--workspace", "--bin=capstan", "--message-format=json"])
+        .args(["build", "--quiet", "--locked", "--workspace", &bin, "--message-format=json"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .context("cannot run cargo")?;
-    ensure!(output.status.success(), "cannot build capstan: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "cannot build {name}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .context("cargo did not say where it put capstan")
+        .with_context(|| format!("cargo did not say where it put {name}"))
 }

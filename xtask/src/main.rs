@@ -4,6 +4,7 @@
 //! the repository keeps, and the check of licences. What must not: anything a user of Capstan runs, and any
 //! heavy dependency, because this is the first thing a new machine compiles.
 
+mod agent;
 mod cargo;
 mod demo;
 mod licences;
@@ -16,7 +17,7 @@ use anyhow::{Result, bail};
 use std::process::ExitCode;
 
 const USAGE: &str =
-    "usage: cargo run -p xtask -- demo | test [--all] | check | bench | tools | tidy | licences";
+    "usage: cargo run -p xtask -- demo | test [--all] | check | bench | tools | agent | tidy | licences";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +37,7 @@ fn run(words: &[&str]) -> Result<ExitCode> {
         ["test"] => Ok(suite::run_all(&plan::test())),
         ["test", "--all"] => Ok(suite::run_all(&plan::test_all())),
         ["tools"] => done(tools()),
+        ["agent"] => done(agent::build().map(drop)),
         ["demo"] => done(demo::run()),
         ["bench"] => bench(),
         ["tidy"] => done(tidy::check()),

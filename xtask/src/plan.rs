@@ -38,6 +38,7 @@ pub(crate) fn test() -> Vec<Suite> {
         real("real_plane"),
         real("crds"),
         real("access"),
+        real("agent"),
         real("upstream_managers"),
         real("keel"),
     ]);

@@ -7,6 +7,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use rustix::net::sockopt;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -95,6 +96,14 @@ impl Trust {
     }
 }
 
+/// Notices within a minute that the other side has gone away without a word: whoever watches waits for hours.
+fn stay_awake(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(30))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(10))?;
+    Ok(sockopt::set_tcp_keepcnt(stream, 3)?)
+}
+
 fn authorities(pem: &[u8]) -> Result<RootCertStore, TrustError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -136,6 +145,7 @@ impl Connection {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let stream = TcpStream::connect((host, port)).await?;
         stream.set_nodelay(true)?;
+        stay_awake(&stream)?;
         let stream = TlsConnector::from(Arc::clone(&trust.0)).connect(name, stream).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         // How it ended is told to whoever waits for an answer.

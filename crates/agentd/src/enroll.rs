@@ -26,7 +26,7 @@ pub(crate) fn reports(config: &Config) -> String {
 
 /// `capstan-agent enroll`.
 pub(crate) async fn run(paths: &Paths, patience: Duration, with_service: bool) -> Result<(), Failure> {
-    let mut config = Config::read(paths)?;
+    let config = Config::read(paths)?;
     if with_service {
         // Before the token is traded: if the machine is switched off meanwhile, the service goes on where we were.
         service::install(paths).await?;
@@ -38,7 +38,7 @@ pub(crate) async fn run(paths: &Paths, patience: Duration, with_service: bool) -
     if with_service {
         service::restart().await?;
     }
-    config.forget_token(&paths.config())?;
+    forget_token(paths).await?;
     say!("this machine is enrolled as {} at {}", config.user(), config.address());
     Ok(())
 }
@@ -70,6 +70,12 @@ pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure>
     let certificate =
         ask(&client, config, &key, &request, |certificate| !certificate.is_over(Timestamp::now()));
     certificate.await.write(paths)
+}
+
+/// Takes the token out of the configuration: it has done its work. `enroll` and the service it starts both see to it.
+pub(crate) async fn forget_token(paths: &Paths) -> Result<(), Failure> {
+    let _lock = lock(paths).await?;
+    Config::read(paths)?.forget_token(&paths.config())
 }
 
 async fn lock(paths: &Paths) -> Result<File, Failure> {
@@ -117,7 +123,9 @@ pub(crate) async fn ask(
                     return ControlFlow::Continue(());
                 };
                 let pem = report["spec"]["certificate"].as_str();
-                answer = pem.and_then(|pem| key.certificate(pem)).filter(|certificate| is_good(certificate));
+                let found = pem.and_then(|pem| key.certificate(pem));
+                // One that cannot be used must not cost us the token.
+                answer = found.filter(|found| is_good(found) && found.trust(config, key).is_ok());
                 is_asked = report["status"]["certificateRequest"].as_str() == Some(request);
                 if answer.is_some() || !is_asked { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             },

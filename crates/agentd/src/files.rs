@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is in a file, if there is one.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -22,7 +22,7 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 pub(crate) fn write_for(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    let temporary = path.with_extension("new");
+    let temporary = beside(path);
     // What a crash has left behind may have another mode.
     remove(&temporary)?;
     let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&temporary)?;
@@ -30,6 +30,13 @@ pub(crate) fn write_for(path: &Path, content: &[u8], mode: u32) -> io::Result<()
     file.sync_all()?;
     fs::rename(&temporary, path)?;
     File::open(folder)?.sync_all()
+}
+
+/// A name beside a path that no other file uses while it is written.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
 }
 
 /// Removes a file, if there is one.
@@ -70,7 +77,7 @@ mod tests {
         assert_eq!(read(&path).expect("read"), None);
         // Left behind by a crash, and readable by all.
         fs::create_dir(folder.path().join("a")).expect("made");
-        fs::write(path.with_extension("new"), "half").expect("written");
+        fs::write(beside(&path), "half").expect("written");
         for content in ["one", "two"] {
             write(&path, content.as_bytes()).expect("written");
             assert_eq!(read(&path).expect("read").as_deref(), Some(content.as_bytes()));

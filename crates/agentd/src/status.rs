@@ -91,8 +91,11 @@ impl Board {
     }
 }
 
-/// What the daemon last wrote down.
+/// What the daemon has written down, if it still runs: one that was killed had no time to take it back.
 pub(crate) fn read(paths: &Paths) -> Option<Status> {
     let bytes = files::read(&paths.status()).ok()??;
-    serde_json::from_slice(&bytes).ok()
+    let status: Status = serde_json::from_slice(&bytes).ok()?;
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", status.pid)).ok()?;
+    // The kernel keeps the first 15 characters of a name.
+    name.trim_end().starts_with("capstan-agent").then_some(status)
 }

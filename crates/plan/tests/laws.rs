@@ -12,6 +12,7 @@ use capstan_plan::{
 use common::{key, machine, trusted};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
+use serde_json::Value;
 
 fn path() -> impl Strategy<Value = MachinePath> {
     vec("[a-zA-Z0-9 ._ü-]{1,8}", 1..5)
@@ -113,6 +114,101 @@ fn plan() -> impl Strategy<Value = MachinePlan> {
         }
         plan
     })
+}
+
+/// What can be wrong with a plan that is still JSON.
+#[derive(Clone, Debug)]
+enum Twist {
+    Remove,
+    Repeat,
+    Rename(String),
+    Replace(Value),
+}
+
+fn twist() -> impl Strategy<Value = Twist> {
+    let value = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[ -~]{0,20}".prop_map(Value::from),
+        "(\\.\\./|/|//|https?://|file:///)[a-z/.@:-]{0,10}".prop_map(Value::from),
+        Just(Value::Array(vec![])),
+        Just(Value::Object(serde_json::Map::new())),
+    ];
+    prop_oneof![
+        Just(Twist::Remove),
+        Just(Twist::Repeat),
+        "[a-zA-Z]{1,10}".prop_map(Twist::Rename),
+        value.prop_map(Twist::Replace),
+    ]
+}
+
+/// The pointer of everything in a value.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(key, value)| places(value, &format!("{at}/{key}"), found))
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(i, value)| places(value, &format!("{at}/{i}"), found));
+        }
+        _ => {}
+    }
+}
+
+fn change(plan: &mut Value, at: &str, twist: Twist) {
+    let Some((above, name)) = at.rsplit_once('/') else { return };
+    match (plan.pointer_mut(above), twist) {
+        (_, Twist::Replace(value)) => {
+            if let Some(place) = plan.pointer_mut(at) {
+                *place = value;
+            }
+        }
+        (Some(Value::Object(fields)), Twist::Remove) => drop(fields.shift_remove(name)),
+        (Some(Value::Object(fields)), Twist::Rename(new)) => {
+            if let Some(value) = fields.shift_remove(name) {
+                fields.insert(new, value);
+            }
+        }
+        (Some(Value::Array(items)), twist) => {
+            let at: usize = name.parse().unwrap();
+            match twist {
+                Twist::Repeat if at < items.len() => items.push(items[at].clone()),
+                Twist::Remove if at < items.len() => drop(items.remove(at)),
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// `PROPTEST_CASES=100000` makes it a long search; a failing case prints its seed.
+    #[test]
+    fn a_twisted_plan_is_read_as_it_is_written_or_refused(
+        twists in vec((any::<proptest::sample::Index>(), twist()), 1..4),
+    ) {
+        let mut plan: Value = serde_json::from_slice(common::plan().seal().unwrap().bytes()).unwrap();
+        for (at, twist) in twists {
+            let mut all = Vec::new();
+            places(&plan, "", &mut all);
+            change(&mut plan, &all[at.index(all.len())].clone(), twist);
+        }
+        let bytes = serde_json::to_vec(&plan).unwrap();
+        match SealedPlan::parse(&bytes) {
+            Ok(read) => {
+                prop_assert_eq!(read.bytes(), &bytes[..]);
+                // What is read can be sealed again, and is the same.
+                let again = read.plan().clone().seal().unwrap();
+                prop_assert_eq!(again.id(), read.id());
+            }
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
 }
 
 proptest! {

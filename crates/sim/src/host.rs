@@ -108,7 +108,7 @@ impl SimHost {
         for task in [work.bootstrap.take(), work.agent.take(), work.reset.take()].into_iter().flatten() {
             task.stop().await;
         }
-        let leave = self.machine.execute(Program::Uninstall).await;
+        let leave = self.machine.vanish().await;
         leave.map_err(|error| DriverError::Unreachable(error.to_string()))?;
         remove(&self.vm.agent_folder()).map_err(|error| unwritable(&error))?;
         self.vm

@@ -1,6 +1,6 @@
 //! Simulated hosts and workload clusters.
 //!
-//! A simulated host is a virtual machine model ([`vm`]): files with owners and modes, one installed version of k3s,
+//! A simulated host is a virtual machine model ([`vm`]): files with owners and modes, artifacts that are their digests,
 //! units that run or do not. It runs bootstrap data as cloud-init would ([`cloudinit`]), and then an agent ([`agent`]):
 //! the real plan engine, on the model instead of on Linux. What is not a step of a plan does not happen. Starting
 //! k3s on a virtual machine makes it part of a simulated workload cluster ([`cluster`]), which is the embedded API

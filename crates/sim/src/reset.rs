@@ -1,5 +1,5 @@
-//! Undoing a machine: k3s is taken off, the engine takes back what plans put there, what bootstrap data put there
-//! goes, and then the machine is compared with what it was before.
+//! Undoing a machine: the engine takes back what plans put there, what bootstrap data put there goes, and then the
+//! machine is compared with what it was before.
 
 use capstan_agent::Reset;
 use capstan_plan::MachinePath;
@@ -10,7 +10,6 @@ use crate::agent;
 use crate::fault::Fault;
 use crate::host::{SimHost, remove};
 use crate::vm::files::PUBLIC;
-use crate::vm::program::Program;
 use crate::vm::state::LastReset;
 use crate::vm::{Vm, VmMachine};
 
@@ -28,9 +27,6 @@ pub(crate) async fn run(vm: &Vm, machine: &VmMachine, host: &Weak<SimHost>) {
 async fn undo(vm: &Vm, machine: &VmMachine) -> io::Result<()> {
     let Some(life) = vm.look(|state| state.life.clone()) else { return Ok(()) };
     vm.take_time().await;
-    // Plans install k3s by a command whose undo they do not name: `install-k3s` stands in for artifacts, which will
-    // have a place in the ledger. Until then the machine knows how to get rid of it.
-    machine.execute(Program::Uninstall).await.map_err(io::Error::other)?;
     let mut left = Vec::new();
     {
         let mut engine = agent::open(vm, machine).await?;

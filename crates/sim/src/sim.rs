@@ -16,7 +16,6 @@ use crate::cluster::Clusters;
 use crate::driver::answer;
 use crate::host::{SimHost, remove};
 use crate::vm::Vm;
-use crate::vm::program::Program;
 use crate::vm::state::{Kind, Latency};
 
 /// How many changes may be on their way to a slow listener, who then looks for himself.
@@ -161,7 +160,7 @@ impl Sim {
         let known = self.0.hosts.lock().await.remove(&key);
         if let Some(known) = known {
             known.stop().await;
-            let off = known.machine.execute(Program::Uninstall).await;
+            let off = known.machine.vanish().await;
             off.map_err(|error| DriverError::Unreachable(error.to_string()))?;
         }
         remove(&self.folder(&key)).map_err(|error| unusable(&error))

@@ -13,52 +13,13 @@ mod rights;
 mod script;
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use capstan_testkit::{RealPlane, eventually, install_crypto_provider};
-use capstan_tests::{Place, Running};
+use capstan_testkit::RealPlane;
+use capstan_tests::{Embedded, Place};
 use script::Script;
-use tempfile::TempDir;
 
 const DEADLINE: Duration = Duration::from_secs(120);
-
-/// The embedded plane, as `capstan up` serves it.
-struct Embedded {
-    _running: Running,
-    folder: TempDir,
-}
-
-impl Embedded {
-    async fn start() -> Self {
-        Self::start_at(Ipv4Addr::LOCALHOST).await
-    }
-
-    async fn start_at(address: Ipv4Addr) -> Self {
-        install_crypto_provider();
-        let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("data");
-        let kubeconfig = folder.path().join("kubeconfig");
-        let listen = format!("{address}:0");
-        let args = ["up", "--listen", &listen, "--controllers", "none", "--data-dir"];
-        let args = [&args[..], &[data.to_str().unwrap(), "--kubeconfig-out", kubeconfig.to_str().unwrap()]];
-        let running = Running::start(&args.concat(), &folder.path().join("log")).unwrap();
-        let plane = Self { _running: running, folder };
-        eventually(DEADLINE, "the plane to be ready", async || {
-            let admin = Place::of(&plane.kubeconfig())?.admin().await?;
-            let answer = admin.ask("GET", "/readyz", &serde_json::Value::Null).await?;
-            anyhow::ensure!(answer.code == 200, "{answer:?}");
-            Ok(())
-        })
-        .await
-        .unwrap();
-        plane
-    }
-
-    fn kubeconfig(&self) -> PathBuf {
-        self.folder.path().join("kubeconfig")
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_gets_its_credential_alike() {
@@ -80,7 +41,7 @@ async fn kubectl_is_told_alike() {
 #[tokio::test(flavor = "multi_thread")]
 async fn planes_listen_where_machines_can_reach_them() {
     let address = outward_address();
-    let embedded = Embedded::start_at(address).await;
+    let embedded = Embedded::start_at(address).await.unwrap();
     let real = RealPlane::start_at(address).await.unwrap();
     assert!(real.server().starts_with(&format!("https://{address}:")));
     for kubeconfig in [embedded.kubeconfig(), real.kubeconfig().to_owned()] {
@@ -89,7 +50,7 @@ async fn planes_listen_where_machines_can_reach_them() {
         let answer = admin.ask("GET", "/api/v1/namespaces/default", &serde_json::Value::Null).await.unwrap();
         assert_eq!(answer.code, 200, "{answer:?}");
     }
-    let log = std::fs::read_to_string(embedded.folder.path().join("log")).unwrap();
+    let log = embedded.log();
     assert_eq!(log.contains("WARNING: the API is served on"), !address.is_loopback(), "{log}");
 }
 
@@ -107,7 +68,7 @@ fn outward_address() -> Ipv4Addr {
 /// Plays a script on both planes and compares what they said, line by line.
 async fn both(play: impl AsyncFn(&mut Script)) {
     let (real, embedded) = tokio::join!(RealPlane::start(), Embedded::start());
-    let real = real.unwrap();
+    let (real, embedded) = (real.unwrap(), embedded.unwrap());
     let mut told = Vec::new();
     for (plane, kubeconfig) in [("real", real.kubeconfig().to_owned()), ("embedded", embedded.kubeconfig())] {
         let mut script = Script::new(plane, &kubeconfig).await.unwrap();

@@ -49,14 +49,14 @@ fn stopped(paths: &Paths) -> Result<(), Failure> {
 }
 
 async fn work(paths: &Paths) -> Result<(), Failure> {
-    let mut config = Config::read(paths)?;
+    let config = Config::read(paths)?;
     let board = Rc::new(Board::new(paths.clone()));
     // If `enroll` was cut off, this is where it goes on.
     if let Err(error) = enroll::enrol(paths, &config).await {
         board.note(|status| &mut status.certificate, Err(error.to_string()));
         return Err(error);
     }
-    config.forget_token(&paths.config())?;
+    enroll::forget_token(paths).await?;
     let key = Key::take(paths)?;
     let certificate = Certificate::read(paths, &key)?
         .ok_or_else(|| Failure::new("the certificate is gone; enrol this machine anew"))?;

@@ -182,17 +182,19 @@ fn taint(text: &str) -> Option<(String, Option<String>, String)> {
 mod tests {
     use super::*;
     use crate::vm::files::PUBLIC;
-    use crate::vm::state::Installed;
     use capstan_plan::MachinePath;
 
     fn machine(kind: Kind, config: &str) -> State {
         let mut state = State::new("h");
-        state.installed = Some(Installed { version: "v1.33.4+k3s1".to_owned(), kind });
+        let program = "/opt/capstan/k3s/v1.33.4+k3s1/bin/k3s";
+        let unit = format!("[Service]\nExecStart={program} {}\n", kind.word());
         let mut put = |path: &str, text: &str| {
             let path = MachinePath::new(path).expect("a path");
             state.files.write_with_parents(&path, text.as_bytes(), PUBLIC).expect("written");
         };
         put(CONFIG, config);
+        put(program, "");
+        put(&format!("/etc/systemd/system/{}", kind.unit()), &unit);
         for name in ["server-ca.crt", "server-ca.key", "client-ca.crt"] {
             put(&format!("{TLS}/{name}"), name);
         }

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::Vm;
-use super::files::PUBLIC;
 use super::program::Program;
-use super::state::{Installed, Kind};
+use super::state::Kind;
 use crate::cluster::Clusters;
 use crate::fault::Fault;
 
@@ -70,8 +69,6 @@ impl VmMachine {
         match program {
             Program::Exit(code) => Ok((code, String::new())),
             Program::Complain(code, text) => Ok((code, text)),
-            Program::Install { version, kind } => self.install_k3s(version, kind),
-            Program::Uninstall => self.uninstall().await,
             Program::Systemctl(order) => self.systemctl(order).await,
             Program::Room => self.change(|state| {
                 state.files.make_with_parents(&path(DATA))?;
@@ -93,39 +90,12 @@ impl VmMachine {
         }
     }
 
-    fn install_k3s(&self, version: String, kind: Kind) -> Result<Said, MachineError> {
-        let other =
-            self.vm.look(|state| state.installed.as_ref().is_some_and(|installed| installed.kind != kind));
-        if other {
-            return Ok((1, "k3s is installed in another role: uninstall it first".to_owned()));
-        }
-        self.change(|state| {
-            let binary = format!("k3s {version}\n");
-            state.files.write_with_parents(&path("/usr/local/bin/k3s"), binary.as_bytes(), PUBLIC)?;
-            state.files.write_with_parents(&unit_file(kind), b"[Service]\n", PUBLIC)?;
-            state.units.entry(kind.unit().to_owned()).or_default();
-            let said = format!("installed k3s {version}");
-            state.installed = Some(Installed { version, kind });
-            Ok((0, said))
-        })
-    }
-
-    /// Takes k3s off the machine, however it came there.
-    async fn uninstall(&self) -> Result<Said, MachineError> {
+    /// Takes k3s out of its cluster, as if the machine had been switched off and wiped.
+    pub async fn vanish(&self) -> Result<(), MachineError> {
         for kind in [Kind::Server, Kind::Agent] {
             self.stop(kind.unit()).await?;
         }
-        self.leave().await?;
-        self.change(|state| {
-            if state.installed.take().is_some() {
-                state.files.remove_file(&path("/usr/local/bin/k3s"))?;
-                for kind in [Kind::Server, Kind::Agent] {
-                    state.files.remove_file(&unit_file(kind))?;
-                    state.units.remove(kind.unit());
-                }
-            }
-            Ok((0, "uninstalled".to_owned()))
-        })
+        self.leave().await
     }
 
     /// Without its data it is part of nothing any more.
@@ -175,10 +145,6 @@ impl VmMachine {
 
 fn path(text: &str) -> MachinePath {
     MachinePath::new(text).expect("a path of this module, absolute and plain")
-}
-
-fn unit_file(kind: Kind) -> MachinePath {
-    path(&format!("/etc/systemd/system/{}", kind.unit()))
 }
 
 impl Machine for VmMachine {

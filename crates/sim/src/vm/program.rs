@@ -1,11 +1,5 @@
 //! The programs a virtual machine knows. Pure: what a command line means, not what comes of it.
 
-use super::state::Kind;
-
-/// The installer that stands in for artifacts by digest.
-pub const INSTALL: &str = "/opt/capstan/install-k3s";
-/// Its opposite.
-pub const UNINSTALL: &str = "/opt/capstan/uninstall-k3s";
 /// What a plan for k3s brings along for what takes more than a file or a unit.
 pub const SCRIPT: &str = "/opt/capstan/lib/k3s.sh";
 /// What makes the agent start.
@@ -16,15 +10,6 @@ pub const INSTALL_AGENT: &str = "/etc/capstan/install-agent";
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// Install this version of k3s.
-    Install {
-        /// The version.
-        version: String,
-        /// As what.
-        kind: Kind,
-    },
-    /// Take k3s off the machine.
-    Uninstall,
     /// Tell systemd something, or ask it.
     Systemctl(Systemctl),
     /// Make the folders of k3s.
@@ -73,13 +58,8 @@ impl Program {
     pub fn parse(words: &[String]) -> Self {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words[..] {
-            [INSTALL, version, "server"] => Self::install(version, Kind::Server),
-            [INSTALL, version, "agent"] => Self::install(version, Kind::Agent),
-            [INSTALL, ..] => Self::complain(2, "usage: install-k3s VERSION server|agent"),
-            [UNINSTALL] => Self::Uninstall,
             [AGENT, "enroll"] | ["sh", INSTALL_AGENT] => Self::Enroll,
             ["systemctl" | "/usr/bin/systemctl" | "/bin/systemctl", ref rest @ ..] => Self::systemctl(rest),
-            ["/usr/local/bin/k3s", "kubectl", "get", "--raw", "/readyz"] => Self::Ready,
             ["sh" | "/bin/sh", SCRIPT, "vacant" | "stop"] => Self::Exit(0),
             ["sh" | "/bin/sh", SCRIPT, "room"] => Self::Room,
             ["sh" | "/bin/sh", SCRIPT, "clean"] => Self::Clean,
@@ -97,14 +77,6 @@ impl Program {
                 &format!("{program}: not found: simulated machines know k3s and little else"),
             ),
             [] => Self::complain(127, "no command"),
-        }
-    }
-
-    fn install(version: &str, kind: Kind) -> Self {
-        let number = version.strip_prefix('v').unwrap_or_default();
-        match number.starts_with(|first: char| first.is_ascii_digit()) {
-            true => Self::Install { version: version.to_owned(), kind },
-            false => Self::complain(1, &format!("there is no k3s {version}")),
         }
     }
 
@@ -164,14 +136,7 @@ mod tests {
 
     #[test]
     fn the_command_lines_of_k3s_plans_are_known() {
-        let version = "v1.33.4+k3s1".to_owned();
         for (line, program) in [
-            (
-                "/opt/capstan/install-k3s v1.33.4+k3s1 server",
-                Program::Install { version: version.clone(), kind: Kind::Server },
-            ),
-            ("/opt/capstan/install-k3s v1.33.4+k3s1 agent", Program::Install { version, kind: Kind::Agent }),
-            ("/opt/capstan/uninstall-k3s", Program::Uninstall),
             ("/opt/capstan/capstan-agent enroll", Program::Enroll),
             ("sh /etc/capstan/install-agent", Program::Enroll),
             ("systemctl restart k3s", Program::Systemctl(Systemctl::Restart("k3s.service".to_owned()))),
@@ -184,7 +149,7 @@ mod tests {
             ("/bin/sh /opt/capstan/lib/k3s.sh clean", Program::Clean),
             ("/bin/sh /opt/capstan/lib/k3s.sh ready agent /opt/k3s web-0", Program::Joined),
             ("/opt/capstan/k3s/v1/bin/k3s etcd-snapshot save --name a", Program::Snapshot),
-            ("/usr/local/bin/k3s kubectl get --raw /readyz", Program::Ready),
+            ("sh /opt/capstan/lib/k3s.sh ready server /opt/k3s web-0", Program::Ready),
         ] {
             assert_eq!(parse(line), program, "{line}");
         }
@@ -199,8 +164,6 @@ mod tests {
             ("sh -c reboot", 126),
             ("sh /opt/capstan/lib/other.sh clean", 126),
             ("rm -rf /", 127),
-            ("/opt/capstan/install-k3s latest server", 1),
-            ("/opt/capstan/install-k3s v1.33.4+k3s1 sideways", 2),
             ("systemctl mask k3s", 1),
         ] {
             assert_eq!(code(&parse(line)), expected, "{line}");

@@ -24,8 +24,6 @@ pub struct State {
     pub latency: Latency,
     /// Its files.
     pub files: Files,
-    /// Which Kubernetes is installed.
-    pub installed: Option<Installed>,
     /// Services that systemd knows, by name, with its ending.
     pub units: BTreeMap<String, Unit>,
     /// What the data of k3s says it is part of, whether it runs or not.
@@ -56,15 +54,6 @@ impl From<&SimulatedHost> for Latency {
             step_milliseconds: or(host.step_milliseconds, STEP_MILLISECONDS),
         }
     }
-}
-
-/// An installed Kubernetes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Installed {
-    /// Its version.
-    pub version: String,
-    /// As what.
-    pub kind: Kind,
 }
 
 /// Server or agent.
@@ -193,7 +182,6 @@ impl State {
             boot_id: random_id(),
             latency: Latency::from(&SimulatedHost::default()),
             files: Files::image(name),
-            installed: None,
             units: BTreeMap::new(),
             data: None,
             life: None,
@@ -217,9 +205,6 @@ impl State {
     /// If there is no such unit, or nothing that it could start.
     pub fn version(&self, kind: Kind) -> Result<String, String> {
         let unit = kind.unit();
-        if let Some(installed) = self.installed.as_ref().filter(|installed| installed.kind == kind) {
-            return Ok(installed.version.clone());
-        }
         let missing = || format!("Unit {unit} not found.");
         let file = self.files.read(&format!("/etc/systemd/system/{unit}")).ok_or_else(missing)?;
         let file = String::from_utf8_lossy(file);
@@ -245,7 +230,6 @@ impl State {
         let mut left = self.files.differences(&Files::image(name));
         left.extend(self.units.keys().map(|unit| format!("unit {unit}")));
         left.extend(self.data.iter().map(|_| "the data of k3s".to_owned()));
-        left.extend(self.installed.iter().map(|installed| format!("k3s {}", installed.version)));
         left
     }
 }

@@ -3,8 +3,9 @@
 use anyhow::{Context as _, Result, ensure};
 use capstan_api::agent::{MachineReport, MachineReportStatus, PlanPhase};
 use capstan_plan::{
-    Action, Argv, Check, Command, Content, Epoch, File, MachineIdentity, MachinePath, MachinePlan, Mode,
-    PlanId, Repeat, Retry, Revision, SECRET_TYPE, SigningKey, Step, StepName, Target,
+    Action, Argv, Artifact, Check, Command, Content, Digest, Epoch, File, MachineIdentity, MachinePath,
+    MachinePlan, Mode, PlanId, Repeat, Retry, Revision, SECRET_TYPE, SigningKey, Source, Step, StepName,
+    Stop, Target, Undo, Unit, Unpack,
 };
 use capstan_testkit::eventually;
 use jiff::{SignedDuration, Timestamp};
@@ -105,16 +106,21 @@ impl Yard {
             }
         }
         steps.insert(0, file("config", "/etc/rancher/k3s/config.yaml", config.to_string())?);
-        steps.push(command("install", &["/opt/capstan/install-k3s", version, kind])?);
-        let mut start = command("start", &["systemctl", "restart", unit])?;
-        start.inputs = vec![StepName::new("install")?];
-        start.retry = Some(Retry::every(1, 30));
-        steps.push(start);
-        let ready: &[&str] = match role.is_server {
-            true => &["/usr/local/bin/k3s", "kubectl", "get", "--raw", "/readyz"],
-            false => &["systemctl", "is-active", "k3s-agent"],
-        };
-        let check = Action::Check(Check { target: Target::Exec(Argv::new(ready.iter().copied())?) });
+        let home = format!("/opt/capstan/k3s/{version}");
+        steps.push(Step::new(StepName::new("k3s")?, Action::Artifact(software(&home)?)));
+        let mut room = Command::new(Argv::new(["/bin/sh", SCRIPT, "room"])?);
+        room.undo = Some(Undo { argv: Argv::new(["/bin/sh", SCRIPT, "clean"])?, env: Vec::new() });
+        steps.push(Step::new(StepName::new("room")?, Action::Command(room)));
+        let start = Action::Unit(Unit {
+            name: format!("{unit}.service").parse()?,
+            content: Content::from(format!("[Service]\nExecStart={home}/bin/k3s {kind}\n")),
+            restart: version.parse()?,
+            stop: Some(Stop { argv: Argv::new(["/bin/sh", SCRIPT, "stop"])?, timeout_seconds: 30 }),
+        });
+        let retry = Some(Retry::every(1, 30));
+        steps.push(Step { retry, ..Step::new(StepName::new("start")?, start) });
+        let ready = ["/bin/sh", SCRIPT, "ready", kind, &format!("{home}/bin/k3s"), machine];
+        let check = Action::Check(Check { target: Target::Exec(Argv::new(ready)?) });
         let ready = Step {
             repeat: Repeat::Always,
             retry: Some(Retry::every(1, 30)),
@@ -173,6 +179,23 @@ impl Yard {
         })
         .await
     }
+}
+
+/// What a plan for k3s brings along. Here it is only a name: simulated machines know what it does.
+const SCRIPT: &str = "/opt/capstan/lib/k3s.sh";
+
+/// A version of k3s, as it would lie on a server.
+fn software(home: &str) -> Result<Artifact> {
+    Ok(Artifact {
+        sha256: Digest::of(home.as_bytes()),
+        size: 1,
+        sources: vec![Source::new("https://mirror.example/k3s.tar.gz".parse()?)],
+        path: MachinePath::new(home)?,
+        unpack: Some(Unpack::TarGz),
+        mode: Mode::EXECUTABLE,
+        owner: 0,
+        group: 0,
+    })
 }
 
 fn file(step: &str, path: &str, content: String) -> Result<Step> {

@@ -1,0 +1,313 @@
+//! The agent as a machine has it: the real binary on a folder that stands for `/`, against the embedded plane and
+//! against a real API server. The machine is trusted with nothing, and proves it.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod hostile;
+mod stage;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use capstan_plan::{
+    Action, Argv, Artifact, Check, Command, Digest, EnvVar, File, Gate, Mode, Repeat, Source, Step, Target,
+};
+use capstan_testkit::{RealPlane, eventually, install_crds};
+use capstan_tests::Embedded;
+use serde_json::{Value, json};
+use stage::{DEADLINE, MACHINE, Stage, leases, reports};
+
+fn step(name: &str, action: Action) -> Step {
+    Step::new(name.parse().unwrap(), action)
+}
+
+fn run(name: &str, script: &str) -> Step {
+    let argv = Argv::new(["sh", "-c", script]).unwrap();
+    step(name, Action::Command(Command::new(argv)))
+}
+
+fn file(name: &str, path: &str, content: &str) -> Step {
+    let (path, mode) = (path.parse().unwrap(), Mode::READABLE);
+    step(name, Action::File(File { path, content: content.into(), mode, owner: 0, group: 0, secret: false }))
+}
+
+/// A machine on a plane that knows our kinds.
+async fn stage(kubeconfig: &Path) -> Stage {
+    let config = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await.unwrap();
+    let client = kube::Client::try_from(config).unwrap();
+    install_crds(&client, &capstan_api::crd::all()).await.unwrap();
+    Stage::new(kubeconfig).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_real_plane() {
+    let plane = RealPlane::start().await.unwrap();
+    everything(plane.kubeconfig()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_the_embedded_plane() {
+    let plane = Embedded::start().await.unwrap();
+    everything(&plane.kubeconfig()).await;
+}
+
+async fn everything(kubeconfig: &Path) {
+    let stage = stage(kubeconfig).await;
+    enrols(&stage).await;
+    works(&stage).await;
+    hostile::with_the_certificate(&stage).await;
+    survives(&stage).await;
+    explains_and_resets(&stage).await;
+}
+
+fn mode(stage: &Stage, path: &str) -> u32 {
+    fs::metadata(stage.at(path)).unwrap().permissions().mode() & 0o777
+}
+
+async fn enrols(stage: &Stage) {
+    let token = stage.start_machine().await;
+    hostile::with_the_token(stage, &token).await;
+    // Killed before there is an answer, as often as you like: it asks with the same key and the same request.
+    let request = || async {
+        let report = stage.report().await;
+        report["status"]["certificateRequest"].as_str().map(str::to_owned)
+    };
+    let mut first = stage.spawn(&["enroll", "--no-service"]);
+    let asked = eventually(DEADLINE, "a request", async || request().await.context("none")).await.unwrap();
+    first.kill();
+    for pause in [0, 5, 20, 60, 150] {
+        let mut again = stage.spawn(&["enroll", "--no-service"]);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        again.kill();
+    }
+    let mut last = stage.spawn(&["enroll", "--no-service"]);
+    stage.answer().await.unwrap();
+    last.succeeds().await;
+    assert_eq!(request().await, Some(asked), "another key or another request was made on the way");
+    stage.ask("DELETE", &stage::core(&format!("secrets/{MACHINE}-enrolment")), Value::Null).await;
+
+    for path in ["/etc/capstan/agent.key", "/etc/capstan/agent.crt", "/etc/capstan/agent.json"] {
+        assert_eq!(mode(stage, path), 0o600, "{path}");
+    }
+    let config = stage.read("/etc/capstan/agent.json");
+    assert!(!config.contains("token") && !config.contains(&token), "the token has done its work");
+    // Once more, without a token: there is nothing to do.
+    stage.spawn(&["enroll", "--no-service"]).succeeds().await;
+}
+
+async fn works(stage: &Stage) {
+    let agent = stage.spawn(&["run"]);
+    let bundle = stage.at("/srv/tool");
+    fs::create_dir_all(bundle.parent().unwrap()).unwrap();
+    fs::write(&bundle, "a tool").unwrap();
+    let artifact = Artifact {
+        sha256: Digest::of(b"a tool"),
+        size: 6,
+        sources: vec![Source::new("file:///srv/tool".parse().unwrap())],
+        path: "/opt/tool".parse().unwrap(),
+        unpack: None,
+        mode: Mode::EXECUTABLE,
+        owner: 0,
+        group: 0,
+    };
+    let mut loud = run("loud", "echo $SECRET; head -c 300000 /dev/zero | tr '\\0' x; echo done >&2");
+    let Action::Command(command) = &mut loud.action else { panic!("a command") };
+    command.env.push(EnvVar::secret("SECRET", "hunter2"));
+    let plan = stage.sealed(
+        1,
+        vec![
+            file("config", "/etc/app/config", "a=1"),
+            step("tool", Action::Artifact(artifact)),
+            loud,
+            step("true", Action::Check(Check { target: Target::Exec(Argv::new(["true"]).unwrap()) })),
+            step("go", Action::Gate(Gate {})),
+            file("late", "/etc/app/late", "x"),
+        ],
+    );
+    let id = stage.plan(&plan, &[]).await;
+    let waits = stage.says(id, "Waiting").await;
+    assert_eq!(waits["step"], json!({"name": "go", "index": 5, "total": 6}));
+    assert!(waits["facts"]["kernelVersion"].is_string(), "{waits:#}");
+    assert_eq!(stage.read("/etc/app/config"), "a=1");
+    assert_eq!(stage.read("/opt/tool"), "a tool");
+    assert!(!stage.at("/etc/app/late").exists());
+    stage.plan(&plan, &["go"]).await;
+    stage.says(id, "Applied").await;
+    assert_eq!(stage.read("/etc/app/late"), "x");
+
+    // A step that fails is told with its code and both ends of what it printed, and no secret is.
+    let mut failing =
+        run("fails", "echo $SECRET out; head -c 300000 /dev/zero | tr '\\0' x; echo end >&2; exit 7");
+    let Action::Command(command) = &mut failing.action else { panic!("a command") };
+    command.env.push(EnvVar::secret("SECRET", "hunter2"));
+    let id = stage.plan(&stage.sealed(2, vec![file("config", "/etc/app/config", "a=2"), failing]), &[]).await;
+    let failed = stage.says(id, "Failed").await;
+    assert_eq!(failed["step"]["exitCode"], 7);
+    assert_eq!(failed["applied"]["revision"], 1);
+    let stdout = &failed["output"]["stdout"];
+    assert!(stdout["head"].as_str().unwrap().starts_with("[redacted] out\nxxx"), "{stdout}");
+    assert!(stdout["omittedBytes"].as_u64().unwrap() > 200_000, "{stdout}");
+    assert_eq!(failed["output"]["stderr"]["head"], "end\n");
+    assert!(!failed.to_string().contains("hunter2"));
+    assert!(!stage.at("/etc/app/late").exists(), "what left the plan left the machine");
+
+    // What must not be obeyed is refused and told, and nothing is touched.
+    let old = stage.sealed(1, vec![file("evil", "/evil", "x")]);
+    let told = stage.plan(&old, &[]).await;
+    let refused = stage.says(told, "Refused").await;
+    assert!(refused["message"].as_str().unwrap().contains("knows revision 2"), "{refused:#}");
+    let stranger = capstan_plan::SigningKey::generate().unwrap();
+    let forged = stage.sealed(3, vec![file("evil", "/evil", "x")]);
+    let data = forged.sign(&stranger).to_secret_data();
+    let data = data.into_iter().map(|(key, value)| (key, json!(k8s_openapi::ByteString(value)))).collect();
+    stage.write_plan(data).await;
+    let refused = stage.says(forged.id(), "Refused").await;
+    assert!(refused["message"].as_str().unwrap().contains("does not trust"), "{refused:#}");
+    assert!(!stage.at("/evil").exists());
+
+    is_quiet(stage).await;
+    let memory = agent.memory();
+    eprintln!("resident memory of the idle agent: {:.1} MB", memory as f64 / 1e6);
+    // The one for tests has debugging aids in it; only of the one that is shipped is anything promised.
+    if std::env::var_os("CAPSTAN_AGENT_BINARY").is_some() {
+        assert!(memory <= 12 * 1024 * 1024, "{memory}");
+    }
+}
+
+/// An idle agent writes its sign of life and nothing else.
+async fn is_quiet(stage: &Stage) {
+    let version = |object: Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let report = version(stage.report().await);
+    let lease = || async { stage.ask("GET", &leases(&format!("/{MACHINE}-agent")), Value::Null).await };
+    let renewed = lease().await["spec"]["renewTime"].clone();
+    assert!(renewed.is_string());
+    eventually(DEADLINE, "the next sign of life", async || {
+        ensure!(lease().await["spec"]["renewTime"] != renewed);
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(version(stage.report().await), report, "{:#}", stage.report().await);
+}
+
+/// Killed in the middle of a plan, it goes on; what must not be run twice is not.
+async fn survives(stage: &Stage) {
+    let (count, begun) = (stage.at("/count"), stage.at("/begun"));
+    let once = Step { repeat: Repeat::Once, ..run("once", &format!("echo once >> {}", count.display())) };
+    let slow = run("slow", &format!("echo begun >> {}; sleep 2", begun.display()));
+    let plan = stage.sealed(4, vec![once, slow, file("end", "/etc/app/end", "x")]);
+    let mut agent = stage.spawn(&["run"]);
+    let id = stage.plan(&plan, &[]).await;
+    eventually(DEADLINE, "the slow step to begin", async || {
+        ensure!(begun.exists());
+        Ok(())
+    })
+    .await
+    .unwrap();
+    agent.kill();
+    let _agent = stage.spawn(&["run"]);
+    let applied = stage.says(id, "Applied").await;
+    assert_eq!(applied["applied"]["revision"], 4);
+    assert_eq!(fs::read_to_string(&count).unwrap(), "once\n");
+    assert_eq!(fs::read_to_string(&begun).unwrap(), "begun\nbegun\n");
+    // Another agent on the same machine has to wait.
+    let second = stage.run(&["reset", "--output", "json"]).await;
+    assert!(!second.status.success());
+    assert!(String::from_utf8_lossy(&second.stderr).contains("in use by another agent"));
+}
+
+async fn explains_and_resets(stage: &Stage) {
+    let agent = stage.spawn(&["run"]);
+    let explain = || async {
+        let output = stage.run(&["explain", "-o", "json"]).await;
+        assert!(output.status.success());
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let told = eventually(DEADLINE, "all to be well", async || {
+        let told = explain().await;
+        ensure!(told["obstacles"] == json!([]), "{told:#}");
+        Ok(told)
+    })
+    .await
+    .unwrap();
+    assert_eq!(told["connection"], "ok");
+    assert_eq!(told["daemon"]["said"]["phase"], "Applied");
+    assert_eq!(told["journal"]["current"]["revision"], 4);
+    let text = String::from_utf8(stage.run(&["explain"]).await.stdout).unwrap();
+    assert!(text.contains("revision 4: Applied") && text.contains("waits for    nothing"), "{text}");
+    drop(agent);
+
+    // The Machine is deleted: its rights are gone, and it says so. Nobody is needed to take everything back.
+    let role = stage::group("rbac.authorization.k8s.io", "v1", &format!("rolebindings/{MACHINE}-agent"));
+    stage.ask("DELETE", &role, Value::Null).await;
+    let told = explain().await;
+    assert!(told["obstacles"].to_string().contains("was the Machine deleted?"), "{told:#}");
+    stage.ask("DELETE", &reports(&format!("/{MACHINE}")), Value::Null).await;
+
+    fs::create_dir_all(stage.at("/opt/capstan")).unwrap();
+    fs::write(stage.at("/opt/capstan/capstan-agent"), "").unwrap();
+    fs::write(stage.at("/etc/app/theirs"), "precious").unwrap();
+    let reset = || async {
+        let output = stage.run(&["reset", "--output", "json"]).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    assert_eq!(reset().await, json!({"clean": false, "left": ["/etc/app: /etc/app is not empty"]}));
+    assert!(stage.at("/etc/capstan/agent.key").exists(), "until it is clean, it is still itself");
+    fs::remove_file(stage.at("/etc/app/theirs")).unwrap();
+    assert_eq!(reset().await, json!({"clean": true}));
+    for gone in ["/etc/app", "/etc/capstan", "/var/lib/capstan", "/run/capstan", "/opt/capstan", "/opt/tool"]
+    {
+        assert!(!stage.at(gone).exists(), "{gone}");
+    }
+    assert_eq!(reset().await, json!({"clean": true}), "and again");
+}
+
+/// A certificate is renewed when two thirds of its life are over, for the same key, and work goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_renewed() {
+    let plane = RealPlane::start().await.unwrap();
+    let stage = stage(plane.kubeconfig()).await;
+    stage.start_machine().await;
+    let mut agent = stage.spawn(&["enroll", "--no-service"]);
+    let request = |old: Option<String>| {
+        let stage = &stage;
+        async move {
+            eventually(DEADLINE, "a request", async || {
+                let report = stage.report().await;
+                let request = report["status"]["certificateRequest"].as_str().context("none")?.to_owned();
+                ensure!(old.as_ref() != Some(&request), "the old one");
+                Ok(request)
+            })
+            .await
+            .unwrap()
+        }
+    };
+    // Signed by hand, because no signer gives a certificate that is about to end.
+    let first = request(None).await;
+    let minute = 60;
+    stage.give(&plane.sign(&first, -20 * minute, 5 * minute).unwrap()).await;
+    agent.succeeds().await;
+    let old = stage.read("/etc/capstan/agent.crt");
+    let key = stage.read("/etc/capstan/agent.key");
+    let _agent = stage.spawn(&["run"]);
+    let second = request(Some(first)).await;
+    // One that ends no later is no answer.
+    stage.give(&old).await;
+    stage.give(&plane.sign(&second, 0, 60 * minute).unwrap()).await;
+    let begin = Instant::now();
+    eventually(DEADLINE, "the new certificate", async || {
+        ensure!(stage.read("/etc/capstan/agent.crt") != old, "after {:?}", begin.elapsed());
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(stage.read("/etc/capstan/agent.key"), key, "the key stays");
+    let id = stage.plan(&stage.sealed(1, vec![file("a", "/a", "x")]), &[]).await;
+    stage.says(id, "Applied").await;
+}

@@ -1,0 +1,325 @@
+//! A stage for one machine: a plane, the objects of the machine as the bootstrap provider makes them, and the hands of
+//! that provider and of the planner, played by the test.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use capstan_plan::{
+    Digest, Epoch, MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SealedPlan, SigningKey, Step,
+};
+use capstan_testkit::eventually;
+use capstan_tests::{Caller, Credential, Place, agent_binary};
+use k8s_openapi::ByteString;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const NAMESPACE: &str = "yard";
+pub(crate) const MACHINE: &str = "web-0";
+pub(crate) const MACHINE_ID: &str = "life-1";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+pub(crate) fn core(path: &str) -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/{path}")
+}
+
+pub(crate) fn group(group: &str, version: &str, path: &str) -> String {
+    format!("/apis/{group}/{version}/namespaces/{NAMESPACE}/{path}")
+}
+
+pub(crate) fn reports(path: &str) -> String {
+    group("agent.capstan.dev", "v1alpha1", &format!("machinereports{path}"))
+}
+
+pub(crate) fn leases(path: &str) -> String {
+    group("coordination.k8s.io", "v1", &format!("leases{path}"))
+}
+
+pub(crate) const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+/// A machine on a plane.
+pub(crate) struct Stage {
+    pub(crate) place: Place,
+    pub(crate) admin: Caller,
+    /// Stands for `/` on the machine.
+    pub(crate) root: TempDir,
+    pub(crate) key: SigningKey,
+    server: String,
+    ca: String,
+}
+
+impl Stage {
+    /// Makes everything that a machine has before its agent starts, and another machine beside it.
+    pub(crate) async fn new(kubeconfig: &Path) -> Self {
+        let place = Place::of(kubeconfig).unwrap();
+        let admin = place.admin().await.unwrap();
+        let config: Value = serde_saphyr::from_str(&fs::read_to_string(kubeconfig).unwrap()).unwrap();
+        let cluster = &config["clusters"][0]["cluster"];
+        let text = |field: &str| cluster[field].as_str().unwrap().to_owned();
+        let (server, ca) = (text("server"), text("certificate-authority-data"));
+        let key = SigningKey::from_seed(&[5; 32]);
+        let stage = Self { place, admin, root: tempfile::tempdir().unwrap(), key, server, ca };
+        stage.make("/api/v1/namespaces", json!({"metadata": {"name": NAMESPACE}})).await;
+        stage.objects(MACHINE, MACHINE_ID).await;
+        stage.objects("web-1", "life-9").await;
+        let other = json!({"metadata": {"name": "web-1-plan"}, "stringData": {"plan": "not yours"}});
+        stage.make(&core("secrets"), other).await;
+        stage
+    }
+
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> Value {
+        let answer = self.admin.ask(method, path, &body).await.unwrap();
+        assert!((200..300).contains(&answer.code), "{method} {path}: {answer:?}");
+        answer.body
+    }
+
+    pub(crate) async fn make(&self, collection: &str, object: Value) -> Value {
+        self.ask("POST", collection, object).await
+    }
+
+    /// What the bootstrap provider makes for a machine.
+    async fn objects(&self, name: &str, machine_id: &str) {
+        let (plan, agent, enrol) = (format!("{name}-plan"), format!("{name}-agent"), format!("{name}-enrol"));
+        let rule = |group: &str, resource: &str, name: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": verbs});
+        let (look, change) = (["get", "list", "watch"], ["get", "update", "patch"]);
+        let own = rule("agent.capstan.dev", "machinereports", name, &look);
+        let status = rule("agent.capstan.dev", "machinereports/status", name, &change);
+        let rbac = |path: &str| group(RBAC, "v1", path);
+        let binding = |role: &str, subject: Value| {
+            let role_ref = json!({"apiGroup": RBAC, "kind": "Role", "name": role});
+            json!({"metadata": {"name": role}, "roleRef": role_ref, "subjects": [subject]})
+        };
+        self.make(
+            &core("serviceaccounts"),
+            json!({"metadata": {"name": agent}, "automountServiceAccountToken": false}),
+        )
+        .await;
+        let report = json!({
+            "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "MachineReport", "metadata": {"name": name},
+            "spec": {"machineName": name, "machineID": machine_id},
+        });
+        self.make(&reports(""), report).await;
+        self.make(&leases(""), json!({"metadata": {"name": agent}, "spec": {}})).await;
+        self.make(&rbac("roles"), json!({"metadata": {"name": enrol}, "rules": [own, status]})).await;
+        let account = json!({"kind": "ServiceAccount", "name": agent, "namespace": NAMESPACE});
+        self.make(&rbac("rolebindings"), binding(&enrol, account)).await;
+        let rules = json!([
+            rule("", "secrets", &plan, &look),
+            own,
+            status,
+            rule("coordination.k8s.io", "leases", &agent, &change),
+        ]);
+        self.make(&rbac("roles"), json!({"metadata": {"name": agent}, "rules": rules})).await;
+        let user = json!({"kind": "User", "name": format!("capstan:machine:{NAMESPACE}:{machine_id}"), "apiGroup": RBAC});
+        self.make(&rbac("rolebindings"), binding(&agent, user)).await;
+    }
+
+    /// Writes `agent.json` with a token that lives and dies with a Secret.
+    pub(crate) async fn start_machine(&self) -> String {
+        let enrolment = format!("{MACHINE}-enrolment");
+        let secret = self.make(&core("secrets"), json!({"metadata": {"name": enrolment}})).await;
+        let bound = json!({
+            "kind": "Secret", "apiVersion": "v1", "name": enrolment, "uid": secret["metadata"]["uid"],
+        });
+        let wanted = json!({"spec": {"expirationSeconds": 3600, "boundObjectRef": bound}});
+        let answer = self.make(&core(&format!("serviceaccounts/{MACHINE}-agent/token")), wanted).await;
+        let token = answer["status"]["token"].as_str().unwrap().to_owned();
+        self.write_config(Some(&token));
+        token
+    }
+
+    pub(crate) fn write_config(&self, token: Option<&str>) {
+        let mut config = json!({
+            "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "AgentConfig", "server": self.server,
+            "caData": self.ca, "namespace": NAMESPACE, "machine": MACHINE, "machineID": MACHINE_ID,
+            "planPublicKey": ByteString(self.key.public().as_bytes().to_vec()),
+        });
+        if let Some(token) = token {
+            config["token"] = token.into();
+        }
+        let path = self.at("/etc/capstan/agent.json");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, config.to_string()).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// Where a file of the machine is.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.root.path().join(path.trim_start_matches('/'))
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap_or_default()
+    }
+
+    /// Answers what the machine asks for, as the bootstrap provider does: the first key wins.
+    pub(crate) async fn answer(&self) -> Result<()> {
+        let report = self.ask("GET", &reports(&format!("/{MACHINE}")), Value::Null).await;
+        let request = report["status"]["certificateRequest"].as_str().context("it has not asked")?;
+        let digest = Digest::of(request.as_bytes()).short();
+        let csr = json!({
+            "metadata": {"name": format!("web-0-{digest}")},
+            "spec": {
+                "request": ByteString(request.as_bytes().to_vec()), "signerName": "kubernetes.io/kube-apiserver-client",
+                "usages": ["client auth", "digital signature"], "expirationSeconds": 3600,
+            },
+        });
+        let path = format!("{REQUESTS}/web-0-{digest}");
+        let made = self.admin.ask("POST", REQUESTS, &csr).await?;
+        ensure!(made.code == 201 || made.code == 409, "{made:?}");
+        let approved = json!({"status": {"conditions": [
+            {"type": "Approved", "status": "True", "reason": "Test", "message": ""},
+        ]}});
+        self.ask("PATCH", &format!("{path}/approval"), approved).await;
+        let certificate = eventually(DEADLINE, "the plane to sign", async || {
+            let csr = self.ask("GET", &path, Value::Null).await;
+            ensure!(csr["status"]["certificate"].is_string(), "{csr:#}");
+            let certificate: ByteString = serde_json::from_value(csr["status"]["certificate"].clone())?;
+            Ok(String::from_utf8(certificate.0)?)
+        })
+        .await?;
+        self.ask("DELETE", &path, Value::Null).await;
+        self.give(&certificate).await;
+        Ok(())
+    }
+
+    /// Puts a certificate into the report.
+    pub(crate) async fn give(&self, certificate: &str) {
+        let patch = json!({"spec": {"certificate": certificate}});
+        self.ask("PATCH", &reports(&format!("/{MACHINE}")), patch).await;
+    }
+
+    /// The machine's own credential, in the hands of whoever stole it.
+    pub(crate) async fn machine(&self) -> Caller {
+        let (certificate, key) = (self.read("/etc/capstan/agent.crt"), self.read("/etc/capstan/agent.key"));
+        self.place.with(Credential::Certificate(&certificate, &key)).await.unwrap()
+    }
+
+    /// Runs the agent to its end.
+    pub(crate) async fn run(&self, args: &[&str]) -> Output {
+        let mut agent = self.spawn(args);
+        agent.ended().await
+    }
+
+    /// Starts the agent.
+    pub(crate) fn spawn(&self, args: &[&str]) -> Agent {
+        let child = Command::new(agent_binary().unwrap())
+            .arg("--root")
+            .arg(self.root.path())
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Agent { child: Some(child) }
+    }
+
+    pub(crate) fn sealed(&self, revision: u64, steps: Vec<Step>) -> SealedPlan {
+        let machine =
+            MachineIdentity { name: MACHINE.parse().unwrap(), machine_id: MACHINE_ID.parse().unwrap() };
+        let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
+        let expires = now.checked_add(SignedDuration::from_hours(1)).unwrap();
+        let mut plan = MachinePlan::new(machine, Revision::new(revision).unwrap(), Epoch(1), expires);
+        plan.steps = steps;
+        plan.seal().unwrap()
+    }
+
+    /// Writes a plan, and which of its gates are open.
+    pub(crate) async fn plan(&self, plan: &SealedPlan, open: &[&str]) -> PlanId {
+        let mut data = plan.sign(&self.key).to_secret_data();
+        let gates = OpenGates::new(plan.id(), open.iter().map(|gate| gate.parse().unwrap()));
+        if !open.is_empty() {
+            data.extend(gates.seal(&self.key).to_secret_data());
+        }
+        self.write_plan(data.into_iter().map(|(key, value)| (key, json!(ByteString(value)))).collect()).await;
+        plan.id()
+    }
+
+    pub(crate) async fn write_plan(&self, data: Value) {
+        let name = format!("{MACHINE}-plan");
+        let path = core(&format!("secrets/{name}"));
+        let found = self.admin.ask("GET", &path, &Value::Null).await.unwrap();
+        let mut object =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data});
+        if found.code == 404 {
+            self.make(&core("secrets"), object).await;
+        } else {
+            object["metadata"]["resourceVersion"] = found.body["metadata"]["resourceVersion"].clone();
+            self.ask("PUT", &path, object).await;
+        }
+    }
+
+    pub(crate) async fn report(&self) -> Value {
+        self.ask("GET", &reports(&format!("/{MACHINE}")), Value::Null).await
+    }
+
+    /// Waits until the report says this of that plan.
+    pub(crate) async fn says(&self, plan: PlanId, phase: &str) -> Value {
+        eventually(DEADLINE, &format!("{phase} of {plan}"), async || {
+            let report = self.report().await;
+            let status = &report["status"];
+            let digest = status["plan"]["digest"].as_str().unwrap_or_default();
+            let revision = status["plan"]["revision"].as_i64().unwrap_or_default();
+            ensure!(plan.is_named_by(digest, revision) && status["phase"] == phase, "{status:#}");
+            Ok(status.clone())
+        })
+        .await
+        .unwrap()
+    }
+}
+
+/// The agent as a process. Dropping it kills it.
+pub(crate) struct Agent {
+    child: Option<Child>,
+}
+
+impl Agent {
+    /// How many bytes of memory it takes up.
+    pub(crate) fn memory(&self) -> u64 {
+        let id = self.child.as_ref().map(Child::id).unwrap_or_default();
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+        kib.unwrap().parse::<u64>().unwrap() * 1024
+    }
+
+    /// Kills it as the kernel would when memory runs out.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> Output {
+        let child = self.child.take().expect("it has not ended yet");
+        let waited = tokio::task::spawn_blocking(move || child.wait_with_output());
+        tokio::time::timeout(DEADLINE, waited).await.expect("it ends in time").unwrap().unwrap()
+    }
+
+    pub(crate) async fn succeeds(&mut self) -> String {
+        let output = self.ended().await;
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{}: {err}", output.status);
+        out.into_owned()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            if let Ok(output) = child.wait_with_output()
+                && std::thread::panicking()
+            {
+                eprintln!("the agent said:\n{}", String::from_utf8_lossy(&output.stderr));
+            }
+        }
+    }
+}
