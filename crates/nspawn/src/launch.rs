@@ -74,7 +74,7 @@ impl Launch<'_> {
             plain("--resolv-conf=off"),
             plain("--timezone=off"),
             plain("--link-journal=no"),
-            plain("--console=pipe"),
+            plain("--console=read-only"),
             plain("--boot"),
             // All that the machine logs, on its console.
             plain("systemd.journald.forward_to_console=1"),
