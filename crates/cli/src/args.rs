@@ -179,16 +179,18 @@ pub(crate) struct HooksArgs {
     /// Namespace of the Secret that keeps the certificate authority of the runtime hooks
     #[arg(long, value_name = "NAMESPACE", default_value = "capstan-system")]
     pub(crate) hooks_namespace: String,
-}
 
-impl HooksArgs {
-    pub(crate) fn options(&self) -> capstan_hooks::Options {
-        capstan_hooks::Options {
-            listen: self.hooks_listen,
-            url: self.hooks_url.clone(),
-            namespace: self.hooks_namespace.clone(),
-        }
-    }
+    /// Certificates of who signs those of callers of the runtime hooks [default: whoever reaches them is answered]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hooks_client_ca_file: Option<PathBuf>,
+
+    /// Certificate by which runtime extensions know our core
+    #[arg(long, value_name = "FILE", requires = "runtime_extension_client_key_file")]
+    pub(crate) runtime_extension_client_cert_file: Option<PathBuf>,
+
+    /// Key of that certificate
+    #[arg(long, value_name = "FILE", requires = "runtime_extension_client_cert_file")]
+    pub(crate) runtime_extension_client_key_file: Option<PathBuf>,
 }
 
 /// Where machines get their software from.

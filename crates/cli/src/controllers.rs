@@ -12,13 +12,15 @@ use capstan_ssh::SshDriver;
 use futures::future::BoxFuture;
 use kube::Client;
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::etcd::AnyEtcd;
+use crate::extensions::Extensions;
+use crate::machines::LocalMachines;
 use crate::stop::Stop;
 
 /// How long a controller may take to end what it is doing.
@@ -90,6 +92,19 @@ impl fmt::Display for Selection {
     }
 }
 
+/// What controllers meet beside the objects they look after.
+pub(crate) struct Surroundings {
+    /// Leads to the management plane.
+    pub(crate) client: Client,
+    /// How machines reach it.
+    pub(crate) plane: Plane,
+    /// What machines can be given.
+    pub(crate) software: Software,
+    /// Where simulated hosts and machines made here are kept.
+    pub(crate) folder: PathBuf,
+    pub(crate) extensions: Extensions,
+}
+
 /// Controllers that run until they are told to stop.
 pub(crate) struct Running {
     tasks: JoinSet<()>,
@@ -110,26 +125,22 @@ impl Running {
     }
 }
 
-/// Starts the selected controllers. `plane` is how machines will reach the management plane, `software` what they can
-/// be given; simulated hosts keep their state in `folder`.
-pub(crate) async fn start(
-    client: &Client,
-    selection: &Selection,
-    plane: &Plane,
-    software: &Software,
-    folder: &Path,
-    hooks: &capstan_hooks::Options,
-    stop: &Stop,
-) -> Result<Running> {
+/// Starts the selected controllers.
+pub(crate) async fn start(selection: &Selection, around: &Surroundings, stop: &Stop) -> Result<Running> {
+    let Surroundings { client, plane, software, folder, extensions } = around;
     let sim = match selection.0.contains(&Group::Infrastructure) {
         true => Some(Sim::open(folder.join("sim")).await.context("cannot bring back the simulated hosts")?),
         false => None,
     };
     let mut running = Running { tasks: JoinSet::new(), sim: sim.clone() };
-    let core = Core::new(client.clone());
+    let mut core = Core::new(client.clone());
+    if let Some(identity) = &extensions.identity {
+        core.extensions = core.extensions.with_identity(identity.clone());
+    }
     let mut registered = None;
     if selection.0.contains(&Group::Hooks) {
-        let hooks = capstan_hooks::start(client, hooks, stop).await.context("cannot serve hooks")?;
+        let hooks =
+            capstan_hooks::start(client, &extensions.hooks, stop).await.context("cannot serve hooks")?;
         registered = Some(hooks.registered());
         for task in hooks.tasks {
             running.tasks.spawn(task);
@@ -164,7 +175,9 @@ pub(crate) async fn start(
                 if let Some(sim) = &sim {
                     drivers = drivers.with(HostKind::Simulated, Arc::new(sim.clone()));
                 }
-                capstan_infrastructure::controllers(&Infrastructure::new(client.clone(), drivers), stop)
+                let machines = Arc::new(LocalMachines::in_folder(folder.join("machines")));
+                let infrastructure = Infrastructure::new(client.clone(), drivers).with_provisioner(machines);
+                capstan_infrastructure::controllers(&infrastructure, stop)
             }
         };
         for controller in controllers {

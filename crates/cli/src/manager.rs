@@ -7,6 +7,8 @@ use capstan_bootstrap::Plane;
 use kube::{Client, Config};
 
 use crate::args::ManagerArgs;
+use crate::controllers::Surroundings;
+use crate::extensions::Extensions;
 use crate::software::Depot;
 use crate::{client, controllers, log, stop};
 
@@ -17,10 +19,14 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     let client = Client::try_from(config).context("cannot make a client")?;
     let stop = stop::on_signal()?;
     let depot = Depot::open(&args.software, &args.data_dir, args.software.artifacts_listen, None).await?;
-    let (software, hooks) = (depot.software(), args.hooks.options());
-    let running =
-        controllers::start(&client, &args.controllers, &plane, &software, &args.data_dir, &hooks, &stop)
-            .await?;
+    let around = Surroundings {
+        client,
+        plane,
+        software: depot.software(),
+        folder: args.data_dir.clone(),
+        extensions: Extensions::of(&args.hooks)?,
+    };
+    let running = controllers::start(&args.controllers, &around, &stop).await?;
     eprintln!("{depot}");
     eprintln!("controllers: {}; stop with Ctrl-C", args.controllers);
     stop.await;

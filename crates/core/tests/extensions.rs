@@ -14,15 +14,16 @@ use capstan_api::runtime::hooks::{
     CanUpdateMachineSet, CanUpdateMachineSetRequest, ResponseStatus, UpdateMachine,
 };
 use capstan_apiserver::{ApiServer, Options, Storage, User};
-use capstan_core::runtime::CallError;
+use capstan_core::runtime::{CallError, Identity};
 use capstan_core::{Core, extensionconfig};
 use capstan_testkit::{eventually, install_crds};
-use common::extension::{Mood, NO, register, serve};
+use common::extension::{Mood, NO, register, serve, serve_known};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use k8s_openapi::api::core::v1::{Event, Secret};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,6 +163,34 @@ async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     stage.until("silent", "False").await?;
     let error = extensions.serving::<UpdateMachine>("default").await.expect_err("it may serve it");
     ensure!(capstan_controller::error::chain(&error).contains("silent"), "{error}");
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_may_want_to_know_who_calls() -> Result<()> {
+    let mut stage = Stage::start().await?;
+    let (authority_key, caller_key) = (KeyPair::generate()?, KeyPair::generate()?);
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key)?;
+    let issuer = Issuer::from_ca_cert_pem(&authority.pem(), authority_key)?;
+    let mut params = CertificateParams::default();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let caller = params.signed_by(&caller_key, &issuer)?;
+    let (certificate, key) = (tempfile::NamedTempFile::new()?, tempfile::NamedTempFile::new()?);
+    std::fs::write(&certificate, caller.pem())?;
+    std::fs::write(&key, caller_key.serialize_pem())?;
+
+    let callers = Some(authority.pem().into_bytes());
+    let (url, bundle) = serve_known(Mood::Willing, callers.as_deref(), &mut stage.running).await?;
+    register(&stage.client, "careful", &url, &bundle).await?;
+    let config = stage.until("careful", "False").await?;
+    let identity = Identity { certificate: certificate.path().to_owned(), key: key.path().to_owned() };
+    let known = stage.core.extensions.clone().with_identity(identity);
+    ensure!(known.discover(&config).await?.len() == 3);
+    let stranger = stage.core.extensions.discover(&config).await;
+    ensure!(matches!(stranger, Err(CallError::Unreachable(_))), "{stranger:?}");
     stage.end().await;
     Ok(())
 }

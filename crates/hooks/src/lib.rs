@@ -36,13 +36,15 @@ pub struct Options {
     pub url: Option<String>,
     /// Namespace of the Secret that keeps the certificate authority.
     pub namespace: String,
+    /// Certificates, as PEM, of who signs those of callers. Anybody who reaches the server is answered when unset.
+    pub callers: Option<Vec<u8>>,
 }
 
 impl Default for Options {
     /// For a core on the same machine.
     fn default() -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { listen, url: None, namespace: "capstan-system".to_owned() }
+        Self { listen, url: None, namespace: "capstan-system".to_owned(), callers: None }
     }
 }
 
@@ -62,8 +64,8 @@ pub enum StartError {
     #[error("cannot tell core where hooks are served: {0}")]
     Url(String),
     /// TLS cannot be spoken.
-    #[error("cannot speak TLS")]
-    Tls(#[from] rustls::Error),
+    #[error("cannot speak TLS for hooks")]
+    Tls(#[from] server::TlsError),
 }
 
 /// A server that listens and is about to be registered.
@@ -100,7 +102,7 @@ where
     let bound = listener.local_addr().map_err(failed)?;
     let (url, hosts) = reached(options.url.as_deref(), bound)?;
     let serving = Arc::new(Serving::default());
-    let tls = server::tls(&serving)?;
+    let tls = server::tls(&serving, options.callers.as_deref())?;
     let extension = Arc::new(capstan::Capstan::new(client.clone()));
     let (known, registered) = watch::channel(false);
     let registration = Registration {

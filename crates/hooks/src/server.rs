@@ -9,9 +9,10 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::ServerConfig;
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::convert::Infallible;
@@ -50,15 +51,42 @@ impl ResolvesServerCert for Serving {
     }
 }
 
-/// TLS with whatever certificate there is.
+/// Why TLS cannot be spoken.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The library cannot.
+    #[error("cannot speak TLS")]
+    Library(#[from] rustls::Error),
+    /// Callers could not be told apart.
+    #[error("cannot use the authority of callers")]
+    Callers(#[from] rustls::server::VerifierBuilderError),
+    /// It is no PEM.
+    #[error("the authority of callers cannot be read")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+}
+
+/// TLS with whatever certificate there is. With an authority of callers, as PEM, only those whom it has signed are
+/// answered.
 ///
 /// # Errors
-/// If the library cannot speak it.
-pub fn tls(serving: &Arc<Serving>) -> Result<Arc<ServerConfig>, rustls::Error> {
+/// If the library cannot speak it, or the authority is none.
+pub fn tls(serving: &Arc<Serving>, callers: Option<&[u8]>) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder =
+        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let builder = match callers {
+        None => builder.with_no_client_auth(),
+        Some(callers) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in CertificateDer::pem_slice_iter(callers) {
+                roots.add(certificate?)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
     let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(serving) as _;
-    let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+    let mut config = builder.with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -21,7 +21,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::args::DemoArgs;
-use crate::controllers::{self, Selection};
+use crate::controllers::{self, Selection, Surroundings};
+use crate::extensions::Extensions;
 use crate::stop;
 use crate::up::Plane;
 use crate::{describe, install, log};
@@ -49,13 +50,15 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
     let kubeconfig = folder.path().join("admin.kubeconfig");
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;
-    let machines_see = plane.seen_by_machines();
-    // Simulated machines have their agent already.
-    let software = Software::default();
-    let (all, hooks) = (Selection::all(), capstan_hooks::Options::default());
-    let running =
-        controllers::start(&plane.client, &all, &machines_see, &software, folder.path(), &hooks, &stop)
-            .await?;
+    let around = Surroundings {
+        client: plane.client.clone(),
+        plane: plane.seen_by_machines(),
+        // Simulated machines have their agent already.
+        software: Software::default(),
+        folder: folder.path().to_owned(),
+        extensions: Extensions::default(),
+    };
+    let running = controllers::start(&Selection::all(), &around, &stop).await?;
     println!(
         "Management plane up: https://{} (API server, store and controllers in this process)",
         plane.address

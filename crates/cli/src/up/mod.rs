@@ -12,6 +12,8 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::args::UpArgs;
+use crate::controllers::Surroundings;
+use crate::extensions::Extensions;
 use crate::software::Depot;
 use crate::{controllers, install, log, stop};
 use pki::Pki;
@@ -36,17 +38,14 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     let listen = args.software.artifacts_listen.unwrap_or_else(|| after(args.listen));
     let host = args.advertise_address.as_deref();
     let depot = Depot::open(&args.software, &data_dir, Some(listen), host).await?;
-    let (machines_see, software, hooks) = (plane.seen_by_machines(), depot.software(), args.hooks.options());
-    let running = controllers::start(
-        &plane.client,
-        &args.controllers,
-        &machines_see,
-        &software,
-        &data_dir,
-        &hooks,
-        &stop,
-    )
-    .await?;
+    let around = Surroundings {
+        client: plane.client.clone(),
+        plane: plane.seen_by_machines(),
+        software: depot.software(),
+        folder: data_dir,
+        extensions: Extensions::of(&args.hooks)?,
+    };
+    let running = controllers::start(&args.controllers, &around, &stop).await?;
     if let Some(warning) = warning(plane.bound) {
         eprintln!("{warning}");
     }

@@ -6,7 +6,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::ByteString;
-use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::Identity;
 use super::address::Target;
 
 /// So much of an answer that is none is repeated.
@@ -37,6 +38,13 @@ pub enum CallError {
     Malformed(String),
 }
 
+/// Whom to believe, and who we are.
+#[derive(Clone, Copy)]
+pub(super) struct Trust<'a> {
+    pub(super) ca: Option<&'a ByteString>,
+    pub(super) identity: Option<&'a Identity>,
+}
+
 fn unreachable(doing: &str, why: impl Display) -> CallError {
     CallError::Unreachable(format!("{doing}: {why}"))
 }
@@ -44,7 +52,7 @@ fn unreachable(doing: &str, why: impl Display) -> CallError {
 /// Calls the hook `H` at `target`. `settings` go with the request, unless it has its own.
 pub(super) async fn call<H: Hook>(
     target: &Target,
-    ca: Option<&ByteString>,
+    trust: &Trust<'_>,
     settings: &BTreeMap<String, String>,
     request: H::Request,
     timeout: Duration,
@@ -54,7 +62,7 @@ where
     H::Response: Body + DeserializeOwned,
 {
     let request = message(&Message(request), settings)?;
-    let posted = tokio::time::timeout(timeout, post(target, ca, request)).await;
+    let posted = tokio::time::timeout(timeout, post(target, trust, request)).await;
     let answer =
         posted.map_err(|_| unreachable("it does not answer", format_args!("{timeout:?} are over")))??;
     response::<H::Response>(&answer)
@@ -90,8 +98,12 @@ fn response<B: Body + DeserializeOwned>(answer: &[u8]) -> Result<B, CallError> {
     Ok(body)
 }
 
-async fn post(target: &Target, ca: Option<&ByteString>, body: Vec<u8>) -> Result<Bytes, CallError> {
-    let config = client_config(ca)?;
+async fn post(target: &Target, trust: &Trust<'_>, body: Vec<u8>) -> Result<Bytes, CallError> {
+    let identity = match trust.identity {
+        Some(identity) => Some(read(identity).await?),
+        None => None,
+    };
+    let config = client_config(trust.ca, identity)?;
     let name = ServerName::try_from(target.host.clone())
         .map_err(|_| CallError::Malformed(format!("{} is no host name", target.host)))?;
     let stream = TcpStream::connect((target.host.as_str(), target.port))
@@ -138,7 +150,23 @@ fn not_ok(status: StatusCode, body: &[u8]) -> String {
     format!("{status} {}", text.trim())
 }
 
-fn client_config(ca: Option<&ByteString>) -> Result<ClientConfig, CallError> {
+/// A certificate with its chain, and its key.
+type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+async fn read(identity: &Identity) -> Result<Pair, CallError> {
+    let wrong = |what: &str, why: &dyn Display| {
+        CallError::Malformed(format!("cannot use our {what} for extensions: {why}"))
+    };
+    let certificate = tokio::fs::read(&identity.certificate).await;
+    let certificate = certificate.map_err(|error| wrong("certificate", &error))?;
+    let chain = CertificateDer::pem_slice_iter(&certificate).collect::<Result<_, _>>();
+    let key = tokio::fs::read(&identity.key).await.map_err(|error| wrong("key", &error))?;
+    // What is wrong with a key is not told: it would be a part of it.
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| wrong("key", &"it is no PEM"))?;
+    Ok((chain.map_err(|error| wrong("certificate", &error))?, key))
+}
+
+fn client_config(ca: Option<&ByteString>, identity: Option<Pair>) -> Result<ClientConfig, CallError> {
     let mut roots = RootCertStore::empty();
     match ca.filter(|ca| !ca.0.is_empty()) {
         Some(ca) => {
@@ -161,7 +189,13 @@ fn client_config(ca: Option<&ByteString>) -> Result<ClientConfig, CallError> {
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| CallError::Malformed(format!("cannot speak TLS: {error}")))?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    let builder = builder.with_root_certificates(roots);
+    match identity {
+        None => Ok(builder.with_no_client_auth()),
+        Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(|error| {
+            CallError::Malformed(format!("cannot use our certificate for extensions: {error}"))
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -204,7 +238,7 @@ mod tests {
     #[test]
     fn a_bundle_without_certificates_is_told() {
         let bundle = ByteString(b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n".to_vec());
-        let error = client_config(Some(&bundle)).expect_err("no certificate");
+        let error = client_config(Some(&bundle), None).expect_err("no certificate");
         assert!(error.to_string().contains("caBundle"), "{error}");
     }
 }

@@ -9,8 +9,8 @@ pub(crate) mod discovery;
 pub(crate) mod patches;
 mod registry;
 
-use capstan_api::runtime::ExtensionConfig;
 use capstan_api::runtime::hooks::{Body, Discovery, DiscoveryRequest, Hook};
+use capstan_api::runtime::{ClientConfig, ExtensionConfig};
 use capstan_controller::error::Doing as _;
 use capstan_controller::{Error, Result};
 use k8s_openapi::api::core::v1::Namespace;
@@ -19,7 +19,11 @@ use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use call::Trust;
 
 pub use call::CallError;
 pub use registry::Handler;
@@ -31,12 +35,28 @@ const DISCOVERY: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Extensions {
     client: Client,
+    identity: Option<Arc<Identity>>,
+}
+
+/// Files with the certificate and the key, as PEM, by which extensions know core. They are read for every call, so that
+/// they may be renewed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate, with its chain.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 impl Extensions {
     /// Those that are registered in the management cluster that `client` leads to.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, identity: None }
+    }
+
+    /// The same, for extensions that want to know who calls.
+    pub fn with_identity(self, identity: Identity) -> Self {
+        Self { identity: Some(Arc::new(identity)), ..self }
     }
 
     /// Who serves the hook `H` for objects in a namespace, if anybody does.
@@ -90,8 +110,10 @@ impl Extensions {
         H::Response: Body + DeserializeOwned,
     {
         let target = address::of(&handler.client_config, H::NAME, Some(handler.own_name()))?;
-        let ca = handler.client_config.ca_bundle.as_ref();
-        let called = call::call::<H>(&target, ca, &handler.settings, request, handler.timeout).await;
+        let trust = self.trust(&handler.client_config);
+        let called = call::call::<H>(&target, &trust, &handler.settings, request, handler.timeout);
+        // With all of TLS in it, it is too large to be a part of every reconcile.
+        let called = Box::pin(called).await;
         match called {
             Err(error @ CallError::Unreachable(_)) if handler.is_optional => {
                 tracing::warn!(handler = %handler.name, %error, "going on without an answer");
@@ -99,6 +121,10 @@ impl Extensions {
             }
             answer => answer.map(Some),
         }
+    }
+
+    fn trust<'a>(&'a self, config: &'a ClientConfig) -> Trust<'a> {
+        Trust { ca: config.ca_bundle.as_ref(), identity: self.identity.as_deref() }
     }
 
     /// Asks an extension what it serves.
@@ -113,8 +139,8 @@ impl Extensions {
         let target = address::of(client, Discovery::NAME, None)?;
         let nothing = BTreeMap::new();
         let request = DiscoveryRequest {};
-        let ca = client.ca_bundle.as_ref();
-        let answer = call::call::<Discovery>(&target, ca, &nothing, request, DISCOVERY).await?;
+        let trust = self.trust(client);
+        let answer = Box::pin(call::call::<Discovery>(&target, &trust, &nothing, request, DISCOVERY)).await?;
         discovery::checked(answer.handlers, &config.name_any()).map_err(CallError::Malformed)
     }
 }

@@ -69,13 +69,22 @@ pub(crate) async fn serve(
     extension: impl Extension,
     running: &mut JoinSet<()>,
 ) -> Result<(String, ByteString)> {
+    serve_known(extension, None, running).await
+}
+
+/// The same for callers who are known, by whoever signs their certificates.
+pub(crate) async fn serve_known(
+    extension: impl Extension,
+    callers: Option<&[u8]>,
+    running: &mut JoinSet<()>,
+) -> Result<(String, ByteString)> {
     let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
     let url = format!("https://{}", listener.local_addr()?);
     let now = jiff::Timestamp::now();
     let authority = Authority::new(now)?;
     let serving = Arc::new(Serving::default());
     serving.show(authority.issue(&["127.0.0.1".to_owned()], now)?.key);
-    let tls = server::tls(&serving)?;
+    let tls = server::tls(&serving, callers)?;
     running.spawn(server::serve(listener, tls, Arc::new(extension), std::future::pending()));
     Ok((url, ByteString(authority.bundle().into_bytes())))
 }

@@ -1,6 +1,7 @@
 //! MachineDeployment, MachineSet and MachineHealthCheck against a real API server.
 
 #[path = "../common/extension.rs"]
+#[allow(dead_code, reason = "every suite uses a part of it")]
 mod extension;
 mod player;
 mod stage;

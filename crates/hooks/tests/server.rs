@@ -1,0 +1,144 @@
+//! What the server makes of callers who do not keep to the protocol.
+
+use capstan_api::runtime::hooks::{
+    CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSetRequest,
+    CanUpdateMachineSetResponse, CommonResponse, MOST_BYTES, UpdateMachineRequest, UpdateMachineResponse,
+    path,
+};
+use capstan_hooks::Extension;
+use capstan_hooks::authority::Authority;
+use capstan_hooks::server::{self, Serving};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+/// Answers everything with yes.
+struct Yes;
+
+impl Extension for Yes {
+    async fn can_update_machine(&self, _: CanUpdateMachineRequest) -> CanUpdateMachineResponse {
+        CanUpdateMachineResponse {
+            common: CommonResponse::success(),
+            machine_patch: None,
+            infrastructure_machine_patch: None,
+            bootstrap_config_patch: None,
+        }
+    }
+
+    async fn can_update_machine_set(&self, _: CanUpdateMachineSetRequest) -> CanUpdateMachineSetResponse {
+        CanUpdateMachineSetResponse {
+            common: CommonResponse::success(),
+            machine_set_patch: None,
+            infrastructure_machine_template_patch: None,
+            bootstrap_config_template_patch: None,
+        }
+    }
+
+    async fn update_machine(&self, _: UpdateMachineRequest) -> UpdateMachineResponse {
+        UpdateMachineResponse { common: CommonResponse::success(), retry_after_seconds: 0 }
+    }
+}
+
+struct Stage {
+    address: SocketAddr,
+    tls: TlsConnector,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+impl Stage {
+    async fn start() -> Self {
+        let now = Timestamp::now();
+        let authority = Authority::new(now).expect("an authority");
+        let serving = Arc::new(Serving::default());
+        serving.show(authority.issue(&["127.0.0.1".to_owned()], now).expect("a certificate").key);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let tls = server::tls(&serving, None).expect("TLS");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = tokio::spawn(server::serve(listener, tls, Arc::new(Yes), async {
+            drop(stopped.await);
+        }));
+        let mut roots = RootCertStore::empty();
+        let certificate =
+            CertificateDer::from_pem_slice(authority.bundle().as_bytes()).expect("a certificate");
+        roots.add(certificate).expect("a root");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("TLS")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Self { address, tls: TlsConnector::from(Arc::new(config)), stop, served }
+    }
+
+    async fn send(&self, method: &str, path: &str, body: Vec<u8>) -> (StatusCode, String) {
+        let stream = TcpStream::connect(self.address).await.expect("a connection");
+        let name = ServerName::try_from("127.0.0.1").expect("a name");
+        let stream = self.tls.connect(name, stream).await.expect("a handshake");
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("HTTP");
+        let connection = tokio::spawn(connection);
+        let request = Request::builder().method(method).uri(path).header("host", "hooks");
+        let request = request.body(Full::new(Bytes::from(body))).expect("a request");
+        let response = sender.send_request(request).await.expect("an answer");
+        let status = response.status();
+        let body = response.into_body().collect().await.expect("a body").to_bytes();
+        connection.abort();
+        (status, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    async fn end(self) {
+        drop(self.stop);
+        self.served.await.expect("it ends");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_hooks_are_answered() {
+    let stage = Stage::start().await;
+    let update = path("UpdateMachine", Some("update-machine"));
+    let discovery = path("Discovery", None);
+    let (status, told) = stage.send("POST", &discovery, b"{}".to_vec()).await;
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!((status, &told["status"]), (StatusCode::OK, &json!("Success")));
+    assert_eq!(told["handlers"].as_array().map(Vec::len), Some(3));
+    for (method, path, body, expected) in [
+        ("GET", discovery.as_str(), vec![], StatusCode::METHOD_NOT_ALLOWED),
+        ("POST", "/", vec![], StatusCode::NOT_FOUND),
+        ("POST", &path("UpdateMachine", None), vec![], StatusCode::NOT_FOUND),
+        ("POST", &path("UpdateMachine", Some("other")), vec![], StatusCode::NOT_FOUND),
+        ("POST", &update, vec![b' '; MOST_BYTES + 1], StatusCode::PAYLOAD_TOO_LARGE),
+    ] {
+        assert_eq!(stage.send(method, path, body).await.0, expected, "{method} {path}");
+    }
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_malformed_request_is_repeated() {
+    let stage = Stage::start().await;
+    let update = path("UpdateMachine", Some("update-machine"));
+    for body in [
+        b"swordfish".to_vec(),
+        json!({"kind": "swordfish"}).to_string().into_bytes(),
+        json!({"desired": "swordfish"}).to_string().into_bytes(),
+    ] {
+        let (status, told) = stage.send("POST", &update, body).await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(told.contains("\"Failure\"") && told.contains("UpdateMachineRequest"), "{told}");
+        assert!(!told.contains("swordfish"), "{told}");
+    }
+    stage.end().await;
+}
