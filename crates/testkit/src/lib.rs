@@ -29,7 +29,7 @@ mod wait;
 pub use capstan_tools::CrdSet;
 pub use crds::{install_crds, install_upstream_crds, upstream_crds};
 pub use etcd::EtcdCluster;
-pub use kubectl::Ran;
+pub use kubectl::{Ran, kubectl};
 pub use machines::{Machines, TestMachine};
 pub use managers::{FeatureGates, Manager, UpstreamManagers};
 pub use plane::RealPlane;

@@ -1,0 +1,47 @@
+//! A load balancer in front of API servers, of the simplest kind: a connection goes to the first server that takes it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// Machines that are off do not answer at all.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Ends when dropped.
+pub(super) struct Balancer {
+    pub(super) port: u16,
+    task: JoinHandle<()>,
+}
+
+impl Balancer {
+    /// Listens on `address`, for these servers.
+    pub(super) async fn start(address: Ipv4Addr, servers: Vec<SocketAddr>) -> Result<Self> {
+        let listener = TcpListener::bind((address, 0)).await.context("cannot listen")?;
+        let port = listener.local_addr()?.port();
+        let task = tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let servers = servers.clone();
+                tokio::spawn(async move {
+                    for server in servers {
+                        let connected = tokio::time::timeout(PATIENCE, TcpStream::connect(server)).await;
+                        if let Ok(Ok(mut server)) = connected {
+                            // Either side may hang up whenever it likes.
+                            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Ok(Self { port, task })
+    }
+}
+
+impl Drop for Balancer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
