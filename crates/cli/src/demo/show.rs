@@ -265,7 +265,8 @@ impl Show {
     async fn until(&self, what: &str, mut look: impl AsyncFnMut() -> Result<Look>) -> Result<()> {
         let (started, deadline) = (Instant::now(), self.cast.deadline);
         loop {
-            match look().await? {
+            // A cluster with one server is away for a moment while that is changed.
+            match look().await.unwrap_or_else(|error| Look::NotYet(format!("{error:#}"))) {
                 Look::Done => return Ok(()),
                 Look::NotYet(seen) if started.elapsed() > deadline => {
                     bail!("waited {} s for {what}: {seen}", deadline.as_secs())
