@@ -20,4 +20,4 @@ pub use objects::{condition, namespaced, not_true};
 pub use program::{agent_binary, capstan};
 pub use resource::Resource;
 pub use running::Running;
-pub use yard::{Cluster, K3S, Kept, Yard};
+pub use yard::{Cluster, K3S, Kept, Yard, settings};

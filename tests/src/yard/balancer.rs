@@ -7,20 +7,21 @@ use anyhow::{Context, Result};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+/// That of the API servers: k3s listens on the port of the endpoint.
+pub(super) const PORT: u16 = 6443;
+
 /// Machines that are off do not answer at all.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Ends when dropped.
 pub(super) struct Balancer {
-    pub(super) port: u16,
     task: JoinHandle<()>,
 }
 
 impl Balancer {
     /// Listens on `address`, for these servers.
     pub(super) async fn start(address: Ipv4Addr, servers: Vec<SocketAddr>) -> Result<Self> {
-        let listener = TcpListener::bind((address, 0)).await.context("cannot listen")?;
-        let port = listener.local_addr()?.port();
+        let listener = TcpListener::bind((address, PORT)).await.context("cannot listen")?;
         let task = tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 let servers = servers.clone();
@@ -36,7 +37,7 @@ impl Balancer {
                 });
             }
         });
-        Ok(Self { port, task })
+        Ok(Self { task })
     }
 }
 
