@@ -1,4 +1,5 @@
-//! A load balancer in front of API servers, of the simplest kind: a connection goes to the first server that takes it.
+//! A load balancer in front of API servers, of the simplest kind: they take turns, and one that does not answer is passed
+//! over.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -20,10 +21,11 @@ pub(super) struct Balancer {
 
 impl Balancer {
     /// Listens on `address`, for these servers.
-    pub(super) async fn start(address: Ipv4Addr, servers: Vec<SocketAddr>) -> Result<Self> {
+    pub(super) async fn start(address: Ipv4Addr, mut servers: Vec<SocketAddr>) -> Result<Self> {
         let listener = TcpListener::bind((address, PORT)).await.context("cannot listen")?;
         let task = tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
+                servers.rotate_left(1);
                 let servers = servers.clone();
                 tokio::spawn(async move {
                     for server in servers {
