@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// That of the API servers: k3s listens on the port of the endpoint.
-pub(super) const PORT: u16 = 6443;
+/// Another than that of the API servers.
+pub(super) const PORT: u16 = 7443;
 
 /// Machines that are off do not answer at all.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::{DEADLINE, Yard, document};
+use super::{API_SERVER, DEADLINE, Yard, document};
 use crate::{condition, namespaced, not_true};
 
 const CORE: &str = "cluster.x-k8s.io/v1beta2";
@@ -63,6 +63,7 @@ impl<'a> Cluster<'a> {
             let role = if object["metadata"]["name"] == self.workers() { "worker" } else { "server" };
             match object["kind"].as_str() {
                 Some("CapstanControlPlane") => object["spec"]["config"]["settings"] = settings(),
+                Some("Cluster") => object["spec"]["clusterNetwork"]["apiServerPort"] = json!(API_SERVER),
                 Some("HostCluster") => object["spec"]["controlPlaneEndpoint"] = self.yard.endpoint().await?,
                 Some("HostMachineTemplate") => {
                     let selector = json!({"matchLabels": {"role": role}});

@@ -140,7 +140,7 @@ impl Yard {
     /// workers. Several servers are behind a load balancer.
     pub async fn add_hosts(&mut self, servers: &[&str], workers: &[&str]) -> Result<()> {
         if servers.len() > 1 {
-            let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), PORT).into()));
+            let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), API_SERVER).into()));
             let addresses = addresses.collect::<Result<Vec<_>>>()?;
             self.balancer = Some(Balancer::start(self.machines.gateway(), addresses).await?);
         }
@@ -168,7 +168,7 @@ impl Yard {
         }
         let servers = self.api::<Host>().list(&ListParams::default().labels("role=server")).await?.items;
         let server = servers.first().context("no host may be a server")?;
-        Ok(json!({"host": self.machine(&server.name_any())?.address().to_string(), "port": PORT}))
+        Ok(json!({"host": self.machine(&server.name_any())?.address().to_string(), "port": API_SERVER}))
     }
 
     /// Waits until these hosts are available, and clean: nothing is left of what was on them.
@@ -240,6 +240,9 @@ impl Yard {
         told
     }
 }
+
+/// The port that API servers listen on.
+const API_SERVER: u16 = 6443;
 
 const KUBECONFIG: &str = "plane.kubeconfig";
 
