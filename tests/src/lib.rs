@@ -16,6 +16,6 @@ pub use caller::{Answer, Caller, Credential, Place};
 pub use embedded::Embedded;
 pub use in_memory::InMemoryCluster;
 pub use objects::{condition, namespaced, not_true};
-pub use program::{agent_binary, capstan};
+pub use program::{agent_binary, capstan, capstan_told};
 pub use resource::Resource;
 pub use running::Running;

@@ -41,6 +41,7 @@ pub(crate) fn test() -> Vec<Suite> {
         real("agent"),
         real("upstream_managers"),
         real("keel"),
+        real("plan"),
     ]);
     suites
 }

@@ -8,7 +8,7 @@ use capstan_api::core::{Cluster, Machine};
 use capstan_controller::error::Result;
 use capstan_controller::etcd::{Member, Members};
 use capstan_controller::external::Externals;
-use capstan_distro::cost::{Cost, Subject, changes, field, worst};
+use capstan_distro::cost::{Cost, Subject, changes, field};
 use capstan_distro::{Change, Version};
 use jiff::{SignedDuration, Timestamp};
 use kube::{Client, ResourceExt as _};
@@ -36,15 +36,6 @@ pub enum Step {
     Delete(String),
 }
 
-/// A machine of the control plane that there is.
-#[derive(Clone, Debug, Default)]
-pub struct Foreseen {
-    /// Every field that would change on it, and what that costs.
-    pub changes: Vec<Change>,
-    /// Whether pods would be moved away, where that is called for.
-    pub drained: bool,
-}
-
 /// What would happen.
 #[derive(Clone, Debug, Default)]
 pub struct Foresight {
@@ -54,8 +45,10 @@ pub struct Foresight {
     pub refused: Vec<Change>,
     /// What it would wait for before it begins, or where it would stop.
     pub waits: Vec<String>,
-    /// The machines that there are, by name.
-    pub machines: BTreeMap<String, Foreseen>,
+    /// The machines of the control plane that there are: every field that would change on them, and what that costs.
+    pub machines: BTreeMap<String, Vec<Change>>,
+    /// Machines of the cluster, workers too, whose pods would be moved away where that is called for.
+    pub drained: BTreeSet<String>,
     servers: Vec<MachineFacts>,
 }
 
@@ -98,24 +91,17 @@ fn think(
     observed: &Machines,
     facts: Vec<MachineFacts>,
 ) -> Foresight {
-    let mut foresight = Foresight::default();
-    let (mut servers, others): (Vec<_>, Vec<_>) =
-        facts.into_iter().partition(|machine| machine.control_plane);
+    let drained = facts.iter().filter(|machine| is_drained_first(machine, &facts, scope.now));
+    let drained = drained.map(|machine| machine.name.clone()).collect();
+    let mut foresight = Foresight { drained, ..Foresight::default() };
+    let mut servers: Vec<MachineFacts> = facts.into_iter().filter(|machine| machine.control_plane).collect();
     servers.sort_by(|a, b| a.age().cmp(&b.age()));
     for server in &servers {
         let mut changes = server.changes.clone();
-        changes.extend(
-            observed
-                .machines
-                .get(&server.name)
-                .map(|machine| told(scope, before, machine))
-                .into_iter()
-                .flatten(),
-        );
+        let machine = observed.machines.get(&server.name);
+        changes.extend(machine.map(|machine| told(scope, before, machine)).unwrap_or_default());
         changes.extend(restarted(scope, before, server));
-        let all: Vec<MachineFacts> = servers.iter().chain(&others).cloned().collect();
-        let drained = worst(&changes) == Cost::DrainAndRestart && is_drained_first(server, &all, scope.now);
-        foresight.machines.insert(server.name.clone(), Foreseen { changes, drained });
+        foresight.machines.insert(server.name.clone(), changes);
     }
     let outdated: Vec<String> =
         servers.iter().filter(|m| restarted(scope, before, m).is_some()).map(|m| m.name.clone()).collect();

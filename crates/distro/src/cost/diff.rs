@@ -145,6 +145,7 @@ impl Diff {
                 (Cost::Restart, "k3s reads this file when it starts")
             }
             Rule::File => (Cost::Live, row.why),
+            Rule::Template => (Cost::Nothing, row.why),
         }
     }
 }
