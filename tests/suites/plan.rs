@@ -22,7 +22,7 @@ const OLD: &str = "v1.36.0+k3s1";
 const NEW: &str = "v1.36.1+k3s1";
 const CONTROL_PLANE: (&str, &str) = ("CapstanControlPlane", "plan-control-plane");
 const WORKERS: (&str, &str) = ("MachineDeployment", "plan-workers");
-const PLANTED: &str = "cGxhbnRlZC12YWx1ZQ";
+const PLANTED: &str = "cGxhbnRlZC12YWx1ZQ==";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_planned_is_what_happens() {
@@ -31,6 +31,7 @@ async fn what_is_planned_is_what_happens() {
     user.plans_nothing().unwrap();
     user.is_told_no_by_the_server().unwrap();
     user.sees_no_secret().unwrap();
+    user.may_not_take_what_others_set().unwrap();
 
     let config = |change: Value| json!({"spec": {"config": change}});
     let motd = json!({"files": [{"path": "/etc/motd", "content": "hello"}]});
@@ -52,6 +53,13 @@ async fn what_is_planned_is_what_happens() {
     user.changes(WORKERS, &json!({"spec": {"replicas": 3}}), &["create"]).await.unwrap();
     user.changes(WORKERS, &json!({"spec": {"replicas": 2}}), &["delete"]).await.unwrap();
     user.changes(CONTROL_PLANE, &json!({"spec": {"replicas": 3}}), &["create", "create"]).await.unwrap();
+    user.changes(CONTROL_PLANE, &config(json!({"settings": {"debug": false}})), &["restart"; 3])
+        .await
+        .unwrap();
+    let banner = json!([{"path": "/etc/motd", "contentFrom": {"secret": {"name": "planted", "key": "key"}}}]);
+    user.changes(CONTROL_PLANE, &config(json!({ "files": banner })), &["live"; 3]).await.unwrap();
+    user.changes(("Secret", "planted"), &json!({"data": {"key": PLANTED}}), &["live"; 3]).await.unwrap();
+    user.changes(CONTROL_PLANE, &json!({"spec": {"replicas": 1}}), &["delete", "delete"]).await.unwrap();
 
     user.edits_a_template_in_vain().await.unwrap();
     let other = user.makes_another_template().await.unwrap();
@@ -190,19 +198,37 @@ impl User {
     }
 
     /// Values of Secrets are compared, and never told.
-    fn sees_no_secret(&self) -> Result<()> {
+    fn sees_no_secret(&mut self) -> Result<()> {
         let secret = |value: &str| {
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "planted", "namespace": "default"},
                 "data": {"key": value}})
         };
         self.apply(&secret("b2xkLXZhbHVl"))?;
+        self.objects.insert(("Secret".to_owned(), "planted".to_owned()), secret("b2xkLXZhbHVl"));
         for args in [&["-o", "json"][..], &[]] {
-            let (code, text) = self.plan(&secret(&format!("{PLANTED}==")).to_string(), args)?;
+            let (code, text) = self.plan(&secret(PLANTED).to_string(), args)?;
             ensure!(code == 0 && text.contains("data.key") && text.contains("(changed)"), "{code}: {text}");
-            let tells = text.contains(PLANTED) || text.contains("planted-value") || text.contains("b2xk");
+            let tells =
+                text.contains("cGxhbnRlZC") || text.contains("planted-value") || text.contains("b2xk");
             ensure!(!tells, "a value was told: {text}");
         }
         Ok(())
+    }
+
+    /// Where somebody else has set a field, that is said, unless it is to be taken over.
+    fn may_not_take_what_others_set(&self) -> Result<()> {
+        let pool = |replicas: i32| {
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "HostPool",
+                "metadata": {"name": "others", "namespace": "default"},
+                "spec": {"replicas": replicas, "simulated": {}}})
+            .to_string()
+        };
+        self.kubectl(&["apply", "--server-side", "--field-manager=others", "-f", "-"], &pool(0))?;
+        let (code, text) = self.plan(&pool(1), &[])?;
+        ensure!(code == 1 && text.contains("spec.replicas") && text.contains("--force"), "{code}: {text}");
+        let (code, text) = self.plan(&pool(1), &["--force"])?;
+        ensure!(code == 0 && text.contains("spec.replicas: 0 -> 1"), "{code}: {text}");
+        self.kubectl(&["delete", "hostpool", "others"], "").map(drop)
     }
 
     /// The object that was applied last, with this on top.

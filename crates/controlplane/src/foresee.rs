@@ -134,6 +134,7 @@ fn decide(scope: &Scope<'_>, servers: &mut Vec<MachineFacts>, foresight: &mut Fo
 }
 
 /// What machines become when they are told.
+#[derive(Clone, Copy)]
 struct Future<'a> {
     version: &'a str,
     now: Timestamp,

@@ -9,6 +9,7 @@ use capstan_controller::owners;
 use capstan_distro::cost::{Subject, changes, worst};
 use capstan_distro::{Change, Cost};
 use kube::ResourceExt as _;
+use kube::api::DynamicObject;
 use serde_json::json;
 
 use super::diff;
@@ -49,8 +50,10 @@ impl Future<'_> {
                 // The rest of it is the control plane's to judge.
                 found.retain(|change| change.cost == Cost::Restart);
             }
+            let is_set_back = matches!(subject, Subject::Machine | Subject::Config);
             for machine in self.all::<Machine>(namespace).await?.iter().filter(|machine| is_about(machine)) {
-                self.tell(namespace, machine, &found);
+                let is_set_back = is_set_back && machine.labels().contains_key(labels::CONTROL_PLANE);
+                self.tell(namespace, machine, &found, is_set_back);
             }
         }
         Ok(())
@@ -61,8 +64,8 @@ impl Future<'_> {
         let machines: Vec<Machine> = self.all(namespace).await?;
         for config in self.all::<CapstanConfig>(namespace).await? {
             let from = config.spec.files.iter().filter(|file| {
-                let source = file.content_from.as_ref();
-                source.is_some_and(|source| source.secret.name == tried.name)
+                let source = file.content_from.as_ref().map(|source| &source.secret);
+                source.is_some_and(|source| source.name == tried.name && differs(tried, &source.key))
             });
             let with =
                 |content: &str, path: &str| json!({"spec": {"files": [{"path": path, "content": content}]}});
@@ -72,13 +75,13 @@ impl Future<'_> {
                 .collect();
             let name = config.name_any();
             for machine in machines.iter().filter(|machine| has_config(machine, &name)) {
-                self.tell(namespace, machine, &found);
+                self.tell(namespace, machine, &found, false);
             }
         }
         Ok(())
     }
 
-    fn tell(&mut self, namespace: &str, machine: &Machine, found: &[Change]) {
+    fn tell(&mut self, namespace: &str, machine: &Machine, found: &[Change], is_set_back: bool) {
         if found.is_empty() {
             return;
         }
@@ -87,7 +90,7 @@ impl Future<'_> {
         let outcome: Outcome = worst(found.iter().filter(|change| change.cost.is_in_place())).into();
         let fields = found.iter().map(Field::from).collect();
         let mut told = by_hand(namespace, &machine.name_any(), &owner, fields, outcome);
-        if machine.labels().contains_key(labels::CONTROL_PLANE) {
+        if is_set_back {
             told.notes.push(SET_BACK.to_owned());
         }
         if found.iter().any(|change| !change.cost.is_in_place()) {
@@ -95,6 +98,13 @@ impl Future<'_> {
         }
         self.timeline.by_hand(told);
     }
+}
+
+/// Whether another value would stand under a key of a Secret.
+fn differs(tried: &Tried, key: &str) -> bool {
+    let value =
+        |object: &Option<DynamicObject>| object.as_ref().map(|object| object.data["data"][key].clone());
+    value(&tried.before) != value(&tried.after)
 }
 
 fn has_config(machine: &Machine, name: &str) -> bool {

@@ -95,7 +95,7 @@ mod tests {
         serde_json::from_value(value).expect("an object")
     }
 
-    fn told(before: Value, after: Value) -> Vec<(String, Option<String>, Option<String>)> {
+    fn plain(before: Value, after: Value) -> Vec<(String, Option<String>, Option<String>)> {
         let fields = fields(&object(before), &object(after));
         fields.into_iter().map(|field| (field.field, field.from, field.to)).collect()
     }
@@ -106,7 +106,7 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Secret", "data": data, "metadata": {"name": "s",
                 "annotations": {LAST_APPLIED: data.to_string()}}})
         };
-        let told = told(secret(json!({"a": "b2xk", "b": "x"})), secret(json!({"a": "bmV3", "c": "y"})));
+        let told = plain(secret(json!({"a": "b2xk", "b": "x"})), secret(json!({"a": "bmV3", "c": "y"})));
         let changed = || Some("(changed)".to_owned());
         let expected = [
             ("data.a".to_owned(), changed(), changed()),
@@ -130,7 +130,9 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Machine", "metadata": {"name": "m"},
             "spec": {"list": [number]}})
         };
-        let told = super::tests::told(other(1), other(2));
-        assert_eq!(told, [("spec.list".to_owned(), Some("[1]".to_owned()), Some("[2]".to_owned()))]);
+        assert_eq!(
+            plain(other(1), other(2)),
+            [("spec.list".to_owned(), Some("[1]".to_owned()), Some("[2]".to_owned()))]
+        );
     }
 }

@@ -178,6 +178,13 @@ impl<'a> Future<'a> {
             .await
             .with_context(|| format!("cannot tell what would happen to {title}"))?;
         if is_told {
+            let time = after.spec.rollout.as_ref().and_then(|rollout| rollout.after.as_ref());
+            if let Some(time) = time.filter(|time| time.0 > self.core.now()) {
+                let why = "machines made before it are restarted, one after the other";
+                self.plan
+                    .notes
+                    .push(format!("{title}: once spec.rollout.after ({}) has come, {why}", time.0));
+            }
             let paused = pause::reason(Some(&cluster), "CapstanControlPlane", &after.metadata);
             self.tell_control_plane(name, &title, &foresight, paused);
         }

@@ -15,7 +15,8 @@ pub(super) fn text(plan: &Plan) -> String {
         .iter()
         .partition(|machine| machine.outcome != Outcome::Nothing || !machine.fields.is_empty());
     if !moved.is_empty() {
-        text.push_str("Machines, in this order:\n");
+        let has_order = moved.iter().any(|machine| machine.step.is_some());
+        text.push_str(if has_order { "Machines, in this order:\n" } else { "Machines:\n" });
         moved.iter().for_each(|machine| machine_text(&mut text, machine));
         text.push('\n');
     }

@@ -7,6 +7,7 @@ use capstan_api::runtime::hooks::CanUpdateMachineSet;
 use capstan_controller::error::chain;
 use capstan_controller::{owners, pause};
 use capstan_core::machinedeployment::foresee::{self, Answer, Question, Step, World};
+use capstan_core::machinedeployment::limits::Limits;
 use capstan_core::runtime::CallError;
 use capstan_distro::Change;
 use capstan_distro::cost::{Subject, changes};
@@ -81,12 +82,17 @@ impl Future<'_> {
         leader: Option<&(String, String)>,
     ) {
         let is_rolled_out = foresight.steps.iter().any(|step| matches!(step, Step::Update(_)));
-        let limits = foresight.limits.filter(|_| is_rolled_out).map(|limits| limits.in_place());
+        let limits = foresight.limits.filter(|_| is_rolled_out).map(Limits::in_place);
         if let Some(limits) = limits {
             let (most, desired) = (limits.max_unavailable, limits.desired);
             self.plan.notes.push(format!("{title}: at most {most} of {desired} machines are away at a time"));
         }
         self.plan.notes.extend(foresight.stops.as_ref().map(|why| format!("{title}: {why}")));
+        let time = after.spec.rollout.as_ref().and_then(|rollout| rollout.after.as_ref());
+        if let Some(time) = time.filter(|time| time.0 > self.core.now()) {
+            let why = "machines of MachineSets made before it are replaced";
+            self.plan.notes.push(format!("{title}: once spec.rollout.after ({}) has come, {why}", time.0));
+        }
         let version = after.spec.template.spec.version.as_deref().filter(|_| !foresight.steps.is_empty());
         let held =
             self.foresight(leader).zip(version).and_then(|(leader, version)| leader.holds_back(version));

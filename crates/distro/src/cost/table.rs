@@ -283,15 +283,13 @@ const FIELDS: &[Field] = &[
         "spec.clusterNetwork",
         REFUSED,
         "it was decided when the cluster began and cannot be changed: set it back",
-    )
-    .whole(),
+    ),
     Field::new(
         Cluster,
         "spec.controlPlaneEndpoint",
         RESTART,
         "every machine of the cluster is told where the API server is, and k3s reads that when it starts",
-    )
-    .whole(),
+    ),
     Field::new(Cluster, "spec.controlPlaneRef", NOTHING, THEIR_MAKER).whole(),
     Field::new(Cluster, "spec.infrastructureRef", NOTHING, THEIR_MAKER).whole(),
     Field::new(Cluster, "spec.availabilityGates", NOTHING, "it is only told").by(&["conditionType"]),
@@ -307,8 +305,7 @@ const FIELDS: &[Field] = &[
         "spec.controlPlaneEndpoint",
         REFUSED,
         "every kubeconfig and node points to it: make another cluster",
-    )
-    .whole(),
+    ),
     Field::new(HostCluster, "spec.hostSelector", NOTHING, "only new machines claim hosts by it").whole(),
 ];
 
