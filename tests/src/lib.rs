@@ -11,6 +11,7 @@ mod objects;
 mod program;
 mod resource;
 mod running;
+mod yard;
 
 pub use caller::{Answer, Caller, Credential, Place};
 pub use embedded::Embedded;
@@ -19,3 +20,4 @@ pub use objects::{condition, namespaced, not_true};
 pub use program::{agent_binary, capstan, capstan_told};
 pub use resource::Resource;
 pub use running::Running;
+pub use yard::{Cluster, K3S, Kept, Yard, settings};

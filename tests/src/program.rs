@@ -56,9 +56,14 @@ pub fn agent_binary() -> Result<PathBuf> {
     Ok(BUILT.get_or_init(|| path).clone())
 }
 
-/// Builds `capstan`, and gives its path.
+/// Builds `capstan` once, and gives its path.
 pub(crate) fn build() -> Result<PathBuf> {
-    build_program("capstan")
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = BUILT.get() {
+        return Ok(path.clone());
+    }
+    let path = build_program("capstan")?;
+    Ok(BUILT.get_or_init(|| path).clone())
 }
 
 /// Builds a program, and gives its path in the words of cargo, who knows where everything goes.

@@ -19,7 +19,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show the main job on simulated hosts: a cluster comes up, changes its version in place, and goes
+    /// Show the main job, on simulated hosts or real machines: a cluster comes up, changes in place, and goes
     Demo(DemoArgs),
 
     /// Run the management plane: API server, store and controllers in one process
@@ -145,6 +145,22 @@ pub(crate) struct DemoArgs {
     /// Leave everything up at the end, until Ctrl-C
     #[arg(long)]
     pub(crate) keep: bool,
+
+    /// Use real machines, made on this one with systemd-nspawn, and a real k3s. Needs root
+    #[arg(long, requires = "root_filesystem", requires = "artifacts_dir")]
+    pub(crate) real: bool,
+
+    /// With --real: folder with the root file system that each machine gets a copy of
+    #[arg(long, value_name = "DIR", requires = "real")]
+    pub(crate) root_filesystem: Option<PathBuf>,
+
+    /// With --real: folder of software with two versions of k3s, as `capstan artifacts` fills it
+    #[arg(long, value_name = "DIR", requires = "real")]
+    pub(crate) artifacts_dir: Option<PathBuf>,
+
+    /// With --real: the agent to put on machines [default: capstan-agent beside this program]
+    #[arg(long, value_name = "FILE", requires = "real")]
+    pub(crate) agent_binary: Vec<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

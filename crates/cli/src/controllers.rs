@@ -5,7 +5,7 @@ use capstan_artifacts::{ArtifactRef, Software, Source};
 use capstan_bootstrap::Plane;
 use capstan_controlplane::Tools;
 use capstan_core::Core;
-use capstan_infrastructure::{Drivers, HostKind, Infrastructure};
+use capstan_infrastructure::{Drivers, HostKind, Infrastructure, Provisioner};
 use capstan_plan::Digest;
 use capstan_sim::Sim;
 use capstan_ssh::SshDriver;
@@ -100,7 +100,9 @@ pub(crate) struct Surroundings {
     pub(crate) plane: Plane,
     /// What machines can be given.
     pub(crate) software: Software,
-    /// Where simulated hosts and machines made here are kept.
+    /// What makes machines on this one.
+    pub(crate) machines: Arc<LocalMachines>,
+    /// Where simulated hosts are kept.
     pub(crate) folder: PathBuf,
     pub(crate) extensions: Extensions,
 }
@@ -127,7 +129,7 @@ impl Running {
 
 /// Starts the selected controllers.
 pub(crate) async fn start(selection: &Selection, around: &Surroundings, stop: &Stop) -> Result<Running> {
-    let Surroundings { client, plane, software, folder, extensions } = around;
+    let Surroundings { client, plane, software, machines, folder, extensions } = around;
     let sim = match selection.0.contains(&Group::Infrastructure) {
         true => Some(Sim::open(folder.join("sim")).await.context("cannot bring back the simulated hosts")?),
         false => None,
@@ -175,7 +177,7 @@ pub(crate) async fn start(selection: &Selection, around: &Surroundings, stop: &S
                 if let Some(sim) = &sim {
                     drivers = drivers.with(HostKind::Simulated, Arc::new(sim.clone()));
                 }
-                let machines = Arc::new(LocalMachines::in_folder(folder.join("machines")));
+                let machines: Arc<dyn Provisioner> = Arc::<LocalMachines>::clone(machines);
                 let infrastructure = Infrastructure::new(client.clone(), drivers).with_provisioner(machines);
                 capstan_infrastructure::controllers(&infrastructure, stop)
             }

@@ -80,6 +80,16 @@ impl<'a> Round<'a> {
     }
 
     pub(crate) async fn phases(&mut self, workload: &impl Workload, tools: &Tools) -> Result<()> {
+        let worked = self.work(workload, tools).await;
+        // Last: only who has looked at a machine's plan knows whether the machine is up to date.
+        let synced = match self.certificates {
+            None => self.sync().await,
+            Some(_) => Ok(()),
+        };
+        worked.and(synced)
+    }
+
+    async fn work(&mut self, workload: &impl Workload, tools: &Tools) -> Result<()> {
         let scope = self.scope;
         self.observed = scope.machines().await?;
         self.secrets = scope.secrets().await?;
@@ -98,9 +108,7 @@ impl<'a> Round<'a> {
             return Ok(());
         };
         self.kubeconfig(&endpoint).await?;
-        let begins = self.begin(workload).await?;
-        self.sync().await?;
-        if begins {
+        if self.begin(workload).await? {
             // What comes next is decided from the object as it is now.
             self.next = Next::After(Duration::ZERO);
             return Ok(());
@@ -271,7 +279,7 @@ impl<'a> Round<'a> {
         for machine in &mut self.own {
             let name = machine.name_any();
             if let Some(facts) = self.facts.iter().find(|facts| facts.name == name) {
-                *machine = machines::sync(self.scope, machine, facts).await?;
+                *machine = machines::sync(self.scope, machine, facts, self.plans.get(&name)).await?;
             }
         }
         Ok(())
