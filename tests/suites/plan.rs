@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use capstan_testkit::eventually;
@@ -241,6 +241,7 @@ impl User {
     /// Plans a change, makes it, and compares. `outcomes` are those of the machines to which something happens.
     async fn changes(&mut self, what: (&str, &str), change: &Value, outcomes: &[&str]) -> Result<()> {
         let wanted = self.with(what, change);
+        let started = Instant::now();
         let (code, plan) = self.planned(&wanted)?;
         ensure!(code == 0 && plan["changes"] == true, "{change}: {code}: {plan:#}");
         let mut told: Vec<&str> = machines(&plan).filter_map(|machine| machine["outcome"].as_str()).collect();
@@ -261,6 +262,7 @@ impl User {
         in_order(&plan, &self.machines()?)?;
         let (code, plan) = self.planned(&wanted)?;
         ensure!(code == 0 && plan["changes"] == false, "{change}, again: {code}: {plan:#}");
+        eprintln!("{:>5.1} s  {}/{} {change}: {outcomes:?}", started.elapsed().as_secs_f64(), what.0, what.1);
         Ok(())
     }
 
