@@ -17,7 +17,7 @@ pub use caller::{Answer, Caller, Credential, Place};
 pub use embedded::Embedded;
 pub use in_memory::InMemoryCluster;
 pub use objects::{condition, namespaced, not_true};
-pub use program::{agent_binary, capstan};
+pub use program::{agent_binary, capstan, capstan_told};
 pub use resource::Resource;
 pub use running::Running;
 pub use yard::{Cluster, K3S, Kept, Yard, settings};

@@ -41,6 +41,7 @@ pub(crate) fn test() -> Vec<Suite> {
         real("agent"),
         real("upstream_managers"),
         real("keel"),
+        real("plan"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
             Ok(Tests::ONE)
