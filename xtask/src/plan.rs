@@ -41,6 +41,7 @@ pub(crate) fn test() -> Vec<Suite> {
         real("agent"),
         real("upstream_managers"),
         real("keel"),
+        real("in_place"),
     ]);
     suites
 }
@@ -49,13 +50,13 @@ pub(crate) fn test() -> Vec<Suite> {
 pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = test();
     suites.extend([
-        real("in_place"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
             Ok(Tests::ONE)
         }),
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         Suite { needs: Some("machines"), ..real("real_k3s") },
+        Suite { needs: Some("machines"), ..real("e2e_upstream") },
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("ssh", "capstan-ssh"),
