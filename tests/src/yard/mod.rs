@@ -22,10 +22,10 @@ use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub use cluster::{Cluster, Kept};
+pub use cluster::{Cluster, Kept, settings};
 
 use crate::{Running, program};
-use balancer::Balancer;
+use balancer::{Balancer, PORT};
 
 /// The versions of k3s there are, the older one first.
 pub const K3S: [&str; 2] = K3S_VERSIONS;
@@ -173,7 +173,7 @@ impl Yard {
     /// workers. Several servers are behind a load balancer.
     pub async fn add_hosts(&mut self, servers: &[&str], workers: &[&str]) -> Result<()> {
         if servers.len() > 1 {
-            let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), 6443).into()));
+            let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), API_SERVER).into()));
             let addresses = addresses.collect::<Result<Vec<_>>>()?;
             self.balancer = Some(Balancer::start(self.machines.gateway(), addresses).await?);
         }
@@ -196,12 +196,12 @@ impl Yard {
 
     /// Where the API of a cluster is reached: through the load balancer, or at the only machine that may be a server.
     async fn endpoint(&self) -> Result<Value> {
-        if let Some(balancer) = &self.balancer {
-            return Ok(json!({"host": self.machines.gateway().to_string(), "port": balancer.port}));
+        if self.balancer.is_some() {
+            return Ok(json!({"host": self.machines.gateway().to_string(), "port": PORT}));
         }
         let servers = self.api::<Host>().list(&ListParams::default().labels("role=server")).await?.items;
         let server = servers.first().context("no host may be a server")?;
-        Ok(json!({"host": self.machine(&server.name_any())?.address().to_string(), "port": 6443}))
+        Ok(json!({"host": self.machine(&server.name_any())?.address().to_string(), "port": API_SERVER}))
     }
 
     /// Waits until these hosts are available, and clean: nothing is left of what was on them.
@@ -269,6 +269,9 @@ impl Yard {
         told
     }
 }
+
+/// The port that API servers listen on.
+const API_SERVER: u16 = 6443;
 
 const KUBECONFIG: &str = "plane.kubeconfig";
 

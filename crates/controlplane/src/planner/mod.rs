@@ -26,9 +26,10 @@ use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub(crate) use decide::runs_ahead;
 pub(crate) use election::{Elected, Election, decide as elect};
-pub(crate) use gate::drain_timeout;
-pub(crate) use inputs::Materials;
+pub(crate) use gate::{drain_timeout, is_drained_first};
+pub(crate) use inputs::{Materials, restart_after};
 pub(crate) use record::Record;
 pub(crate) use software::Shelf;
 pub(crate) use write::data_of;
