@@ -41,6 +41,7 @@ pub(crate) fn test() -> Vec<Suite> {
         real("agent"),
         real("upstream_managers"),
         real("keel"),
+        real("in_place"),
         real("plan"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
@@ -55,10 +56,11 @@ pub(crate) fn test() -> Vec<Suite> {
 pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = test();
     suites.extend([
-        real("in_place"),
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         on_machines("real_k3s"),
         on_machines("e2e"),
+        on_machines("e2e_upstream"),
+        on_machines("e2e_kubeadm"),
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("ssh", "capstan-ssh"),
