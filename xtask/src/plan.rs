@@ -56,6 +56,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
         }),
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         Suite { needs: Some("machines"), ..real("real_k3s") },
+        Suite { needs: Some("machines"), ..real("e2e_hosts") },
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("ssh", "capstan-ssh"),
