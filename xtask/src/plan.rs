@@ -61,6 +61,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
         on_machines("e2e"),
         on_machines("e2e_upstream"),
         on_machines("e2e_kubeadm"),
+        on_machines("e2e_hosts"),
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("ssh", "capstan-ssh"),
