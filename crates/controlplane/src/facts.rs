@@ -173,6 +173,20 @@ impl MachineFacts {
         self.cordoned || self.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied)
     }
 
+    /// Whether it has a plan that would start Kubernetes again and may not yet: until then it runs as it did before.
+    pub(crate) fn is_held(&self) -> bool {
+        let held = |plan: &PlanFacts| {
+            let ended = matches!(plan.progress, Progress::Applied | Progress::Failed(_));
+            plan.sound && !plan.is_open && !ended && plan.record.restarts()
+        };
+        self.has_node && self.plan.as_ref().is_some_and(held)
+    }
+
+    /// Whether it is up, or would be if it had not been told to become something else, which it has not begun.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.is_up() || self.is_held()
+    }
+
     /// Oldest first; names decide between those of the same second.
     pub(crate) fn age(&self) -> (Option<Timestamp>, &str) {
         (self.created, &self.name)

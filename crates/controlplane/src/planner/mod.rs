@@ -82,6 +82,8 @@ pub(crate) struct Planner<'a, W> {
     pub(crate) plans: &'a BTreeMap<String, Secret>,
     pub(crate) materials: Materials<'a>,
     pub(crate) etcd: &'a EtcdView,
+    /// Whether the workload cluster answers.
+    pub(crate) answers: bool,
     pub(crate) workload: &'a W,
     /// When to look again.
     pub(crate) next: Next,
@@ -235,7 +237,8 @@ impl<W: Workload> Planner<'_, W> {
         if !read {
             return Ok(None);
         }
-        match gate::gate(&facts[index], facts, self.etcd, scope.now) {
+        let view = gate::View { etcd: self.etcd, answers: self.answers, now: scope.now };
+        match gate::gate(&facts[index], facts, &view) {
             Gate::Leave => return Ok(None),
             Gate::Wait(why) => {
                 self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));
