@@ -51,6 +51,8 @@ pub(crate) struct MachineFacts {
     pub(crate) addresses: Vec<String>,
     /// Processor architecture, once the machine has said it.
     pub(crate) architecture: Option<String>,
+    /// Its operating system, once it has said it.
+    pub(crate) os_image: Option<String>,
     /// Whether it has become a Node.
     pub(crate) has_node: bool,
     /// Whether we keep new pods away from its Node.

@@ -44,6 +44,7 @@ use kube::api::Api;
 use std::future::Future;
 
 pub use etcd::EtcdClient;
+pub use planner::Spare;
 pub use reconcile::{Ambient, ControlPlane, Tools};
 pub use workload::Workload;
 
