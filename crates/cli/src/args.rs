@@ -51,6 +51,9 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Describe(Describe),
 
+    /// Say what a change would do, machine by machine and field by field, without doing it
+    Plan(PlanArgs),
+
     /// Say what a cluster or a machine waits for, since when, and who must act
     Why(WhyArgs),
 }
@@ -74,6 +77,36 @@ pub(crate) struct ClusterArgs {
     pub(crate) name: String,
 
     /// Namespace of the cluster
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+
+    /// Kubeconfig of the management plane [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes: 0 the plan was shown; 1 something would be refused, or there was an error; with --exit-code also 2: \
+something would change.")]
+pub(crate) struct PlanArgs {
+    /// Manifests as they are to be applied: a file, a folder, or - for standard input; may be given more than once
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// For programs: json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<Output>,
+
+    /// Take over fields that somebody else has set, as `kubectl apply --server-side --force-conflicts` would
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// End with 2 if something would change
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+
+    /// Namespace of objects that do not name theirs
     #[arg(short, long, default_value = "default")]
     pub(crate) namespace: String,
 

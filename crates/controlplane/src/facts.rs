@@ -68,6 +68,8 @@ pub(crate) struct MachineFacts {
     pub(crate) retry: Option<String>,
     /// What differs from what the control plane asks for; empty for workers.
     pub(crate) changes: Vec<Change>,
+    /// Taken to be up. Only where the future is thought through, never where something is done.
+    pub(crate) taken_as_up: bool,
 }
 
 /// How it stands with the hook that keeps a machine's host until it has left etcd.
@@ -149,7 +151,17 @@ impl MachineFacts {
 
     /// Whether its plan has been carried out and its Node runs the version it should.
     pub(crate) fn is_up(&self) -> bool {
-        self.is_applied() && self.has_node && self.version.is_some() && self.kubelet_version == self.version
+        self.taken_as_up
+            || self.is_applied()
+                && self.has_node
+                && self.version.is_some()
+                && self.kubelet_version == self.version
+    }
+
+    /// As if it had done what it was told.
+    pub(crate) fn take_as_up(&mut self) {
+        (self.taken_as_up, self.has_node) = (true, true);
+        self.kubelet_version.clone_from(&self.version);
     }
 
     pub(crate) fn is_applied(&self) -> bool {
@@ -159,6 +171,20 @@ impl MachineFacts {
     /// Whether it has a plan that it has not carried out, or pods are still kept away because of one.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.cordoned || self.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied)
+    }
+
+    /// Whether it has a plan that would start Kubernetes again and may not yet: until then it runs as it did before.
+    pub(crate) fn is_held(&self) -> bool {
+        let held = |plan: &PlanFacts| {
+            let ended = matches!(plan.progress, Progress::Applied | Progress::Failed(_));
+            plan.sound && !plan.is_open && !ended && plan.record.restarts()
+        };
+        self.has_node && self.plan.as_ref().is_some_and(held)
+    }
+
+    /// Whether it is up, or would be if it had not been told to become something else, which it has not begun.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.is_up() || self.is_held()
     }
 
     /// Oldest first; names decide between those of the same second.

@@ -8,7 +8,7 @@ use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::etcd::Etcd;
 use capstan_controller::external::Externals;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Next, Reconciler, finalizers, owners, pause};
+use capstan_controller::{Next, Reconciler, finalizers, names, owners, pause};
 use jiff::Timestamp;
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
@@ -26,6 +26,22 @@ pub struct ControlPlane<W> {
     externals: Externals,
     workload: W,
     tools: Tools,
+    ambient: Ambient,
+}
+
+/// Time and chance; a simulation has its own.
+#[derive(Clone)]
+pub struct Ambient {
+    /// Tells the time.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Gives what keeps the names of new machines apart.
+    pub suffix: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+impl Default for Ambient {
+    fn default() -> Self {
+        Self { clock: Arc::new(Timestamp::now), suffix: Arc::new(names::random_suffix) }
+    }
 }
 
 /// What the controller reaches beside objects.
@@ -42,7 +58,13 @@ pub struct Tools {
 impl<W: Workload> ControlPlane<W> {
     /// Asks `workload` whether clusters answer, usually [`Remotes`](capstan_controller::remote::Remotes).
     pub fn new(client: Client, externals: Externals, workload: W, tools: Tools) -> Self {
-        Self { client, externals, workload, tools }
+        Self { client, externals, workload, tools, ambient: Ambient::default() }
+    }
+
+    /// The same with another time and chance.
+    #[must_use]
+    pub fn with_ambient(self, ambient: Ambient) -> Self {
+        Self { ambient, ..self }
     }
 
     async fn cluster(&self, object: &CapstanControlPlane, namespace: &str) -> Result<Option<Cluster>> {
@@ -70,7 +92,7 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
             .doing(|| format!("cannot read CapstanControlPlane {namespace}/{name}"))?;
         let Some(object) = found else { return Ok(Next::Changed) };
         let cluster = self.cluster(&object, &namespace).await?;
-        let now = Timestamp::now();
+        let now = (self.ambient.clock)();
         if !pause::allows(&api, &object, cluster.as_ref(), now).await? {
             return Ok(Next::Changed);
         }
@@ -91,6 +113,7 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
             cluster: &cluster,
             namespace: &namespace,
             now,
+            suffix: self.ambient.suffix.as_ref(),
         };
         let mut round = Round::new(&scope);
         let result = match object.metadata.deletion_timestamp.is_some() {

@@ -20,7 +20,7 @@ use crate::delete::{self, Ending};
 use crate::facts::{EtcdView, Hook, MachineFacts};
 use crate::kubeconfig;
 use crate::machines::leave::{self, Leaving};
-use crate::machines::remediate::Limits;
+use crate::machines::remediate::{self, Limits};
 use crate::machines::{self, Step, Wanted};
 use crate::names::{INIT_MACHINE, INITIALIZED, NETWORK};
 use crate::observe::{Machines, Secrets};
@@ -136,6 +136,7 @@ impl<'a> Round<'a> {
                     now: scope.now,
                 },
                 etcd: &self.etcd,
+                answers: self.answers,
                 workload,
                 next: self.next,
             };
@@ -257,8 +258,10 @@ impl<'a> Round<'a> {
     async fn begin(&mut self, workload: &impl Workload) -> Result<bool> {
         let scope = self.scope;
         let elected = scope.elected();
+        // One on its way out takes with it what it began: another one begins then.
         let began = |facts: &&MachineFacts| {
             facts.is_applied()
+                && !facts.deleting
                 && elected.as_ref().is_some_and(|elected| facts.id.as_deref() == Some(&elected.id))
         };
         if !self.initialized && !self.facts.iter().any(|facts| began(&facts)) {
@@ -288,30 +291,8 @@ impl<'a> Round<'a> {
     async fn machines(&mut self, endpoint: &Endpoint) -> Result<()> {
         let scope = self.scope;
         let own: Vec<MachineFacts> = self.own_facts();
-        let status = scope.cluster.status.as_ref();
-        let domains = status.map(|status| status.failure_domains.as_slice()).unwrap_or_default();
-        let strategy = scope.owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
         let remediated = scope.remediated();
-        let wanted = Wanted {
-            replicas: status::replicas(scope.owner),
-            domains: domains
-                .iter()
-                .filter(|domain| domain.control_plane == Some(true))
-                .map(|domain| domain.name.as_str())
-                .collect(),
-            begun: scope.begun(),
-            impossible: impossible(scope),
-            may_replace: strategy
-                .is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace),
-            initialized: self.initialized,
-            endpoint: &endpoint.host,
-            etcd: &self.etcd,
-            remediation: Limits {
-                spec: scope.owner.spec.remediation.as_ref(),
-                last: remediated.as_ref(),
-                now: scope.now,
-            },
-        };
+        let wanted = wanted(scope, &endpoint.host, &self.etcd, self.initialized, remediated.as_ref());
         self.step = machines::decide(&own, &wanted);
         machines::act(scope, &self.observed, &self.step).await
     }
@@ -392,6 +373,35 @@ impl<'a> Round<'a> {
             tracing::warn!(error = %chain(error), "cannot write status");
         }
         result.and(written)
+    }
+}
+
+/// What a control plane asks for, beside the machines themselves.
+pub(crate) fn wanted<'a>(
+    scope: &'a Scope<'_>,
+    endpoint: &'a str,
+    etcd: &'a EtcdView,
+    initialized: bool,
+    remediated: Option<&'a remediate::Record>,
+) -> Wanted<'a> {
+    let status = scope.cluster.status.as_ref();
+    let domains = status.map(|status| status.failure_domains.as_slice()).unwrap_or_default();
+    let strategy = scope.owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
+    Wanted {
+        replicas: status::replicas(scope.owner),
+        domains: domains
+            .iter()
+            .filter(|domain| domain.control_plane == Some(true))
+            .map(|domain| domain.name.as_str())
+            .collect(),
+        begun: scope.begun(),
+        impossible: impossible(scope),
+        may_replace: strategy
+            .is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace),
+        initialized,
+        endpoint,
+        etcd,
+        remediation: Limits { spec: scope.owner.spec.remediation.as_ref(), last: remediated, now: scope.now },
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) namespace: &'a str,
     pub(crate) now: Timestamp,
+    /// Gives what keeps the names of new machines apart.
+    pub(crate) suffix: &'a (dyn Fn() -> String + Send + Sync),
 }
 
 impl Scope<'_> {
@@ -113,6 +115,7 @@ impl Scope<'_> {
             pods: blocks(network.and_then(|network| network.pods.as_ref())),
             services: blocks(network.and_then(|network| network.services.as_ref())),
             domain: network.and_then(|network| network.service_domain.clone()),
+            api_server_port: network.and_then(|network| u16::try_from(network.api_server_port?).ok()),
         }
     }
 

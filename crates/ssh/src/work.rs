@@ -66,6 +66,7 @@ impl Work<'_> {
     pub(crate) async fn bootstrap(
         &self,
         claim: &str,
+        provider_id: &str,
         data: &BootstrapData,
     ) -> Result<BootstrapState, SshError> {
         if let Some(refused) = refuse_claim(claim) {
@@ -89,7 +90,7 @@ impl Work<'_> {
                 ),
             ));
         }
-        let job = match job::compile(data, claim, &host) {
+        let job = match job::compile(data, claim, provider_id, &host) {
             Ok(job) => job,
             Err(refused) => return Ok(failed("read the bootstrap data", refused.to_string())),
         };

@@ -33,6 +33,7 @@ pub use kubectl::{Ran, kubectl};
 pub use machines::{Machines, TestMachine};
 pub use managers::{FeatureGates, Manager, UpstreamManagers};
 pub use plane::RealPlane;
+pub use process::{spawn_from_lasting_thread, tied_to_this_process};
 pub use wait::eventually;
 
 /// Makes aws-lc-rs the process's TLS provider. Every start in this crate calls it; a test that opens a

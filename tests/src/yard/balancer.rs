@@ -1,4 +1,5 @@
-//! A load balancer in front of API servers, of the simplest kind: a connection goes to the first server that takes it.
+//! A load balancer in front of API servers, of the simplest kind: they take turns, and one that does not answer is passed
+//! over.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -7,22 +8,24 @@ use anyhow::{Context, Result};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+/// Another than that of the API servers.
+pub(super) const PORT: u16 = 7443;
+
 /// Machines that are off do not answer at all.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Ends when dropped.
 pub(super) struct Balancer {
-    pub(super) port: u16,
     task: JoinHandle<()>,
 }
 
 impl Balancer {
     /// Listens on `address`, for these servers.
-    pub(super) async fn start(address: Ipv4Addr, servers: Vec<SocketAddr>) -> Result<Self> {
-        let listener = TcpListener::bind((address, 0)).await.context("cannot listen")?;
-        let port = listener.local_addr()?.port();
+    pub(super) async fn start(address: Ipv4Addr, mut servers: Vec<SocketAddr>) -> Result<Self> {
+        let listener = TcpListener::bind((address, PORT)).await.context("cannot listen")?;
         let task = tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
+                servers.rotate_left(1);
                 let servers = servers.clone();
                 tokio::spawn(async move {
                     for server in servers {
@@ -36,7 +39,7 @@ impl Balancer {
                 });
             }
         });
-        Ok(Self { port, task })
+        Ok(Self { task })
     }
 }
 

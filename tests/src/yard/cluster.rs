@@ -14,7 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::{DEADLINE, Yard, document};
+use super::{API_SERVER, DEADLINE, Yard, document};
 use crate::{condition, namespaced, not_true};
 
 const CORE: &str = "cluster.x-k8s.io/v1beta2";
@@ -63,6 +63,7 @@ impl<'a> Cluster<'a> {
             let role = if object["metadata"]["name"] == self.workers() { "worker" } else { "server" };
             match object["kind"].as_str() {
                 Some("CapstanControlPlane") => object["spec"]["config"]["settings"] = settings(),
+                Some("Cluster") => object["spec"]["clusterNetwork"]["apiServerPort"] = json!(API_SERVER),
                 Some("HostCluster") => object["spec"]["controlPlaneEndpoint"] = self.yard.endpoint().await?,
                 Some("HostMachineTemplate") => {
                     let selector = json!({"matchLabels": {"role": role}});
@@ -169,11 +170,18 @@ impl<'a> Cluster<'a> {
         Ok(self.yard.api::<Machine>().get(&name).await?)
     }
 
+    /// The Host that a Machine has.
+    pub async fn host_of(&self, machine: &str) -> Result<String> {
+        let machine = self.yard.api::<Machine>().get(machine).await?;
+        let api = "infrastructure.cluster.x-k8s.io/v1alpha1";
+        let hosts = namespaced(&self.yard.client(), "default", api, "HostMachine");
+        let host = hosts.get(&machine.spec.infrastructure_ref.name).await?;
+        Ok(host.data["spec"]["hostName"].as_str().context("no host")?.to_owned())
+    }
+
     /// Everything that must stay when machines are changed in place.
     pub async fn kept(&self) -> Result<BTreeMap<String, Kept>> {
         let nodes = self.nodes().await?;
-        let api = "infrastructure.cluster.x-k8s.io/v1alpha1";
-        let hosts = namespaced(&self.yard.client(), "default", api, "HostMachine");
         let mut kept = BTreeMap::new();
         for machine in self.machines().await? {
             let name = machine.name_any();
@@ -181,8 +189,7 @@ impl<'a> Cluster<'a> {
             let node = reference.with_context(|| format!("{name} has no Node"))?.name.clone();
             let node = nodes.iter().find(|found| found.name_any() == node);
             let node = node.with_context(|| format!("the Node of {name} is not there"))?;
-            let host = hosts.get(&machine.spec.infrastructure_ref.name).await?;
-            let host = host.data["spec"]["hostName"].as_str().context("no host")?.to_owned();
+            let host = self.host_of(&name).await?;
             let uid = |uid: Option<String>| uid.context("no UID");
             kept.insert(name, Kept { machine: uid(machine.uid())?, host, node: uid(node.uid())? });
         }
@@ -273,7 +280,7 @@ impl<'a> Cluster<'a> {
 }
 
 /// What k3s is told: nothing of what it would fetch, and pods reach each other without tunnels.
-pub(super) fn settings() -> Value {
+pub fn settings() -> Value {
     json!({
         "disable": ["coredns", "servicelb", "traefik", "local-storage", "metrics-server"],
         "flannel-backend": "host-gw",

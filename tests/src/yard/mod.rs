@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use capstan_api::infrastructure::{Host, HostState};
 use capstan_testkit::{
-    FeatureGates, Machines, Manager, RealPlane, TestMachine, UpstreamManagers, eventually, install_crds,
-    install_crypto_provider,
+    CrdSet, FeatureGates, Machines, Manager, RealPlane, TestMachine, UpstreamManagers, eventually,
+    install_crds, install_crypto_provider, install_upstream_crds,
 };
 use capstan_tools::{K3S_VERSIONS, k3s_bundle};
 use kube::api::{Api, ListParams};
@@ -22,10 +22,10 @@ use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub use cluster::{Cluster, Kept};
+pub use cluster::{Cluster, Kept, settings};
 
 use crate::{Running, program};
-use balancer::Balancer;
+use balancer::{Balancer, PORT};
 
 /// The versions of k3s there are, the older one first.
 pub const K3S: [&str; 2] = K3S_VERSIONS;
@@ -37,8 +37,10 @@ const DEADLINE: Duration = Duration::from_secs(600);
 pub struct Yard {
     // In this order: who manages ends before what is managed.
     capstan: Option<Running>,
-    _core: Option<UpstreamManagers>,
-    real: Option<RealPlane>,
+    /// How it was started.
+    args: Vec<String>,
+    _upstream: Option<UpstreamManagers>,
+    _real: Option<RealPlane>,
     balancer: Option<Balancer>,
     client: Client,
     machines: Machines,
@@ -51,28 +53,59 @@ impl Yard {
         install_crypto_provider();
         let (machines, folder) = prepare(names).await?;
         let kubeconfig = folder.path().join(KUBECONFIG);
-        let capstan = start(&up(&machines, &folder), &folder)?;
+        let args = up(&machines, &folder);
+        let capstan = start(&args, &folder)?;
         let client = reach(&kubeconfig).await?;
-        Ok(Self { capstan: Some(capstan), _core: None, real: None, balancer: None, client, machines, folder })
+        Ok(Self {
+            capstan: Some(capstan),
+            args,
+            _upstream: None,
+            _real: None,
+            balancer: None,
+            client,
+            machines,
+            folder,
+        })
     }
 
     /// Machines of these names, a real API server, upstream's core with everything it needs for updates in place, and
     /// Capstan's providers.
     pub async fn under_upstreams_core(names: &[&str]) -> Result<Self> {
+        let gates = ["RuntimeSDK", "InPlaceUpdates"].map(|gate| (gate.to_owned(), true));
+        let ours = "infrastructure,bootstrap,control-plane,hooks";
+        Self::under_upstream(names, &[], &[Manager::Core], &gates.into_iter().collect(), ours).await
+    }
+
+    /// Machines of these names, a real API server, upstream's core and kubeadm providers, and Capstan for the
+    /// infrastructure alone.
+    pub async fn under_upstreams_kubeadm(names: &[&str]) -> Result<Self> {
+        let crds = [CrdSet::KubeadmBootstrap, CrdSet::KubeadmControlPlane];
+        let managers = [Manager::Core, Manager::KubeadmBootstrap, Manager::KubeadmControlPlane];
+        Self::under_upstream(names, &crds, &managers, &FeatureGates::new(), "infrastructure").await
+    }
+
+    async fn under_upstream(
+        names: &[&str],
+        crds: &[CrdSet],
+        managers: &[Manager],
+        gates: &FeatureGates,
+        ours: &str,
+    ) -> Result<Self> {
         install_crypto_provider();
         let (machines, folder) = prepare(names).await?;
         let plane = RealPlane::start_at(machines.gateway()).await?;
         install_crds(&plane.client(), &capstan_api::crd::all()).await?;
-        let gates: FeatureGates =
-            ["RuntimeSDK", "InPlaceUpdates"].map(|gate| (gate.to_owned(), true)).into_iter().collect();
-        let core = UpstreamManagers::start_on(plane.kubeconfig(), &[Manager::Core], &gates).await?;
+        install_upstream_crds(&plane.client(), crds).await?;
+        let upstream = UpstreamManagers::start_on(plane.kubeconfig(), managers, gates).await?;
         std::fs::copy(plane.kubeconfig(), folder.path().join(KUBECONFIG)).context("no kubeconfig")?;
-        let capstan = start(&manager(&machines, &folder), &folder)?;
+        let args = manager(&machines, &folder, ours);
+        let capstan = start(&args, &folder)?;
         let client = plane.client();
         Ok(Self {
             capstan: Some(capstan),
-            _core: Some(core),
-            real: Some(plane),
+            args,
+            _upstream: Some(upstream),
+            _real: Some(plane),
             balancer: None,
             client,
             machines,
@@ -140,7 +173,7 @@ impl Yard {
     /// workers. Several servers are behind a load balancer.
     pub async fn add_hosts(&mut self, servers: &[&str], workers: &[&str]) -> Result<()> {
         if servers.len() > 1 {
-            let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), 6443).into()));
+            let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), API_SERVER).into()));
             let addresses = addresses.collect::<Result<Vec<_>>>()?;
             self.balancer = Some(Balancer::start(self.machines.gateway(), addresses).await?);
         }
@@ -163,12 +196,12 @@ impl Yard {
 
     /// Where the API of a cluster is reached: through the load balancer, or at the only machine that may be a server.
     async fn endpoint(&self) -> Result<Value> {
-        if let Some(balancer) = &self.balancer {
-            return Ok(json!({"host": self.machines.gateway().to_string(), "port": balancer.port}));
+        if self.balancer.is_some() {
+            return Ok(json!({"host": self.machines.gateway().to_string(), "port": PORT}));
         }
         let servers = self.api::<Host>().list(&ListParams::default().labels("role=server")).await?.items;
         let server = servers.first().context("no host may be a server")?;
-        Ok(json!({"host": self.machine(&server.name_any())?.address().to_string(), "port": 6443}))
+        Ok(json!({"host": self.machine(&server.name_any())?.address().to_string(), "port": API_SERVER}))
     }
 
     /// Waits until these hosts are available, and clean: nothing is left of what was on them.
@@ -219,11 +252,7 @@ impl Yard {
         if let Some(capstan) = self.capstan.take() {
             capstan.kill()?;
         }
-        let args = match self.real {
-            Some(_) => manager(&self.machines, &self.folder),
-            None => up(&self.machines, &self.folder),
-        };
-        self.capstan = Some(start(&args, &self.folder)?);
+        self.capstan = Some(start(&self.args, &self.folder)?);
         reach(&self.kubeconfig()).await?;
         Ok(())
     }
@@ -245,6 +274,9 @@ impl Yard {
         told
     }
 }
+
+/// The port that API servers listen on.
+const API_SERVER: u16 = 6443;
 
 const KUBECONFIG: &str = "plane.kubeconfig";
 
@@ -300,9 +332,9 @@ fn up(machines: &Machines, folder: &TempDir) -> Vec<String> {
     args
 }
 
-fn manager(machines: &Machines, folder: &TempDir) -> Vec<String> {
+fn manager(machines: &Machines, folder: &TempDir, controllers: &str) -> Vec<String> {
     let mut args = vec!["manager".to_owned(), "--kubeconfig".to_owned(), path(folder, KUBECONFIG)];
-    args.extend(["--controllers".to_owned(), "infrastructure,bootstrap,control-plane,hooks".to_owned()]);
+    args.extend(["--controllers".to_owned(), controllers.to_owned()]);
     args.extend(common(machines, folder));
     args
 }

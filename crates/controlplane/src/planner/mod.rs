@@ -26,9 +26,10 @@ use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub(crate) use decide::runs_ahead;
 pub(crate) use election::{Elected, Election, decide as elect};
-pub(crate) use gate::drain_timeout;
-pub(crate) use inputs::Materials;
+pub(crate) use gate::{drain_timeout, is_drained_first};
+pub(crate) use inputs::{Materials, restart_after};
 pub(crate) use record::Record;
 pub(crate) use software::Shelf;
 pub(crate) use write::data_of;
@@ -81,6 +82,8 @@ pub(crate) struct Planner<'a, W> {
     pub(crate) plans: &'a BTreeMap<String, Secret>,
     pub(crate) materials: Materials<'a>,
     pub(crate) etcd: &'a EtcdView,
+    /// Whether the workload cluster answers.
+    pub(crate) answers: bool,
     pub(crate) workload: &'a W,
     /// When to look again.
     pub(crate) next: Next,
@@ -234,7 +237,8 @@ impl<W: Workload> Planner<'_, W> {
         if !read {
             return Ok(None);
         }
-        match gate::gate(&facts[index], facts, self.etcd, scope.now) {
+        let view = gate::View { etcd: self.etcd, answers: self.answers, now: scope.now };
+        match gate::gate(&facts[index], facts, &view) {
             Gate::Leave => return Ok(None),
             Gate::Wait(why) => {
                 self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));

@@ -66,7 +66,11 @@ pub(super) fn steps(job: &mut Job, program: &str, data: &[u8], config: &CloudCon
     }
     job.step(Repeat::Again, "remember what is there", &remember(config));
 
-    let instance = json!({"instance-id": metadata.instance_id, "local-hostname": metadata.hostname});
+    let instance = json!({
+        "instance-id": metadata.instance_id,
+        "local-hostname": metadata.hostname,
+        "provider-id": metadata.provider_id,
+    });
     job.add("files/settings", format!("# Made by Capstan.\n{}\n", settings(config)));
     job.add("files/meta-data", format!("{instance}\n"));
     job.add("files/user-data", data);

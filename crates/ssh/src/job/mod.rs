@@ -154,17 +154,26 @@ pub(crate) fn leave(root: &str, claim: &str) -> Script {
     of_claim(root, claim).set("reset", &encode(RESET.as_bytes())).run(LEAVE)
 }
 
-/// The work that carries data out on a host.
+/// The work that carries data out on a host, under a claim, for the machine with this provider ID.
 ///
 /// # Errors
 /// If the data is not understood, or asks for what cannot be done on this host.
-pub(crate) fn compile(data: &BootstrapData, claim: &str, host: &HostView) -> Result<Job, Refused> {
+pub(crate) fn compile(
+    data: &BootstrapData,
+    claim: &str,
+    provider_id: &str,
+    host: &HostView,
+) -> Result<Job, Refused> {
     match data.format.as_str() {
         "script" => Ok(script(&data.value)),
         // As cloud-init has it: what begins like a script is one.
         "" | "cloud-config" if data.value.starts_with(b"#!") => Ok(script(&data.value)),
         "" | "cloud-config" => {
-            let metadata = Metadata { instance_id: claim.to_owned(), hostname: host.hostname.clone() };
+            let metadata = Metadata {
+                instance_id: claim.to_owned(),
+                hostname: host.hostname.clone(),
+                provider_id: provider_id.to_owned(),
+            };
             let config = cloudconfig::parse(&data.value, &metadata)?;
             let mut job = Job::new();
             if config.write_files.iter().any(|file| file.path.starts_with(KUBEADM)) {

@@ -165,7 +165,7 @@ async fn work_that_died_between_steps_is_finished() {
     ));
     // As if the power went after the first file was written and before that was noted.
     let host = super::super::HostView::default();
-    let job = super::super::compile(&data, super::world::CLAIM, &host).unwrap();
+    let job = super::super::compile(&data, super::world::CLAIM, super::world::PROVIDER_ID, &host).unwrap();
     let claim = world.claim();
     for (name, content) in job.files.iter().chain([&("names".to_owned(), job.names.clone().into_bytes())]) {
         std::fs::create_dir_all(claim.join(name).parent().unwrap()).unwrap();
