@@ -115,7 +115,7 @@ async fn stands_and_goes(
     planted.add_token(yard, case).await?;
     yard.cluster(case).until_ready(1, K3S[0]).await?;
     let steps = machine.run("cat /var/lib/capstan-claims/*/names").await?;
-    let last = steps.lines().filter(|line| line.starts_with('0')).next_back().context("no steps")?;
+    let last = steps.lines().rfind(|line| line.starts_with('0')).context("no steps")?;
     ensure!(last.split(' ').nth(1) == Some(step), "not carried out by {step}:\n{steps}");
     stays(yard, "box", &["HostMachine ", &format!("of Cluster {case} has it"), "Delete its Machine"])?;
     planted.add_of_cluster(yard, case).await?;

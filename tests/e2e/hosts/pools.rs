@@ -10,7 +10,7 @@ use capstan_nspawn::Set;
 use capstan_testkit::eventually;
 use capstan_tests::Yard;
 use capstan_tools::machine_rootfs;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ impl Farm {
     async fn until_there_are(&self, names: &[&str]) -> Result<BTreeMap<String, Host>> {
         eventually(PATIENCE, &format!("the hosts {names:?}"), async || {
             let hosts = self.yard.api::<Host>().list(&ListParams::default()).await?.items;
-            let found: Vec<String> = hosts.iter().map(|host| host.name_any()).collect();
+            let found: Vec<String> = hosts.iter().map(ResourceExt::name_any).collect();
             let pool = self.yard.api::<HostPool>().get_opt(POOL).await?;
             let said = pool.and_then(|pool| pool.status).map(|status| status.conditions);
             ensure!(found == names, "{found:?}: {said:?}");
