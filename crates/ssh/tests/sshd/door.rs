@@ -152,7 +152,7 @@ async fn a_host_that_is_down_is_told_from_one_that_is_slow() {
     let yard = Yard::new(Server::start_with("ForceCommand sleep 1000", &ed25519()));
     let driver = yard.driver_with(Settings { command: Duration::from_millis(500), ..settings() });
     let error = driver.facts(&yard.host()).await.unwrap_err();
-    assert!(error.to_string().contains("took more than 0.5 s while asking the host who it is"), "{error}");
+    assert!(error.to_string().contains("took more than 0.5 s while looking at the host"), "{error}");
     assert_eq!(driver.open_connections().await, 0, "what hangs is not used again");
 }
 
