@@ -30,9 +30,9 @@ const SIDE_BY_SIDE: usize = 4;
 
 /// A life, and what it told of itself.
 async fn live(plane: Arc<Plane>, namespace: String, seed: u64) -> (Vec<String>, Result<()>) {
-    match Life::begin(&plane, &namespace, seed).await {
+    match Box::pin(Life::begin(&plane, &namespace, seed)).await {
         Ok(mut life) => {
-            let result = life.live().await;
+            let result = Box::pin(life.live()).await;
             (life.told, result)
         }
         Err(error) => (Vec::new(), Err(error)),
@@ -44,7 +44,7 @@ async fn whatever_happens_it_ends_well() {
     let plane = Arc::new(Plane::open().await.unwrap());
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     if let Some(seed) = number("CAPSTAN_SEED") {
-        let (told, result) = live(plane, format!("life-{seed}"), seed).await;
+        let (told, result) = Box::pin(live(plane, format!("life-{seed}"), seed)).await;
         assert!(result.is_ok(), "{}\nCAPSTAN_SEED={seed}: {:#}", told.join("\n"), result.unwrap_err());
         return;
     }
