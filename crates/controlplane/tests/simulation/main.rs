@@ -41,7 +41,7 @@ async fn live(plane: Arc<Plane>, namespace: String, seed: u64) -> (Vec<String>, 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_happens_it_ends_well() {
-    let plane = Arc::new(Plane::open().await.unwrap());
+    let plane = Arc::new(Box::pin(Plane::open()).await.unwrap());
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     if let Some(seed) = number("CAPSTAN_SEED") {
         let (told, result) = Box::pin(live(plane, format!("life-{seed}"), seed)).await;
@@ -51,7 +51,7 @@ async fn whatever_happens_it_ends_well() {
     let seeds = number("CAPSTAN_SIMULATIONS").unwrap_or(LIVES);
     let failed: Vec<String> = futures::stream::iter(0..seeds)
         .map(|seed| {
-            let life = tokio::spawn(live(Arc::clone(&plane), format!("life-{seed}"), seed));
+            let life = tokio::spawn(Box::pin(live(Arc::clone(&plane), format!("life-{seed}"), seed)));
             async move {
                 let (_, result) = life.await.unwrap();
                 result.err().map(|error| format!("CAPSTAN_SEED={seed}: {error:#}"))
@@ -67,11 +67,11 @@ async fn whatever_happens_it_ends_well() {
 /// Otherwise a seed would be worth nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_seed_is_a_life() {
-    let plane = Arc::new(Plane::open().await.unwrap());
+    let plane = Arc::new(Box::pin(Plane::open()).await.unwrap());
     for seed in [1, 2, 3] {
         let (once, again) = tokio::join!(
-            live(Arc::clone(&plane), format!("once-{seed}"), seed),
-            live(Arc::clone(&plane), format!("again-{seed}"), seed)
+            Box::pin(live(Arc::clone(&plane), format!("once-{seed}"), seed)),
+            Box::pin(live(Arc::clone(&plane), format!("again-{seed}"), seed))
         );
         assert!(once.0.len() > 20, "{:?}", once.1);
         for (a, b) in once.0.iter().zip(&again.0) {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::Machine;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::DeleteParams;
 use rand::Rng as _;
 use rand::seq::IndexedRandom as _;
@@ -140,7 +140,7 @@ impl Life {
     async fn any_server(&mut self) -> Result<Option<String>> {
         let machines = self.world.machines().await?;
         let servers = machines.iter().filter(|machine| is_server(machine) && !is_leaving(machine));
-        let names: Vec<String> = servers.map(|machine| machine.name_any()).collect();
+        let names: Vec<String> = servers.map(ResourceExt::name_any).collect();
         Ok(names.choose(&mut self.random).cloned())
     }
 }
