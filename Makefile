@@ -6,13 +6,16 @@ export STRICT
 
 XTASK := cargo run --quiet --locked --package xtask --
 
-.PHONY: help demo test check test-all bench agent tools generate packages clean
+.PHONY: help demo demo-real test check test-all bench agent tools generate packages clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: packages ## Set everything up and show what works today
 	@$(XTASK) demo
+
+demo-real: packages ## The same on real machines: systemd-nspawn, SSH, k3s. Needs root
+	@$(XTASK) demo --real
 
 test: packages ## Set everything up and run the tests, the slow suites last
 	@$(XTASK) test

@@ -9,13 +9,17 @@ pub mod fixtures;
 mod in_memory;
 mod objects;
 mod program;
+mod refusal;
 mod resource;
 mod running;
+mod yard;
 
 pub use caller::{Answer, Caller, Credential, Place};
 pub use embedded::Embedded;
 pub use in_memory::InMemoryCluster;
 pub use objects::{condition, namespaced, not_true};
-pub use program::{agent_binary, capstan};
+pub use program::{agent_binary, capstan, capstan_told};
+pub use refusal::is_refused;
 pub use resource::Resource;
 pub use running::Running;
+pub use yard::{Cluster, K3S, Kept, Yard, settings};

@@ -1,7 +1,8 @@
 //! The programs `capstan` and `capstan-agent` themselves, as users and machines run them.
 
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
@@ -13,6 +14,32 @@ pub fn capstan(args: &[&str]) -> Result<String> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success() && stderr.is_empty(), "capstan failed ({}): {stderr}", output.status);
     String::from_utf8(output.stdout).context("capstan printed something that is not text")
+}
+
+/// Runs `capstan` on an input, and gives its exit code, what it prints and what it complains of.
+pub fn capstan_told(args: &[&str], input: &str) -> Result<(i32, String, String)> {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let path = match BUILT.get() {
+        Some(path) => path,
+        None => {
+            let path = build()?;
+            BUILT.get_or_init(|| path)
+        }
+    };
+    let mut child = Command::new(path)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot run capstan")?;
+    let mut stdin = child.stdin.take().context("capstan has no standard input")?;
+    stdin.write_all(input.as_bytes()).context("capstan does not read")?;
+    drop(stdin);
+    let output = child.wait_with_output().context("cannot wait for capstan")?;
+    let text =
+        |bytes: Vec<u8>| String::from_utf8(bytes).context("capstan printed something that is not text");
+    Ok((output.status.code().unwrap_or(-1), text(output.stdout)?, text(output.stderr)?))
 }
 
 /// Builds `capstan-agent` once, and gives its path. Not as it is shipped, but the same code; `CAPSTAN_AGENT_BINARY`
@@ -29,9 +56,14 @@ pub fn agent_binary() -> Result<PathBuf> {
     Ok(BUILT.get_or_init(|| path).clone())
 }
 
-/// Builds `capstan`, and gives its path.
+/// Builds `capstan` once, and gives its path.
 pub(crate) fn build() -> Result<PathBuf> {
-    build_program("capstan")
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = BUILT.get() {
+        return Ok(path.clone());
+    }
+    let path = build_program("capstan")?;
+    Ok(BUILT.get_or_init(|| path).clone())
 }
 
 /// Builds a program, and gives its path in the words of cargo, who knows where everything goes.

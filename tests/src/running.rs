@@ -1,13 +1,14 @@
 //! `capstan` as a process that runs beside the test, and can be killed.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use capstan_testkit::{spawn_from_lasting_thread, tied_to_this_process};
 
 use crate::program;
 
-/// `capstan up` or `capstan manager`. Dropping it kills it.
+/// `capstan up` or `capstan manager`. Dropping it kills it, and so does the end of the test, however that ends.
 pub struct Running {
     child: Child,
     log: PathBuf,
@@ -18,13 +19,13 @@ impl Running {
     pub fn start(args: &[&str], log: &Path) -> Result<Self> {
         let out =
             std::fs::File::options().create(true).append(true).open(log).context("cannot write a log")?;
-        let child = Command::new(program::build()?)
+        let mut command = tied_to_this_process(&program::build()?);
+        command
             .args(args)
             .stdin(Stdio::null())
             .stdout(out.try_clone().context("cannot share a log")?)
-            .stderr(out)
-            .spawn()
-            .context("cannot start capstan")?;
+            .stderr(out);
+        let child = spawn_from_lasting_thread(command).context("cannot start capstan")?;
         Ok(Self { child, log: log.to_owned() })
     }
 

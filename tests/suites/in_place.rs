@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use capstan_api::core::{Machine, MachineDeployment, MachineSet};
 use capstan_testkit::{FeatureGates, Manager, RealPlane, UpstreamManagers, eventually, install_crds};
-use capstan_tests::{Running, capstan, condition, namespaced, not_true};
-use k8s_openapi::api::core::v1::{Event, Node, Secret};
+use capstan_tests::{Running, capstan, condition, is_refused, namespaced, not_true};
+use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt as _};
@@ -43,12 +43,9 @@ async fn upstreams_core_changes_workers_in_place() {
 
     // With a surge upstream would make a machine and delete another.
     let surge = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
-    user.asks_for(&json!({"rollout": {"strategy": surge}, "template": {"spec": {"version": NEW}}}))
-        .await
-        .unwrap();
-    user.is_refused("MachineDeployment hooks-workers spec.rollout.strategy.rollingUpdate.maxSurge")
-        .await
-        .unwrap();
+    let change = json!({"rollout": {"strategy": surge}, "template": {"spec": {"version": NEW}}});
+    let field = "MachineDeployment hooks-workers spec.rollout.strategy.rollingUpdate.maxSurge";
+    is_refused(&user.client, WORKERS, &change, field).await.unwrap();
     let calm = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
     user.asks_for(&json!({"rollout": {"strategy": calm}})).await.unwrap();
     user.changes_in_place(&before).await.unwrap();
@@ -219,8 +216,8 @@ impl User {
         self.makes_a_setup("hooks-impossible", &json!({"distro": "rke2"})).await?;
         let refers_to =
             |name: &str| json!({"template": {"spec": {"bootstrap": {"configRef": {"name": name}}}}});
-        self.asks_for(&refers_to("hooks-impossible")).await?;
-        self.is_refused("CapstanConfigTemplate hooks-impossible spec.template.spec.distro").await?;
+        let field = "CapstanConfigTemplate hooks-impossible spec.template.spec.distro";
+        is_refused(&self.client, WORKERS, &refers_to("hooks-impossible"), field).await?;
         self.asks_for(&refers_to("hooks-debug")).await?;
         self.until_rolled_out(NEW, "hooks-debug").await?;
         ensure!(self.machines().await? == *before, "{before:?} became {:?}", self.machines().await?);
@@ -256,53 +253,6 @@ impl User {
         self.until_rolled_out(NEW, "hooks-right").await?;
         ensure!(self.machines().await? == *before, "{before:?} became {:?}", self.machines().await?);
         Ok(())
-    }
-
-    /// Waits until the change that was asked for is refused with `field`, again and again, and nothing else happens.
-    async fn is_refused(&self, field: &str) -> Result<()> {
-        let before = self.everything().await?;
-        eventually(DEADLINE, "the change to be refused twice", async || {
-            let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
-            let events = events.list(&ListParams::default()).await?.items;
-            let about = |event: &&Event| {
-                event.involved_object.name.as_deref() == Some(WORKERS)
-                    && event.reason.as_deref() == Some("ChangeRefused")
-                    && event.message.as_deref().is_some_and(|message| message.contains(field))
-            };
-            let event = events.iter().find(about).context("there is no event")?;
-            ensure!(event.count.is_some_and(|count| count > 1), "refused once: {:?}", event.message);
-            Ok(())
-        })
-        .await?;
-        let after = self.everything().await?;
-        ensure!(before == after, "something was touched: {before:#?} became {after:#?}");
-        Ok(())
-    }
-
-    /// Everything that a rollout would change, by what tells changes apart.
-    async fn everything(&self) -> Result<Vec<String>> {
-        let kinds = [
-            (CORE, "MachineSet"),
-            (CORE, "Machine"),
-            (BOOTSTRAP, "CapstanConfig"),
-            (INFRASTRUCTURE, "HostMachine"),
-            (INFRASTRUCTURE, "Host"),
-        ];
-        let mut told = Vec::new();
-        for (group_version, kind) in kinds {
-            for object in self.of(group_version, kind).list(&ListParams::default()).await? {
-                let (uid, generation) = (object.uid().unwrap_or_default(), object.metadata.generation);
-                told.push(format!("{kind}/{} {uid} {generation:?}", object.name_any()));
-            }
-        }
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "default");
-        let plans =
-            secrets.list(&ListParams::default().fields("type=agent.capstan.dev/machine-plan")).await?;
-        for plan in plans {
-            let revision = plan.data.iter().flatten().find(|(key, _)| *key == "revision");
-            told.push(format!("plan {} {:?}", plan.name_any(), revision.map(|(_, value)| &value.0)));
-        }
-        Ok(told)
     }
 
     /// Waits until all workers are of this version and this setup, available and up to date, in one MachineSet, and

@@ -17,8 +17,7 @@ mod tidy;
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: cargo run -p xtask -- demo | test [--all] | check | bench | tools | agent | tidy | licences";
+const USAGE: &str = "usage: cargo run -p xtask -- demo [--real] | test [--all] | check | bench | tools | agent | tidy | licences";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -40,6 +39,7 @@ fn run(words: &[&str]) -> Result<ExitCode> {
         ["tools"] => done(tools()),
         ["agent"] => done(agent::build().map(drop)),
         ["demo"] => done(demo::run()),
+        ["demo", "--real"] => done(demo::run_real()),
         ["bench"] => done(bench::run()),
         ["tidy"] => done(tidy::check()),
         ["licences"] => done(licences::check()),

@@ -46,6 +46,13 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("agent"),
         real("upstream_managers"),
         real("keel"),
+        real("in_place"),
+        real("plan"),
+        suite("machines", || {
+            capstan_tools::build_machines(&capstan_tools::to_stderr)?;
+            Ok(Tests::ONE)
+        }),
+        on_machines("e2e_small"),
     ]);
     suites
 }
@@ -54,13 +61,12 @@ fn tests(lives: &'static str) -> Vec<Suite> {
 pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = tests("3000");
     suites.extend([
-        real("in_place"),
-        suite("machines", || {
-            capstan_tools::build_machines(&capstan_tools::to_stderr)?;
-            Ok(Tests::ONE)
-        }),
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
-        Suite { needs: Some("machines"), ..real("real_k3s") },
+        on_machines("real_k3s"),
+        on_machines("e2e"),
+        on_machines("e2e_upstream"),
+        on_machines("e2e_kubeadm"),
+        on_machines("e2e_hosts"),
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("ssh", "capstan-ssh"),
@@ -101,4 +107,9 @@ fn real(name: &'static str) -> Suite {
         cargo::test(&["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", name])
     };
     Suite { needs: Some("tools"), ..suite(name, run) }
+}
+
+/// The same on real machines.
+fn on_machines(name: &'static str) -> Suite {
+    Suite { needs: Some("machines"), ..real(name) }
 }

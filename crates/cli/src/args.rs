@@ -19,7 +19,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show the main job on simulated hosts: a cluster comes up, changes its version in place, and goes
+    /// Show the main job, on simulated hosts or real machines: a cluster comes up, changes in place, and goes
     Demo(DemoArgs),
 
     /// Run the management plane: API server, store and controllers in one process
@@ -51,6 +51,9 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Describe(Describe),
 
+    /// Say what a change would do, machine by machine and field by field, without doing it
+    Plan(PlanArgs),
+
     /// Say what a cluster or a machine waits for, since when, and who must act
     Why(WhyArgs),
 }
@@ -74,6 +77,36 @@ pub(crate) struct ClusterArgs {
     pub(crate) name: String,
 
     /// Namespace of the cluster
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+
+    /// Kubeconfig of the management plane [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes: 0 the plan was shown; 1 something would be refused, or there was an error; with --exit-code also 2: \
+something would change.")]
+pub(crate) struct PlanArgs {
+    /// Manifests as they are to be applied: a file, a folder, or - for standard input; may be given more than once
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// For programs: json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<Output>,
+
+    /// Take over fields that somebody else has set, as `kubectl apply --server-side --force-conflicts` would
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// End with 2 if something would change
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+
+    /// Namespace of objects that do not name theirs
     #[arg(short, long, default_value = "default")]
     pub(crate) namespace: String,
 
@@ -112,6 +145,22 @@ pub(crate) struct DemoArgs {
     /// Leave everything up at the end, until Ctrl-C
     #[arg(long)]
     pub(crate) keep: bool,
+
+    /// Use real machines, made on this one with systemd-nspawn, and a real k3s. Needs root
+    #[arg(long, requires = "root_filesystem", requires = "artifacts_dir")]
+    pub(crate) real: bool,
+
+    /// With --real: folder with the root file system that each machine gets a copy of
+    #[arg(long, value_name = "DIR", requires = "real")]
+    pub(crate) root_filesystem: Option<PathBuf>,
+
+    /// With --real: folder of software with two versions of k3s, as `capstan artifacts` fills it
+    #[arg(long, value_name = "DIR", requires = "real")]
+    pub(crate) artifacts_dir: Option<PathBuf>,
+
+    /// With --real: the agent to put on machines [default: capstan-agent beside this program]
+    #[arg(long, value_name = "FILE", requires = "real")]
+    pub(crate) agent_binary: Vec<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -3,9 +3,9 @@
 use anyhow::{Context, Result, bail};
 use capstan_artifacts::{ArtifactRef, Software, Source};
 use capstan_bootstrap::Plane;
-use capstan_controlplane::Tools;
+use capstan_controlplane::{Spare, Tools};
 use capstan_core::Core;
-use capstan_infrastructure::{Drivers, HostKind, Infrastructure};
+use capstan_infrastructure::{Drivers, HostKind, Infrastructure, Provisioner};
 use capstan_plan::Digest;
 use capstan_sim::Sim;
 use capstan_ssh::SshDriver;
@@ -100,7 +100,9 @@ pub(crate) struct Surroundings {
     pub(crate) plane: Plane,
     /// What machines can be given.
     pub(crate) software: Software,
-    /// Where simulated hosts and machines made here are kept.
+    /// What makes machines on this one.
+    pub(crate) machines: Arc<LocalMachines>,
+    /// Where simulated hosts are kept.
     pub(crate) folder: PathBuf,
     pub(crate) extensions: Extensions,
 }
@@ -127,7 +129,7 @@ impl Running {
 
 /// Starts the selected controllers.
 pub(crate) async fn start(selection: &Selection, around: &Surroundings, stop: &Stop) -> Result<Running> {
-    let Surroundings { client, plane, software, folder, extensions } = around;
+    let Surroundings { client, plane, software, machines, folder, extensions } = around;
     let sim = match selection.0.contains(&Group::Infrastructure) {
         true => Some(Sim::open(folder.join("sim")).await.context("cannot bring back the simulated hosts")?),
         false => None,
@@ -175,7 +177,7 @@ pub(crate) async fn start(selection: &Selection, around: &Surroundings, stop: &S
                 if let Some(sim) = &sim {
                     drivers = drivers.with(HostKind::Simulated, Arc::new(sim.clone()));
                 }
-                let machines = Arc::new(LocalMachines::in_folder(folder.join("machines")));
+                let machines: Arc<dyn Provisioner> = Arc::<LocalMachines>::clone(machines);
                 let infrastructure = Infrastructure::new(client.clone(), drivers).with_provisioner(machines);
                 capstan_infrastructure::controllers(&infrastructure, stop)
             }
@@ -200,11 +202,12 @@ async fn after(first: Option<impl Future<Output = ()>>, then: Vec<BoxFuture<'sta
     while tasks.join_next().await.is_some() {}
 }
 
-/// What machines get as long as the management plane has no software: simulated ones take it, and real ones say in
-/// their reports where they could not fetch it from.
-fn spare() -> ArtifactRef {
-    let url = "https://there-is-no-k3s-in-the-software-of-the-management-plane.invalid/k3s".to_owned();
-    ArtifactRef { sha256: Digest::of(b"simulated"), size: 9, sources: vec![Source { url, ca: None }] }
+/// What simulated machines get: they take whatever it is, and fetch nothing.
+fn spare() -> Spare {
+    let url = "https://simulated.invalid/k3s".to_owned();
+    let source = Source { url, ca: None };
+    let artifact = ArtifactRef { sha256: Digest::of(b"simulated"), size: 9, sources: vec![source] };
+    Spare { artifact, os_image: capstan_sim::OS_IMAGE.to_owned() }
 }
 
 #[cfg(test)]

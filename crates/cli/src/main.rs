@@ -20,6 +20,7 @@ mod log;
 mod machines;
 mod manager;
 mod output;
+mod plan;
 mod software;
 mod stop;
 mod up;
@@ -62,6 +63,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Describe(Describe::Cluster(args)) => {
             describe::run(args.connect().await?, &args.namespace, &args.name).await
         }
+        Verb::Plan(args) => plan::run(client::connect(args.kubeconfig.as_deref()).await?, &args).await,
         Verb::Why(args) => why::run(client::connect(args.kubeconfig.as_deref()).await?, &args).await,
     }
 }

@@ -5,10 +5,12 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use capstan_bootstrap::Plane;
 use kube::{Client, Config};
+use std::sync::Arc;
 
 use crate::args::ManagerArgs;
 use crate::controllers::Surroundings;
 use crate::extensions::Extensions;
+use crate::machines::LocalMachines;
 use crate::software::Depot;
 use crate::{client, controllers, log, stop};
 
@@ -23,6 +25,7 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
         client,
         plane,
         software: depot.software(),
+        machines: Arc::new(LocalMachines::in_folder(args.data_dir.join("machines"))),
         folder: args.data_dir.clone(),
         extensions: Extensions::of(&args.hooks)?,
     };

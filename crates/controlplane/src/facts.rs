@@ -51,6 +51,8 @@ pub(crate) struct MachineFacts {
     pub(crate) addresses: Vec<String>,
     /// Processor architecture, once the machine has said it.
     pub(crate) architecture: Option<String>,
+    /// Its operating system, once it has said it.
+    pub(crate) os_image: Option<String>,
     /// Whether it has become a Node.
     pub(crate) has_node: bool,
     /// Whether we keep new pods away from its Node.
@@ -68,6 +70,8 @@ pub(crate) struct MachineFacts {
     pub(crate) retry: Option<String>,
     /// What differs from what the control plane asks for; empty for workers.
     pub(crate) changes: Vec<Change>,
+    /// Taken to be up. Only where the future is thought through, never where something is done.
+    pub(crate) taken_as_up: bool,
 }
 
 /// How it stands with the hook that keeps a machine's host until it has left etcd.
@@ -149,7 +153,17 @@ impl MachineFacts {
 
     /// Whether its plan has been carried out and its Node runs the version it should.
     pub(crate) fn is_up(&self) -> bool {
-        self.is_applied() && self.has_node && self.version.is_some() && self.kubelet_version == self.version
+        self.taken_as_up
+            || self.is_applied()
+                && self.has_node
+                && self.version.is_some()
+                && self.kubelet_version == self.version
+    }
+
+    /// As if it had done what it was told.
+    pub(crate) fn take_as_up(&mut self) {
+        (self.taken_as_up, self.has_node) = (true, true);
+        self.kubelet_version.clone_from(&self.version);
     }
 
     pub(crate) fn is_applied(&self) -> bool {

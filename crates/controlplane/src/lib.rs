@@ -8,6 +8,7 @@
 //! | `etcd` | who is a member, and what the members can bear |
 //! | `planner` | who begins the cluster, which plan each machine should have, when it may have it, and when it may restart |
 //! | `status`, `delete` | what the control plane says of itself, and its end |
+//! | `foresee` | what a change would do, for `capstan plan`: the same decisions, on facts of the future |
 //! | `facts`, `observe`, `scope` | what decisions are made from |
 //! | `reconcile`, `round` | one reconcile and its phases |
 //!
@@ -23,6 +24,7 @@ mod certificates;
 mod delete;
 mod etcd;
 mod facts;
+pub mod foresee;
 mod kubeconfig;
 mod machines;
 mod names;
@@ -44,6 +46,7 @@ use kube::api::Api;
 use std::future::Future;
 
 pub use etcd::EtcdClient;
+pub use planner::Spare;
 pub use reconcile::{Ambient, ControlPlane, Tools};
 pub use workload::Workload;
 

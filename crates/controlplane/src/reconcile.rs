@@ -3,7 +3,7 @@
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::Cluster;
 use capstan_api::meta::labels;
-use capstan_artifacts::{ArtifactRef, Software};
+use capstan_artifacts::Software;
 use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::etcd::Etcd;
 use capstan_controller::external::Externals;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::delete::Ending;
 use crate::names::FINALIZER;
+use crate::planner::Spare;
 use crate::round::{LONGEST_WAIT, Round};
 use crate::scope::Scope;
 use crate::workload::Workload;
@@ -49,8 +50,8 @@ impl Default for Ambient {
 pub struct Tools {
     /// The software that machines get.
     pub software: Software,
-    /// What machines get as long as there is no software for them at all: simulated ones take anything.
-    pub spare: Option<ArtifactRef>,
+    /// What machines get that need none.
+    pub spare: Option<Spare>,
     /// How the etcd of workload clusters is asked.
     pub etcd: Arc<dyn Etcd>,
 }

@@ -20,7 +20,7 @@ use crate::delete::{self, Ending};
 use crate::facts::{EtcdView, Hook, MachineFacts};
 use crate::kubeconfig;
 use crate::machines::leave::{self, Leaving};
-use crate::machines::remediate::Limits;
+use crate::machines::remediate::{self, Limits};
 use crate::machines::{self, Step, Wanted};
 use crate::names::{INIT_MACHINE, INITIALIZED, NETWORK};
 use crate::observe::{Machines, Secrets};
@@ -80,6 +80,16 @@ impl<'a> Round<'a> {
     }
 
     pub(crate) async fn phases(&mut self, workload: &impl Workload, tools: &Tools) -> Result<()> {
+        let worked = self.work(workload, tools).await;
+        // Last: only who has looked at a machine's plan knows whether the machine is up to date.
+        let synced = match self.certificates {
+            None => self.sync().await,
+            Some(_) => Ok(()),
+        };
+        worked.and(synced)
+    }
+
+    async fn work(&mut self, workload: &impl Workload, tools: &Tools) -> Result<()> {
         let scope = self.scope;
         self.observed = scope.machines().await?;
         self.secrets = scope.secrets().await?;
@@ -98,9 +108,7 @@ impl<'a> Round<'a> {
             return Ok(());
         };
         self.kubeconfig(&endpoint).await?;
-        let begins = self.begin(workload).await?;
-        self.sync().await?;
-        if begins {
+        if self.begin(workload).await? {
             // What comes next is decided from the object as it is now.
             self.next = Next::After(Duration::ZERO);
             return Ok(());
@@ -274,7 +282,7 @@ impl<'a> Round<'a> {
         for machine in &mut self.own {
             let name = machine.name_any();
             if let Some(facts) = self.facts.iter().find(|facts| facts.name == name) {
-                *machine = machines::sync(self.scope, machine, facts).await?;
+                *machine = machines::sync(self.scope, machine, facts, self.plans.get(&name)).await?;
             }
         }
         Ok(())
@@ -283,30 +291,8 @@ impl<'a> Round<'a> {
     async fn machines(&mut self, endpoint: &Endpoint) -> Result<()> {
         let scope = self.scope;
         let own: Vec<MachineFacts> = self.own_facts();
-        let status = scope.cluster.status.as_ref();
-        let domains = status.map(|status| status.failure_domains.as_slice()).unwrap_or_default();
-        let strategy = scope.owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
         let remediated = scope.remediated();
-        let wanted = Wanted {
-            replicas: status::replicas(scope.owner),
-            domains: domains
-                .iter()
-                .filter(|domain| domain.control_plane == Some(true))
-                .map(|domain| domain.name.as_str())
-                .collect(),
-            begun: scope.begun(),
-            impossible: impossible(scope),
-            may_replace: strategy
-                .is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace),
-            initialized: self.initialized,
-            endpoint: &endpoint.host,
-            etcd: &self.etcd,
-            remediation: Limits {
-                spec: scope.owner.spec.remediation.as_ref(),
-                last: remediated.as_ref(),
-                now: scope.now,
-            },
-        };
+        let wanted = wanted(scope, &endpoint.host, &self.etcd, self.initialized, remediated.as_ref());
         self.step = machines::decide(&own, &wanted);
         machines::act(scope, &self.observed, &self.step).await
     }
@@ -387,6 +373,35 @@ impl<'a> Round<'a> {
             tracing::warn!(error = %chain(error), "cannot write status");
         }
         result.and(written)
+    }
+}
+
+/// What a control plane asks for, beside the machines themselves.
+pub(crate) fn wanted<'a>(
+    scope: &'a Scope<'_>,
+    endpoint: &'a str,
+    etcd: &'a EtcdView,
+    initialized: bool,
+    remediated: Option<&'a remediate::Record>,
+) -> Wanted<'a> {
+    let status = scope.cluster.status.as_ref();
+    let domains = status.map(|status| status.failure_domains.as_slice()).unwrap_or_default();
+    let strategy = scope.owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
+    Wanted {
+        replicas: status::replicas(scope.owner),
+        domains: domains
+            .iter()
+            .filter(|domain| domain.control_plane == Some(true))
+            .map(|domain| domain.name.as_str())
+            .collect(),
+        begun: scope.begun(),
+        impossible: impossible(scope),
+        may_replace: strategy
+            .is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace),
+        initialized,
+        endpoint,
+        etcd,
+        remediation: Limits { spec: scope.owner.spec.remediation.as_ref(), last: remediated, now: scope.now },
     }
 }
 

@@ -115,6 +115,7 @@ impl Scope<'_> {
             pods: blocks(network.and_then(|network| network.pods.as_ref())),
             services: blocks(network.and_then(|network| network.services.as_ref())),
             domain: network.and_then(|network| network.service_domain.clone()),
+            api_server_port: network.and_then(|network| u16::try_from(network.api_server_port?).ok()),
         }
     }
 

@@ -41,6 +41,13 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+impl Inputs<'_> {
+    /// The port that an API server listens on: that of the endpoint, unless the cluster says another.
+    pub(crate) fn listen_port(&self) -> u16 {
+        self.network.api_server_port.unwrap_or(self.endpoint.port)
+    }
+}
+
 impl Endpoint {
     /// Its address.
     pub fn url(&self) -> String {
@@ -85,6 +92,9 @@ pub struct Network {
     pub services: Vec<String>,
     /// Domain of services.
     pub domain: Option<String>,
+    /// Port that API servers listen on, where something else stands between them and the endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_server_port: Option<u16>,
 }
 
 /// The software of a version: known by its digest, wherever it comes from.

@@ -72,12 +72,10 @@ fn read_file(
         }
         _ => return Err(InputError::new(field("content"), "set exactly one of content and contentFrom")),
     };
-    let (owner, group) = ids(file.owner.as_deref().unwrap_or("root")).ok_or_else(|| {
+    let (owner, group) = ids(file.owner.as_deref()).ok_or_else(|| {
         InputError::new(field("owner"), "must be root or numbers, as in root:root or 1000:1000")
     })?;
-    let mode = u32::from_str_radix(file.permissions.as_deref().unwrap_or("0600"), 8)
-        .ok()
-        .and_then(|bits| Mode::new(bits).ok())
+    let mode = mode(file.permissions.as_deref())
         .ok_or_else(|| InputError::new(field("permissions"), "must be octal, from 0000 to 0777"))?;
     Ok(UserFile {
         step: step_name("file", path.as_str().trim_start_matches('/')),
@@ -91,7 +89,15 @@ fn read_file(
     })
 }
 
-fn ids(owner: &str) -> Option<(u32, u32)> {
+/// `permissions` of a file; only root reads it when nobody says.
+pub(crate) fn mode(permissions: Option<&str>) -> Option<Mode> {
+    let bits = u32::from_str_radix(permissions.unwrap_or("0600"), 8).ok()?;
+    Mode::new(bits).ok()
+}
+
+/// `owner` of a file, as user and group; root when nobody says.
+pub(crate) fn ids(owner: Option<&str>) -> Option<(u32, u32)> {
+    let owner = owner.unwrap_or("root");
     let (user, group) = owner.split_once(':').unwrap_or((owner, owner));
     let id = |name: &str| if name == "root" { Some(0) } else { name.parse().ok() };
     Some((id(user)?, id(group)?))
@@ -154,7 +160,7 @@ mod tests {
             ("www-data", None),
             ("root:adm", None),
         ] {
-            assert_eq!(ids(text), found, "{text}");
+            assert_eq!(ids(Some(text)), found, "{text}");
         }
     }
 }

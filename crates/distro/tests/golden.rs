@@ -92,6 +92,7 @@ fn setup() -> Setup {
             pods: vec!["10.42.0.0/16".to_owned(), "fd00:42::/56".to_owned()],
             services: vec!["10.43.0.0/16".to_owned()],
             domain: None,
+            api_server_port: None,
         },
         software: software("newer"),
         former: None,
@@ -239,6 +240,18 @@ fn plans_are_as_written_down() {
         let golden = std::fs::read_to_string(&path).unwrap_or_default();
         assert_eq!(told, golden, "{}: see the head of this file", path.display());
     }
+}
+
+#[test]
+fn servers_may_listen_elsewhere_than_the_endpoint() {
+    let mut behind = setup();
+    behind.network.api_server_port = Some(16443);
+    let server = told(&render(&behind.inputs(Role::Server)).unwrap());
+    assert!(server.contains("\"https-listen-port\": 16443"), "{server}");
+    assert!(
+        server.contains(&format!("\"server\": \"{}\"", behind.inputs(Role::Server).endpoint.url())),
+        "{server}"
+    );
 }
 
 #[test]

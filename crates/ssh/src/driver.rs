@@ -2,6 +2,7 @@
 
 use capstan_api::infrastructure::{Host, SshAccess};
 use capstan_infrastructure::driver::{HostDriver, HostKey};
+use capstan_infrastructure::hostmachine::provider_id;
 use capstan_infrastructure::{BootstrapData, BootstrapState, DriverError, Reached, ResetState};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -133,7 +134,7 @@ impl HostDriver for SshDriver {
     fn facts<'a>(&'a self, host: &'a Host) -> BoxFuture<'a, Result<Reached, DriverError>> {
         Box::pin(async move {
             let reach = self.reach(host).await?;
-            Ok(self.work(&reach, Redactor::default()).facts().await?)
+            Ok(self.work(&reach, Redactor::default()).facts(host).await?)
         })
     }
 
@@ -146,7 +147,8 @@ impl HostDriver for SshDriver {
         Box::pin(async move {
             let reach = self.reach(host).await?;
             let work = self.work(&reach, Redactor::of_data(data));
-            let state = work.bootstrap(claim_id, data).await?;
+            let provider_id = provider_id(&host.namespace().unwrap_or_default(), &host.name_any(), claim_id);
+            let state = work.bootstrap(claim_id, &provider_id, data).await?;
             if state == BootstrapState::Running {
                 self.tell_when_ended(host, claim_id);
             }

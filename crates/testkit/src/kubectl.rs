@@ -37,6 +37,12 @@ impl Ran {
     }
 }
 
+/// Runs kubectl with `kubeconfig`, and with `input` on its standard input if there is any. Its caches go beside the
+/// kubeconfig.
+pub async fn kubectl(kubeconfig: &Path, args: &[&str], input: Option<&str>) -> Result<Ran> {
+    run(kubeconfig, kubeconfig.parent().unwrap_or(kubeconfig), args, input).await
+}
+
 /// Runs kubectl with `kubeconfig`. Its caches go to `home`, not to the user's.
 pub(crate) async fn run(kubeconfig: &Path, home: &Path, args: &[&str], input: Option<&str>) -> Result<Ran> {
     let name = || format!("kubectl {}", args.join(" "));

@@ -29,10 +29,11 @@ mod wait;
 pub use capstan_tools::CrdSet;
 pub use crds::{install_crds, install_upstream_crds, upstream_crds};
 pub use etcd::EtcdCluster;
-pub use kubectl::Ran;
+pub use kubectl::{Ran, kubectl};
 pub use machines::{Machines, TestMachine};
 pub use managers::{FeatureGates, Manager, UpstreamManagers};
 pub use plane::RealPlane;
+pub use process::{spawn_from_lasting_thread, tied_to_this_process};
 pub use wait::eventually;
 
 /// Makes aws-lc-rs the process's TLS provider. Every start in this crate calls it; a test that opens a

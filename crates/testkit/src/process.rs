@@ -199,7 +199,7 @@ pub(crate) fn keep_log(log: &Path) {
 /// Asks the kernel to kill the program when its parent ends, however that happens. Doing that between fork
 /// and exec would take unsafe code; util-linux's setpriv does the same. Where it is missing, a killed
 /// test leaves its programs running.
-fn tied_to_this_process(program: &Path) -> Command {
+pub fn tied_to_this_process(program: &Path) -> Command {
     const SETPRIV: &str = "/usr/bin/setpriv";
     if !Path::new(SETPRIV).is_file() {
         return Command::new(program);
@@ -211,9 +211,9 @@ fn tied_to_this_process(program: &Path) -> Command {
 
 type Order = (Command, mpsc::Sender<io::Result<Child>>);
 
-/// "Parent" above means the thread that forked, and tokio's threads come and go: so that one thread starts
+/// Starts what [`tied_to_this_process`] made. "Parent" there means the thread that forked, and tokio's threads come and go: so that one thread starts
 /// all children, and lasts as long as the process.
-fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
+pub fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
     static SPAWNER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
         let (orders, inbox) = mpsc::channel::<Order>();
         std::thread::spawn(move || {

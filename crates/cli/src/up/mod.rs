@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use crate::args::UpArgs;
 use crate::controllers::Surroundings;
 use crate::extensions::Extensions;
+use crate::machines::LocalMachines;
 use crate::software::Depot;
 use crate::{controllers, install, log, stop};
 use pki::Pki;
@@ -42,6 +43,7 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         client: plane.client.clone(),
         plane: plane.seen_by_machines(),
         software: depot.software(),
+        machines: Arc::new(LocalMachines::in_folder(data_dir.join("machines"))),
         folder: data_dir,
         extensions: Extensions::of(&args.hooks)?,
     };

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::fmt::Debug;
 
-pub(crate) use build::template_name;
+pub(crate) use build::{propagate, template_name};
 pub(crate) use decide::{Step, Wanted, decide};
 pub(crate) use sync::sync;
 

@@ -8,22 +8,31 @@ use capstan_controller::patch::Patcher;
 use super::build::propagate;
 use crate::facts::{MachineFacts, Progress};
 use crate::names::UP_TO_DATE;
+use crate::planner::Outcome;
 use crate::scope::Scope;
 
-/// Brings labels, annotations, gates, taints and deletion settings to a Machine, and says whether it is up to date.
-/// Gives what the Machine is then.
-pub(crate) async fn sync(scope: &Scope<'_>, machine: &Machine, facts: &MachineFacts) -> Result<Machine> {
+/// Brings labels, annotations, gates, taints and deletion settings to a Machine, and says whether it is up to date, as far
+/// as that is known. Gives what the Machine is then.
+pub(crate) async fn sync(
+    scope: &Scope<'_>,
+    machine: &Machine,
+    facts: &MachineFacts,
+    planned: Option<&Outcome>,
+) -> Result<Machine> {
     let mut synced = machine.clone();
     if !facts.deleting {
         propagate(scope.owner, &scope.cluster_name(), &mut synced);
     }
-    set(&mut synced, up_to_date(facts), scope.now);
+    if let Some(condition) = up_to_date(facts, planned) {
+        set(&mut synced, condition, scope.now);
+    }
     Patcher::new(scope.api(), machine).finish(&synced, &[UP_TO_DATE]).await?;
     Ok(synced)
 }
 
-/// Whether a machine is what its control plane asks for.
-pub(crate) fn up_to_date(facts: &MachineFacts) -> NewCondition {
+/// Whether a machine is what its control plane asks for. Not known while the planner has not looked, or has to wait: a plan
+/// that was carried out may not be the one that the machine should have by now.
+pub(crate) fn up_to_date(facts: &MachineFacts, planned: Option<&Outcome>) -> Option<NewCondition> {
     let mut lines: Vec<String> = facts.changes.iter().map(|change| format!("* {change}")).collect();
     match facts.plan.as_ref().map(|plan| (plan.id.revision(), &plan.progress)) {
         None => lines.push("* The machine has no plan yet".to_owned()),
@@ -40,10 +49,18 @@ pub(crate) fn up_to_date(facts: &MachineFacts) -> NewCondition {
             lines.push(format!("* The machine has given up revision {revision} of its plan: {why}"));
         }
     }
-    match lines.is_empty() {
-        true => NewCondition::new(UP_TO_DATE, ConditionStatus::True, reasons::UP_TO_DATE),
-        false => NewCondition::new(UP_TO_DATE, ConditionStatus::False, reasons::NOT_UP_TO_DATE)
-            .message(lines.join("\n")),
+    if let Some(Outcome::Refused { field, message }) = planned {
+        lines.push(format!("* {field}: {message}"));
+    }
+    match (lines.is_empty(), planned) {
+        (true, Some(Outcome::Planned(_))) => {
+            Some(NewCondition::new(UP_TO_DATE, ConditionStatus::True, reasons::UP_TO_DATE))
+        }
+        (true, _) => None,
+        (false, _) => {
+            let condition = NewCondition::new(UP_TO_DATE, ConditionStatus::False, reasons::NOT_UP_TO_DATE);
+            Some(condition.message(lines.join("\n")))
+        }
     }
 }
 
@@ -55,19 +72,35 @@ mod tests {
     #[test]
     fn a_machine_says_why_it_is_not_up_to_date() {
         let up = MachineFacts::server("a").up();
-        assert_eq!(up_to_date(&up).status, ConditionStatus::True);
+        let planned = Outcome::Planned(1);
+        let told = up_to_date(&up, Some(&planned)).expect("it is known");
+        assert_eq!(told.status, ConditionStatus::True);
         let change = Change::new("spec.version", Cost::Restart, "another version");
-        for (facts, expected) in [
-            (up.clone().with(|m| m.changes = vec![change]), "* spec.version: another version"),
-            (up.clone().with(|m| m.plan = None), "* The machine has no plan yet"),
-            (up.clone().says(Progress::InFlight), "* The machine is to carry out revision 1 of its plan"),
+        let refused = Outcome::Refused { field: "spec.x".to_owned(), message: "not so".to_owned() };
+        for (facts, planned, expected) in [
+            (up.clone().with(|m| m.changes = vec![change]), None, "* spec.version: another version"),
+            (up.clone().with(|m| m.plan = None), None, "* The machine has no plan yet"),
             (
-                up.says(Progress::Failed("no disk".to_owned())),
+                up.clone().says(Progress::InFlight),
+                Some(&planned),
+                "* The machine is to carry out revision 1 of its plan",
+            ),
+            (
+                up.clone().says(Progress::Failed("no disk".to_owned())),
+                None,
                 "* The machine has given up revision 1 of its plan: no disk",
             ),
+            (up, Some(&refused), "* spec.x: not so"),
         ] {
-            let condition = up_to_date(&facts);
-            assert_eq!((condition.status, condition.message.as_str()), (ConditionStatus::False, expected));
+            let told = up_to_date(&facts, planned).expect("it is known");
+            assert_eq!((told.status, told.message.as_str()), (ConditionStatus::False, expected));
         }
+    }
+
+    #[test]
+    fn an_old_plan_that_was_carried_out_says_nothing() {
+        let up = MachineFacts::server("a").up();
+        assert!(up_to_date(&up, None).is_none());
+        assert!(up_to_date(&up, Some(&Outcome::Waiting("its turn".to_owned()))).is_none());
     }
 }

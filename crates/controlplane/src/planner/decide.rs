@@ -146,7 +146,10 @@ fn busy(name: &str) -> Wait {
 }
 
 /// A kubelet must not be newer than the API servers it talks to.
-fn runs_ahead<'a>(machine: &MachineFacts, servers: impl Iterator<Item = &'a MachineFacts>) -> Option<Wait> {
+pub(crate) fn runs_ahead<'a>(
+    machine: &MachineFacts,
+    servers: impl Iterator<Item = &'a MachineFacts>,
+) -> Option<Wait> {
     let wanted = Version::parse(machine.version.as_deref()?)?;
     let behind = |server: &&MachineFacts| {
         let runs = server.kubelet_version.as_deref().and_then(Version::parse);

@@ -100,7 +100,7 @@ fn may_be_down(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
 }
 
 /// Not if there is nowhere to go, if the user does not want it, or if it has taken too long.
-fn is_drained_first(machine: &MachineFacts, all: &[MachineFacts], now: Timestamp) -> bool {
+pub(crate) fn is_drained_first(machine: &MachineFacts, all: &[MachineFacts], now: Timestamp) -> bool {
     let elsewhere = all.iter().any(|other| other.name != machine.name && other.has_node && !other.deleting);
     let since = machine.plan.as_ref().and_then(|plan| plan.drain_since);
     let is_over = match (since, machine.drain_timeout) {

@@ -73,7 +73,7 @@ pub(crate) fn rendered(
     let version = facts.version.as_deref().unwrap_or_default();
     let former = ran.filter(|ran| ran.version != version);
     let programs = facts.plan.iter().flat_map(|plan| &plan.programs);
-    let after = restart_after(materials, facts);
+    let after = restart_after(materials.owner, facts, materials.now);
     render(&Inputs {
         role: *role,
         version,
@@ -97,10 +97,14 @@ pub(crate) fn rendered(
 }
 
 /// `spec.rollout.after`, once it has passed, for machines that were there before.
-fn restart_after(materials: &Materials<'_>, facts: &MachineFacts) -> Option<String> {
-    let after = materials.owner.spec.rollout.as_ref()?.after.as_ref()?.0;
+pub(crate) fn restart_after(
+    owner: &CapstanControlPlane,
+    facts: &MachineFacts,
+    now: Timestamp,
+) -> Option<String> {
+    let after = owner.spec.rollout.as_ref()?.after.as_ref()?.0;
     let was_there = facts.control_plane && facts.created.is_some_and(|created| created < after);
-    (was_there && materials.now >= after).then(|| after.to_string())
+    (was_there && now >= after).then(|| after.to_string())
 }
 
 fn snapshot(owner: &CapstanControlPlane, revision: Revision) -> Option<Snapshot> {

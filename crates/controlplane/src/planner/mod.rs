@@ -28,11 +28,13 @@ use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub(crate) use decide::runs_ahead;
 pub(crate) use election::{Elected, Election, decide as elect};
-pub(crate) use gate::drain_timeout;
-pub(crate) use inputs::Materials;
+pub(crate) use gate::{drain_timeout, is_drained_first};
+pub(crate) use inputs::{Materials, restart_after};
 pub(crate) use record::Record;
 pub(crate) use software::Shelf;
+pub use software::Spare;
 pub(crate) use write::data_of;
 
 use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
@@ -44,7 +46,7 @@ use decide::Verdict;
 use gate::Gate;
 use inputs::Subject;
 use record::Setup;
-use software::Missing;
+use software::{About, Missing};
 
 /// How soon pods that were asked to leave are looked at again.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(2);
@@ -140,9 +142,8 @@ impl<W: Workload> Planner<'_, W> {
         };
         let version = own.version.as_deref().unwrap_or_default();
         let installed = own.plan.as_ref().map(|plan| plan.programs.as_slice()).unwrap_or_default();
-        let architecture = own.architecture.as_deref();
-        let software =
-            software::choose(self.materials.shelf, config.spec.distro, version, architecture, installed);
+        let about = About { architecture: own.architecture.as_deref(), os_image: own.os_image.as_deref() };
+        let software = software::choose(self.materials.shelf, config.spec.distro, version, about, installed);
         let software = match software {
             Ok(software) => software,
             Err(Missing::Wait(wait)) => return Ok(Outcome::Waiting(wait)),

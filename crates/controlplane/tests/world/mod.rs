@@ -26,7 +26,7 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::HostMachine;
-use capstan_artifacts::{ArtifactRef, Software, Source};
+use capstan_artifacts::{Arch, ArtifactRef, Catalog, Software, Source};
 use capstan_controller::owners;
 use capstan_controlplane::Tools;
 use capstan_plan::{Digest, VerifiedPlan};
@@ -307,9 +307,10 @@ impl World {
 /// What a manager is given beside the API.
 pub(crate) fn tools(workload: &Workload) -> Tools {
     let source = Source { url: "https://plane.example/k3s".to_owned(), ca: None };
-    Tools {
-        software: Software::default(),
-        spare: Some(ArtifactRef { sha256: Digest::of(b"k3s"), size: 3, sources: vec![source] }),
-        etcd: Arc::new(workload.clone()),
-    }
+    let artifact = ArtifactRef { sha256: Digest::of(b"k3s"), size: 3, sources: vec![source] };
+    let versions = [V1, V2, "v1.36.2+k3s1", "v1.37.0+k3s1", "v1.39.0+k3s1"];
+    let catalog = versions.into_iter().fold(Catalog::default(), |catalog, version| {
+        catalog.with("k3s", version, Arch::Amd64, artifact.clone())
+    });
+    Tools { software: Software::fixed(catalog), spare: None, etcd: Arc::new(workload.clone()) }
 }

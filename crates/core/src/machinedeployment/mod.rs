@@ -10,6 +10,7 @@ mod defaults;
 mod desired;
 #[cfg(test)]
 pub(crate) mod fixtures;
+pub mod foresee;
 pub mod limits;
 pub mod names;
 pub mod on_delete;
@@ -31,7 +32,7 @@ use capstan_controller::patch::Patcher;
 use capstan_controller::{Error, Next, Reconciler, Result, finalizers, owners, pause};
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
-use kube::core::SelectorExt as _;
+use kube::core::{Selector, SelectorExt as _};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,10 +197,7 @@ impl MachineDeploymentReconciler {
         // All of them: one that is ours may have lost the labels that say so.
         let listed = api.list(&ListParams::default()).await;
         let mut sets = listed.doing(|| "cannot list MachineSets".to_owned())?.items;
-        sets.retain(|set| match owners::controller_of(&set.metadata) {
-            Some(_) => owners::is_controlled_by(&set.metadata, deployment),
-            None => selector.matches(set.labels()),
-        });
+        sets.retain(|set| belongs(set, deployment, &selector));
         for set in &mut sets {
             let labelled = set.labels().get(labels::DEPLOYMENT_NAME) == Some(&deployment.name_any());
             if labelled && owners::controller_of(&set.metadata).is_some() {
@@ -245,5 +243,13 @@ impl MachineDeploymentReconciler {
             Some(left) => Next::After(left),
             None => Next::Changed,
         }
+    }
+}
+
+/// Whether a MachineSet is the MachineDeployment's, or may become it.
+fn belongs(set: &MachineSet, deployment: &MachineDeployment, selector: &Selector) -> bool {
+    match owners::controller_of(&set.metadata) {
+        Some(_) => owners::is_controlled_by(&set.metadata, deployment),
+        None => selector.matches(set.labels()),
     }
 }

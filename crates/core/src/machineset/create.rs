@@ -139,7 +139,7 @@ impl MachineSetReconciler {
 }
 
 /// What a clone of a template is called.
-pub(super) fn clone_reference(
+pub(crate) fn clone_reference(
     template: &ContractVersionedObjectReference,
     name: &str,
 ) -> ContractVersionedObjectReference {

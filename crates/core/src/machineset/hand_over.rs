@@ -4,9 +4,11 @@ use capstan_api::core::{Machine, MachineSet};
 use capstan_api::meta::{ContractVersionedObjectReference, labels};
 use capstan_api::runtime::annotations::PENDING_HOOKS;
 use capstan_controller::error::Doing as _;
+use capstan_controller::merge::difference;
 use capstan_controller::{Error, Result, in_place as marks, owners};
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::MachineSetReconciler;
@@ -121,24 +123,30 @@ impl MachineSetReconciler {
 
 /// One write, so that a Machine never belongs to one MachineSet and looks like a Machine of the other.
 fn hand_over_patch(machine: &Machine, from: &MachineSet, to: &MachineSet) -> Option<Value> {
+    let after = handed_over(machine, from, to)?;
+    let value = |metadata| serde_json::to_value(metadata).ok();
+    let mut patch = difference(&value(&machine.metadata)?, &value(&after)?)?;
+    // The list of owners is replaced whole, so it must not have changed meanwhile.
+    patch["resourceVersion"] = json!(machine.resource_version());
+    Some(json!({ "metadata": patch }))
+}
+
+/// What a Machine's metadata is once it belongs to the other MachineSet.
+pub(crate) fn handed_over(machine: &Machine, from: &MachineSet, to: &MachineSet) -> Option<ObjectMeta> {
     let hash = to.labels().get(labels::MACHINE_TEMPLATE_HASH)?;
     let mut metadata = machine.metadata.clone();
     owners::remove(&mut metadata, &owners::plain(from)?);
     owners::ensure(&mut metadata, &desired::controller(to)?);
-    Some(json!({
-        "metadata": {
-            // The list of owners is replaced whole, so it must not have changed meanwhile.
-            "resourceVersion": machine.resource_version(),
-            "ownerReferences": metadata.owner_references,
-            "labels": {labels::MACHINE_TEMPLATE_HASH: hash},
-            "annotations": {in_place::UPDATE_IN_PROGRESS: "", in_place::PENDING_ACKNOWLEDGE_MOVE: ""},
-        },
-    }))
+    metadata.labels.get_or_insert_default().insert(labels::MACHINE_TEMPLATE_HASH.to_owned(), hash.clone());
+    for mark in [in_place::UPDATE_IN_PROGRESS, in_place::PENDING_ACKNOWLEDGE_MOVE] {
+        metadata.annotations.get_or_insert_default().insert(mark.to_owned(), String::new());
+    }
+    Some(metadata)
 }
 
 /// Whether the update of a Machine is to begin: it has been counted here, or came for a hand-over that nobody wants any
 /// more and becomes what its MachineSet says like any other.
-fn is_received(set: &MachineSet, machine: &Machine) -> bool {
+pub(crate) fn is_received(set: &MachineSet, machine: &Machine) -> bool {
     let is_waiting = is_annotated(machine, in_place::PENDING_ACKNOWLEDGE_MOVE)
         && annotation(set, in_place::RECEIVE_MACHINES_FROM).is_some();
     let counted = annotation(set, in_place::ACKNOWLEDGED_MOVE).unwrap_or_default();

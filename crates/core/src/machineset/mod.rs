@@ -4,12 +4,12 @@
 //! Writes: Machines and what is cloned for them, owners of the templates, and of the MachineSet finalizer, owner,
 //! labels and status.
 
-mod create;
+pub(crate) mod create;
 mod defaults;
 pub(crate) mod desired;
 #[cfg(test)]
 pub(crate) mod fixtures;
-mod hand_over;
+pub(crate) mod hand_over;
 pub(crate) mod machine;
 pub mod names;
 pub mod naming;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::table::{self, Rule, Subject, field};
 use super::{Change, Cost, show, version};
-use crate::k3s;
+use crate::{k3s, user};
 
 /// Parts of an object that are compared.
 const COMPARED: [&[&str]; 3] = [&["metadata", "labels"], &["metadata", "annotations"], &["spec"]];
@@ -108,8 +108,26 @@ impl Diff {
         }
         // Entries that cannot be told apart, or stand in another order, where that may count.
         if !differs {
-            self.tell(at, None, None);
+            let names = |list: Option<&Vec<Value>>| list.into_iter().flatten().map(&name).collect::<Vec<_>>();
+            self.reordered(at, &names(old), &names(new));
         }
+    }
+
+    /// Files that Kubernetes reads when it starts, and others, are each kept in their order.
+    fn reordered(&mut self, at: &Place, old: &[String], new: &[String]) {
+        let Some(row) = field(self.subject, &at.pattern).filter(|row| row.rule == Rule::File) else {
+            return self.tell(at, None, None);
+        };
+        let stays = |restarts: bool| {
+            let counts = |path: &&String| k3s::restarts_for(path) == restarts;
+            old.iter().filter(counts).eq(new.iter().filter(counts))
+        };
+        let (cost, why) = match (stays(true), stays(false)) {
+            (false, _) => (Cost::Restart, "k3s reads these files when it starts"),
+            (true, false) => (Cost::Live, row.why),
+            (true, true) => (Cost::Nothing, SAME),
+        };
+        self.changes.push(Change::new(at.path.clone(), cost, why));
     }
 
     fn tell(&mut self, at: &Place, old: Option<&Value>, new: Option<&Value>) {
@@ -141,11 +159,27 @@ impl Diff {
             Rule::Always(cost) => (cost, row.why),
             Rule::Version => version::cost(old.and_then(Value::as_str), new.and_then(Value::as_str)),
             Rule::Setting => k3s::setting_cost(&at.name),
+            Rule::File if is_same(at, old, new) => (Cost::Nothing, SAME),
             Rule::File if k3s::restarts_for(file_of(&at.path)) => {
                 (Cost::Restart, "k3s reads this file when it starts")
             }
             Rule::File => (Cost::Live, row.why),
+            Rule::Template => (Cost::Nothing, row.why),
         }
+    }
+}
+
+const SAME: &str = "it comes to the same";
+
+/// Whether two ways to say it of a file mean the same.
+fn is_same(at: &Place, old: Option<&Value>, new: Option<&Value>) -> bool {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let (old, new) = (text(old), text(new));
+    let (old, new) = (old.as_deref(), new.as_deref());
+    match at.name.as_str() {
+        "permissions" => user::mode(old).is_some_and(|mode| Some(mode) == user::mode(new)),
+        "owner" => user::ids(old).is_some_and(|ids| Some(ids) == user::ids(new)),
+        _ => false,
     }
 }
 

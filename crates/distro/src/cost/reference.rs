@@ -23,7 +23,8 @@ Every field of the API is in one of these classes. The planner, the in-place hoo
 | refused | it cannot be done; the field is named and nothing is touched |
 
 `[]` stands for each entry of a list, `*` for each key of a map. `spec.config` of a CapstanControlPlane is the spec of a
-CapstanConfig.
+CapstanConfig, and `spec.template.spec` of a MachineDeployment the spec of a Machine. What a change would really do to the
+machines there are is said by [`capstan plan`](plan.md).
 ";
 
 /// The page.
@@ -36,6 +37,7 @@ pub fn reference() -> String {
                 Rule::Always(cost) => cost.name(),
                 Rule::Version => "drain and restart; refused if it goes back or skips a minor version",
                 Rule::Setting => "see below",
+                Rule::Template => "what differs between the templates",
                 Rule::File => "live; restart below the folders of Kubernetes itself",
             };
             _ = writeln!(page, "| `{}` | {cost} | {} |", field.path, field.why);

@@ -28,6 +28,11 @@ pub(super) fn show(shown: Shown, name: &str, value: Option<&Value>) -> Option<St
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Object(fields) => match (fields.get("kind"), fields.get("name")) {
+            // A reference, as people say it.
+            (Some(Value::String(kind)), Some(Value::String(name))) => format!("{kind} {name}"),
+            _ => value.to_string(),
+        },
         other => other.to_string(),
     }
 }

@@ -13,11 +13,39 @@ pub enum Subject {
     HostMachine,
     /// Machine.
     Machine,
+    /// MachineDeployment. Its `spec.template.spec` is classified as the spec of a Machine, but for the references.
+    Deployment,
+    /// MachineSet.
+    Set,
+    /// CapstanConfigTemplate.
+    ConfigTemplate,
+    /// HostMachineTemplate.
+    HostMachineTemplate,
+    /// Cluster.
+    Cluster,
+    /// HostCluster.
+    HostCluster,
 }
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::ControlPlane, Self::Machine, Self::Config, Self::HostMachine];
+    pub const ALL: [Self; 10] = [
+        Self::ControlPlane,
+        Self::Deployment,
+        Self::Machine,
+        Self::Config,
+        Self::HostMachine,
+        Self::Set,
+        Self::ConfigTemplate,
+        Self::HostMachineTemplate,
+        Self::Cluster,
+        Self::HostCluster,
+    ];
+
+    /// The one of this kind.
+    pub fn of_kind(kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|subject| subject.kind() == kind)
+    }
 
     /// The kind.
     pub const fn kind(self) -> &'static str {
@@ -26,6 +54,12 @@ impl Subject {
             Self::Config => "CapstanConfig",
             Self::HostMachine => "HostMachine",
             Self::Machine => "Machine",
+            Self::Deployment => "MachineDeployment",
+            Self::Set => "MachineSet",
+            Self::ConfigTemplate => "CapstanConfigTemplate",
+            Self::HostMachineTemplate => "HostMachineTemplate",
+            Self::Cluster => "Cluster",
+            Self::HostCluster => "HostCluster",
         }
     }
 }
@@ -41,6 +75,8 @@ pub enum Rule {
     Setting,
     /// It depends on whether Kubernetes reads the file when it starts.
     File,
+    /// It is what differs between the templates, field by field.
+    Template,
 }
 
 /// How a value may be shown.
@@ -90,8 +126,11 @@ impl Field {
     }
 }
 
-use Rule::{Always, File, Setting, Version};
-use Subject::{Config, ControlPlane, HostMachine, Machine};
+use Rule::{Always, File, Setting, Template, Version};
+use Subject::{
+    Cluster, Config, ConfigTemplate, ControlPlane, Deployment, HostCluster, HostMachine, HostMachineTemplate,
+    Machine, Set,
+};
 
 const NOTHING: Rule = Always(Cost::Nothing);
 const LIVE: Rule = Always(Cost::Live);
@@ -106,6 +145,13 @@ const OTHER_MACHINE: &str =
     "another template means other machines, and these are kept: name the former template again";
 const OTHER_HOST: &str = "another host is another machine";
 const FILLED_IN: &str = "Capstan fills it in, once";
+const HELD: &str = "it holds up what would happen, and makes nothing happen";
+const PERMISSION: &str = "it says what may happen, and makes nothing happen";
+const JOIN_OR_LEAVE: &str = "machines join or leave";
+const THEIR_MAKER: &str = "machines stay with what made them";
+const BETWEEN: &str = "what differs between the templates counts";
+const TEMPLATE: &str =
+    "only new machines come to know it: for those there are, make another template and name that one";
 const COMMAND: &str = "a command that is new or different is run once";
 
 const FIELDS: &[Field] = &[
@@ -129,12 +175,7 @@ const FIELDS: &[Field] = &[
         RESTART,
         "machines that were set up before are started again",
     ),
-    Field::new(
-        ControlPlane,
-        "spec.rollout.strategy",
-        NOTHING,
-        "it says what may happen, and makes nothing happen",
-    ),
+    Field::new(ControlPlane, "spec.rollout.strategy", NOTHING, PERMISSION),
     Field::new(ControlPlane, "spec.etcd.snapshots", LIVE, NEXT_TIME),
     Field::new(ControlPlane, "spec.remediation", LIVE, NEXT_TIME),
     Field::new(ControlPlane, "spec.machineNaming", NOTHING, NEW_ONLY),
@@ -192,6 +233,80 @@ const FIELDS: &[Field] = &[
         "other hosts may be claimed by other machines only",
     )
     .whole(),
+    Field::new(
+        Deployment,
+        "metadata",
+        NOTHING,
+        "labels and annotations of the MachineDeployment reach no machine",
+    ),
+    Field::new(Deployment, "spec.clusterName", REFUSED, "a machine cannot go from one cluster to another"),
+    Field::new(Deployment, "spec.replicas", LIVE, JOIN_OR_LEAVE),
+    Field::new(
+        Deployment,
+        "spec.rollout.after",
+        REPLACE,
+        "once that time has come, machines of MachineSets made before it are replaced, whatever the policy",
+    ),
+    Field::new(Deployment, "spec.rollout.strategy", NOTHING, PERMISSION),
+    Field::new(Deployment, "spec.selector", NOTHING, THEIR_MAKER).whole(),
+    Field::new(Deployment, "spec.template.spec.bootstrap.configRef", Template, BETWEEN).whole(),
+    Field::new(Deployment, "spec.template.spec.infrastructureRef", Template, BETWEEN).whole(),
+    Field::new(Deployment, "spec.machineNaming", NOTHING, NEW_ONLY),
+    Field::new(Deployment, "spec.remediation", LIVE, NEXT_TIME),
+    Field::new(Deployment, "spec.deletion", LIVE, NEXT_TIME),
+    Field::new(Deployment, "spec.paused", NOTHING, HELD),
+    Field::new(Set, "metadata", NOTHING, "labels and annotations of the MachineSet reach no machine"),
+    Field::new(Set, "spec.clusterName", REFUSED, "a machine cannot go from one cluster to another"),
+    Field::new(Set, "spec.replicas", LIVE, JOIN_OR_LEAVE),
+    Field::new(Set, "spec.selector", NOTHING, THEIR_MAKER).whole(),
+    Field::new(Set, "spec.template.metadata", LIVE, AT_ONCE),
+    Field::new(Set, "spec.template.spec", NOTHING, NEW_ONLY),
+    Field::new(Set, "spec.template.spec.minReadySeconds", LIVE, AT_ONCE),
+    Field::new(Set, "spec.template.spec.readinessGates", LIVE, AT_ONCE).by(&["conditionType"]),
+    Field::new(Set, "spec.template.spec.deletion", LIVE, NEXT_TIME),
+    Field::new(Set, "spec.template.spec.taints", LIVE, AT_ONCE).by(&["key", "effect"]),
+    Field::new(Set, "spec.machineNaming", NOTHING, NEW_ONLY),
+    Field::new(Set, "spec.deletion", LIVE, NEXT_TIME),
+    Field::new(ConfigTemplate, "metadata", NOTHING, TEMPLATE),
+    Field::new(ConfigTemplate, "spec.template", NOTHING, TEMPLATE),
+    Field::new(ConfigTemplate, "spec.template.spec.settings.*", NOTHING, TEMPLATE)
+        .shown(Shown::Setting)
+        .whole(),
+    Field::new(ConfigTemplate, "spec.template.spec.files", NOTHING, TEMPLATE).by(&["path"]),
+    Field::new(ConfigTemplate, "spec.template.spec.files[].content", NOTHING, TEMPLATE).shown(Shown::Digest),
+    Field::new(HostMachineTemplate, "metadata", NOTHING, TEMPLATE),
+    Field::new(HostMachineTemplate, "spec.template", NOTHING, TEMPLATE),
+    Field::new(Cluster, "metadata", NOTHING, "labels and annotations of the Cluster reach no machine"),
+    Field::new(Cluster, "spec.paused", NOTHING, HELD),
+    Field::new(
+        Cluster,
+        "spec.clusterNetwork",
+        REFUSED,
+        "it was decided when the cluster began and cannot be changed: set it back",
+    ),
+    Field::new(
+        Cluster,
+        "spec.controlPlaneEndpoint",
+        RESTART,
+        "every machine of the cluster is told where the API server is, and k3s reads that when it starts",
+    ),
+    Field::new(Cluster, "spec.controlPlaneRef", NOTHING, THEIR_MAKER).whole(),
+    Field::new(Cluster, "spec.infrastructureRef", NOTHING, THEIR_MAKER).whole(),
+    Field::new(Cluster, "spec.availabilityGates", NOTHING, "it is only told").by(&["conditionType"]),
+    Field::new(Cluster, "spec.topology", NOTHING, "no controller of Capstan reads it").whole(),
+    Field::new(
+        HostCluster,
+        "metadata",
+        NOTHING,
+        "labels and annotations of the HostCluster reach no machine",
+    ),
+    Field::new(
+        HostCluster,
+        "spec.controlPlaneEndpoint",
+        REFUSED,
+        "every kubeconfig and node points to it: make another cluster",
+    ),
+    Field::new(HostCluster, "spec.hostSelector", NOTHING, "only new machines claim hosts by it").whole(),
 ];
 
 /// The whole table.
@@ -207,11 +322,18 @@ pub fn field(subject: Subject, path: &str) -> Option<&'static Field> {
     {
         return field(Config, &format!("spec{rest}"));
     }
-    let above = |row: &&Field| {
-        row.subject == subject
-            && path.strip_prefix(row.path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-    };
+    if subject == Deployment
+        && let Some(rest) = path.strip_prefix("spec.template.")
+        && !FIELDS.iter().any(|row| row.subject == Deployment && is_at_or_below(path, row.path))
+    {
+        return field(Machine, rest);
+    }
+    let above = |row: &&Field| row.subject == subject && is_at_or_below(path, row.path);
     FIELDS.iter().filter(above).max_by_key(|row| row.path.len())
+}
+
+fn is_at_or_below(path: &str, row: &str) -> bool {
+    path.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Whether the keys below a path are those of a map, not of a struct.

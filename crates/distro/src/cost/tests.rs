@@ -109,6 +109,8 @@ fn the_config_of_a_control_plane_is_a_config() {
         ("spec.version", Cost::DrainAndRestart),
     ];
     assert_eq!(told, expected.map(|(field, cost)| (field.to_owned(), cost)));
+    let reference = changes(Subject::ControlPlane, &old, &new).remove(2);
+    assert_eq!((reference.from, reference.to.as_deref()), (None, Some("K other")));
     assert!(changes(Subject::ControlPlane, &new, &new).is_empty());
 }
 
@@ -117,4 +119,23 @@ fn what_nobody_has_classified_is_refused() {
     let told = changes(Subject::Machine, &json!({"spec": {}}), &json!({"spec": {"ofTheFuture": "s3cret"}}));
     assert_eq!((told[0].field.as_str(), told[0].cost), ("spec.ofTheFuture", Cost::Refused));
     assert!(!format!("{told:?}").contains("s3cret"));
+}
+
+#[test]
+fn the_template_of_a_deployment_is_a_machine_but_for_what_it_refers_to() {
+    let object = |spec: Value| json!({"spec": {"replicas": 1, "template": {"spec": spec}}});
+    let config = |name: &str| json!({"configRef": {"kind": "CapstanConfigTemplate", "name": name}});
+    let old = object(json!({"version": "v1.36.0", "bootstrap": config("a"), "minReadySeconds": 1}));
+    let new = object(json!({"version": "v1.36.1", "bootstrap": config("b"), "failureDomain": "x"}));
+    let told: Vec<(String, Cost)> =
+        changes(Subject::Deployment, &old, &new).into_iter().map(|c| (c.field, c.cost)).collect();
+    let expected = [
+        ("spec.template.spec.bootstrap.configRef", Cost::Nothing),
+        ("spec.template.spec.failureDomain", Cost::Replace),
+        ("spec.template.spec.minReadySeconds", Cost::Live),
+        ("spec.template.spec.version", Cost::DrainAndRestart),
+    ];
+    assert_eq!(told, expected.map(|(field, cost)| (field.to_owned(), cost)));
+    let only_new = changes(Subject::Set, &old, &new);
+    assert!(only_new.iter().all(|change| change.cost <= Cost::Live), "{only_new:?}");
 }

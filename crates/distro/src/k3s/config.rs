@@ -46,7 +46,7 @@ fn decided(inputs: &Inputs<'_>) -> Map<String, Value> {
     put("node-name", json!(inputs.node_name));
     put("kubelet-arg", json!([format!("provider-id={}", inputs.provider_id)]));
     if inputs.role.is_server() {
-        put("https-listen-port", json!(inputs.endpoint.port));
+        put("https-listen-port", json!(inputs.listen_port()));
         put("tls-san", json!([inputs.endpoint.host]));
         let network = inputs.network;
         if !network.pods.is_empty() {

@@ -157,7 +157,7 @@ fn ready_words<'a>(inputs: &Inputs<'a>, k3s: &'a str) -> [&'a str; 6] {
 /// At most once in a revision: a snapshot that was interrupted may be half a snapshot, and the next revision takes
 /// another one.
 fn save(k3s: &str, inputs: &Inputs<'_>, snapshot: Snapshot) -> Step {
-    let server = format!("https://127.0.0.1:{}", inputs.endpoint.port);
+    let server = format!("https://127.0.0.1:{}", inputs.listen_port());
     let words = [k3s, "etcd-snapshot", "save", "--etcd-server", &server, "--name", SNAPSHOT];
     // What makes it another command in another revision.
     let env = vec![EnvVar::new("CAPSTAN_REVISION", snapshot.revision.to_string())];
@@ -165,7 +165,7 @@ fn save(k3s: &str, inputs: &Inputs<'_>, snapshot: Snapshot) -> Step {
 }
 
 fn prune(k3s: &str, inputs: &Inputs<'_>, snapshot: Snapshot) -> Step {
-    let server = format!("https://127.0.0.1:{}", inputs.endpoint.port);
+    let server = format!("https://127.0.0.1:{}", inputs.listen_port());
     let most = snapshot.retention.to_string();
     let words = [
         k3s,

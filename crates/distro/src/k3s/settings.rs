@@ -65,7 +65,10 @@ pub(crate) const DECIDED: &[Setting] = &[
     decided("rootless", "the agent looks after k3s as a service of the system"),
     decided("node-name", "it is the name of the Machine"),
     decided("with-node-id", "the Node's name is the name of the Machine"),
-    decided("https-listen-port", "it is the port of the cluster's endpoint"),
+    decided(
+        "https-listen-port",
+        "it is the Cluster's spec.clusterNetwork.apiServerPort, or else the endpoint's port",
+    ),
     decided("supervisor-port", "machines join at the cluster's endpoint"),
     decided("apiserver-port", "it is the port of the cluster's endpoint"),
     decided("data-dir", "certificates are put there before the first start"),

@@ -31,8 +31,39 @@ struct Covered {
     config: Option<Patch>,
 }
 
+/// What is thought of a change.
+#[derive(Default)]
+pub struct Judgement {
+    /// Every field that differs, and what that costs. None for machines that Capstan has not set up.
+    pub changes: Vec<Change>,
+    /// Why the change is not to be made at all.
+    pub refusal: Option<String>,
+    covered: Covered,
+}
+
+impl Judgement {
+    fn refused(changes: Vec<Change>, why: String) -> Self {
+        Self { changes, refusal: Some(why), covered: Covered::default() }
+    }
+
+    fn common(&self) -> CommonResponse {
+        self.refusal.as_ref().map_or_else(CommonResponse::success, CommonResponse::failure)
+    }
+}
+
 /// The answer for the machines of a MachineSet.
 pub fn machine_set(request: &CanUpdateMachineSetRequest) -> CanUpdateMachineSetResponse {
+    let judgement = judge_machine_set(request);
+    CanUpdateMachineSetResponse {
+        common: judgement.common(),
+        machine_set_patch: judgement.covered.machine,
+        infrastructure_machine_template_patch: None,
+        bootstrap_config_template_patch: judgement.covered.config,
+    }
+}
+
+/// What the answer for the machines of a MachineSet is made from.
+pub fn judge_machine_set(request: &CanUpdateMachineSetRequest) -> Judgement {
     let set = &request.desired.machine_set;
     let owner = match set.labels().get(labels::DEPLOYMENT_NAME) {
         Some(deployment) => format!("MachineDeployment {deployment}"),
@@ -41,13 +72,7 @@ pub fn machine_set(request: &CanUpdateMachineSetRequest) -> CanUpdateMachineSetR
     let names = Names { owner: &owner, prefix: "spec.template.spec" };
     let (current, desired) = (Side::from(&request.current), Side::from(&request.desired));
     let surge = surge(set.annotations(), &owner);
-    let (common, covered) = answer(current, desired, names, set.annotations(), surge);
-    CanUpdateMachineSetResponse {
-        common,
-        machine_set_patch: covered.machine,
-        infrastructure_machine_template_patch: None,
-        bootstrap_config_template_patch: covered.config,
-    }
+    judge(current, desired, names, set.annotations(), surge)
 }
 
 /// The answer for one machine.
@@ -56,12 +81,12 @@ pub fn machine(request: &CanUpdateMachineRequest) -> CanUpdateMachineResponse {
     let owner = format!("Machine {}", machine.name_any());
     let names = Names { owner: &owner, prefix: "spec" };
     let (current, desired) = (Side::from(&request.current), Side::from(&request.desired));
-    let (common, covered) = answer(current, desired, names, machine.annotations(), None);
+    let judgement = judge(current, desired, names, machine.annotations(), None);
     CanUpdateMachineResponse {
-        common,
-        machine_patch: covered.machine,
+        common: judgement.common(),
+        machine_patch: judgement.covered.machine,
         infrastructure_machine_patch: None,
-        bootstrap_config_patch: covered.config,
+        bootstrap_config_patch: judgement.covered.config,
     }
 }
 
@@ -77,19 +102,19 @@ fn surge(annotations: &BTreeMap<String, String>, owner: &str) -> Option<Change> 
     })
 }
 
-fn answer(
+fn judge(
     current: Side<'_>,
     desired: Side<'_>,
     names: Names<'_>,
     annotations: &BTreeMap<String, String>,
     surge: Option<Change>,
-) -> (CommonResponse, Covered) {
+) -> Judgement {
     if !changes::is_ours(current.config) {
-        return (CommonResponse::success(), Covered::default());
+        return Judgement::default();
     }
     let policy = match Policy::of(annotations) {
         Ok(policy) => policy,
-        Err(problem) => return refused(&format!("{} {problem}", names.owner)),
+        Err(problem) => return Judgement::refused(vec![], format!("{} {problem}", names.owner)),
     };
     let mut changes = changes::between(current, desired, names);
     changes.extend(surge.filter(|_| policy == Policy::Never));
@@ -98,19 +123,17 @@ fn answer(
     };
     let (impossible, replacing) = (told(Cost::Refused), told(Cost::Replace));
     if !impossible.is_empty() {
-        return refused(&impossible.join("; "));
+        return Judgement::refused(changes, impossible.join("; "));
     }
     if !replacing.is_empty() && policy == Policy::Never {
-        return refused(&format!(
+        let why = format!(
             "machines are kept ({REPLACE_POLICY} is Never), and this would replace them: {}",
             replacing.join("; ")
-        ));
+        );
+        return Judgement::refused(changes, why);
     }
-    (CommonResponse::success(), covered(current, desired, names, &changes))
-}
-
-fn refused(why: &str) -> (CommonResponse, Covered) {
-    (CommonResponse::failure(why), Covered::default())
+    let covered = covered(current, desired, names, &changes);
+    Judgement { changes, refusal: None, covered }
 }
 
 /// Patches for what is cheaper than another machine.

@@ -9,18 +9,22 @@ use super::Refused;
 pub(crate) struct Metadata {
     pub(crate) instance_id: String,
     pub(crate) hostname: String,
+    /// What the Node of this machine must carry, so that it is known whose it is.
+    pub(crate) provider_id: String,
 }
 
 impl Metadata {
     /// Under the names that cloud-init gives them for the NoCloud source.
     fn values(&self) -> Value {
-        let Self { instance_id, hostname } = self;
+        let Self { instance_id, hostname, provider_id } = self;
         let metadata = Value::from_pairs([
             ("instance_id", instance_id),
             ("instance-id", instance_id),
             ("local_hostname", hostname),
             ("local-hostname", hostname),
             ("hostname", hostname),
+            ("provider_id", provider_id),
+            ("provider-id", provider_id),
         ]);
         context! {
             ds => context! { meta_data => metadata },

@@ -3,7 +3,11 @@
 use super::{Command, Encoding, Metadata, parse};
 
 fn metadata() -> Metadata {
-    Metadata { instance_id: "claim-1".to_owned(), hostname: "rack-1".to_owned() }
+    Metadata {
+        instance_id: "claim-1".to_owned(),
+        hostname: "rack-1".to_owned(),
+        provider_id: "capstan://default/rack-1/claim-1".to_owned(),
+    }
 }
 
 /// As upstream's kubeadm bootstrap provider writes it, in its own order and indentation.
@@ -33,6 +37,7 @@ write_files:
       apiVersion: kubeadm.k8s.io/v1beta4
       nodeRegistration:
         name: '{{ ds.meta_data.local_hostname }}'
+        kubeletExtraArgs: [{name: provider-id, value: '{{ ds.meta_data.provider_id }}'}]
 -   path: /run/cluster-api/placeholder
     owner: root:root
     permissions: '0640'
@@ -69,7 +74,8 @@ fn upstreams_kubeadm_data_is_understood() {
     assert_eq!((extra.content.as_slice(), extra.append, extra.mode), (b"hello".as_slice(), true, 0o644));
     assert_eq!(config.write_files[0].mode, 0o640);
     let kubeadm = String::from_utf8_lossy(&config.write_files[2].content).into_owned();
-    assert!(kubeadm.ends_with("name: 'rack-1'\n"), "{kubeadm}");
+    assert!(kubeadm.contains("  name: 'rack-1'\n"), "{kubeadm}");
+    assert!(kubeadm.contains("'capstan://default/rack-1/claim-1'"), "{kubeadm}");
     assert_eq!(config.runcmd[0], Command::Line("hostname \"rack-1\"".to_owned()));
     assert!(config.runcmd[1].mentions("/run/cluster-api/bootstrap-success.complete"));
     assert_eq!(config.runcmd[1].program(), "kubeadm");

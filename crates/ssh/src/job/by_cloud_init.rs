@@ -66,7 +66,11 @@ pub(super) fn steps(job: &mut Job, program: &str, data: &[u8], config: &CloudCon
     }
     job.step(Repeat::Again, "remember what is there", &remember(config));
 
-    let instance = json!({"instance-id": metadata.instance_id, "local-hostname": metadata.hostname});
+    let instance = json!({
+        "instance-id": metadata.instance_id,
+        "local-hostname": metadata.hostname,
+        "provider-id": metadata.provider_id,
+    });
     job.add("files/settings", format!("# Made by Capstan.\n{}\n", settings(config)));
     job.add("files/meta-data", format!("{instance}\n"));
     job.add("files/user-data", data);
@@ -78,7 +82,7 @@ pub(super) fn steps(job: &mut Job, program: &str, data: &[u8], config: &CloudCon
          \trm -f \"$root/var/lib/cloud/instance\""
     );
     job.step(Repeat::Again, "cloud-init's seed", &seed);
-    job.step(Repeat::Once, "cloud-init", &run(program));
+    job.step(Repeat::of(data), "cloud-init", &run(program));
 }
 
 fn has(config: &CloudConfig, key: &str) -> bool {
@@ -164,6 +168,8 @@ record=$root/var/log/cloud-init.log
 size=0
 [ ! -e "$record" ] || size=$(wc -c <"$record")
 rm -f "$result"
+# What it began for this claim when the machine stopped, it would take for done.
+rm -rf "$root/var/lib/cloud/instances/${dir##*/}/sem"
 "$cloud_init" init --local
 "$cloud_init" init
 "$cloud_init" modules --mode=config

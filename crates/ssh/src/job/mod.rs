@@ -62,6 +62,18 @@ pub(crate) enum Repeat {
     Once,
 }
 
+/// What stands in a comment at the head of data that says it may be cut off anywhere and run again.
+const REPEATABLE: &str = "# capstan.dev/repeatable";
+
+impl Repeat {
+    /// What the data says of itself.
+    fn of(data: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(data);
+        let mut head = text.lines().take_while(|line| line.starts_with('#'));
+        if head.any(|line| line.trim_end() == REPEATABLE) { Self::Again } else { Self::Once }
+    }
+}
+
 /// The files of a claim's folder.
 pub(crate) struct Job {
     files: Vec<(String, Vec<u8>)>,
@@ -142,17 +154,26 @@ pub(crate) fn leave(root: &str, claim: &str) -> Script {
     of_claim(root, claim).set("reset", &encode(RESET.as_bytes())).run(LEAVE)
 }
 
-/// The work that carries data out on a host.
+/// The work that carries data out on a host, under a claim, for the machine with this provider ID.
 ///
 /// # Errors
 /// If the data is not understood, or asks for what cannot be done on this host.
-pub(crate) fn compile(data: &BootstrapData, claim: &str, host: &HostView) -> Result<Job, Refused> {
+pub(crate) fn compile(
+    data: &BootstrapData,
+    claim: &str,
+    provider_id: &str,
+    host: &HostView,
+) -> Result<Job, Refused> {
     match data.format.as_str() {
         "script" => Ok(script(&data.value)),
         // As cloud-init has it: what begins like a script is one.
         "" | "cloud-config" if data.value.starts_with(b"#!") => Ok(script(&data.value)),
         "" | "cloud-config" => {
-            let metadata = Metadata { instance_id: claim.to_owned(), hostname: host.hostname.clone() };
+            let metadata = Metadata {
+                instance_id: claim.to_owned(),
+                hostname: host.hostname.clone(),
+                provider_id: provider_id.to_owned(),
+            };
             let config = cloudconfig::parse(&data.value, &metadata)?;
             let mut job = Job::new();
             if config.write_files.iter().any(|file| file.path.starts_with(KUBEADM)) {
@@ -165,7 +186,7 @@ pub(crate) fn compile(data: &BootstrapData, claim: &str, host: &HostView) -> Res
                 Some(program) => by_cloud_init::steps(&mut job, program, &data.value, &config, &metadata),
                 None => {
                     refuse_what_needs_cloud_init(&config)?;
-                    by_us::steps(&mut job, &config);
+                    by_us::steps(&mut job, &config, Repeat::of(&data.value));
                 }
             }
             Ok(job)
@@ -197,6 +218,6 @@ fn script(data: &[u8]) -> Job {
         true => "chmod 700 \"$dir/data\" && \"$dir/data\"",
         false => "/bin/sh \"$dir/data\"",
     };
-    job.step(Repeat::Once, "script", &format!("{run}\njudge \"$?\""));
+    job.step(Repeat::of(data), "script", &format!("{run}\njudge \"$?\""));
     job
 }

@@ -4,7 +4,7 @@
 use capstan_infrastructure::{BootstrapState, ResetState};
 use serde_json::Value;
 
-use super::world::{CLAIM, World, cloud_config};
+use super::world::{CLAIM, PROVIDER_ID, World, cloud_config};
 
 /// Does what cloud-init would for the seed it finds: `runcmd` is the script `todo` of the test's.
 fn install(world: &World, errors: &str, todo: &str) {
@@ -50,6 +50,7 @@ async fn a_claim_is_an_instance_and_comes_off_again() {
     let metadata: Value =
         serde_json::from_str(&world.read("/var/lib/cloud/seed/nocloud/meta-data").unwrap()).unwrap();
     assert_eq!(metadata["instance-id"], CLAIM);
+    assert_eq!(metadata["provider-id"], PROVIDER_ID);
     let seed = world.read("/var/lib/cloud/seed/nocloud/user-data").unwrap();
     assert_eq!(seed.as_bytes(), data.value, "byte for byte");
     assert_eq!(world.mode("/var/lib/cloud/seed/nocloud/user-data"), 0o600);

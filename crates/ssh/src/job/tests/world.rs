@@ -17,6 +17,7 @@ use crate::transport::{Output, Shell};
 use crate::work::Work;
 
 pub(super) const CLAIM: &str = "0123456789abcdef0123456789abcdef";
+pub(super) const PROVIDER_ID: &str = "capstan://default/rack-1/0123456789abcdef0123456789abcdef";
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Runs scripts here instead of over SSH.
@@ -91,7 +92,7 @@ impl World {
     }
 
     pub(super) async fn ask(&self, data: &BootstrapData) -> BootstrapState {
-        self.work(data).bootstrap(CLAIM, data).await.unwrap()
+        self.work(data).bootstrap(CLAIM, PROVIDER_ID, data).await.unwrap()
     }
 
     /// Asks until it has ended.

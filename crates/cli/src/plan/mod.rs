@@ -1,0 +1,107 @@
+//! `capstan plan`: what a change would do, machine by machine and field by field, before it is made.
+//!
+//! The server says what it would make of the manifests, by a dry run; the controllers' own decisions say what would
+//! happen to machines then. Nothing is written.
+
+mod by_hand;
+mod diff;
+mod future;
+mod manifests;
+mod render;
+mod report;
+mod server;
+mod timeline;
+mod workers;
+
+use anyhow::{Context, Result};
+use kube::Client;
+use std::io::Write as _;
+
+use crate::args::PlanArgs;
+use crate::host::Exit;
+use future::Future;
+use report::{Action, Object, Plan};
+use server::Tried;
+
+/// Something would be refused.
+const REFUSED: u8 = 1;
+/// Something would change, and `--exit-code` asks for that to be told.
+const CHANGES: u8 = 2;
+
+pub(crate) async fn run(client: Client, args: &PlanArgs) -> Result<()> {
+    let plan = Box::pin(plan(client, args)).await?;
+    let text = match args.output {
+        Some(output) => output.print(&plan)?,
+        None => render::text(&plan),
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    match code(&plan, args.exit_code) {
+        0 => Ok(()),
+        code => Err(Exit(code).into()),
+    }
+}
+
+fn code(plan: &Plan, tells_changes: bool) -> u8 {
+    match (plan.refused, plan.changes && tells_changes) {
+        (true, _) => REFUSED,
+        (false, true) => CHANGES,
+        (false, false) => 0,
+    }
+}
+
+async fn plan(client: Client, args: &PlanArgs) -> Result<Plan> {
+    let mut tried = Vec::new();
+    for manifest in manifests::read(&args.files, &args.namespace)? {
+        tried.push(server::attempt(&client, manifest, args.force).await?);
+    }
+    let plan = Plan { objects: tried.iter().map(object).collect(), ..Plan::default() };
+    Ok(Future::new(client, &tried, plan).foresee().await?.sum_up())
+}
+
+impl Tried {
+    /// Whether the server would take it, and it would not be as it is.
+    fn is_changed(&self) -> bool {
+        matches!(object(self).action, Action::Create | Action::Change)
+    }
+}
+
+fn object(tried: &Tried) -> Object {
+    let fields = match (&tried.before, &tried.after) {
+        (Some(before), Some(after)) => diff::fields(before, after),
+        _ => vec![],
+    };
+    let action = match (&tried.before, &tried.after) {
+        _ if !tried.refused.is_empty() => Action::Refused,
+        (None, _) => Action::Create,
+        _ if fields.is_empty() => Action::Unchanged,
+        _ => Action::Change,
+    };
+    Object {
+        kind: tried.kind.clone(),
+        namespace: tried.namespace.clone(),
+        name: tried.name.clone(),
+        action,
+        fields,
+        refusals: tried.refused.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_say_what_scripts_ask() {
+        let plan = |changes, refused| Plan { changes, refused, ..Plan::default() };
+        for (changes, refused, asked, expected) in [
+            (false, false, false, 0),
+            (true, false, false, 0),
+            (false, false, true, 0),
+            (true, false, true, 2),
+            (true, true, false, 1),
+            (false, true, true, 1),
+        ] {
+            assert_eq!(code(&plan(changes, refused), asked), expected);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A plan as data: what `-o json` prints, and what the text for people is made from.
+
+use capstan_distro::{Change, Cost};
+use serde::Serialize;
+
+/// What would happen.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Plan {
+    /// Each object of the manifests.
+    pub(crate) objects: Vec<Object>,
+    /// Each machine that one of them is about; those to which something happens first, in that order.
+    pub(crate) machines: Vec<Machine>,
+    /// What a controller would not do: nothing is touched then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) refusals: Vec<Refusal>,
+    /// What else is to be known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
+    /// Whether anything would change, be it an object or a machine.
+    pub(crate) changes: bool,
+    /// Whether the server or a controller would refuse something.
+    pub(crate) refused: bool,
+}
+
+/// What becomes of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Action {
+    Create,
+    Change,
+    Unchanged,
+    /// The server would not take it.
+    Refused,
+}
+
+/// One object of the manifests.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Object {
+    pub(crate) kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    pub(crate) action: Action,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) fields: Vec<Field>,
+    /// Why the server would not take it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) refusals: Vec<Refusal>,
+}
+
+/// One field that would change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Field {
+    pub(crate) field: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<String>,
+    /// Its class in the table, where it is in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cost: Option<&'static str>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) why: String,
+}
+
+impl From<&Change> for Field {
+    fn from(change: &Change) -> Self {
+        Self {
+            field: change.field.clone(),
+            from: change.from.clone(),
+            to: change.to.clone(),
+            cost: Some(change.cost.name()),
+            why: change.why.to_string(),
+        }
+    }
+}
+
+/// Something that would not be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Refusal {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) field: String,
+    pub(crate) reason: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { field: field.into(), reason: reason.into() }
+    }
+}
+
+/// What would happen to a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) enum Outcome {
+    #[serde(rename = "nothing")]
+    Nothing,
+    #[serde(rename = "live")]
+    Live,
+    #[serde(rename = "restart")]
+    Restart,
+    #[serde(rename = "drain and restart")]
+    DrainAndRestart,
+    #[serde(rename = "reboot")]
+    Reboot,
+    #[serde(rename = "replace")]
+    Replace,
+    #[serde(rename = "create")]
+    Create,
+    #[serde(rename = "delete")]
+    Delete,
+    #[serde(rename = "refused")]
+    Refused,
+}
+
+impl Outcome {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Live => "live",
+            Self::Restart => "restart",
+            Self::DrainAndRestart => "drain and restart",
+            Self::Reboot => "reboot",
+            Self::Replace => "replace",
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl From<Cost> for Outcome {
+    fn from(cost: Cost) -> Self {
+        match cost {
+            Cost::Nothing => Self::Nothing,
+            Cost::Live => Self::Live,
+            Cost::Restart => Self::Restart,
+            Cost::DrainAndRestart => Self::DrainAndRestart,
+            Cost::Reboot => Self::Reboot,
+            Cost::Replace => Self::Replace,
+            Cost::Refused => Self::Refused,
+        }
+    }
+}
+
+/// One machine.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Machine {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// Kind and name of what the machine belongs to.
+    pub(crate) owner: String,
+    pub(crate) outcome: Outcome,
+    /// Its place in the order of things, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) step: Option<usize>,
+    /// Whether it stays the same Machine, on the same host.
+    pub(crate) kept: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) fields: Vec<Field>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
+}
+
+impl Plan {
+    /// Sorts, and draws the sum.
+    pub(crate) fn sum_up(mut self) -> Self {
+        self.machines.sort_by(|a, b| {
+            let key = |machine: &Machine| (machine.step.is_none(), machine.step, machine.name.clone());
+            key(a).cmp(&key(b))
+        });
+        let is_change = |object: &Object| matches!(object.action, Action::Create | Action::Change);
+        self.changes = self.objects.iter().any(is_change);
+        self.refused = !self.refusals.is_empty()
+            || self.objects.iter().any(|object| !object.refusals.is_empty())
+            || self.machines.iter().any(|machine| machine.outcome == Outcome::Refused);
+        self
+    }
+}

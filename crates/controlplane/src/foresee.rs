@@ -1,0 +1,241 @@
+//! What a change of a control plane would do to its machines, thought through to its end.
+//!
+//! Nothing is judged here: the next step is what the controller would decide, again and again, on facts that are brought
+//! up to date as if each machine had done what it was told and were well afterwards. Reads only.
+
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::core::{Cluster, Machine};
+use capstan_controller::error::Result;
+use capstan_controller::etcd::{Member, Members};
+use capstan_controller::external::Externals;
+use capstan_distro::cost::{Cost, Subject, changes, field};
+use capstan_distro::{Change, Version};
+use jiff::{SignedDuration, Timestamp};
+use kube::{Client, ResourceExt as _};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::facts::{EtcdView, MachineFacts};
+use crate::machines::{self, Step as Decision, propagate};
+use crate::observe::Machines;
+use crate::planner::{is_drained_first, restart_after, runs_ahead};
+use crate::round::wanted;
+use crate::scope::Scope;
+
+/// Decisions, for each machine there is or should be. Far more than any change takes.
+const ROUNDS: usize = 8;
+
+/// One step. They come one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The machine is changed in place.
+    Update(String),
+    /// A machine is made.
+    Create,
+    /// The machine is deleted.
+    Delete(String),
+}
+
+/// What would happen.
+#[derive(Clone, Debug, Default)]
+pub struct Foresight {
+    /// In this order.
+    pub steps: Vec<Step>,
+    /// Nothing, because of these fields.
+    pub refused: Vec<Change>,
+    /// What it would wait for before it begins, or where it would stop.
+    pub waits: Vec<String>,
+    /// The machines of the control plane that there are: every field that would change on them, and what that costs.
+    pub machines: BTreeMap<String, Vec<Change>>,
+    /// Machines of the cluster, workers too, whose pods would be moved away where that is called for.
+    pub drained: BTreeSet<String>,
+    servers: Vec<MachineFacts>,
+}
+
+/// A control plane as it is and as it would be.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// As it is; the same as `after`, if something else changes.
+    pub before: &'a CapstanControlPlane,
+    /// As it would be.
+    pub after: &'a CapstanControlPlane,
+    /// Its Cluster as it would be.
+    pub cluster: &'a Cluster,
+}
+
+/// Reads what a decision about the control plane is made from, and thinks it through.
+///
+/// # Errors
+/// If something cannot be read.
+pub async fn foresee(client: &Client, externals: &Externals, asked: Asked<'_>) -> Result<Foresight> {
+    let namespace = asked.after.namespace().unwrap_or_default();
+    let scope = Scope {
+        client,
+        externals,
+        owner: asked.after,
+        cluster: asked.cluster,
+        namespace: &namespace,
+        now: Timestamp::now(),
+        suffix: &capstan_controller::names::random_suffix,
+    };
+    let observed = scope.machines().await?;
+    let plans = scope.secrets().await?.plans;
+    // Whether a plan is ours is the planner's question; here it is only asked whether it was carried out.
+    let facts = observed.facts(asked.after, &plans, None, &BTreeSet::new());
+    Ok(think(&scope, asked.before, &observed, facts))
+}
+
+/// Pure, but for what the scope has read already.
+fn think(
+    scope: &Scope<'_>,
+    before: &CapstanControlPlane,
+    observed: &Machines,
+    facts: Vec<MachineFacts>,
+) -> Foresight {
+    let drained = facts.iter().filter(|machine| is_drained_first(machine, &facts, scope.now));
+    let drained = drained.map(|machine| machine.name.clone()).collect();
+    let mut foresight = Foresight { drained, ..Foresight::default() };
+    let mut servers: Vec<MachineFacts> = facts.into_iter().filter(|machine| machine.control_plane).collect();
+    servers.sort_by(|a, b| a.age().cmp(&b.age()));
+    for server in &servers {
+        let mut changes = server.changes.clone();
+        let machine = observed.machines.get(&server.name);
+        changes.extend(machine.map(|machine| told(scope, before, machine)).unwrap_or_default());
+        changes.extend(restarted(scope, before, server));
+        foresight.machines.insert(server.name.clone(), changes);
+    }
+    let outdated: Vec<String> =
+        servers.iter().filter(|m| restarted(scope, before, m).is_some()).map(|m| m.name.clone()).collect();
+    decide(scope, &mut servers, &mut foresight);
+    if foresight.refused.is_empty() {
+        // These are the planner's alone: no object of the machine changes.
+        for name in outdated {
+            if !foresight.steps.contains(&Step::Update(name.clone())) {
+                foresight.steps.push(Step::Update(name));
+            }
+        }
+    }
+    foresight.servers = servers;
+    foresight
+}
+
+/// The steps that the controller would take, each decided from what the last one leads to.
+fn decide(scope: &Scope<'_>, servers: &mut Vec<MachineFacts>, foresight: &mut Foresight) {
+    let endpoint = scope.endpoint().map(|endpoint| endpoint.host).unwrap_or_default();
+    let remediated = scope.remediated();
+    let next = |servers: &[MachineFacts], made: usize| {
+        let etcd = EtcdView::Known(members(servers));
+        let mut wanted = wanted(scope, &endpoint, &etcd, scope.is_initialized(), remediated.as_ref());
+        // The first that is made is the one that was begun.
+        wanted.begun = wanted.begun.filter(|_| made == 0);
+        machines::decide(servers, &wanted)
+    };
+    let rounds = ROUNDS * (1 + servers.len() + crate::status::replicas(scope.owner));
+    play(servers, foresight, Future { version: &scope.owner.spec.version, now: scope.now, rounds }, next);
+}
+
+/// What machines become when they are told.
+#[derive(Clone, Copy)]
+struct Future<'a> {
+    version: &'a str,
+    now: Timestamp,
+    rounds: usize,
+}
+
+/// Takes the next step until there is none, or nothing can go on. `next` is given how many machines were made. Pure.
+fn play(
+    servers: &mut Vec<MachineFacts>,
+    foresight: &mut Foresight,
+    future: Future<'_>,
+    next: impl Fn(&[MachineFacts], usize) -> Decision,
+) {
+    let mut made = 0;
+    for _ in 0..future.rounds {
+        match next(servers, made) {
+            Decision::Nothing | Decision::GiveUp(_) => return,
+            Decision::Refuse(changes) => {
+                foresight.refused = changes;
+                return;
+            }
+            Decision::Create { failure_domain } => {
+                made += 1;
+                foresight.steps.push(Step::Create);
+                let age = SignedDuration::from_secs(i64::try_from(made).unwrap_or(i64::MAX));
+                let mut new = MachineFacts {
+                    name: format!("(new {made})"),
+                    control_plane: true,
+                    created: future.now.checked_add(age).ok(),
+                    version: Some(future.version.to_owned()),
+                    failure_domain,
+                    ..MachineFacts::default()
+                };
+                new.take_as_up();
+                servers.push(new);
+            }
+            Decision::Delete(name) | Decision::Remediate { machine: name, .. } => {
+                servers.retain(|machine| machine.name != name);
+                foresight.steps.push(Step::Delete(name));
+            }
+            Decision::Update(name) => {
+                for machine in servers.iter_mut().filter(|machine| machine.name == name) {
+                    machine.changes.clear();
+                    machine.version = Some(future.version.to_owned());
+                    machine.take_as_up();
+                }
+                foresight.steps.push(Step::Update(name));
+            }
+            Decision::Wait(why) => {
+                if foresight.waits.contains(&why) {
+                    return;
+                }
+                foresight.waits.push(why);
+                // What is under way comes to its end.
+                servers.retain(|machine| !machine.deleting);
+                servers.iter_mut().for_each(MachineFacts::take_as_up);
+            }
+        }
+    }
+}
+
+/// What reaches the Machine at once.
+fn told(scope: &Scope<'_>, before: &CapstanControlPlane, machine: &Machine) -> Vec<Change> {
+    let with = |owner: &CapstanControlPlane| {
+        let mut told = machine.clone();
+        propagate(owner, &scope.cluster_name(), &mut told);
+        json!({"metadata": told.metadata, "spec": told.spec})
+    };
+    changes(Subject::Machine, &with(before), &with(scope.owner))
+}
+
+/// Whether Kubernetes on the machine is started again because of `spec.rollout.after`.
+fn restarted(scope: &Scope<'_>, before: &CapstanControlPlane, machine: &MachineFacts) -> Option<Change> {
+    let path = "spec.rollout.after";
+    let (was, is) =
+        (restart_after(before, machine, scope.now), restart_after(scope.owner, machine, scope.now));
+    let why = field(Subject::ControlPlane, path).map_or("", |field| field.why);
+    (was != is).then(|| Change { from: was, to: is, ..Change::new(path, Cost::Restart, why) })
+}
+
+/// An etcd that is well: how it really is, is looked at before each step.
+fn members(servers: &[MachineFacts]) -> Members {
+    let member = |(id, machine): (u64, &MachineFacts)| Member {
+        id,
+        name: format!("{}-00000000", machine.node_name()),
+        is_healthy: true,
+        ..Member::default()
+    };
+    Members { leader: Some(1), members: (1..).zip(servers).map(member).collect() }
+}
+
+impl Foresight {
+    /// What a worker of this version would wait for once all of this is done, if anything.
+    pub fn holds_back(&self, version: &str) -> Option<String> {
+        Version::parse(version)?;
+        let worker = MachineFacts { version: Some(version.to_owned()), ..MachineFacts::default() };
+        runs_ahead(&worker, self.servers.iter())
+    }
+}
+
+#[cfg(test)]
+#[path = "foresee_tests.rs"]
+mod tests;

@@ -1,0 +1,70 @@
+//! A change of workers that is refused: said by name where users look, and nothing is touched.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use capstan_api::core::MachineDeployment;
+use capstan_testkit::eventually;
+use k8s_openapi::api::core::v1::{Event, Secret};
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+use crate::namespaced;
+
+/// Core asks again within a minute; a loaded machine needs more.
+const DEADLINE: Duration = Duration::from_secs(300);
+const CORE: &str = "cluster.x-k8s.io/v1beta2";
+const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io/v1alpha1";
+const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io/v1alpha1";
+
+/// Changes the spec of a MachineDeployment that stands still, and waits until that was refused with `field`, again and
+/// again, and nothing came of it.
+pub async fn is_refused(client: &Client, deployment: &str, spec: &Value, field: &str) -> Result<()> {
+    let before = standing(client).await?;
+    let deployments: Api<MachineDeployment> = Api::namespaced(client.clone(), "default");
+    let patch = json!({ "spec": spec });
+    deployments.patch(deployment, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    eventually(DEADLINE, "the change to be refused twice", async || {
+        let events: Api<Event> = Api::namespaced(client.clone(), "default");
+        let events = events.list(&ListParams::default()).await?.items;
+        let about = |event: &&Event| {
+            event.involved_object.name.as_deref() == Some(deployment)
+                && event.reason.as_deref() == Some("ChangeRefused")
+                && event.message.as_deref().is_some_and(|message| message.contains(field))
+        };
+        let event = events.iter().find(about).context("there is no event")?;
+        ensure!(event.count.is_some_and(|count| count > 1), "refused once: {:?}", event.message);
+        Ok(())
+    })
+    .await?;
+    let after = standing(client).await?;
+    ensure!(before == after, "something was touched: {before:#?} became {after:#?}");
+    Ok(())
+}
+
+/// Everything that a rollout would change, by what tells changes apart.
+async fn standing(client: &Client) -> Result<Vec<String>> {
+    let kinds = [
+        (CORE, "MachineSet"),
+        (CORE, "Machine"),
+        (BOOTSTRAP, "CapstanConfig"),
+        (INFRASTRUCTURE, "HostMachine"),
+        (INFRASTRUCTURE, "Host"),
+    ];
+    let mut told = Vec::new();
+    for (group_version, kind) in kinds {
+        let api = namespaced(client, "default", group_version, kind);
+        for object in api.list(&ListParams::default()).await? {
+            let (uid, generation) = (object.uid().unwrap_or_default(), object.metadata.generation);
+            told.push(format!("{kind}/{} {uid} {generation:?}", object.name_any()));
+        }
+    }
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
+    let plans = secrets.list(&ListParams::default().fields("type=agent.capstan.dev/machine-plan")).await?;
+    for plan in plans {
+        let revision = plan.data.iter().flatten().find(|(key, _)| *key == "revision");
+        told.push(format!("plan {} {:?}", plan.name_any(), revision.map(|(_, value)| &value.0)));
+    }
+    Ok(told)
+}

@@ -1,0 +1,375 @@
+//! Real machines with a management plane beside them, as somebody has who keeps a few boxes: the machines are reached
+//! over SSH, the plane is `capstan up`, and Kubernetes is k3s.
+
+mod balancer;
+mod cluster;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use capstan_api::infrastructure::{Host, HostState};
+use capstan_testkit::{
+    CrdSet, FeatureGates, Machines, Manager, RealPlane, TestMachine, UpstreamManagers, eventually,
+    install_crds, install_crypto_provider, install_upstream_crds,
+};
+use capstan_tools::{K3S_VERSIONS, k3s_bundle};
+use kube::api::{Api, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, ResourceExt as _};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub use cluster::{Cluster, Kept, settings};
+
+use crate::{Running, program};
+use balancer::{Balancer, PORT};
+
+/// The versions of k3s there are, the older one first.
+pub const K3S: [&str; 2] = K3S_VERSIONS;
+
+/// Generous: the longest wait is for a whole cluster, on a machine that may have other things to do.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Machines, and a plane that they can reach. Dropping it ends all of it.
+pub struct Yard {
+    // In this order: who manages ends before what is managed.
+    capstan: Option<Running>,
+    /// How it was started.
+    args: Vec<String>,
+    _upstream: Option<UpstreamManagers>,
+    _real: Option<RealPlane>,
+    balancer: Option<Balancer>,
+    client: Client,
+    machines: Machines,
+    folder: TempDir,
+}
+
+impl Yard {
+    /// Machines of these names, and `capstan up`. No machine is in its inventory yet.
+    pub async fn embedded(names: &[&str]) -> Result<Self> {
+        install_crypto_provider();
+        let (machines, folder) = prepare(names).await?;
+        let kubeconfig = folder.path().join(KUBECONFIG);
+        let args = up(&machines, &folder);
+        let capstan = start(&args, &folder)?;
+        let client = reach(&kubeconfig).await?;
+        Ok(Self {
+            capstan: Some(capstan),
+            args,
+            _upstream: None,
+            _real: None,
+            balancer: None,
+            client,
+            machines,
+            folder,
+        })
+    }
+
+    /// Machines of these names, a real API server, upstream's core with everything it needs for updates in place, and
+    /// Capstan's providers.
+    pub async fn under_upstreams_core(names: &[&str]) -> Result<Self> {
+        let gates = ["RuntimeSDK", "InPlaceUpdates"].map(|gate| (gate.to_owned(), true));
+        let ours = "infrastructure,bootstrap,control-plane,hooks";
+        Self::under_upstream(names, &[], &[Manager::Core], &gates.into_iter().collect(), ours).await
+    }
+
+    /// Machines of these names, a real API server, upstream's core and kubeadm providers, and Capstan for the
+    /// infrastructure alone.
+    pub async fn under_upstreams_kubeadm(names: &[&str]) -> Result<Self> {
+        let crds = [CrdSet::KubeadmBootstrap, CrdSet::KubeadmControlPlane];
+        let managers = [Manager::Core, Manager::KubeadmBootstrap, Manager::KubeadmControlPlane];
+        Self::under_upstream(names, &crds, &managers, &FeatureGates::new(), "infrastructure").await
+    }
+
+    async fn under_upstream(
+        names: &[&str],
+        crds: &[CrdSet],
+        managers: &[Manager],
+        gates: &FeatureGates,
+        ours: &str,
+    ) -> Result<Self> {
+        install_crypto_provider();
+        let (machines, folder) = prepare(names).await?;
+        let plane = RealPlane::start_at(machines.gateway()).await?;
+        install_crds(&plane.client(), &capstan_api::crd::all()).await?;
+        install_upstream_crds(&plane.client(), crds).await?;
+        let upstream = UpstreamManagers::start_on(plane.kubeconfig(), managers, gates).await?;
+        std::fs::copy(plane.kubeconfig(), folder.path().join(KUBECONFIG)).context("no kubeconfig")?;
+        let args = manager(&machines, &folder, ours);
+        let capstan = start(&args, &folder)?;
+        let client = plane.client();
+        Ok(Self {
+            capstan: Some(capstan),
+            args,
+            _upstream: Some(upstream),
+            _real: Some(plane),
+            balancer: None,
+            client,
+            machines,
+            folder,
+        })
+    }
+
+    /// The management plane, as its administrator.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The kubeconfig of that administrator.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join(KUBECONFIG)
+    }
+
+    /// A folder that lives as long as this.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The machines.
+    pub fn machines(&self) -> &Machines {
+        &self.machines
+    }
+
+    /// The machine of a Host, which have the same name.
+    pub fn machine(&self, name: &str) -> Result<&TestMachine> {
+        self.machines.get(name)
+    }
+
+    /// A cluster of this name, which need not be there.
+    pub fn cluster(&self, name: &str) -> Cluster<'_> {
+        Cluster::new(self, name)
+    }
+
+    /// Everything in the namespace the test works in.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client(), "default")
+    }
+
+    /// Runs `capstan` against this plane, whatever comes of it.
+    pub fn run(&self, args: &[&str]) -> Result<Output> {
+        Command::new(program::build()?)
+            .args(args)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .output()
+            .context("cannot run capstan")
+    }
+
+    /// Runs `capstan` against this plane, which must succeed, and gives what it prints.
+    pub fn capstan(&self, args: &[&str]) -> Result<String> {
+        let output = self.run(args)?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "capstan {} failed: {stderr}", args.join(" "));
+        String::from_utf8(output.stdout).context("capstan printed something that is not text")
+    }
+
+    /// Puts machines into the inventory, as a user would: those that may become servers, and those that may become
+    /// workers. Several servers are behind a load balancer.
+    pub async fn add_hosts(&mut self, servers: &[&str], workers: &[&str]) -> Result<()> {
+        if servers.len() > 1 {
+            let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), API_SERVER).into()));
+            let addresses = addresses.collect::<Result<Vec<_>>>()?;
+            self.balancer = Some(Balancer::start(self.machines.gateway(), addresses).await?);
+        }
+        for (role, names) in [("server", servers), ("worker", workers)] {
+            for name in names {
+                self.add_host(name, role)?;
+            }
+        }
+        self.until_available(&[servers, workers].concat()).await
+    }
+
+    fn add_host(&self, name: &str, role: &str) -> Result<()> {
+        let machine = self.machine(name)?;
+        let (address, key) = (machine.address().to_string(), self.machines.private_key());
+        let (key, role) = (key.to_str().context("a path that is text")?, format!("role={role}"));
+        let known = ["--address", &address, "--identity-file", key, "--host-key", machine.host_key()];
+        self.capstan(&[&["host", "add", name, "--label", &role], &known[..]].concat())?;
+        Ok(())
+    }
+
+    /// Where the API of a cluster is reached: through the load balancer, or at the only machine that may be a server.
+    async fn endpoint(&self) -> Result<Value> {
+        if self.balancer.is_some() {
+            return Ok(json!({"host": self.machines.gateway().to_string(), "port": PORT}));
+        }
+        let servers = self.api::<Host>().list(&ListParams::default().labels("role=server")).await?.items;
+        let server = servers.first().context("no host may be a server")?;
+        Ok(json!({"host": self.machine(&server.name_any())?.address().to_string(), "port": API_SERVER}))
+    }
+
+    /// Waits until these hosts are available, and clean: nothing is left of what was on them.
+    pub async fn until_available(&self, names: &[&str]) -> Result<()> {
+        eventually(DEADLINE, "the hosts to be available", async || {
+            for host in self.api::<Host>().list(&ListParams::default()).await? {
+                let status = host.status.clone().unwrap_or_default();
+                let wanted = names.contains(&host.name_any().as_str());
+                ensure!(
+                    !wanted || (status.state == Some(HostState::Available) && host.spec.claim.is_none()),
+                    "{} is {:?}: {:?} {:?}",
+                    host.name_any(),
+                    status.state,
+                    host.spec.quarantine,
+                    status.conditions
+                );
+            }
+            Ok(())
+        })
+        .await?;
+        for name in names {
+            self.is_clean(name).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks on the machine itself whether anything is left.
+    async fn is_clean(&self, name: &str) -> Result<()> {
+        let look = "for path in /opt/capstan /etc/capstan /var/lib/capstan /etc/rancher /var/lib/rancher/k3s/server \
+                    /var/lib/kubelet /var/lib/cni /run/k3s /etc/systemd/system/k3s.service \
+                    /etc/systemd/system/k3s-agent.service /etc/systemd/system/capstan-agent.service; do \
+                      [ ! -e $path ] || find $path | head -20; done; \
+                    pgrep -l 'k3s|containerd|capstan' || true; ip -o link | grep -E 'cni0|flannel|veth' || true; \
+                    iptables-save 2>/dev/null | grep -E 'KUBE|CNI|flannel' | head -5; \
+                    mount | grep -E '/var/lib/kubelet|/run/k3s' | head -5";
+        let left = self.machine(name)?.run(&format!("{look}; true")).await?;
+        ensure!(left.trim().is_empty(), "{name} is not clean:\n{left}");
+        Ok(())
+    }
+
+    /// Ends `capstan`, for whoever must take away what it would make again.
+    pub fn stop(&mut self) {
+        self.capstan = None;
+    }
+
+    /// Kills `capstan` in the middle of whatever it does, and starts it again.
+    pub async fn kill_and_restart(&mut self) -> Result<()> {
+        if let Some(capstan) = self.capstan.take() {
+            capstan.kill()?;
+        }
+        self.capstan = Some(start(&self.args, &self.folder)?);
+        reach(&self.kubeconfig()).await?;
+        Ok(())
+    }
+
+    /// What a programmer wants to see when something went wrong.
+    pub async fn tell(&self) -> String {
+        let mut told = String::new();
+        let machines: Api<capstan_api::core::Machine> = self.api();
+        for machine in machines.list(&ListParams::default()).await.into_iter().flatten() {
+            let why = self.run(&["why", &format!("machine/{}", machine.name_any())]);
+            let why = why.map(|why| String::from_utf8_lossy(&why.stdout).into_owned());
+            told.push_str(&why.unwrap_or_default());
+        }
+        for machine in self.machines.all() {
+            let look = "journalctl -u capstan-agent -u k3s -u k3s-agent --no-pager -o cat | tail -40";
+            let said = machine.run(look).await.unwrap_or_else(|error| format!("{error:#}"));
+            told.push_str(&format!("\n== {}\n{said}", machine.name()));
+        }
+        told
+    }
+}
+
+/// The port that API servers listen on.
+const API_SERVER: u16 = 6443;
+
+const KUBECONFIG: &str = "plane.kubeconfig";
+
+async fn prepare(names: &[&str]) -> Result<(Machines, TempDir)> {
+    // Both before the machines boot: they take the processors for themselves.
+    program::build()?;
+    agent()?;
+    let folder = TempDir::with_prefix("capstan-yard-").context("no temporary folder")?;
+    let artifacts = folder.path().join("artifacts");
+    let artifacts = artifacts.to_str().context("a path that is text")?;
+    for version in K3S {
+        let bundle = k3s_bundle(version)?;
+        for (name, file) in [("k3s", &bundle.program.path), ("k3s-airgap-images", &bundle.images.path)] {
+            let arch = match std::env::consts::ARCH {
+                "x86_64" => "amd64",
+                "aarch64" => "arm64",
+                other => bail!("there is no k3s for {other} here"),
+            };
+            let file = file.to_str().context("a path that is text")?;
+            let what = ["--name", name, "--version", version, "--arch", arch, "--file", file];
+            crate::capstan(&[&["artifacts", "add", "--artifacts-dir", artifacts], &what[..]].concat())?;
+        }
+    }
+    Ok((Machines::start(names).await?, folder))
+}
+
+/// The agent as it is shipped, static: the machines have another C library than this one.
+fn agent() -> Result<PathBuf> {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = BUILT.get() {
+        return Ok(path.clone());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("a workspace")?;
+    let status = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--locked", "--package", "xtask", "--", "agent"])
+        .current_dir(root)
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "the agent cannot be built");
+    Ok(BUILT.get_or_init(|| root.join("target/agent/capstan-agent")).clone())
+}
+
+fn start(args: &[String], folder: &TempDir) -> Result<Running> {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    Running::start(&args, &folder.path().join("capstan.log"))
+}
+
+/// The ports are the usual ones: the address is one that nobody else has.
+fn up(machines: &Machines, folder: &TempDir) -> Vec<String> {
+    let mut args = vec!["up".to_owned(), "--listen".to_owned(), format!("{}:6440", machines.gateway())];
+    args.extend(["--kubeconfig-out".to_owned(), path(folder, KUBECONFIG)]);
+    args.extend(common(machines, folder));
+    args
+}
+
+fn manager(machines: &Machines, folder: &TempDir, controllers: &str) -> Vec<String> {
+    let mut args = vec!["manager".to_owned(), "--kubeconfig".to_owned(), path(folder, KUBECONFIG)];
+    args.extend(["--controllers".to_owned(), controllers.to_owned()]);
+    args.extend(common(machines, folder));
+    args
+}
+
+fn common(machines: &Machines, folder: &TempDir) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agent/capstan-agent");
+    let words = [
+        ("--data-dir", path(folder, "data")),
+        ("--artifacts-dir", path(folder, "artifacts")),
+        ("--artifacts-listen", format!("{}:6441", machines.gateway())),
+        ("--agent-binary", root.to_string_lossy().into_owned()),
+    ];
+    words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+}
+
+fn path(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).to_string_lossy().into_owned()
+}
+
+/// Waits until the plane answers with all of our kinds.
+async fn reach(kubeconfig: &Path) -> Result<Client> {
+    eventually(DEADLINE, "the plane to answer", async || {
+        let config = Kubeconfig::read_from(kubeconfig)?;
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        let client = Client::try_from(config)?;
+        let hosts: Api<Host> = Api::namespaced(client.clone(), "default");
+        hosts.list(&ListParams::default()).await?;
+        let clusters: Api<capstan_api::core::Cluster> = Api::namespaced(client.clone(), "default");
+        clusters.list(&ListParams::default()).await?;
+        Ok(client)
+    })
+    .await
+}
+
+/// One document of YAML.
+fn document(text: &str) -> Result<Value> {
+    serde_saphyr::from_str(text).context("not YAML")
+}
