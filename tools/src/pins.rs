@@ -31,6 +31,7 @@ macro_rules! module {
 pub(crate) static KUBERNETES: Module = module!("kubernetes", "k8s.io/kubernetes");
 pub(crate) static ETCD: Module = module!("etcd", "go.etcd.io/etcd/server/v3");
 pub(crate) static CLUSTER_API: Module = module!("cluster-api", "sigs.k8s.io/cluster-api");
+pub(crate) static SYSTEM_AGENT: Module = module!("system-agent", "github.com/rancher/system-agent");
 pub(crate) static K3S: Module = module!("k3s", "github.com/k3s-io/k3s");
 pub(crate) static RUNC: Module = module!("runc", "github.com/opencontainers/runc");
 pub(crate) static CNI_FLANNEL: Module = module!("cni-flannel", "github.com/containernetworking/plugins");

@@ -1,6 +1,6 @@
 //! The programs and their recipes: package, link flags, and how each is asked for its version.
 
-use crate::pins::{CLUSTER_API, ETCD, KUBERNETES, Module, fnv1a, major_minor};
+use crate::pins::{CLUSTER_API, ETCD, KUBERNETES, Module, SYSTEM_AGENT, fnv1a, major_minor};
 
 /// A third-party program that tests run against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,6 +23,8 @@ pub enum Program {
     CapiKubeadmControlPlane,
     /// Cluster API's development infrastructure manager, used for its clusters in memory.
     CapiDev,
+    /// The agent that Rancher puts on machines: only ours is measured beside it, no test needs it.
+    SystemAgent,
 }
 
 /// How a built program is asked for its version.
@@ -35,7 +37,7 @@ pub(crate) struct VersionCheck {
 }
 
 impl Program {
-    /// Every program, in the order in which they are built.
+    /// Every program that tests need, in the order in which they are built.
     pub const ALL: [Self; 9] = [
         Self::Etcd,
         Self::KubeApiserver,
@@ -60,6 +62,7 @@ impl Program {
             Self::CapiKubeadmBootstrap => "capi-kubeadm-bootstrap",
             Self::CapiKubeadmControlPlane => "capi-kubeadm-control-plane",
             Self::CapiDev => "capi-dev",
+            Self::SystemAgent => "system-agent",
         }
     }
 
@@ -77,6 +80,7 @@ impl Program {
             | Self::CapiKubeadmBootstrap
             | Self::CapiKubeadmControlPlane
             | Self::CapiDev => &CLUSTER_API,
+            Self::SystemAgent => &SYSTEM_AGENT,
         }
     }
 
@@ -91,6 +95,7 @@ impl Program {
             Self::CapiKubeadmBootstrap => "sigs.k8s.io/cluster-api/bootstrap/kubeadm",
             Self::CapiKubeadmControlPlane => "sigs.k8s.io/cluster-api/controlplane/kubeadm",
             Self::CapiDev => "sigs.k8s.io/cluster-api/test/infrastructure/docker",
+            Self::SystemAgent => "github.com/rancher/system-agent",
         }
     }
 
@@ -107,6 +112,12 @@ impl Program {
             | Self::CapiKubeadmBootstrap
             | Self::CapiKubeadmControlPlane
             | Self::CapiDev => &["sigs.k8s.io/cluster-api/version"],
+            Self::SystemAgent => {
+                return format!(
+                    "-s -w -X github.com/rancher/system-agent/pkg/version.Version={}",
+                    self.version()
+                );
+            }
         };
         let version = self.version();
         let (major, minor) = major_minor(version).unwrap_or_default();
@@ -126,7 +137,7 @@ impl Program {
 
     pub(crate) fn version_check(self) -> VersionCheck {
         match self {
-            Self::Etcd | Self::KubeApiserver | Self::KubeControllerManager => {
+            Self::Etcd | Self::KubeApiserver | Self::KubeControllerManager | Self::SystemAgent => {
                 VersionCheck { args: &["--version"], must_succeed: true }
             }
             Self::Kubectl => VersionCheck { args: &["version", "--client"], must_succeed: true },

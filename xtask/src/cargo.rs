@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::suite::Tests;
@@ -15,7 +16,12 @@ fn command(args: &[&str]) -> Command {
 
 /// Runs cargo for its exit code alone.
 pub(crate) fn succeed(args: &[&str]) -> Result<Tests> {
-    let status = command(args).status().context("cannot run cargo")?;
+    succeed_with(args, &[])
+}
+
+/// The same with paths in its environment.
+pub(crate) fn succeed_with(args: &[&str], environment: &[(&str, &Path)]) -> Result<Tests> {
+    let status = command(args).envs(environment.iter().copied()).status().context("cannot run cargo")?;
     if !status.success() {
         bail!("`cargo {}` failed", args.join(" "));
     }

@@ -5,6 +5,7 @@
 //! heavy dependency, because this is the first thing a new machine compiles.
 
 mod agent;
+mod bench;
 mod cargo;
 mod demo;
 mod licences;
@@ -39,7 +40,7 @@ fn run(words: &[&str]) -> Result<ExitCode> {
         ["agent"] => done(agent::build().map(drop)),
         ["demo"] => done(demo::run()),
         ["demo", "--real"] => done(demo::run_real()),
-        ["bench"] => bench(),
+        ["bench"] => done(bench::run()),
         ["tidy"] => done(tidy::check()),
         ["licences"] => done(licences::check()),
         _ => bail!("{USAGE}"),
@@ -48,10 +49,6 @@ fn run(words: &[&str]) -> Result<ExitCode> {
 
 fn done(result: Result<()>) -> Result<ExitCode> {
     result.map(|()| ExitCode::SUCCESS)
-}
-
-fn bench() -> Result<ExitCode> {
-    bail!("there is nothing to measure yet: the first benchmarks come with the controllers")
 }
 
 /// Builds every third-party program, then says where each one is.

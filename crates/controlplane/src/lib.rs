@@ -18,6 +18,8 @@
 //! Nothing essential is in status. Who begins the cluster, that it has begun, and which machine is being made stand in
 //! annotations that are written by compare and swap.
 
+#[cfg(feature = "bench")]
+pub mod bench;
 mod certificates;
 mod delete;
 mod etcd;

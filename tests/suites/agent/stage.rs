@@ -280,9 +280,13 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.as_ref().map(Child::id).unwrap_or_default()
+    }
+
     /// How many bytes of memory it takes up.
     pub(crate) fn memory(&self) -> u64 {
-        let id = self.child.as_ref().map(Child::id).unwrap_or_default();
+        let id = self.id();
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
         kib.unwrap().parse::<u64>().unwrap() * 1024

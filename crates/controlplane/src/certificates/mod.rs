@@ -90,7 +90,7 @@ pub(crate) async fn create(
 
 type Data = Vec<(&'static str, Vec<u8>)>;
 
-fn contents(purpose: Purpose, now: Timestamp) -> std::result::Result<Data, MakeError> {
+pub(crate) fn contents(purpose: Purpose, now: Timestamp) -> std::result::Result<Data, MakeError> {
     let pair_of = |pair: Pair| {
         vec![(pair::CERTIFICATE, pair.certificate.into_bytes()), (pair::KEY, pair.key.into_bytes())]
     };

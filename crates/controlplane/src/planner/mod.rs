@@ -8,6 +8,8 @@ mod decide;
 mod election;
 mod gate;
 mod inputs;
+#[cfg(feature = "bench")]
+pub(crate) mod pure;
 mod record;
 mod software;
 mod write;

@@ -76,12 +76,12 @@ impl Life {
     /// From its beginning to where everything is as it should be.
     pub(crate) async fn live(&mut self) -> Result<()> {
         for _ in 0..self.random.random_range(QUIET) {
-            self.turn(1).await?;
+            Box::pin(self.turn(1)).await?;
         }
         for turn in 0..self.random.random_range(TROUBLE) {
-            self.trouble().await.with_context(|| format!("turn {turn} of trouble"))?;
+            Box::pin(self.trouble()).await.with_context(|| format!("turn {turn} of trouble"))?;
         }
-        self.peace().await.context("in peace")
+        Box::pin(self.peace()).await.context("in peace")
     }
 
     /// Another manager takes over, which dies at a write.

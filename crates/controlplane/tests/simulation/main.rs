@@ -31,9 +31,9 @@ const SIDE_BY_SIDE: usize = 4;
 
 /// A life, and what it told of itself.
 async fn live(plane: Arc<Plane>, namespace: String, seed: u64) -> (Vec<String>, Result<()>) {
-    match Life::begin(&plane, &namespace, seed).await {
+    match Box::pin(Life::begin(&plane, &namespace, seed)).await {
         Ok(mut life) => {
-            let result = life.live().await;
+            let result = Box::pin(life.live()).await;
             (life.told, result)
         }
         Err(error) => (Vec::new(), Err(error)),
@@ -42,17 +42,17 @@ async fn live(plane: Arc<Plane>, namespace: String, seed: u64) -> (Vec<String>, 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_happens_it_ends_well() {
-    let plane = Arc::new(Plane::open().await.unwrap());
+    let plane = Arc::new(Box::pin(Plane::open()).await.unwrap());
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     if let Some(seed) = number("CAPSTAN_SEED") {
-        let (told, result) = live(plane, format!("life-{seed}"), seed).await;
+        let (told, result) = Box::pin(live(plane, format!("life-{seed}"), seed)).await;
         assert!(result.is_ok(), "{}\nCAPSTAN_SEED={seed}: {:#}", told.join("\n"), result.unwrap_err());
         return;
     }
     let seeds = number("CAPSTAN_SIMULATIONS").unwrap_or(LIVES);
     let failed: Vec<String> = futures::stream::iter(0..seeds)
         .map(|seed| {
-            let life = tokio::spawn(live(Arc::clone(&plane), format!("life-{seed}"), seed));
+            let life = tokio::spawn(Box::pin(live(Arc::clone(&plane), format!("life-{seed}"), seed)));
             async move {
                 let (_, result) = life.await.unwrap();
                 result.err().map(|error| format!("CAPSTAN_SEED={seed}: {error:#}"))
@@ -68,11 +68,11 @@ async fn whatever_happens_it_ends_well() {
 /// Otherwise a seed would be worth nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_seed_is_a_life() {
-    let plane = Arc::new(Plane::open().await.unwrap());
+    let plane = Arc::new(Box::pin(Plane::open()).await.unwrap());
     for seed in [1, 2, 3] {
         let (once, again) = tokio::join!(
-            live(Arc::clone(&plane), format!("once-{seed}"), seed),
-            live(Arc::clone(&plane), format!("again-{seed}"), seed)
+            Box::pin(live(Arc::clone(&plane), format!("once-{seed}"), seed)),
+            Box::pin(live(Arc::clone(&plane), format!("again-{seed}"), seed))
         );
         assert!(once.0.len() > 20, "{:?}", once.1);
         for (a, b) in once.0.iter().zip(&again.0) {

@@ -39,7 +39,7 @@ impl Life {
         let mut last = String::new();
         for _ in 0..PEACE {
             self.wait(20);
-            let failed = self.turn(1).await?;
+            let failed = Box::pin(self.turn(1)).await?;
             match self.is_over(replicas, version).await {
                 Ok(()) => return Ok(()),
                 Err(error) => last = format!("{error:#}; {}", failed.unwrap_or_default()),

@@ -31,7 +31,7 @@ impl Plane {
         let server = ApiServer::open(options).await?;
         let mut plane = Self { server, brought: Vec::new() };
         capstan_testkit::install_crds(&plane.client(), &capstan_api::crd::all()).await?;
-        plane.brought = plane.keys().await?;
+        plane.brought = Box::pin(plane.keys()).await?;
         Ok(plane)
     }
 
@@ -41,10 +41,10 @@ impl Plane {
 
     /// A first cluster makes the keys of all others.
     async fn keys(&self) -> Result<Vec<Secret>> {
-        let mut life = Life::begin(self, "keys", 0).await?;
+        let mut life = Box::pin(Life::begin(self, "keys", 0)).await?;
         life.world.mood = Mood::default();
         for _ in 0..5 {
-            life.turn(1).await?;
+            Box::pin(life.turn(1)).await?;
         }
         let mut keys = Vec::new();
         for name in ["c-ca", "c-etcd", "c-proxy", "c-sa"] {

@@ -36,7 +36,7 @@ impl Life {
         while events < 3 && self.percent(20) {
             events += 1;
         }
-        self.turn(events).await?;
+        Box::pin(self.turn(events)).await?;
         Ok(())
     }
 

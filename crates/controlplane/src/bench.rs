@@ -1,0 +1,199 @@
+//! The pure part of a reconcile for a whole fleet, for whoever measures how long it takes.
+
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::core::Machine;
+use capstan_artifacts::{ArtifactRef, Catalog, Source};
+use capstan_controller::etcd::{Member, Members};
+use capstan_controller::secrets::{self, Purpose};
+use capstan_distro::{Endpoint, Network, Rendered, SecretFiles};
+use capstan_plan::{Digest, Revision};
+use jiff::Timestamp;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::error::Error;
+
+use crate::certificates::{Keys, NEEDED, contents};
+use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
+use crate::machines::remediate::Limits;
+use crate::machines::{self, Step, Wanted};
+use crate::planner::{Elected, Materials, Shelf, pure};
+
+const VERSION: &str = "v1.36.0+k3s1";
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// A cluster as it was read: machines with their configs, and the plans that they have carried out.
+pub struct Fleet {
+    owner: CapstanControlPlane,
+    endpoint: Endpoint,
+    network: Network,
+    keys: Keys,
+    catalog: Catalog,
+    spare: ArtifactRef,
+    objects: Vec<(Machine, CapstanConfig)>,
+    facts: Vec<MachineFacts>,
+    etcd: EtcdView,
+    elected: Elected,
+    now: Timestamp,
+}
+
+impl Fleet {
+    /// So many servers and workers, all of them as they should be.
+    ///
+    /// # Errors
+    /// If keys cannot be made, or a plan cannot be rendered.
+    pub fn new(servers: usize, workers: usize) -> Result<Self> {
+        let now = Timestamp::now();
+        let mut found = BTreeMap::new();
+        for purpose in NEEDED {
+            let data = contents(purpose, now)?;
+            found.insert(purpose, secrets::build("default", "c", Purpose::secret_name(purpose, "c"), data));
+        }
+        let mut fleet = Self {
+            owner: serde_json::from_value(json!({
+                "apiVersion": "controlplane.cluster.x-k8s.io/v1alpha1", "kind": "CapstanControlPlane",
+                "metadata": {"name": "cp", "namespace": "default"},
+                "spec": {"replicas": servers, "version": VERSION, "machineTemplate": {"spec": {"infrastructureRef": {
+                    "kind": "HostMachineTemplate", "name": "hosts", "apiGroup": "infrastructure.cluster.x-k8s.io"}}}},
+            }))?,
+            endpoint: Endpoint { host: "10.0.0.10".to_owned(), port: 6443 },
+            network: Network::default(),
+            keys: Keys::read(&found, "c")?,
+            catalog: Catalog::default(),
+            spare: ArtifactRef {
+                sha256: Digest::of(b"k3s"),
+                size: 3,
+                sources: vec![Source { url: "https://plane.example/k3s".to_owned(), ca: None }],
+            },
+            objects: Vec::new(),
+            facts: Vec::new(),
+            etcd: EtcdView::Known(Members { members: (0..servers).map(member).collect(), leader: Some(1) }),
+            elected: Elected { name: name(0), id: id(0) },
+            now,
+        };
+        for number in 0..servers + workers {
+            let objects = objects(number)?;
+            let facts = MachineFacts { control_plane: number < servers, ..facts(&objects, now) };
+            fleet.objects.push(objects);
+            fleet.facts.push(facts);
+            let plan = fleet.carried_out(number)?;
+            fleet.facts[number].plan = Some(plan);
+        }
+        Ok(fleet)
+    }
+
+    /// The same fleet after every plan's inputs have changed.
+    #[must_use]
+    pub fn outdated(mut self) -> Self {
+        for plan in self.facts.iter_mut().filter_map(|facts| facts.plan.as_mut()) {
+            plan.inputs = "something else".to_owned();
+        }
+        self
+    }
+
+    /// Decides about all machines, as one reconcile does: who is to come, go or change, the plan that each should have,
+    /// whether it may have it now, and whether its gate may be opened. Gives how many plans are to be written.
+    ///
+    /// # Errors
+    /// If a plan cannot be rendered.
+    pub fn decide(&self) -> Result<usize> {
+        let servers: Vec<MachineFacts> =
+            self.facts.iter().filter(|facts| facts.control_plane).cloned().collect();
+        let wanted = Wanted {
+            replicas: servers.len(),
+            domains: Vec::new(),
+            begun: None,
+            impossible: Vec::new(),
+            may_replace: false,
+            initialized: true,
+            endpoint: &self.endpoint.host,
+            etcd: &self.etcd,
+            remediation: Limits::default(),
+        };
+        let step = machines::decide(&servers, &wanted);
+        let mut writes = usize::from(step != Step::Nothing);
+        for index in 0..self.facts.len() {
+            let rendered = self.rendered(index)?;
+            writes +=
+                usize::from(pure::is_to_be_written(&self.facts, index, &rendered, &self.etcd, self.now));
+        }
+        Ok(writes)
+    }
+
+    fn rendered(&self, index: usize) -> Result<Rendered> {
+        let (machine, config) = &self.objects[index];
+        let materials = Materials {
+            owner: &self.owner,
+            endpoint: &self.endpoint,
+            network: &self.network,
+            keys: &self.keys,
+            shelf: Shelf { catalog: &self.catalog, spare: Some(&self.spare) },
+            now: self.now,
+        };
+        let files = SecretFiles::new();
+        Ok(pure::rendered(&materials, (machine, config), &self.facts[index], &self.elected, &files)?)
+    }
+
+    fn carried_out(&self, index: usize) -> Result<PlanFacts> {
+        let rendered = self.rendered(index)?;
+        let sealed = pure::seal(&rendered, &name(index), &id(index), Revision::FIRST, &self.keys, self.now)?;
+        Ok(PlanFacts {
+            id: sealed.id(),
+            inputs: rendered.fingerprint.whole.to_string(),
+            expires: sealed.plan().expires,
+            sound: true,
+            is_open: true,
+            drain_since: None,
+            record: pure::record(VERSION, &rendered),
+            programs: capstan_distro::programs(sealed.plan()).cloned().collect(),
+            progress: Progress::Applied,
+        })
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("machine-{number:04}")
+}
+
+fn id(number: usize) -> String {
+    format!("id-{number:04}")
+}
+
+fn member(number: usize) -> Member {
+    Member {
+        id: number as u64 + 1,
+        name: format!("{}-{number:08x}", name(number)),
+        is_healthy: true,
+        ..Member::default()
+    }
+}
+
+fn objects(number: usize) -> Result<(Machine, CapstanConfig)> {
+    let name = name(number);
+    let machine = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": name},
+        "spec": {
+            "clusterName": "c", "version": VERSION, "providerID": format!("host:///{name}"),
+            "bootstrap": {"configRef": {
+                "kind": "CapstanConfig", "name": name, "apiGroup": "bootstrap.cluster.x-k8s.io"}},
+            "infrastructureRef": {
+                "kind": "HostMachine", "name": name, "apiGroup": "infrastructure.cluster.x-k8s.io"},
+        },
+    });
+    let config = json!({
+        "apiVersion": "bootstrap.cluster.x-k8s.io/v1alpha1", "kind": "CapstanConfig",
+        "metadata": {"name": name, "annotations": {"capstan.dev/machine-id": id(number)}},
+        "spec": {"settings": {"debug": "true"}},
+    });
+    Ok((serde_json::from_value(machine)?, serde_json::from_value(config)?))
+}
+
+fn facts((machine, config): &(Machine, CapstanConfig), now: Timestamp) -> MachineFacts {
+    MachineFacts {
+        has_node: true,
+        kubelet_version: Some(VERSION.to_owned()),
+        created: Some(now),
+        ..MachineFacts::of(machine, Some(config))
+    }
+}
