@@ -2,6 +2,7 @@
 //! once through every hand-off, in turn. Nothing is asserted; `make bench` prints what comes out.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::print_stdout, reason = "it prints what it measures")]
 
 use std::time::{Duration, Instant};
 

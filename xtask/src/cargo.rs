@@ -24,7 +24,14 @@ pub(crate) fn succeed(args: &[&str]) -> Result<Tests> {
 
 /// Runs `cargo test` and adds up the closing lines of its test programs.
 pub(crate) fn test(args: &[&str]) -> Result<Tests> {
-    let mut child = command(args).stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
+    test_with(args, &[])
+}
+
+/// The same with more in its environment.
+pub(crate) fn test_with(args: &[&str], environment: &[(&str, &str)]) -> Result<Tests> {
+    let mut command = command(args);
+    command.envs(environment.iter().copied());
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
     let out = child.stdout.take().context("cargo has no standard output")?;
     let mut tests = Tests::default();
     for line in BufReader::new(out).lines() {

@@ -29,7 +29,12 @@ pub(crate) fn check() -> Vec<Suite> {
 
 /// What decides whether a change lands.
 pub(crate) fn test() -> Vec<Suite> {
+    tests("200")
+}
+
+fn tests(lives: &'static str) -> Vec<Suite> {
     let mut suites = check();
+    suites.push(simulation(lives));
     suites.push(suite("tools", || {
         capstan_tools::build_all(&capstan_tools::to_stderr)?;
         Ok(Tests::ONE)
@@ -54,13 +59,14 @@ pub(crate) fn test() -> Vec<Suite> {
 
 /// Every test there is: also what each crate proves against real programs by itself, and a death at every write.
 pub(crate) fn test_all() -> Vec<Suite> {
-    let mut suites = test();
+    let mut suites = tests("3000");
     suites.extend([
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         on_machines("real_k3s"),
         on_machines("e2e"),
         on_machines("e2e_upstream"),
         on_machines("e2e_kubeadm"),
+        on_machines("e2e_hosts"),
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("ssh", "capstan-ssh"),
@@ -71,6 +77,17 @@ pub(crate) fn test_all() -> Vec<Suite> {
         suite("release", || cargo::succeed(&["build", "--locked", "--release", "--package", "capstan"])),
     ]);
     suites
+}
+
+/// So many seeded lives of control planes; among the unit tests there are only a few.
+fn simulation(lives: &'static str) -> Suite {
+    let run = move || {
+        cargo::test_with(
+            &["test", "--locked", "--workspace", "--test", "simulation"],
+            &[("CAPSTAN_SIMULATIONS", lives)],
+        )
+    };
+    suite("simulation", run)
 }
 
 /// All tests of one crate, with those that need the programs that `tools` builds.

@@ -149,6 +149,7 @@ fn of_plan(history: &History, status: Option<&Status>) -> Vec<String> {
         _ => {}
     }
     if let Some(next) = status.and_then(|status| status.next_try) {
+        obstacles.extend(said.and_then(|said| said["message"].as_str()).map(str::to_owned));
         obstacles.push(format!("the step is tried again at {next}"));
     }
     obstacles

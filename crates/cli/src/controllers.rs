@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use capstan_artifacts::{ArtifactRef, Software, Source};
 use capstan_bootstrap::Plane;
-use capstan_controlplane::Tools;
+use capstan_controlplane::{Spare, Tools};
 use capstan_core::Core;
 use capstan_infrastructure::{Drivers, HostKind, Infrastructure, Provisioner};
 use capstan_plan::Digest;
@@ -202,11 +202,12 @@ async fn after(first: Option<impl Future<Output = ()>>, then: Vec<BoxFuture<'sta
     while tasks.join_next().await.is_some() {}
 }
 
-/// What machines get as long as the management plane has no software: simulated ones take it, and real ones say in
-/// their reports where they could not fetch it from.
-fn spare() -> ArtifactRef {
-    let url = "https://there-is-no-k3s-in-the-software-of-the-management-plane.invalid/k3s".to_owned();
-    ArtifactRef { sha256: Digest::of(b"simulated"), size: 9, sources: vec![Source { url, ca: None }] }
+/// What simulated machines get: they take whatever it is, and fetch nothing.
+fn spare() -> Spare {
+    let url = "https://simulated.invalid/k3s".to_owned();
+    let source = Source { url, ca: None };
+    let artifact = ArtifactRef { sha256: Digest::of(b"simulated"), size: 9, sources: vec![source] };
+    Spare { artifact, os_image: capstan_sim::OS_IMAGE.to_owned() }
 }
 
 #[cfg(test)]

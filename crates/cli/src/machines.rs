@@ -12,10 +12,13 @@ use tokio::task::JoinHandle;
 /// How long a machine may take from its start until its SSH server answers.
 const BOOT: Duration = Duration::from_secs(120);
 
+/// Machines that are being booted, by the folder of their pool and their name.
+type Boots = HashMap<(PathBuf, String), JoinHandle<Result<(), String>>>;
+
 /// Makes machines that outlive this process, or those of one set that ends with it.
 pub(crate) struct LocalMachines {
     home: Home,
-    boots: Mutex<HashMap<(PathBuf, String), JoinHandle<Result<(), String>>>>,
+    boots: Mutex<Boots>,
 }
 
 enum Home {
@@ -67,7 +70,7 @@ impl LocalMachines {
         done.await.map_err(|error| ProvisionError(error.to_string()))?.map_err(ProvisionError)
     }
 
-    fn boots(&self) -> MutexGuard<'_, HashMap<(PathBuf, String), JoinHandle<Result<(), String>>>> {
+    fn boots(&self) -> MutexGuard<'_, Boots> {
         self.boots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -51,6 +51,8 @@ pub(crate) struct MachineFacts {
     pub(crate) addresses: Vec<String>,
     /// Processor architecture, once the machine has said it.
     pub(crate) architecture: Option<String>,
+    /// Its operating system, once it has said it.
+    pub(crate) os_image: Option<String>,
     /// Whether it has become a Node.
     pub(crate) has_node: bool,
     /// Whether we keep new pods away from its Node.
@@ -171,6 +173,20 @@ impl MachineFacts {
     /// Whether it has a plan that it has not carried out, or pods are still kept away because of one.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.cordoned || self.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied)
+    }
+
+    /// Whether it has a plan that would start Kubernetes again and may not yet: until then it runs as it did before.
+    pub(crate) fn is_held(&self) -> bool {
+        let held = |plan: &PlanFacts| {
+            let ended = matches!(plan.progress, Progress::Applied | Progress::Failed(_));
+            plan.sound && !plan.is_open && !ended && plan.record.restarts()
+        };
+        self.has_node && self.plan.as_ref().is_some_and(held)
+    }
+
+    /// Whether it is up, or would be if it had not been told to become something else, which it has not begun.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.is_up() || self.is_held()
     }
 
     /// Oldest first; names decide between those of the same second.

@@ -76,6 +76,7 @@ pub async fn foresee(client: &Client, externals: &Externals, asked: Asked<'_>) -
         cluster: asked.cluster,
         namespace: &namespace,
         now: Timestamp::now(),
+        suffix: &capstan_controller::names::random_suffix,
     };
     let observed = scope.machines().await?;
     let plans = scope.secrets().await?.plans;

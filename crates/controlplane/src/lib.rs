@@ -44,7 +44,8 @@ use kube::api::Api;
 use std::future::Future;
 
 pub use etcd::EtcdClient;
-pub use reconcile::{ControlPlane, Tools};
+pub use planner::Spare;
+pub use reconcile::{Ambient, ControlPlane, Tools};
 pub use workload::Workload;
 
 /// Runs the controller until `stop` is done. `externals` and `remotes` may be shared with other controllers.

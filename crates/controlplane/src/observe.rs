@@ -130,7 +130,9 @@ impl Machines {
             }
             let told = facts.id.as_ref().and_then(|id| facts::report(self.reports.get(&name)?, &name, id));
             facts.reported_revision = told.as_ref().and_then(facts::reported_revision);
-            facts.architecture = told.as_ref().and_then(|told| told.facts.as_ref()?.architecture.clone());
+            let about = told.as_ref().and_then(|told| told.facts.as_ref());
+            facts.architecture = about.and_then(|about| about.architecture.clone());
+            facts.os_image = about.and_then(|about| about.os_image.clone());
             facts.cordoned = cordoned.contains(facts.node_name());
             if let (Some(secret), Some(id)) = (plans.get(&plan_secret(&name)), &facts.id) {
                 facts.plan = plan(secret, &name, id, keys).map(|mut plan| {

@@ -3,12 +3,12 @@
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::Cluster;
 use capstan_api::meta::labels;
-use capstan_artifacts::{ArtifactRef, Software};
+use capstan_artifacts::Software;
 use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::etcd::Etcd;
 use capstan_controller::external::Externals;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Next, Reconciler, finalizers, owners, pause};
+use capstan_controller::{Next, Reconciler, finalizers, names, owners, pause};
 use jiff::Timestamp;
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::delete::Ending;
 use crate::names::FINALIZER;
+use crate::planner::Spare;
 use crate::round::{LONGEST_WAIT, Round};
 use crate::scope::Scope;
 use crate::workload::Workload;
@@ -26,6 +27,22 @@ pub struct ControlPlane<W> {
     externals: Externals,
     workload: W,
     tools: Tools,
+    ambient: Ambient,
+}
+
+/// Time and chance; a simulation has its own.
+#[derive(Clone)]
+pub struct Ambient {
+    /// Tells the time.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Gives what keeps the names of new machines apart.
+    pub suffix: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+impl Default for Ambient {
+    fn default() -> Self {
+        Self { clock: Arc::new(Timestamp::now), suffix: Arc::new(names::random_suffix) }
+    }
 }
 
 /// What the controller reaches beside objects.
@@ -33,8 +50,8 @@ pub struct ControlPlane<W> {
 pub struct Tools {
     /// The software that machines get.
     pub software: Software,
-    /// What machines get as long as there is no software for them at all: simulated ones take anything.
-    pub spare: Option<ArtifactRef>,
+    /// What machines get that need none.
+    pub spare: Option<Spare>,
     /// How the etcd of workload clusters is asked.
     pub etcd: Arc<dyn Etcd>,
 }
@@ -42,7 +59,13 @@ pub struct Tools {
 impl<W: Workload> ControlPlane<W> {
     /// Asks `workload` whether clusters answer, usually [`Remotes`](capstan_controller::remote::Remotes).
     pub fn new(client: Client, externals: Externals, workload: W, tools: Tools) -> Self {
-        Self { client, externals, workload, tools }
+        Self { client, externals, workload, tools, ambient: Ambient::default() }
+    }
+
+    /// The same with another time and chance.
+    #[must_use]
+    pub fn with_ambient(self, ambient: Ambient) -> Self {
+        Self { ambient, ..self }
     }
 
     async fn cluster(&self, object: &CapstanControlPlane, namespace: &str) -> Result<Option<Cluster>> {
@@ -70,7 +93,7 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
             .doing(|| format!("cannot read CapstanControlPlane {namespace}/{name}"))?;
         let Some(object) = found else { return Ok(Next::Changed) };
         let cluster = self.cluster(&object, &namespace).await?;
-        let now = Timestamp::now();
+        let now = (self.ambient.clock)();
         if !pause::allows(&api, &object, cluster.as_ref(), now).await? {
             return Ok(Next::Changed);
         }
@@ -91,6 +114,7 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
             cluster: &cluster,
             namespace: &namespace,
             now,
+            suffix: self.ambient.suffix.as_ref(),
         };
         let mut round = Round::new(&scope);
         let result = match object.metadata.deletion_timestamp.is_some() {

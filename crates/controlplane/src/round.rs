@@ -136,6 +136,7 @@ impl<'a> Round<'a> {
                     now: scope.now,
                 },
                 etcd: &self.etcd,
+                answers: self.answers,
                 workload,
                 next: self.next,
             };
@@ -257,8 +258,10 @@ impl<'a> Round<'a> {
     async fn begin(&mut self, workload: &impl Workload) -> Result<bool> {
         let scope = self.scope;
         let elected = scope.elected();
+        // One on its way out takes with it what it began: another one begins then.
         let began = |facts: &&MachineFacts| {
             facts.is_applied()
+                && !facts.deleting
                 && elected.as_ref().is_some_and(|elected| facts.id.as_deref() == Some(&elected.id))
         };
         if !self.initialized && !self.facts.iter().any(|facts| began(&facts)) {

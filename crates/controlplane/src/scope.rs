@@ -27,6 +27,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) namespace: &'a str,
     pub(crate) now: Timestamp,
+    /// Gives what keeps the names of new machines apart.
+    pub(crate) suffix: &'a (dyn Fn() -> String + Send + Sync),
 }
 
 impl Scope<'_> {

@@ -9,10 +9,7 @@
 
 mod world;
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::task::{Context, Poll};
 
 use anyhow::{Result, bail, ensure};
 use capstan_api::bootstrap::CapstanConfig;
@@ -26,90 +23,27 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
-use kube::client::{Body, ClientBuilder};
+use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+
 use serde_json::json;
-use tower::{Layer, Service};
 
+use world::mortal::{NEVER, Pulse};
 use world::{V1, V2, Workload, World, tools};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// How many writes are left before the process is dead.
-#[derive(Clone)]
-struct Life {
-    writes: Arc<AtomicI64>,
-    /// Whether the last write still reaches the server.
-    reaches: bool,
-}
-
-#[derive(Clone)]
-struct Mortal<S> {
-    inner: S,
-    life: Life,
-}
-
-impl<S> Layer<S> for Life {
-    type Service = Mortal<S>;
-
-    fn layer(&self, inner: S) -> Mortal<S> {
-        Mortal { inner, life: self.clone() }
-    }
-}
-
-impl<S> Service<http::Request<Body>> for Mortal<S>
-where
-    S: Service<http::Request<Body>>,
-    S::Error: Into<BoxError>,
-    S::Future: Send + 'static,
-    S::Response: Send,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context).map_err(Into::into)
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let writes = request.method() != http::Method::GET;
-        let left = if writes {
-            self.life.writes.fetch_sub(1, Ordering::SeqCst)
-        } else {
-            self.life.writes.load(Ordering::SeqCst)
-        };
-        if left > 1 || (left == 1 && !writes) {
-            let answer = self.inner.call(request);
-            return Box::pin(async { answer.await.map_err(Into::into) });
-        }
-        let last = (left == 1 && self.life.reaches).then(|| self.inner.call(request));
-        Box::pin(async {
-            if let Some(last) = last {
-                _ = last.await;
-            }
-            Err("the process is dead".into())
-        })
-    }
-}
 
 struct Manager {
     reconciler: ControlPlane<Workload>,
-    writes: Arc<AtomicI64>,
+    pulse: Pulse,
     /// Whether it took over from a dead one.
     died: bool,
 }
 
 async fn manager(world: &World, config: &Config, writes: i64, reaches: bool) -> Manager {
-    let life = Life { writes: Arc::new(AtomicI64::new(writes)), reaches };
-    let client: Client = ClientBuilder::try_from(config.clone()).unwrap().with_layer(&life).build();
-    let reconciler = ControlPlane::new(
-        client.clone(),
-        Externals::new(client),
-        world.workload.clone(),
-        tools(&world.workload),
-    );
-    Manager { reconciler, writes: life.writes, died: false }
+    let pulse = Pulse::new(writes, reaches);
+    let client: Client = ClientBuilder::try_from(config.clone()).unwrap().with_layer(&pulse).build();
+    let workload = world.workload.seen_by(&pulse);
+    let (externals, tools) = (Externals::new(client.clone()), tools(&workload));
+    Manager { reconciler: ControlPlane::new(client, externals, workload, tools), pulse, died: false }
 }
 
 /// Goes on until `done`, with another manager when the first has died. Gives what is left of its life.
@@ -125,7 +59,7 @@ async fn drive(
         if let Some(object) = world.api::<CapstanControlPlane>().get_opt("cp").await?
             && let Err(error) = manager.reconciler.reconcile(Arc::new(object)).await
         {
-            if manager.writes.load(Ordering::SeqCst) < 1 {
+            if manager.pulse.is_dead() {
                 *manager = Manager { died: true, ..self::manager(world, config, NEVER, false).await };
             }
             last = Some(capstan_controller::error::chain(&error));
@@ -184,11 +118,8 @@ async fn life(plane: &Plane, writes: i64, reaches: bool, brought: &[Secret]) -> 
         Ok(())
     };
     Box::pin(drive(&mut world, &config, &mut manager, "the end", ended)).await?;
-    Ok((writes - manager.writes.load(Ordering::SeqCst), made))
+    Ok((writes - manager.pulse.left(), made))
 }
-
-/// A number of writes that nobody reaches.
-const NEVER: i64 = i64::MAX;
 
 /// Writes after which all keys and certificates are made.
 const MAKING_KEYS: i64 = 12;

@@ -42,6 +42,8 @@ pub struct Reached {
     pub facts: HostFacts,
     /// Where it is.
     pub addresses: Vec<MachineAddress>,
+    /// What would stop a machine from working on it, each with its remedy. A host that has any is not claimed.
+    pub problems: Vec<String>,
 }
 
 /// A Machine's bootstrap data: what a host is started with. Never printed.

@@ -13,6 +13,8 @@ pub mod host {
     pub const FINALIZER: &str = "host.infrastructure.cluster.x-k8s.io";
     /// Condition: the host answers.
     pub const REACHABLE: &str = "Reachable";
+    /// Condition: nothing would stop a machine from working on the host.
+    pub const USABLE: &str = "Usable";
 
     /// Reasons.
     pub mod reasons {
@@ -32,6 +34,10 @@ pub mod host {
         pub const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
         /// Whoever logs in cannot become root.
         pub const NOT_ROOT: &str = "NotRoot";
+        /// Nothing would stop a machine from working on the host.
+        pub const USABLE: &str = "Usable";
+        /// A machine would not work on the host.
+        pub const NOT_USABLE: &str = "NotUsable";
         /// A person must put the host right.
         pub const QUARANTINED: &str = "Quarantined";
         /// Deletion waits until the machine that has the host gives it back.

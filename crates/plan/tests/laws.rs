@@ -149,7 +149,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
         Value::Object(fields) => {
-            fields.iter().for_each(|(key, value)| places(value, &format!("{at}/{key}"), found))
+            fields.iter().for_each(|(key, value)| places(value, &format!("{at}/{key}"), found));
         }
         Value::Array(items) => {
             items.iter().enumerate().for_each(|(i, value)| places(value, &format!("{at}/{i}"), found));

@@ -35,6 +35,7 @@ impl HostDriver for Sim {
                     address(MachineAddressType::InternalIP, "127.0.0.1"),
                     address(MachineAddressType::Hostname, vm.name()),
                 ],
+                problems: Vec::new(),
             })
         })
     }

@@ -17,8 +17,8 @@ use crate::vm::state::{Ended, Life, random_id};
 use crate::vm::{Vm, VmMachine};
 use crate::{agent, reset};
 
-/// What simulated machines say of themselves.
-pub(crate) const OS_IMAGE: &str = "Capstan simulated host";
+/// The operating system of every simulated machine, by which others know it.
+pub const OS_IMAGE: &str = "Capstan simulated host";
 /// Their kernel.
 pub(crate) const KERNEL: &str = "6.12.0-simulated";
 /// Their processors.

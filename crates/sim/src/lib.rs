@@ -27,4 +27,5 @@ mod task;
 pub mod vm;
 
 pub use fault::{FAULT_ANNOTATION, Fault};
+pub use host::OS_IMAGE;
 pub use sim::{OpenError, Sim};

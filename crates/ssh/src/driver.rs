@@ -134,7 +134,7 @@ impl HostDriver for SshDriver {
     fn facts<'a>(&'a self, host: &'a Host) -> BoxFuture<'a, Result<Reached, DriverError>> {
         Box::pin(async move {
             let reach = self.reach(host).await?;
-            Ok(self.work(&reach, Redactor::default()).facts().await?)
+            Ok(self.work(&reach, Redactor::default()).facts(host).await?)
         })
     }
 

@@ -26,6 +26,7 @@ pub(crate) fn read(answer: &Answer) -> Reached {
     let hostname = text("hostname", 253);
     Reached {
         addresses: addresses(answer, hostname.as_deref()),
+        problems: Vec::new(),
         facts: HostFacts {
             hostname,
             machine_id: text("machine-id", 64),

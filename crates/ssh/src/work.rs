@@ -1,9 +1,11 @@
 //! The questions a host is asked, over any shell that leads to it.
 
+use capstan_api::infrastructure::Host;
 use capstan_infrastructure::{BootstrapData, BootstrapFailure, BootstrapState, Reached, ResetState};
 
+use crate::check;
 use crate::error::SshError;
-use crate::facts::{self, plain};
+use crate::facts::plain;
 use crate::job::{self, Told};
 use crate::redact::Redactor;
 use crate::reset;
@@ -46,14 +48,18 @@ impl Work<'_> {
         }
     }
 
-    /// Who the host is.
-    pub(crate) async fn facts(&self) -> Result<Reached, SshError> {
-        let script = Script::new(&self.settings.root).run(facts::SCRIPT);
-        let answer = self.ask("asking the host who it is", &script).await?;
-        if self.settings.needs_root() && answer.get("uid") != Some("0") {
+    /// Who the host is, and what would stop a machine from working on it.
+    pub(crate) async fn facts(&self, host: &Host) -> Result<Reached, SshError> {
+        let collected = check::collect(self).await?;
+        if !collected.is_root {
             return Err(SshError::NotRoot(not_root(self.user)));
         }
-        Ok(facts::read(&answer))
+        // A tree in a folder is no host: what the machine around it lacks says nothing.
+        let problems = match self.settings.needs_root() {
+            true => check::problems(&collected, host),
+            false => Vec::new(),
+        };
+        Ok(Reached { problems, ..collected.reached })
     }
 
     /// Sees that the data is carried out, once, and says how that goes.

@@ -242,6 +242,11 @@ impl Yard {
         Ok(())
     }
 
+    /// Ends `capstan`, for whoever must take away what it would make again.
+    pub fn stop(&mut self) {
+        self.capstan = None;
+    }
+
     /// Kills `capstan` in the middle of whatever it does, and starts it again.
     pub async fn kill_and_restart(&mut self) -> Result<()> {
         if let Some(capstan) = self.capstan.take() {

@@ -44,13 +44,23 @@ pub enum MachineError {
     #[error("the archive is not unpacked: {0}")]
     Archive(String),
     /// The operating system said no.
-    #[error("cannot {what}: {source}")]
+    #[error("cannot {what}: {source}{}", remedy(source))]
     Io {
         /// What was tried.
         what: String,
         /// What it said.
         source: io::Error,
     },
+}
+
+/// What to do about it, where a person can do something.
+pub(crate) fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => "; make room on that disk, it is tried again",
+        io::ErrorKind::QuotaExceeded => "; raise the quota or make room, it is tried again",
+        io::ErrorKind::ReadOnlyFilesystem => "; make it writable (mount -o remount,rw)",
+        _ => "",
+    }
 }
 
 impl MachineError {

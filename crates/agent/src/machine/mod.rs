@@ -7,6 +7,7 @@ mod error;
 mod output;
 
 pub use error::MachineError;
+pub(crate) use error::remedy;
 pub use output::{Capture, Captured};
 
 use capstan_plan::{Argv, Artifact, Digest, EnvVar, Facts, HttpUrl, MachinePath};

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::cancel::Cancel;
 use super::files;
 use crate::https::{Connection, Trust};
-use crate::machine::MachineError;
+use crate::machine::{MachineError, remedy};
 
 /// A source that sends nothing for so long has gone away.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -264,7 +264,10 @@ impl Part {
         if self.size + bytes.len() as u64 > most {
             return Err(Refusal::lasting(format!("it has more than {most} bytes")));
         }
-        self.file.write_all(bytes).map_err(Refusal::passing)?;
+        self.file.write_all(bytes).map_err(|error| {
+            let (path, remedy) = (self.path.display(), remedy(&error));
+            Refusal::passing(format!("cannot write {path}: {error}{remedy}"))
+        })?;
         self.hasher.update(bytes);
         self.size += bytes.len() as u64;
         Ok(())

@@ -257,6 +257,8 @@ pub enum HostState {
     Quarantined,
     /// It does not answer.
     Unreachable,
+    /// It answers, but a machine would not work on it: the condition Usable says why.
+    Unusable,
     /// It is not to be claimed, because its spec says so.
     Unschedulable,
 }

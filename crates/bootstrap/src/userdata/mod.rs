@@ -66,5 +66,6 @@ fn cloud_config(agent: &str, script: &str) -> String {
         "runcmd": [["sh", INSTALL_PATH]],
     });
     let yaml = serde_saphyr::to_string(&document).expect("texts and lists can be written as YAML");
-    format!("#cloud-config\n{yaml}")
+    // Whoever carries it out may do so again if the machine stops meanwhile.
+    format!("#cloud-config\n# capstan.dev/repeatable\n{yaml}")
 }

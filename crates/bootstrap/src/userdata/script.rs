@@ -109,7 +109,8 @@ fn quoted(text: &str) -> String {
 }
 
 const HEAD: &str = r#"#!/bin/sh
-# Puts Capstan's agent on this machine and lets it enrol. May be run again at any time.
+# capstan.dev/repeatable
+# Puts Capstan's agent on this machine and lets it enrol. May be cut off anywhere, and run again at any time.
 set -eu
 step=begin
 work=

@@ -64,7 +64,10 @@ pub(crate) fn progress(snapshot: &Snapshot) -> String {
     phases.sort();
     phases.dedup();
     let ready = snapshot.machines.iter().filter(is_ready).count();
-    format!("{} machines, {ready} ready ({})", snapshot.machines.len(), phases.join(", "))
+    match snapshot.machines.len() {
+        0 => "no machines yet".to_owned(),
+        machines => format!("{machines} machines, {ready} ready ({})", phases.join(", ")),
+    }
 }
 
 /// Reads everything the tree shows. Objects may come and go meanwhile: a picture, not a proof.

@@ -63,10 +63,14 @@ pub(crate) fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> Step {
     if !refused.is_empty() {
         return Step::Refuse(refused);
     }
+    let staying: Vec<&MachineFacts> = machines.iter().filter(|machine| !machine.deleting).collect();
     if let Some(leaving) = machines.iter().find(|machine| machine.deleting) {
-        return Step::Wait(format!("waits for Machine {} to be deleted", leaving.name));
+        return match staying.is_empty() && wanted.initialized {
+            // It has to stay until there is another one that etcd's data can go to.
+            true => grow(&staying, wanted),
+            false => Step::Wait(format!("waits for Machine {} to be deleted", leaving.name)),
+        };
     }
-    let staying: Vec<&MachineFacts> = machines.iter().collect();
     let begun = wanted.begun.filter(|name| staying.iter().all(|machine| machine.name != *name));
     // One more than wanted, for as long as one of the others is to be replaced.
     let to_replace = staying.iter().any(|machine| is_to_be_replaced(machine));
@@ -136,7 +140,7 @@ fn shrink(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
         (stays_put, std::cmp::Reverse((is_worse, crowd(machine))), machine.created, machine.name.clone())
     };
     let Some(next) = staying.iter().min_by_key(order) else { return Step::Nothing };
-    if let Some(other) = staying.iter().find(|other| other.name != next.name && !other.is_up()) {
+    if let Some(other) = staying.iter().find(|other| other.name != next.name && !other.is_steady()) {
         return Step::Wait(format!("waits for Machine {} to be up", other.name));
     }
     match may_lose(next, wanted) {
@@ -162,10 +166,10 @@ pub(super) fn may_lose(machine: &MachineFacts, wanted: &Wanted<'_>) -> Result<()
 
 /// One more, once those that are there are well.
 fn grow(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
-    if let Some(machine) = staying.iter().find(|machine| !machine.is_up()) {
+    if let Some(machine) = staying.iter().find(|machine| !machine.is_steady()) {
         return Step::Wait(format!("waits for Machine {} to be up", machine.name));
     }
-    if wanted.initialized && !staying.is_empty() {
+    if wanted.initialized {
         let may_add = match wanted.etcd {
             EtcdView::Known(members) => quorum::may_add(members),
             EtcdView::Unknown(why) => Err(format!("it is not known how etcd is: {why}")),
@@ -246,6 +250,10 @@ pub(super) mod tests {
         assert_eq!(step(&[up("a"), joining], 3), "waits for Machine b to be up");
         assert_eq!(step(&[up("a"), up("b"), up("c")], 3), "nothing");
         assert_eq!(step(&[up("a"), up("b").leaving()], 3), "waits for Machine b to be deleted");
+        // The last one can only leave etcd to somebody else.
+        assert_eq!(step(&[up("a").leaving()], 1), "create");
+        let etcd = EtcdView::Known(members("a-"));
+        assert!(told(decide(&[up("a").leaving()], &wanted(1, &etcd))).starts_with("no machine is added"));
     }
 
     #[test]

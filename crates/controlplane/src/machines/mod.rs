@@ -9,7 +9,6 @@ mod sync;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
 use capstan_controller::error::{Doing as _, Error, Result};
-use capstan_controller::names;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
@@ -59,7 +58,7 @@ async fn create(scope: &Scope<'_>, failure_domain: Option<String>) -> Result<()>
     let name = match scope.begun() {
         Some(name) => name.to_owned(),
         None => {
-            let name = build::name(owner, &cluster, &names::random_suffix())?;
+            let name = build::name(owner, &cluster, &(scope.suffix)())?;
             recorded = scope.record(owner, &[(NEXT_MACHINE, Some(&name))]).await?;
             name
         }

@@ -34,10 +34,14 @@ pub(super) fn decide(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Option<S
     let ill = staying.iter().filter(|machine| machine.is_ill).min_by_key(|machine| machine.age())?;
     let wait = |why: String| Some(Step::Wait(format!("Machine {} is ill and is kept: {why}", ill.name)));
     if staying.len() == 1 && wanted.initialized {
+        // What it is to become may be its cure.
+        if !ill.changes.is_empty() {
+            return None;
+        }
         return wait("it is the only one of the control plane".to_owned());
     }
     // One that joins or restarts would be a second that is away.
-    let busy = staying.iter().find(|other| other.name != ill.name && !other.is_ill && !other.is_up());
+    let busy = staying.iter().find(|other| other.name != ill.name && !other.is_ill && !other.is_steady());
     if let Some(busy) = busy.filter(|_| wanted.initialized) {
         return wait(format!("Machine {} is not up", busy.name));
     }
@@ -104,6 +108,9 @@ mod tests {
         assert!(step(&busy, &well(&busy)).contains("Machine a is not up"));
         let alone = [ill("a")];
         assert!(step(&alone, &well(&alone)).contains("the only one"));
+        let change = capstan_distro::Change::new("spec.version", capstan_distro::Cost::Restart, "because");
+        let cured = [ill("a").with(|m| m.changes.push(change))];
+        assert_eq!(step(&cured, &well(&cured)), "update a");
         // Before the cluster has begun there is nothing to lose.
         let etcd = well(&alone);
         let begins = Wanted { initialized: false, ..wanted(1, &etcd) };

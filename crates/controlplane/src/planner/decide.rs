@@ -120,7 +120,9 @@ fn held_up(machine: &MachineFacts, all: &[MachineFacts], joins: bool) -> Option<
     let others = || all.iter().filter(|other| other.name != machine.name && !other.deleting);
     let servers = || others().filter(|other| other.control_plane);
     if machine.control_plane {
-        return servers().find(|other| other.is_in_flight()).map(|other| busy(&other.name));
+        // Whoever is held at its gate may wait for this very one, because two members bear no restart.
+        let in_the_way = |other: &&MachineFacts| other.is_in_flight() && !(joins && other.is_held());
+        return servers().find(in_the_way).map(|other| busy(&other.name));
     }
     if let Some(wait) = runs_ahead(machine, servers()) {
         return Some(wait);

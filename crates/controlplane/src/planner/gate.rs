@@ -22,8 +22,17 @@ pub(crate) enum Gate {
     Open,
 }
 
+/// What is known beside the machines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) etcd: &'a EtcdView,
+    /// Whether the workload cluster answers.
+    pub(crate) answers: bool,
+    pub(crate) now: Timestamp,
+}
+
 /// What is to be done about the gate, given all machines of the cluster.
-pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView, now: Timestamp) -> Gate {
+pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Gate {
     let Some(plan) = machine.plan.as_ref().filter(|plan| plan.sound && !plan.is_open && !machine.deleting)
     else {
         return Gate::Leave;
@@ -35,10 +44,13 @@ pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView
     if plan.progress != Progress::AtGate {
         return Gate::Leave;
     }
-    if let Err(why) = may_stop(machine, all, etcd) {
+    if let Err(why) = may_stop(machine, all, view.etcd) {
         return Gate::Wait(why);
     }
-    match plan.record.drains() && is_drained_first(machine, all, now) {
+    if !view.answers && may_be_down(machine, all) {
+        return Gate::Open;
+    }
+    match plan.record.drains() && is_drained_first(machine, all, view.now) {
         true => Gate::Drain,
         false => Gate::Open,
     }
@@ -49,7 +61,11 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView) -> Re
     if !machine.control_plane {
         return Ok(());
     }
-    let others = all.iter().filter(|other| other.control_plane && other.name != machine.name).count();
+    let others: Vec<&MachineFacts> =
+        all.iter().filter(|other| other.control_plane && other.name != machine.name).collect();
+    if let Some(other) = others.iter().find(|other| is_on_the_move(other, etcd)) {
+        return Err(format!("waits for Machine {} to carry out its plan", other.name));
+    }
     match etcd {
         EtcdView::Known(members) => {
             match quorum::member_of(members, machine.node_name(), &machine.addresses) {
@@ -58,9 +74,29 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView) -> Re
             }
         }
         // The only one there is: nobody else could say, and nobody else would miss it.
-        EtcdView::Unknown(_) if others == 0 => Ok(()),
+        EtcdView::Unknown(_) if others.is_empty() => Ok(()),
         EtcdView::Unknown(why) => Err(format!("waits to know how etcd is: {why}")),
     }
+}
+
+/// Whether a server joins or may restart at any moment. One that leaves counts as long as etcd would miss it.
+fn is_on_the_move(machine: &MachineFacts, etcd: &EtcdView) -> bool {
+    let is_missed = match etcd {
+        EtcdView::Known(members) => {
+            quorum::member_of(members, machine.node_name(), &machine.addresses).is_some()
+        }
+        EtcdView::Unknown(_) => true,
+    };
+    let has_more_to_do = machine.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied);
+    has_more_to_do && !machine.is_held() && (is_missed || !machine.deleting)
+}
+
+/// Whether the cluster may be silent because of this machine: it is the only one of the control plane, and a plan that
+/// did not come to its end may have stopped it. Nobody else could bring it back, and nobody can move its pods.
+fn may_be_down(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
+    let alone = !all.iter().any(|other| other.control_plane && other.name != machine.name);
+    let ran = machine.plan.as_ref().and_then(|plan| plan.record.ran.as_ref());
+    machine.control_plane && alone && ran.is_some_and(|ran| ran.restart.is_empty())
 }
 
 /// Not if there is nowhere to go, if the user does not want it, or if it has taken too long.
@@ -108,7 +144,7 @@ mod tests {
 
     fn decided(machine: &MachineFacts, others: &[MachineFacts], etcd: &EtcdView) -> Gate {
         let all: Vec<MachineFacts> = std::iter::once(machine).chain(others).cloned().collect();
-        gate(machine, &all, etcd, Timestamp::UNIX_EPOCH)
+        gate(machine, &all, &View { etcd, answers: true, now: Timestamp::UNIX_EPOCH })
     }
 
     const OTHER: (&str, &str) = ("old", "old");
@@ -165,6 +201,42 @@ mod tests {
         // A cluster of one has no other way.
         assert_eq!(decided(&server, &[], &known("a+")), Gate::Open);
         assert_eq!(decided(&server, &[], &unknown), Gate::Open);
+    }
+
+    #[test]
+    fn servers_go_one_after_the_other() {
+        let server = at_gate(MachineFacts::server("a"), Some(("old", "new")));
+        let c = MachineFacts::server("c").up();
+        let etcd = EtcdView::Known(members("a+ b+ c+"));
+        let beside = |b: &MachineFacts| decided(&server, &[b.clone(), c.clone()], &etcd);
+        let held = at_gate(MachineFacts::server("b"), Some(OTHER));
+        assert_eq!(beside(&held), Gate::Open, "it will wait for this one");
+        let restarting = held.with(|m| m.plan.as_mut().expect("a plan").is_open = true);
+        assert!(matches!(beside(&restarting), Gate::Wait(why) if why.contains("Machine b")));
+        // Its agent does not know that it is on its way out.
+        let leaving = restarting.leaving();
+        assert!(matches!(beside(&leaving), Gate::Wait(why) if why.contains("Machine b")));
+        let others = [leaving, c.clone()];
+        let left = EtcdView::Known(members("a+ c+ d+"));
+        assert_eq!(decided(&server, &others, &left), Gate::Open, "etcd does not miss it any more");
+        let joining = MachineFacts::server("b").planned(1, "a");
+        assert!(matches!(beside(&joining), Gate::Wait(_)));
+    }
+
+    #[test]
+    fn who_may_have_silenced_the_cluster_is_not_drained() {
+        let machine = |ran| at_gate(MachineFacts::server("a"), Some(ran));
+        let elsewhere = [MachineFacts::worker("w").up()];
+        let unknown = EtcdView::Unknown("no way there".to_owned());
+        let decided = |machine: &MachineFacts, others: &[MachineFacts], answers| {
+            let all: Vec<MachineFacts> = std::iter::once(machine).chain(others).cloned().collect();
+            gate(machine, &all, &View { etcd: &unknown, answers, now: Timestamp::UNIX_EPOCH })
+        };
+        assert_eq!(decided(&machine(("", "")), &elsewhere, false), Gate::Open);
+        assert_eq!(decided(&machine(("", "")), &elsewhere, true), Gate::Drain);
+        assert_eq!(decided(&machine(OTHER), &elsewhere, false), Gate::Drain, "the way there may be broken");
+        let worker = at_gate(MachineFacts::worker("v"), Some(("", "")));
+        assert_eq!(decided(&worker, &elsewhere, false), Gate::Drain);
     }
 
     #[test]

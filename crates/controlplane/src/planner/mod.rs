@@ -32,6 +32,7 @@ pub(crate) use gate::{drain_timeout, is_drained_first};
 pub(crate) use inputs::{Materials, restart_after};
 pub(crate) use record::Record;
 pub(crate) use software::Shelf;
+pub use software::Spare;
 pub(crate) use write::data_of;
 
 use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
@@ -43,7 +44,7 @@ use decide::Verdict;
 use gate::Gate;
 use inputs::Subject;
 use record::Setup;
-use software::Missing;
+use software::{About, Missing};
 
 /// How soon pods that were asked to leave are looked at again.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(2);
@@ -82,6 +83,8 @@ pub(crate) struct Planner<'a, W> {
     pub(crate) plans: &'a BTreeMap<String, Secret>,
     pub(crate) materials: Materials<'a>,
     pub(crate) etcd: &'a EtcdView,
+    /// Whether the workload cluster answers.
+    pub(crate) answers: bool,
     pub(crate) workload: &'a W,
     /// When to look again.
     pub(crate) next: Next,
@@ -137,9 +140,8 @@ impl<W: Workload> Planner<'_, W> {
         };
         let version = own.version.as_deref().unwrap_or_default();
         let installed = own.plan.as_ref().map(|plan| plan.programs.as_slice()).unwrap_or_default();
-        let architecture = own.architecture.as_deref();
-        let software =
-            software::choose(self.materials.shelf, config.spec.distro, version, architecture, installed);
+        let about = About { architecture: own.architecture.as_deref(), os_image: own.os_image.as_deref() };
+        let software = software::choose(self.materials.shelf, config.spec.distro, version, about, installed);
         let software = match software {
             Ok(software) => software,
             Err(Missing::Wait(wait)) => return Ok(Outcome::Waiting(wait)),
@@ -235,7 +237,8 @@ impl<W: Workload> Planner<'_, W> {
         if !read {
             return Ok(None);
         }
-        match gate::gate(&facts[index], facts, self.etcd, scope.now) {
+        let view = gate::View { etcd: self.etcd, answers: self.answers, now: scope.now };
+        match gate::gate(&facts[index], facts, &view) {
             Gate::Leave => return Ok(None),
             Gate::Wait(why) => {
                 self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));

@@ -25,8 +25,24 @@ pub(crate) enum Missing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shelf<'a> {
     pub(crate) catalog: &'a Catalog,
-    /// What every machine gets as long as the catalog has no such program at all.
-    pub(crate) spare: Option<&'a ArtifactRef>,
+    /// What certain machines get of which the catalog has nothing.
+    pub(crate) spare: Option<&'a Spare>,
+}
+
+/// Software for machines that need none: simulated ones take whatever they are given.
+#[derive(Clone, Debug)]
+pub struct Spare {
+    /// What they are given.
+    pub artifact: ArtifactRef,
+    /// The operating system by which they are known.
+    pub os_image: String,
+}
+
+/// What a machine has said of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct About<'a> {
+    pub(crate) architecture: Option<&'a str>,
+    pub(crate) os_image: Option<&'a str>,
 }
 
 /// The software of a version. What is on the machine already stays what it is, whatever the catalog says of it now: the
@@ -35,7 +51,7 @@ pub(crate) fn choose(
     shelf: Shelf<'_>,
     distro: Distro,
     version: &str,
-    architecture: Option<&str>,
+    about: About<'_>,
     installed: &[Artifact],
 ) -> Result<Chosen, Missing> {
     let Some(names) = software_names(distro) else {
@@ -43,15 +59,19 @@ pub(crate) fn choose(
         return Err(Missing::Unknown(format!("there is no software for {distro:?}")));
     };
     let catalog = shelf.catalog;
-    let arch = arch(catalog, names.program, version, architecture)?;
+    let arch = arch(catalog, names.program, version, about.architecture)?;
     let images = catalog.find(names.images, version, arch).and_then(software);
-    let spare = shelf.spare.filter(|_| catalog.versions(names.program).next().is_none());
+    let spare = shelf.spare.filter(|spare| about.os_image == Some(&spare.os_image));
+    let spare = spare.map(|spare| &spare.artifact);
     let listed = catalog.find(names.program, version, arch).or(spare).and_then(software);
     let there = installed.iter().find(|program| is_of_version(program, version));
     let program = match (listed, there) {
         (Some(listed), Some(there)) if there.sha256 != listed.sha256 => kept(there),
         (Some(listed), _) => listed,
         (None, Some(there)) => kept(there),
+        (None, None) if shelf.spare.is_some() && about.os_image.is_none() => {
+            return Err(Missing::Wait("waits for the machine to say what it is".to_owned()));
+        }
         (None, None) => return Err(Missing::Unknown(unknown(catalog, names.program, version, arch))),
     };
     Ok(Chosen { program, images })
@@ -91,7 +111,8 @@ fn unknown(catalog: &Catalog, name: &str, version: &str, arch: Arch) -> String {
         false => format!("there is {}", versions.join(", ")),
     };
     format!(
-        "the management plane has no {name} {version} for {arch}, {there}: add it, or ask for another version"
+        "the management plane has no {name} {version} for {arch}, {there}: add it with `capstan artifacts add`, or ask \
+         for another version"
     )
 }
 
@@ -123,7 +144,8 @@ mod tests {
     }
 
     fn program(catalog: &Catalog, arch: Option<&str>, there: &[Artifact]) -> Result<Digest, Missing> {
-        choose(shelf(catalog), Distro::K3s, "v1", arch, there).map(|chosen| chosen.program.sha256)
+        let about = About { architecture: arch, os_image: None };
+        choose(shelf(catalog), Distro::K3s, "v1", about, there).map(|chosen| chosen.program.sha256)
     }
 
     #[test]
@@ -136,11 +158,11 @@ mod tests {
         assert_eq!(program(&catalog, None, &[installed("v0", "b")]), Ok(a));
         assert_eq!(program(&Catalog::default(), None, &[installed("v1", "b")]), Ok(b));
         // The same bytes come from where they are now.
-        let chosen =
-            choose(shelf(&catalog), Distro::K3s, "v1", None, &[installed("v1", "a")]).expect("software");
+        let chosen = choose(shelf(&catalog), Distro::K3s, "v1", About::default(), &[installed("v1", "a")])
+            .expect("software");
         assert_eq!(chosen.program.sources[0].url.to_string(), "https://plane/a");
         let images = catalog.with("k3s-airgap-images", "v1", Arch::Amd64, listed("i"));
-        let chosen = choose(shelf(&images), Distro::K3s, "v1", None, &[]).expect("software");
+        let chosen = choose(shelf(&images), Distro::K3s, "v1", About::default(), &[]).expect("software");
         assert_eq!(chosen.images.map(|images| images.sha256), Some(Digest::of(b"i")));
     }
 
@@ -158,18 +180,24 @@ mod tests {
         );
         assert!(matches!(program(&two, None, &[]), Err(Missing::Wait(_))));
         assert_eq!(program(&two, Some("aarch64"), &[]), Ok(Digest::of(b"b")));
-        assert!(choose(shelf(&two), Distro::Rke2, "v1", None, &[]).is_err());
+        assert!(choose(shelf(&two), Distro::Rke2, "v1", About::default(), &[]).is_err());
     }
 
     #[test]
-    fn a_spare_is_used_only_where_there_is_nothing_at_all() {
-        let spare = listed("spare");
-        let program = |catalog: &Catalog| {
+    fn a_spare_is_for_machines_that_need_nothing() {
+        let spare = Spare { artifact: listed("spare"), os_image: "simulated".to_owned() };
+        let program = |catalog: &Catalog, os_image| {
             let shelf = Shelf { catalog, spare: Some(&spare) };
-            choose(shelf, Distro::K3s, "v1", Some("amd64"), &[]).map(|chosen| chosen.program.sha256)
+            let about = About { architecture: Some("amd64"), os_image };
+            choose(shelf, Distro::K3s, "v1", about, &[]).map(|chosen| chosen.program.sha256)
         };
-        assert_eq!(program(&Catalog::default()), Ok(Digest::of(b"spare")));
-        let other = Catalog::default().with("k3s", "v2", Arch::Amd64, listed("a"));
-        assert!(matches!(program(&other), Err(Missing::Unknown(_))));
+        let nothing = Catalog::default();
+        assert_eq!(program(&nothing, Some("simulated")), Ok(Digest::of(b"spare")));
+        assert!(matches!(program(&nothing, Some("Debian")), Err(Missing::Unknown(_))));
+        assert!(matches!(program(&nothing, None), Err(Missing::Wait(_))));
+        let listed = Catalog::default().with("k3s", "v1", Arch::Amd64, listed("a"));
+        for os_image in [Some("simulated"), Some("Debian"), None] {
+            assert_eq!(program(&listed, os_image), Ok(Digest::of(b"a")));
+        }
     }
 }

@@ -4,14 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::{Result, ensure};
+use capstan_controller::Next;
 use capstan_controller::drain::{Drain, Outcome};
 use capstan_controller::error::{Error, Result as ControllerResult};
 use capstan_controller::etcd::{Access, Etcd, Member, Members};
 use futures::future::BoxFuture;
 
+use super::mortal::{DEAD, Fate, Pulse};
+
 /// Cheap to clone: all see the same.
 #[derive(Clone, Default)]
-pub(crate) struct Workload(Arc<Mutex<State>>);
+pub(crate) struct Workload {
+    state: Arc<Mutex<State>>,
+    /// Of the process that uses it, if that may die.
+    pulse: Option<Pulse>,
+}
 
 #[derive(Default)]
 struct State {
@@ -20,47 +27,147 @@ struct State {
     leader: u64,
     next: u64,
     cordoned: BTreeSet<String>,
+    /// Nodes whose host is gone for now.
+    lost: BTreeSet<String>,
+    /// Nodes whose server was stopped by a plan, and has not come back.
+    stopped: BTreeSet<String>,
+    /// Whether pods take their time to leave.
+    slow: bool,
     /// What must never have happened.
     faults: Vec<String>,
 }
 
-impl Workload {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+impl State {
+    fn healthy(&self) -> usize {
+        self.members.values().filter(|member| member.is_healthy).count()
     }
 
-    /// A server was started: it joins, unless it is a member.
-    pub(crate) fn restarted(&self, node: &str) -> Result<()> {
+    /// Who is well, and who leads: somebody who is.
+    fn settle(&mut self) {
+        for (node, member) in &mut self.members {
+            member.is_healthy = !self.lost.contains(node) && !self.stopped.contains(node);
+        }
+        let well = || self.members.values().filter(|member| member.is_healthy);
+        if !well().any(|member| member.id == self.leader)
+            && let Some(heir) = well().map(|member| member.id).next()
+        {
+            self.leader = heir;
+        }
+    }
+
+    /// Whether anything can be written.
+    fn has_majority(&self) -> bool {
+        self.healthy() > self.members.len() / 2
+    }
+}
+
+impl Workload {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// The same, for a process that may die.
+    pub(crate) fn seen_by(&self, pulse: &Pulse) -> Self {
+        Self { state: Arc::clone(&self.state), pulse: Some(pulse.clone()) }
+    }
+
+    /// The process changes something, if it lives.
+    fn write<T>(&self, act: impl FnOnce(&mut State) -> ControllerResult<T>) -> ControllerResult<T> {
+        let fate = self.pulse.as_ref().map_or(Fate::Lives, Pulse::write);
+        let done = (fate != Fate::Dead).then(|| act(&mut self.state()));
+        match done {
+            Some(done) if fate == Fate::Lives => done,
+            _ => Err(Error::transient("cannot reach the workload cluster", DEAD)),
+        }
+    }
+
+    /// Pods take their time to leave from now on.
+    pub(crate) fn be_slow(&self, slow: bool) {
+        self.state().slow = slow;
+    }
+
+    /// A plan stops the server on a machine.
+    pub(crate) fn stopped(&self, node: &str) {
         let mut state = self.state();
-        let others = state.members.keys().filter(|other| *other != node).count();
-        if state.members.contains_key(node) {
-            ensure!(others != 1, "{node} was restarted, and the other member was no majority meanwhile");
-            return Ok(());
+        state.stopped.insert(node.to_owned());
+        state.settle();
+    }
+
+    /// A server was started, as one that `begins` a cluster or as one that joins; unless it is a member.
+    pub(crate) fn started(&self, node: &str, begins: bool) {
+        let mut state = self.state();
+        state.stopped.remove(node);
+        if !state.members.contains_key(node) {
+            if begins && !state.members.is_empty() {
+                let fault = format!("{node} began another cluster beside {:?}", state.members.keys());
+                state.faults.push(fault);
+            }
+            state.next += 1;
+            let id = state.next;
+            let member = Member {
+                id,
+                name: format!("{node}-{id:08x}"),
+                peer_urls: vec![format!("https://{node}:2380")],
+                client_urls: vec![format!("https://{node}:2379")],
+                is_learner: false,
+                is_healthy: true,
+            };
+            state.members.insert(node.to_owned(), member);
         }
-        state.next += 1;
-        let id = state.next;
-        let member = Member {
-            id,
-            name: format!("{node}-0000000{}", id % 10),
-            peer_urls: vec![format!("https://{node}:2380")],
-            client_urls: vec![format!("https://{node}:2379")],
-            is_learner: false,
-            is_healthy: true,
+        state.settle();
+    }
+
+    /// The host of a server is lost, or found again.
+    pub(crate) fn is_lost(&self, node: &str, lost: bool) {
+        let mut state = self.state();
+        match lost {
+            true => state.lost.insert(node.to_owned()),
+            false => state.lost.remove(node),
         };
-        state.members.insert(node.to_owned(), member);
-        if state.leader == 0 {
-            state.leader = id;
-        }
-        Ok(())
+        state.settle();
+    }
+
+    /// Whether the others are a majority while a member is away.
+    pub(crate) fn could_spare(&self, node: &str) -> bool {
+        let state = self.state();
+        let others = state.members.iter().filter(|(name, member)| *name != node && member.is_healthy).count();
+        let counts = state.members.get(node).is_some_and(|member| member.is_healthy);
+        !counts || state.members.len() == 1 || others > state.members.len() / 2
+    }
+
+    /// Whether all members are there.
+    pub(crate) fn is_whole(&self) -> bool {
+        let state = self.state();
+        state.healthy() == state.members.len()
+    }
+
+    /// Servers that a plan has stopped.
+    pub(crate) fn all_stopped(&self) -> BTreeSet<String> {
+        self.state().stopped.clone()
+    }
+
+    /// Nodes that take no pods.
+    pub(crate) fn all_cordoned(&self) -> BTreeSet<String> {
+        self.state().cordoned.clone()
     }
 
     pub(crate) fn is_member(&self, node: &str) -> bool {
         self.state().members.contains_key(node)
     }
 
+    /// Whether there is a cluster at all.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.state().members.is_empty()
+    }
+
     /// The machine is gone, with all that was on it.
     pub(crate) fn gone(&self, node: &str) {
-        self.state().members.remove(node);
+        let mut state = self.state();
+        state.members.remove(node);
+        state.cordoned.remove(node);
+        state.lost.remove(node);
+        state.stopped.remove(node);
+        state.settle();
     }
 
     /// What must never have happened has not.
@@ -69,19 +176,25 @@ impl Workload {
         ensure!(state.faults.is_empty(), "{:?}", state.faults);
         Ok(())
     }
+
+    /// The members, for people: `a+ b-` are one that is well and one that is not.
+    pub(crate) fn summary(&self) -> String {
+        let state = self.state();
+        let mark = |member: &Member| if member.is_healthy { '+' } else { '-' };
+        state.members.iter().map(|(node, member)| format!(" {node}{}", mark(member))).collect()
+    }
+}
+
+fn no_majority() -> Error {
+    Error::transient("cannot ask etcd", "there is no majority")
 }
 
 impl Etcd for Workload {
     fn members<'a>(&'a self, _: &'a Access) -> BoxFuture<'a, ControllerResult<Members>> {
         let state = self.state();
         let members: Vec<Member> = state.members.values().cloned().collect();
-        let leader = Some(state.leader);
-        Box::pin(async move {
-            match members.is_empty() {
-                true => Err(Error::transient("cannot ask etcd", "there is none")),
-                false => Ok(Members { members, leader }),
-            }
-        })
+        let (leader, known) = (Some(state.leader), state.has_majority());
+        Box::pin(async move { if known { Ok(Members { members, leader }) } else { Err(no_majority()) } })
     }
 
     fn move_leader<'a>(
@@ -90,39 +203,59 @@ impl Etcd for Workload {
         _: &'a Member,
         to: &'a Member,
     ) -> BoxFuture<'a, ControllerResult<()>> {
-        self.state().leader = to.id;
-        Box::pin(async { Ok(()) })
+        let done = self.write(|state| {
+            state.leader = to.id;
+            Ok(())
+        });
+        Box::pin(async { done })
     }
 
     fn remove<'a>(&'a self, _: &'a Access, member: &'a Member) -> BoxFuture<'a, ControllerResult<()>> {
-        let mut state = self.state();
-        if state.leader == member.id {
-            state.faults.push(format!("{} was removed while it led", member.name));
-        }
-        state.members.retain(|_, other| other.id != member.id);
-        if state.members.is_empty() {
-            state.faults.push("the last member was removed".to_owned());
-        }
-        Box::pin(async { Ok(()) })
+        let done = self.write(|state| {
+            if state.leader == member.id {
+                state.faults.push(format!("{} was removed while it led", member.name));
+            }
+            state.members.retain(|_, other| other.id != member.id);
+            if !state.has_majority() {
+                state.faults.push(format!("{} was removed, and what was left was no majority", member.name));
+            }
+            Ok(())
+        });
+        Box::pin(async { done })
     }
 }
 
 impl capstan_controlplane::Workload for Workload {
     async fn answers(&self, _: &str, _: &str) -> bool {
-        true
+        let state = self.state();
+        state.members.is_empty() || state.has_majority()
     }
 
     async fn cordoned(&self, _: &str, _: &str) -> BTreeSet<String> {
-        self.state().cordoned.clone()
+        let state = self.state();
+        if state.has_majority() { state.cordoned.clone() } else { BTreeSet::new() }
     }
 
     async fn drain(&self, _: &str, _: &str, drain: Drain<'_>) -> ControllerResult<Outcome> {
-        self.state().cordoned.insert(drain.node.to_owned());
-        Ok(Outcome::Drained)
+        self.write(|state| {
+            if !state.has_majority() {
+                return Err(no_majority());
+            }
+            let begins = state.cordoned.insert(drain.node.to_owned());
+            Ok(match begins && state.slow {
+                true => Outcome::Waiting { message: "a pod is left".to_owned(), next: Next::Changed },
+                false => Outcome::Drained,
+            })
+        })
     }
 
     async fn uncordon(&self, _: &str, _: &str, node: &str) -> ControllerResult<()> {
-        self.state().cordoned.remove(node);
-        Ok(())
+        self.write(|state| {
+            if !state.has_majority() {
+                return Err(no_majority());
+            }
+            state.cordoned.remove(node);
+            Ok(())
+        })
     }
 }

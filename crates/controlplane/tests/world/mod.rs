@@ -7,9 +7,16 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "each suite uses its part")]
 
+mod agent;
+mod check;
 mod cluster;
+mod mood;
+pub(crate) mod mortal;
+mod scene;
 
 pub(crate) use cluster::Workload;
+pub(crate) use mood::Mood;
+pub(crate) use scene::{Scene, config_of, is_leaving, is_server, version_of};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +26,11 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::HostMachine;
-use capstan_artifacts::{ArtifactRef, Software, Source};
+use capstan_artifacts::{Arch, ArtifactRef, Catalog, Software, Source};
 use capstan_controller::owners;
 use capstan_controlplane::Tools;
-use capstan_plan::{
-    Action, Digest, MachineIdentity, OpenGates, PublicKey, SecretData, SignedGates, SignedPlan, VerifiedPlan,
-};
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use capstan_plan::{Digest, VerifiedPlan};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt as _};
@@ -40,13 +45,21 @@ pub(crate) const V2: &str = "v1.36.1+k3s1";
 pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) namespace: String,
-    /// Machines that were ever told to begin a cluster.
-    inits: BTreeSet<String>,
+    /// The machine that was told to begin the cluster.
+    begins: Option<String>,
     /// Machines that have carried out a plan.
     applied: BTreeSet<String>,
-    revisions: BTreeMap<String, u64>,
+    /// The last plan that each agent has seen: revision and digest.
+    revisions: BTreeMap<String, (u64, String)>,
+    plans: scene::Plans,
+    /// What agents are about.
+    errands: BTreeMap<String, agent::Errand>,
     /// The workload cluster, as far as it is played.
     pub(crate) workload: Workload,
+    /// Machines whose host is gone for now.
+    pub(crate) lost: BTreeSet<String>,
+    /// How the others behave.
+    pub(crate) mood: Mood,
 }
 
 impl World {
@@ -55,10 +68,14 @@ impl World {
         let world = Self {
             client: client.clone(),
             namespace: namespace.to_owned(),
-            inits: BTreeSet::new(),
+            begins: None,
             applied: BTreeSet::new(),
             revisions: BTreeMap::new(),
+            errands: BTreeMap::new(),
+            plans: scene::Plans::default(),
             workload: Workload::default(),
+            lost: BTreeSet::new(),
+            mood: Mood::default(),
         };
         let namespaces: Api<Namespace> = Api::all(client);
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -176,33 +193,48 @@ impl World {
     pub(crate) async fn tick(&mut self) -> Result<()> {
         let scene = self.scene().await?;
         self.check(&scene)?;
+        self.tick_from(&scene).await
+    }
+
+    /// The same, by somebody who has just looked.
+    pub(crate) async fn tick_from(&mut self, scene: &Scene) -> Result<()> {
         for machine in &scene.machines {
-            if machine.metadata.deletion_timestamp.is_some() {
-                self.let_go(machine).await?;
+            if !self.mood.acts() {
                 continue;
             }
-            self.provide(&scene, machine).await?;
-            self.obey(&scene, machine).await?;
+            if is_leaving(machine) {
+                // Its agent knows nothing of that.
+                match self.mood.tosses() {
+                    true => self.obey(scene, machine).await?,
+                    false => self.let_go(machine).await?,
+                }
+                continue;
+            }
+            self.provide(scene, machine).await?;
+            self.obey(scene, machine).await?;
         }
         Ok(())
     }
 
     /// The part of core when a Machine is deleted: it waits for hooks, and then the host is gone.
-    async fn let_go(&self, machine: &Machine) -> Result<()> {
+    async fn let_go(&mut self, machine: &Machine) -> Result<()> {
         let name = machine.name_any();
         if machine.annotations().keys().any(|key| key.starts_with("pre-terminate.delete.hook.")) {
             let waits = json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook",
                 "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
             return self.add_conditions(&name, vec![waits], json!({})).await;
         }
-        let server = machine.labels().contains_key("cluster.x-k8s.io/control-plane");
-        let ends = self.api::<CapstanControlPlane>().get_opt("cp").await?;
-        let ends = ends.is_none_or(|object| object.metadata.deletion_timestamp.is_some());
+        let owner = self.api::<CapstanControlPlane>().get_opt("cp").await?;
+        let begun = |owner: &CapstanControlPlane| {
+            let noted = owner.annotations().contains_key("capstan.dev/initialized");
+            noted && owner.metadata.deletion_timestamp.is_none()
+        };
         ensure!(
-            !server || ends || !self.workload.is_member(&name),
+            !is_server(machine) || !owner.as_ref().is_some_and(begun) || !self.workload.is_member(&name),
             "{name} goes and is still a member of etcd"
         );
         self.workload.gone(&name);
+        self.lost.remove(&name);
         let gone = DeleteParams::default();
         for deleted in [
             self.api::<CapstanConfig>().delete(&name, &gone).await.map(|_| ()),
@@ -217,7 +249,7 @@ impl World {
     }
 
     /// Sets conditions of a Machine, and more of its status.
-    async fn add_conditions(&self, name: &str, conditions: Vec<Value>, more: Value) -> Result<()> {
+    pub(crate) async fn add_conditions(&self, name: &str, conditions: Vec<Value>, more: Value) -> Result<()> {
         let Some(now) = self.api::<Machine>().get_opt(name).await? else { return Ok(()) };
         let others = now.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let mut all = conditions.clone();
@@ -227,24 +259,6 @@ impl World {
         status["conditions"] = json!(all);
         let patch = json!({"metadata": {"resourceVersion": now.resource_version()}, "status": status});
         self.patch_status::<Machine>(name, &patch).await
-    }
-
-    async fn scene(&self) -> Result<Scene> {
-        let all = ListParams::default();
-        // Secrets before reports, and both before what they are about: what is newer can only be further.
-        let control_plane = self.api::<CapstanControlPlane>().get_opt("cp").await?;
-        let secrets = self.api::<Secret>().list(&all).await?.items;
-        let reports = self.api::<MachineReport>().list(&all).await?.items;
-        let configs = self.api::<CapstanConfig>().list(&all).await?.items;
-        let machines = self.machines().await?;
-        Ok(Scene {
-            record: control_plane
-                .and_then(|object| object.annotations().get("capstan.dev/init-machine").cloned()),
-            secrets: secrets.into_iter().map(|secret| (secret.name_any(), secret)).collect(),
-            reports: reports.into_iter().map(|report| (report.name_any(), report)).collect(),
-            configs: configs.into_iter().map(|config| (config.name_any(), config)).collect(),
-            machines,
-        })
     }
 
     /// The part of bootstrap and infrastructure.
@@ -277,79 +291,8 @@ impl World {
         Ok(())
     }
 
-    /// The part of the agent, and of core, which finds the Node.
-    async fn obey(&mut self, scene: &Scene, machine: &Machine) -> Result<()> {
-        let name = machine.name_any();
-        let Some(plan) = scene.plan(&name)? else { return Ok(()) };
-        let Some(report) = scene.reports.get(&name) else { return Ok(()) };
-        ensure!(report.spec.machine_id == format!("id-{name}"), "the report of {name} is of another life");
-        if is_applied(report, &plan) && self.applied.contains(&name) {
-            return Ok(());
-        }
-        let (digest, revision) = (plan.id().digest().to_string(), plan.id().revision().get());
-        let known = self.revisions.insert(name.clone(), revision).unwrap_or_default();
-        ensure!(revision > known, "{name}: revision {revision} after {known}");
-        let told = json!({"digest": digest, "revision": revision});
-        if !scene.is_open(&name, &plan)? {
-            let gate = plan.plan().steps.iter().position(|step| step.name.as_str() == "drained").unwrap();
-            let step = json!({"name": "drained", "index": gate + 1, "total": plan.plan().steps.len()});
-            let status = json!({"status": {"plan": told, "phase": "Waiting", "step": step}});
-            // It asks again: the gate was closed, and this revision is still to come.
-            self.revisions.insert(name.clone(), known);
-            return self.patch_status::<MachineReport>(&name, &status).await;
-        }
-        let server = machine.labels().contains_key("cluster.x-k8s.io/control-plane");
-        if server {
-            self.workload.restarted(&name)?;
-        }
-        let status = json!({"status": {"plan": told, "phase": "Applied", "applied": told, "step": null}});
-        self.patch_status::<MachineReport>(&name, &status).await?;
-        self.applied.insert(name.clone());
-        let condition = |type_: &str| {
-            json!({"type": type_, "status": "True", "reason": "Ready", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z"})
-        };
-        let node = json!({
-            "nodeRef": {"name": name},
-            "nodeInfo": {
-                "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
-                "containerRuntimeVersion": "", "kubeletVersion": version_of(&plan), "kubeProxyVersion": "",
-                "operatingSystem": "linux", "architecture": "amd64"},
-        });
-        self.add_conditions(&name, vec![condition("Ready"), condition("Available")], node).await
-    }
-
-    /// What must hold at any moment.
-    fn check(&mut self, scene: &Scene) -> Result<()> {
-        let mut busy = Vec::new();
-        for machine in &scene.machines {
-            let name = machine.name_any();
-            let Some(plan) = scene.plan(&name)? else { continue };
-            let config = config_of(&plan);
-            let server = machine.labels().contains_key("cluster.x-k8s.io/control-plane");
-            if config["cluster-init"] == json!(true) {
-                self.inits.insert(name.clone());
-                ensure!(self.inits.len() == 1, "{:?} were all told to begin the cluster", self.inits);
-                // Gone with the control plane when that is at its end.
-                let record = scene.record.clone().unwrap_or_else(|| format!("{name}/id-{name}"));
-                ensure!(record == format!("{name}/id-{name}"), "{name} begins, but {record} is written down");
-            } else {
-                ensure!(config["server"] == "https://10.0.0.10:6443", "{config}");
-                let begun =
-                    self.inits.iter().all(|name| self.applied.contains(name)) && !self.inits.is_empty();
-                ensure!(begun, "{name} joins before the cluster has begun");
-            }
-            if server && !scene.reports.get(&name).is_some_and(|report| is_applied(report, &plan)) {
-                busy.push(name);
-            }
-        }
-        ensure!(busy.len() <= 1, "{busy:?} are changed at the same time");
-        self.workload.check()?;
-        Ok(())
-    }
-
     /// The plan of a machine, as its agent would take it.
-    pub(crate) async fn plan(&self, machine: &str) -> Result<Option<VerifiedPlan>> {
+    pub(crate) async fn plan(&self, machine: &str) -> Result<Option<Arc<VerifiedPlan>>> {
         self.scene().await?.plan(machine)
     }
 
@@ -359,95 +302,15 @@ impl World {
         let found = status.conditions.into_iter().find(|condition| condition.type_ == type_);
         Ok(found.map(|c| (c.status.to_string(), c.reason, c.message)).unwrap_or_default())
     }
-
-    /// Whether so many machines are ready, up to date, and of this version.
-    pub(crate) async fn stands(&self, replicas: i32, version: &str) -> Result<()> {
-        let control_plane = self.control_plane().await?;
-        let status = control_plane.status.unwrap_or_default();
-        let counts =
-            [status.replicas, status.ready_replicas, status.available_replicas, status.up_to_date_replicas];
-        ensure!(counts == [Some(replicas); 4], "{counts:?}: {}", json!(status.conditions));
-        let versions: Vec<_> = status.versions.iter().map(|v| (v.version.as_str(), v.replicas)).collect();
-        ensure!(versions == [(version, Some(replicas))], "{versions:?}");
-        let initialized = status.initialization.and_then(|status| status.control_plane_initialized);
-        ensure!(initialized == Some(true), "not initialized");
-        let expected = [("Available", "True"), ("Initialized", "True"), ("CertificatesAvailable", "True")];
-        let quiet =
-            ["RollingOut", "ScalingUp", "ScalingDown", "Deleting", "Paused"].map(|type_| (type_, "False"));
-        for (type_, wanted) in expected.into_iter().chain(quiet) {
-            let found = status.conditions.iter().find(|condition| condition.type_ == type_);
-            let found = found.map(|condition| condition.status.to_string()).unwrap_or_default();
-            ensure!(found == wanted, "{type_}: {found}");
-        }
-        Ok(())
-    }
-}
-
-/// Everything there is, at one moment.
-struct Scene {
-    machines: Vec<Machine>,
-    configs: BTreeMap<String, CapstanConfig>,
-    reports: BTreeMap<String, MachineReport>,
-    secrets: BTreeMap<String, Secret>,
-    record: Option<String>,
-}
-
-impl Scene {
-    /// Whether the gate of a machine's plan is open, as its agent would see it.
-    fn is_open(&self, machine: &str, plan: &VerifiedPlan) -> Result<bool> {
-        let data = data(&self.secrets[&format!("{machine}-plan")]);
-        let Some(signed) = SignedGates::from_secret_data(&data)? else { return Ok(false) };
-        let gates = OpenGates::verify(&signed, &[self.key()?].into_iter().collect(), plan.id())?;
-        Ok(gates.is_open(plan.id(), &"drained".parse()?))
-    }
-
-    fn key(&self) -> Result<PublicKey> {
-        let key = self.secrets.get("c-plan-key").and_then(|key| key.data.as_ref()).unwrap();
-        Ok(PublicKey::from_bytes(&key["public"].0)?)
-    }
-
-    fn plan(&self, machine: &str) -> Result<Option<VerifiedPlan>> {
-        let Some(secret) = self.secrets.get(&format!("{machine}-plan")) else { return Ok(None) };
-        let public = self.key()?;
-        let signed = SignedPlan::from_secret_data(&data(secret))?;
-        let ours = MachineIdentity { name: machine.parse()?, machine_id: format!("id-{machine}").parse()? };
-        Ok(Some(signed.verify(&[public].into_iter().collect(), &ours)?))
-    }
-}
-
-fn data(secret: &Secret) -> SecretData {
-    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
-}
-
-fn is_applied(report: &MachineReport, plan: &VerifiedPlan) -> bool {
-    let applied = report.status.as_ref().and_then(|status| status.applied.as_ref());
-    applied.is_some_and(|applied| plan.id().is_named_by(&applied.digest, applied.revision))
-}
-
-/// `config.yaml` in a plan.
-pub(crate) fn config_of(plan: &VerifiedPlan) -> Value {
-    let file = plan.plan().steps.iter().find_map(|step| match &step.action {
-        Action::File(file) if file.path.as_str() == "/etc/rancher/k3s/config.yaml" => Some(file),
-        _ => None,
-    });
-    serde_json::from_slice(file.unwrap().content.as_bytes()).unwrap()
-}
-
-/// The version that a plan installs, which is the last that it puts there.
-pub(crate) fn version_of(plan: &VerifiedPlan) -> String {
-    let mut artifacts = plan.plan().steps.iter().filter_map(|step| match &step.action {
-        Action::Artifact(artifact) => Some(artifact),
-        _ => None,
-    });
-    artifacts.next_back().unwrap().path.parts().nth(3).unwrap().to_owned()
 }
 
 /// What a manager is given beside the API.
 pub(crate) fn tools(workload: &Workload) -> Tools {
     let source = Source { url: "https://plane.example/k3s".to_owned(), ca: None };
-    Tools {
-        software: Software::default(),
-        spare: Some(ArtifactRef { sha256: Digest::of(b"k3s"), size: 3, sources: vec![source] }),
-        etcd: Arc::new(workload.clone()),
-    }
+    let artifact = ArtifactRef { sha256: Digest::of(b"k3s"), size: 3, sources: vec![source] };
+    let versions = [V1, V2, "v1.36.2+k3s1", "v1.37.0+k3s1", "v1.39.0+k3s1"];
+    let catalog = versions.into_iter().fold(Catalog::default(), |catalog, version| {
+        catalog.with("k3s", version, Arch::Amd64, artifact.clone())
+    });
+    Tools { software: Software::fixed(catalog), spare: None, etcd: Arc::new(workload.clone()) }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use crate::driver::{DriverError, HostKind, Reached};
-use crate::names::host::{REACHABLE, reasons};
+use crate::names::host::{REACHABLE, USABLE, reasons};
 
 /// Whether the host can be reached, as far as is known. A real host must have answered before anybody counts on it; one
 /// that is simulated answers unless it says that it does not.
@@ -15,6 +15,11 @@ pub fn is_reachable(host: &Host) -> bool {
         HostKind::Simulated => !is_false(host, REACHABLE),
         HostKind::Ssh => is_true(host, REACHABLE),
     }
+}
+
+/// Whether a machine would work on the host, as far as is known.
+pub fn is_usable(host: &Host) -> bool {
+    !is_false(host, USABLE)
 }
 
 /// What is known of the machine that a host's claim names.
@@ -38,6 +43,8 @@ pub fn state(host: &Host, releasing: bool) -> HostState {
         HostState::Claimed
     } else if !is_reachable(host) {
         HostState::Unreachable
+    } else if !is_usable(host) {
+        HostState::Unusable
     } else if host.spec.unschedulable == Some(true) {
         HostState::Unschedulable
     } else {
@@ -48,6 +55,9 @@ pub fn state(host: &Host, releasing: bool) -> HostState {
 /// Writes into status what was found.
 pub fn tell(host: &mut Host, found: &Result<Reached, DriverError>, holder: Holder, now: Timestamp) {
     set(host, reachable(found), now);
+    if let Ok(reached) = found {
+        set(host, usable(&reached.problems), now);
+    }
     let state = state(host, holder == Holder::Leaving);
     let status = host.status.get_or_insert_default();
     status.state = Some(state);
@@ -71,6 +81,13 @@ fn reachable(found: &Result<Reached, DriverError>) -> NewCondition {
     }
 }
 
+fn usable(problems: &[String]) -> NewCondition {
+    match problems.is_empty() {
+        true => NewCondition::new(USABLE, true, reasons::USABLE),
+        false => NewCondition::new(USABLE, false, reasons::NOT_USABLE).message(problems.join("\n")),
+    }
+}
+
 fn ready(host: &Host, holder: Holder) -> NewCondition {
     let new = |so: bool, reason: &str| NewCondition::new(types::READY, so, reason);
     if let Some(quarantine) = &host.spec.quarantine {
@@ -85,11 +102,13 @@ fn ready(host: &Host, holder: Holder) -> NewCondition {
             claim.machine_name
         ));
     }
-    match get(host, REACHABLE) {
-        Some(condition) if !is_reachable(host) => {
-            new(false, &condition.reason).message(condition.message.clone())
-        }
-        _ => new(true, shared::READY),
+    let unwell = match is_reachable(host) {
+        true => get(host, USABLE).filter(|_| !is_usable(host)),
+        false => get(host, REACHABLE),
+    };
+    match unwell {
+        Some(condition) => new(false, &condition.reason).message(condition.message.clone()),
+        None => new(true, shared::READY),
     }
 }
 

@@ -4,7 +4,7 @@ mod decide;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Holder, is_reachable, state, tell};
+pub use decide::{Holder, is_reachable, is_usable, state, tell};
 
 use capstan_api::conditions::types;
 use capstan_api::infrastructure::{Host, HostMachine, HostPool};
@@ -20,14 +20,14 @@ use std::time::Duration;
 use crate::context::Infrastructure;
 use crate::driver::DriverError;
 use crate::hostpool;
-use crate::names::host::{FINALIZER, REACHABLE};
+use crate::names::host::{FINALIZER, REACHABLE, USABLE};
 
 /// How often a host that answers is asked again.
 const WHEN_WELL: Duration = Duration::from_secs(300);
-/// How often a host that does not answer is asked again.
+/// How often a host that does not answer, or cannot be used, is asked again.
 const WHEN_LOST: Duration = Duration::from_secs(15);
 /// Conditions that are ours to say.
-const OWNED: [&str; 4] = [types::READY, REACHABLE, types::DELETING, types::PAUSED];
+const OWNED: [&str; 5] = [types::READY, REACHABLE, USABLE, types::DELETING, types::PAUSED];
 
 struct Hosts(Infrastructure);
 
@@ -72,12 +72,12 @@ impl Reconciler for Hosts {
             Patcher::new(api, &*host).finish(&told, &OWNED).await?;
             return Ok(Next::Changed);
         }
-        let answers = look(&self.0, &host).await?;
-        Ok(Next::After(if answers { WHEN_WELL } else { WHEN_LOST }))
+        let is_well = look(&self.0, &host).await?;
+        Ok(Next::After(if is_well { WHEN_WELL } else { WHEN_LOST }))
     }
 }
 
-/// Asks a host who it is, writes down what it says, and tells whether it has answered.
+/// Asks a host who it is, writes down what it says, and tells whether it has answered and can be used.
 pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result<bool> {
     let found = match infrastructure.drivers.of(host) {
         Ok(driver) => driver.facts(host).await,
@@ -87,7 +87,7 @@ pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result
     tell(&mut told, &found, holder(infrastructure, host).await?, infrastructure.now());
     let api = infrastructure.api::<Host>(&host.namespace().unwrap_or_default());
     Patcher::new(api, host).finish(&told, &OWNED).await?;
-    Ok(found.is_ok())
+    Ok(found.is_ok_and(|reached| reached.problems.is_empty()))
 }
 
 async fn holder(infrastructure: &Infrastructure, host: &Host) -> Result<Holder> {

@@ -28,7 +28,7 @@ fn host() -> Host {
 }
 
 fn reached() -> Result<Reached, DriverError> {
-    Ok(Reached { facts: HostFacts { cpus: Some(2), ..Default::default() }, addresses: vec![] })
+    Ok(Reached { facts: HostFacts { cpus: Some(2), ..Default::default() }, ..Default::default() })
 }
 
 fn told(mut host: Host, found: &Result<Reached, DriverError>, holder: Holder) -> (HostState, Host) {
@@ -50,10 +50,13 @@ fn a_host_is_in_one_state() {
         host
     };
     let lost = Err(DriverError::Unreachable("no answer".into()));
+    let full = Ok(Reached { problems: vec!["disk: full; make room".into()], ..Default::default() });
     let claimed = with(&|host| host.spec.claim = claim());
     for (host, found, holder, state, ready) in [
         (host(), reached(), Holder::Present, HostState::Available, true),
         (host(), lost.clone(), Holder::Present, HostState::Unreachable, false),
+        (host(), full.clone(), Holder::Present, HostState::Unusable, false),
+        (claimed.clone(), full, Holder::Present, HostState::Claimed, false),
         (
             with(&|host| host.spec.unschedulable = Some(true)),
             reached(),

@@ -5,13 +5,17 @@
 //! machine at the same moment cannot both be right: whoever writes `hostName` second finds it taken and gives its
 //! host back. Nothing is done to a host before its name stands there.
 
+use capstan_api::conditions::{get, is_false, types};
 use capstan_api::infrastructure::Host;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::host::is_reachable;
+use crate::host::{is_reachable, is_usable};
 use crate::selector::HostSelectors;
+
+/// As many hosts as are told of one by one.
+const MOST_TOLD: usize = 3;
 
 /// What a machine asks of a host.
 pub struct Wanted<'a> {
@@ -32,6 +36,8 @@ pub enum Obstacle {
     Quarantined,
     /// It does not answer.
     Unreachable,
+    /// A machine would not work on it.
+    Unusable,
     /// Its spec says no.
     Unschedulable,
     /// Its object is being deleted.
@@ -51,6 +57,8 @@ impl Obstacle {
             Some(Self::Unschedulable)
         } else if !is_reachable(host) {
             Some(Self::Unreachable)
+        } else if !is_usable(host) {
+            Some(Self::Unusable)
         } else {
             None
         }
@@ -62,6 +70,7 @@ impl Obstacle {
             Self::Claimed => "claimed",
             Self::Quarantined => "quarantined",
             Self::Unreachable => "not reachable",
+            Self::Unusable => "not usable",
             Self::Unschedulable => "unschedulable",
             Self::Deleted => "being deleted",
         }
@@ -95,23 +104,46 @@ fn rank(claim_id: &str, host: &str) -> u64 {
     hasher.finish()
 }
 
+/// What is wrong with a host, in its own words, where it says something.
+pub(super) fn complaint(host: &Host) -> Option<String> {
+    let told = match Obstacle::of(host)? {
+        Obstacle::Quarantined | Obstacle::Unreachable | Obstacle::Unusable => get(host, types::READY)?,
+        Obstacle::Claimed | Obstacle::Unschedulable | Obstacle::Deleted => return None,
+    };
+    let message = told.message.replace('\n', "; ");
+    (is_false(host, types::READY) && !message.is_empty())
+        .then(|| format!("Host {}: {message}", host.name_any()))
+}
+
 fn why_none(wanted: &Wanted<'_>, all: usize, matching: &[&Host]) -> String {
     let place = wanted.failure_domain.map(|name| format!(" in failure domain {name}")).unwrap_or_default();
     if all == 0 {
-        return "no host is available: there are none in this namespace; add a HostPool or Hosts".to_owned();
+        return "no host is available: there are none in this namespace; add one (`capstan host add`), or raise \
+                spec.replicas of a HostPool"
+            .to_owned();
     }
     if matching.is_empty() {
-        return format!("no host is available: none of {all} matches the host selectors{place}");
+        return format!(
+            "no host is available: none of {all} matches spec.hostSelector{place}; give a Host these labels, add one \
+             (`capstan host add --label`), or raise spec.replicas of a HostPool"
+        );
     }
     let mut obstacles: BTreeMap<Obstacle, usize> = BTreeMap::new();
     for obstacle in matching.iter().filter_map(|host| Obstacle::of(host)) {
         *obstacles.entry(obstacle).or_default() += 1;
     }
     let fits = format!("no host is available: {} of {all} match{place}", matching.len());
-    if let [(only, _)] = obstacles.iter().collect::<Vec<_>>()[..] {
-        return format!("{fits} but are {}", only.words());
+    let mut text = match obstacles.iter().collect::<Vec<_>>()[..] {
+        [(only, _)] => format!("{fits} but are {}", only.words()),
+        _ => {
+            let list: Vec<String> =
+                obstacles.iter().map(|(obstacle, count)| format!("{count} {}", obstacle.words())).collect();
+            format!("{fits} but are not free: {}", list.join(", "))
+        }
+    };
+    for complaint in matching.iter().filter_map(|host| complaint(host)).take(MOST_TOLD) {
+        text.push('\n');
+        text.push_str(&complaint);
     }
-    let list: Vec<String> =
-        obstacles.iter().map(|(obstacle, count)| format!("{count} {}", obstacle.words())).collect();
-    format!("{fits} but are not free: {}", list.join(", "))
+    text
 }

@@ -5,7 +5,7 @@ use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine};
 use kube::ResourceExt as _;
 
-use super::claim::{Obstacle, Wanted, choose};
+use super::claim::{Obstacle, Wanted, choose, complaint};
 use crate::names::PROVIDER_SCHEME;
 use crate::names::hostmachine::reasons;
 use crate::selector::HostSelectors;
@@ -130,10 +130,13 @@ fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> St
         ),
         Some(host) => match Obstacle::of(host) {
             None => Step::Claim(host),
-            Some(obstacle) => Step::wait(
-                reasons::HOST_NOT_AVAILABLE,
-                format!("Host {name}, which spec.hostName asks for, is {}", obstacle.words()),
-            ),
+            Some(obstacle) => {
+                let complaint = complaint(host).map(|text| format!("\n{text}")).unwrap_or_default();
+                Step::wait(
+                    reasons::HOST_NOT_AVAILABLE,
+                    format!("Host {name}, which spec.hostName asks for, is {}{complaint}", obstacle.words()),
+                )
+            }
         },
     }
 }

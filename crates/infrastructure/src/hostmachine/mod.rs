@@ -81,7 +81,8 @@ fn of_hosts(
     known: Roster<HostMachine, Note>,
 ) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
     watch::changed(infrastructure.all::<Host>(), watcher::Config::default(), |host| {
-        (host.spec.clone(), host.metadata.labels.clone(), crate::host::is_reachable(host))
+        let answers = (crate::host::is_reachable(host), crate::host::is_usable(host));
+        (host.spec.clone(), host.metadata.labels.clone(), answers)
     })
     .flat_map(move |host| {
         let is_free = Obstacle::of(&host).is_none();

@@ -77,3 +77,10 @@ pub(super) struct Progress {
     /// What keeps any machine from being made: as one word, and for people.
     pub(super) refused: Option<(&'static str, String)>,
 }
+
+impl Progress {
+    /// Whether somebody must put something right.
+    pub(super) fn is_in_trouble(&self) -> bool {
+        self.refused.is_some() || !self.failed.is_empty()
+    }
+}

@@ -37,6 +37,8 @@ use crate::ready::sum_up;
 
 /// Another look, in case somebody missed something.
 const RESYNC: Duration = Duration::from_secs(60);
+/// Another look when machines cannot be made: nobody tells us of a Secret, a bridge or room on the disk.
+const IN_TROUBLE: Duration = Duration::from_secs(10);
 /// Another look at machines that boot.
 const BOOTING: Duration = Duration::from_secs(1);
 /// Conditions that are ours to say.
@@ -47,7 +49,8 @@ struct Pools(Infrastructure);
 /// Runs the controller until `stop` is done.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let of_hosts = watch::changed(infrastructure.all::<Host>(), watcher::Config::default(), |host| {
-        (host.spec.clone(), host.metadata.deletion_timestamp.is_some(), crate::host::is_reachable(host))
+        let answers = (crate::host::is_reachable(host), crate::host::is_usable(host));
+        (host.spec.clone(), host.metadata.deletion_timestamp.is_some(), answers)
     })
     .filter_map(|host| {
         let pool = owners::of_kind(host.meta(), "HostPool", &HostPool::group(&()))
@@ -96,7 +99,11 @@ impl Reconciler for Pools {
             finalizers::remove(&mut told.metadata, FINALIZER);
         }
         patcher.finish(&told, &OWNED).await?;
-        Ok(Next::After(if progress.starting.is_empty() { RESYNC } else { BOOTING }))
+        Ok(Next::After(match (progress.starting.is_empty(), progress.is_in_trouble()) {
+            (false, _) => BOOTING,
+            (true, true) => IN_TROUBLE,
+            (true, false) => RESYNC,
+        }))
     }
 }
 

@@ -24,8 +24,16 @@ const PROGRAMS: [(&str, &str); 5] = [
 ];
 /// Programs that can fetch something: one of them is enough.
 const FETCHERS: [&str; 3] = ["curl", "wget", "python3"];
-/// Folders, what they should have free, and what they must.
-const FOLDERS: [(&str, u64, u64); 2] = [("/var", 10 * GIB, 2 * GIB), ("/opt", GIB, 256 * MIB)];
+/// Folders, what they should have free, and what they must. Those further down are told of only where they are on a disk
+/// of their own.
+const FOLDERS: [(&str, u64, u64); 6] = [
+    ("/var", 10 * GIB, 2 * GIB),
+    ("/var/lib/rancher", 8 * GIB, GIB),
+    ("/var/lib/kubelet", GIB, 256 * MIB),
+    ("/var/lib/capstan", GIB, 256 * MIB),
+    ("/opt", GIB, 256 * MIB),
+    ("/opt/capstan", GIB, 256 * MIB),
+];
 /// Less is not enough for a node, and less is tight.
 const MEMORY: (u64, u64) = (512 * MIB, 2 * GIB);
 /// Seconds by which a clock may be off before somebody notices, and before certificates and tokens are refused.
@@ -181,10 +189,10 @@ fn resources(collected: &Collected, found: &mut Findings) {
                 let remedy = format!("make room: at least {} MiB, better {} MiB", least / MIB, enough / MIB);
                 found.add(level, "disk", message, &remedy);
             }
-            Some(_) => {}
-            None => {
+            None if folder.matches('/').count() == 1 => {
                 found.add(Level::Warning, "disk", format!("it does not say what is free in {folder}"), "");
             }
+            _ => {}
         }
     }
 }

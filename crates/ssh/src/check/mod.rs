@@ -126,6 +126,19 @@ pub(crate) fn report(collected: Result<&Collected, &SshError>, host: &Host) -> R
     Report { host: host.name_any(), usable, findings }
 }
 
+/// What would stop a machine from working on the host, each with its remedy. That somebody has put it into quarantine is
+/// said elsewhere.
+pub(crate) fn problems(collected: &Collected, host: &Host) -> Vec<String> {
+    let mut host = host.clone();
+    host.spec.quarantine = None;
+    let found = judge(collected, &host).into_iter().filter(|finding| finding.level == Level::Problem);
+    let words = |Finding { subject, message, remedy, .. }: Finding| match remedy {
+        Some(remedy) => format!("{subject}: {message}; {remedy}"),
+        None => format!("{subject}: {message}"),
+    };
+    found.map(words).collect()
+}
+
 fn read(answer: &Answer, asked: Timestamp, answered: Timestamp) -> Collected {
     let words = |key: &'static str| {
         answer.all(key).take(MOST).map(|word| plain(word, 256)).filter(|word| !word.is_empty())

@@ -4,7 +4,7 @@ use capstan_api::infrastructure::{Host, HostClaim, HostFacts, HostQuarantine, Ho
 use capstan_infrastructure::Reached;
 use jiff::Timestamp;
 
-use super::{Collected, Level, judge, read, report, skew};
+use super::{Collected, Level, judge, problems, read, report, skew};
 use crate::error::SshError;
 use crate::script::Answer;
 
@@ -32,7 +32,7 @@ fn healthy() -> Collected {
                 memory_bytes: Some(8 << 30),
                 ..HostFacts::default()
             },
-            addresses: vec![],
+            ..Reached::default()
         },
         is_root: true,
         user: "root".to_owned(),
@@ -76,6 +76,12 @@ fn each_fault_is_named_with_its_subject() {
         (with(&|c| c.reached.facts.memory_bytes = Some(1 << 30)), Level::Warning, "memory", "1024 MiB"),
         (with(&|c| _ = c.free.insert("/var".into(), 1 << 30)), Level::Problem, "disk", "/var"),
         (with(&|c| _ = c.free.insert("/opt".into(), 512 << 20)), Level::Warning, "disk", "/opt"),
+        (
+            with(&|c| _ = c.free.insert("/var/lib/rancher".into(), 512 << 20)),
+            Level::Problem,
+            "disk",
+            "free in /var/lib/rancher",
+        ),
         (with(&|c| _ = c.listening.insert(6443)), Level::Problem, "ports", "6443"),
         (with(&|c| _ = c.listening.insert(10250)), Level::Problem, "ports", "10250"),
         (
@@ -120,6 +126,19 @@ fn what_its_machine_does_is_not_held_against_a_host() {
     assert!(report(Ok(&collected), &host).usable);
     host.spec.quarantine = Some(HostQuarantine { reason: "LeftDirty".into(), message: None, since: None });
     assert!(!report(Ok(&collected), &host).usable);
+}
+
+#[test]
+fn a_problem_is_told_with_its_remedy_and_nothing_less_is() {
+    let mut collected = healthy();
+    collected.free.insert("/opt".into(), 8 << 20);
+    collected.skew = 10;
+    let mut host = host();
+    host.spec.quarantine = Some(HostQuarantine { reason: "LeftDirty".into(), message: None, since: None });
+    assert_eq!(
+        problems(&collected, &host),
+        ["disk: 8 MiB are free in /opt; make room: at least 256 MiB, better 1024 MiB"]
+    );
 }
 
 #[test]

@@ -82,7 +82,7 @@ pub(super) fn steps(job: &mut Job, program: &str, data: &[u8], config: &CloudCon
          \trm -f \"$root/var/lib/cloud/instance\""
     );
     job.step(Repeat::Again, "cloud-init's seed", &seed);
-    job.step(Repeat::Once, "cloud-init", &run(program));
+    job.step(Repeat::of(data), "cloud-init", &run(program));
 }
 
 fn has(config: &CloudConfig, key: &str) -> bool {
@@ -168,6 +168,8 @@ record=$root/var/log/cloud-init.log
 size=0
 [ ! -e "$record" ] || size=$(wc -c <"$record")
 rm -f "$result"
+# What it began for this claim when the machine stopped, it would take for done.
+rm -rf "$root/var/lib/cloud/instances/${dir##*/}/sem"
 "$cloud_init" init --local
 "$cloud_init" init
 "$cloud_init" modules --mode=config

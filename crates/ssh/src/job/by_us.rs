@@ -5,8 +5,8 @@ use crate::cloudconfig::{CloudConfig, Command, Encoding, Ntp, User, WriteFile, s
 use crate::script::quote;
 
 /// Adds the steps.
-pub(super) fn steps(job: &mut Job, config: &CloudConfig) {
-    commands(job, "bootcmd", &config.bootcmd, "exit \"$code\"");
+pub(super) fn steps(job: &mut Job, config: &CloudConfig, repeat: Repeat) {
+    commands(job, repeat, "bootcmd", &config.bootcmd, "exit \"$code\"");
     let mut number = 0;
     let mut write = |job: &mut Job, deferred: bool| {
         for file in config.write_files.iter().filter(|file| file.defer == deferred) {
@@ -22,10 +22,10 @@ pub(super) fn steps(job: &mut Job, config: &CloudConfig) {
         set_time_servers(job, ntp);
     }
     write(job, true);
-    commands(job, "runcmd", &config.runcmd, "judge \"$code\"");
+    commands(job, repeat, "runcmd", &config.runcmd, "judge \"$code\"");
 }
 
-fn commands(job: &mut Job, key: &str, commands: &[Command], end: &str) {
+fn commands(job: &mut Job, repeat: Repeat, key: &str, commands: &[Command], end: &str) {
     if commands.is_empty() {
         return;
     }
@@ -38,7 +38,7 @@ fn commands(job: &mut Job, key: &str, commands: &[Command], end: &str) {
         }
     }
     job.step(
-        Repeat::Once,
+        repeat,
         key,
         &format!(
             "CAPSTAN_ITEMS=$dir/items\nexport CAPSTAN_ITEMS\n/bin/sh \"$dir/files/{key}\"\ncode=$?\n\

@@ -62,6 +62,18 @@ pub(crate) enum Repeat {
     Once,
 }
 
+/// What stands in a comment at the head of data that says it may be cut off anywhere and run again.
+const REPEATABLE: &str = "# capstan.dev/repeatable";
+
+impl Repeat {
+    /// What the data says of itself.
+    fn of(data: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(data);
+        let mut head = text.lines().take_while(|line| line.starts_with('#'));
+        if head.any(|line| line.trim_end() == REPEATABLE) { Self::Again } else { Self::Once }
+    }
+}
+
 /// The files of a claim's folder.
 pub(crate) struct Job {
     files: Vec<(String, Vec<u8>)>,
@@ -174,7 +186,7 @@ pub(crate) fn compile(
                 Some(program) => by_cloud_init::steps(&mut job, program, &data.value, &config, &metadata),
                 None => {
                     refuse_what_needs_cloud_init(&config)?;
-                    by_us::steps(&mut job, &config);
+                    by_us::steps(&mut job, &config, Repeat::of(&data.value));
                 }
             }
             Ok(job)
@@ -206,6 +218,6 @@ fn script(data: &[u8]) -> Job {
         true => "chmod 700 \"$dir/data\" && \"$dir/data\"",
         false => "/bin/sh \"$dir/data\"",
     };
-    job.step(Repeat::Once, "script", &format!("{run}\njudge \"$?\""));
+    job.step(Repeat::of(data), "script", &format!("{run}\njudge \"$?\""));
     job
 }

@@ -1,13 +1,26 @@
 # What would stop the host from working. Given: watched, and all that facts.sh says.
 say now "$(date +%s)"
 if [ -d /run/systemd/system ]; then say systemd yes; fi
-for folder in /var /opt; do
-	at=$root$folder
+# free_in FOLDER: what is free where it is or will be, and the disk that is on.
+free_in() {
+	at=$root$1
 	while [ -n "$at" ] && [ ! -d "$at" ]; do at=${at%/*}; done
 	df -Pk "${at:-/}" 2>/dev/null | tail -n 1 | {
-		read -r _ _ _ free _
-		say disk "$folder $free"
+		read -r _ _ _ free _ disk
+		printf '%s %s' "$free" "$disk"
 	}
+}
+for folder in /var /opt; do
+	found=$(free_in "$folder")
+	say disk "$folder ${found%% *}"
+	for inside in /var/lib/rancher /var/lib/kubelet /var/lib/capstan /opt/capstan; do
+		case $inside in
+		"$folder"/*)
+			found_inside=$(free_in "$inside")
+			[ "${found#* }" = "${found_inside#* }" ] || say disk "$inside ${found_inside%% *}"
+			;;
+		esac
+	done
 done
 cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | while read -r _ local _ state _; do
 	[ "$state" != 0A ] || printf '%s\n' "${local##*:}"

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube::ResourceExt;
 
 use super::fixtures::*;
+use crate::driver::Reached;
 use crate::hostmachine::{Observed, Step, decide, provider_id};
 use crate::names::hostmachine::reasons;
 
@@ -129,7 +130,11 @@ fn both_selectors_and_the_failure_domain_count() {
     };
     assert_eq!(decide(seen), Step::Claim(&hosts[4]));
     let message = told(decide(Observed { hosts: &hosts[..4], ..seen }));
-    assert_eq!(message, "no host is available: none of 4 matches the host selectors in failure domain west");
+    assert_eq!(
+        message,
+        "no host is available: none of 4 matches spec.hostSelector in failure domain west; give a Host these labels, \
+         add one (`capstan host add --label`), or raise spec.replicas of a HostPool"
+    );
 }
 
 #[test]
@@ -144,13 +149,28 @@ fn it_says_why_there_is_no_host() {
     unschedulable.spec.unschedulable = Some(true);
     let mut lost = host("l");
     set(&mut lost, NewCondition::new("Reachable", false, "Unreachable"), Timestamp::UNIX_EPOCH);
+    let mut full = host("f");
+    let reached = Reached {
+        problems: vec!["disk: 1 MiB are free in /opt; make room".to_owned()],
+        ..Default::default()
+    };
+    crate::host::tell(&mut full, &Ok(reached), crate::host::Holder::Present, Timestamp::UNIX_EPOCH);
     let mut going = host("g");
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     let taken = |name: &str| claimed(host(name), &format!("of-{name}"));
     for (hosts, message) in [
-        (vec![], "no host is available: there are none in this namespace; add a HostPool or Hosts"),
+        (
+            vec![],
+            "no host is available: there are none in this namespace; add one (`capstan host add`), or raise \
+             spec.replicas of a HostPool",
+        ),
         (vec![taken("a"), taken("b"), taken("c")], "no host is available: 3 of 3 match but are claimed"),
         (vec![lost.clone()], "no host is available: 1 of 1 match but are not reachable"),
+        (
+            vec![full.clone(), taken("a")],
+            "no host is available: 2 of 2 match but are not free: 1 claimed, 1 not usable\n\
+             Host f: disk: 1 MiB are free in /opt; make room",
+        ),
         (
             vec![taken("a"), quarantined, unschedulable, lost, going],
             "no host is available: 5 of 5 match but are not free: 1 claimed, 1 quarantined, 1 not reachable, \

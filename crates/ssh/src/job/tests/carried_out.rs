@@ -128,6 +128,35 @@ async fn work_that_died_goes_on_where_it_stopped_but_no_command_runs_twice() {
 }
 
 #[tokio::test]
+async fn data_that_says_it_may_be_repeated_is() {
+    let world = World::new();
+    let root = world.root();
+    // The first run never ends.
+    let body = format!("echo run >> {root}/order; [ -e {root}/again ] || while :; do sleep 1; done");
+    let as_script = script(&format!("#!/bin/sh\n# capstan.dev/repeatable\n{body}\n"));
+    assert_eq!(world.ask(&as_script).await, BootstrapState::Running);
+    world.until("the command", || world.read("/order").is_some()).await;
+    world.cut_power();
+    world.write("/again", "");
+    assert_eq!(world.carried_out(&as_script).await, BootstrapState::Done);
+    assert_eq!(world.read("/order").as_deref(), Some("run\nrun\n"));
+}
+
+#[test]
+fn only_the_head_of_data_says_that_it_may_be_repeated() {
+    use super::super::Repeat;
+    for (data, repeat) in [
+        ("#!/bin/sh\n# capstan.dev/repeatable\ntrue\n", Repeat::Again),
+        ("#cloud-config\n# capstan.dev/repeatable\nruncmd: []\n", Repeat::Again),
+        ("#!/bin/sh\ntrue\n# capstan.dev/repeatable\n", Repeat::Once),
+        ("#!/bin/sh\n# not capstan.dev/repeatable\n", Repeat::Once),
+        ("", Repeat::Once),
+    ] {
+        assert_eq!(Repeat::of(data.as_bytes()), repeat, "{data}");
+    }
+}
+
+#[tokio::test]
 async fn work_that_died_between_steps_is_finished() {
     let world = World::new();
     let data = cloud_config(&format!(

@@ -1,0 +1,146 @@
+//! One life: a cluster, the managers it had one after the other, and what happened to it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context as _, Result};
+use capstan_controller::Reconciler as _;
+use capstan_controlplane::{Ambient, ControlPlane};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+
+use crate::plane::{Office, Plane};
+use crate::seen::Seen;
+use crate::world::mortal::{NEVER, Pulse};
+use crate::world::{Mood, Scene, Workload, World};
+
+/// How many turns the trouble lasts: short lives are many, and long ones go far.
+const TROUBLE: std::ops::Range<usize> = 10..40;
+/// How many turns before it begins: a cluster may be whole by then, or not have begun.
+const QUIET: std::ops::Range<usize> = 0..12;
+
+pub(crate) struct Life {
+    pub(crate) world: World,
+    pub(crate) random: StdRng,
+    manager: ControlPlane<Workload>,
+    pulse: Pulse,
+    ambient: Ambient,
+    clock: Arc<Mutex<Timestamp>>,
+    office: Office,
+    /// Machines that somebody else wants gone.
+    pub(crate) unwanted: BTreeSet<String>,
+    /// How far the user has come with new versions.
+    pub(crate) version: usize,
+    /// Workers that there are.
+    pub(crate) workers: usize,
+    /// What happened, turn by turn.
+    pub(crate) told: Vec<String>,
+}
+
+impl Life {
+    pub(crate) async fn begin(plane: &Plane, namespace: &str, seed: u64) -> Result<Self> {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut world = World::new(plane.client(), namespace).await;
+        for secret in &plane.brought {
+            world.api::<Secret>().create(&PostParams::default(), secret).await?;
+        }
+        let workers = random.random_range(0..=3);
+        for number in 0..workers {
+            world.add_worker(&format!("w{number}")).await;
+        }
+        world.mood = Mood::troubled(random.random());
+        world.workload.be_slow(true);
+        let clock = Arc::new(Mutex::new("2026-01-01T00:00:00Z".parse()?));
+        let ambient = ambient(&clock, random.random());
+        let pulse = Pulse::new(NEVER, false);
+        let office = plane.office();
+        let manager = office.manager(&world, &pulse).with_ambient(ambient.clone());
+        Ok(Self {
+            world,
+            random,
+            manager,
+            pulse,
+            ambient,
+            clock,
+            office,
+            unwanted: BTreeSet::new(),
+            version: 0,
+            workers,
+            told: Vec::new(),
+        })
+    }
+
+    /// From its beginning to where everything is as it should be.
+    pub(crate) async fn live(&mut self) -> Result<()> {
+        for _ in 0..self.random.random_range(QUIET) {
+            self.turn(1).await?;
+        }
+        for turn in 0..self.random.random_range(TROUBLE) {
+            self.trouble().await.with_context(|| format!("turn {turn} of trouble"))?;
+        }
+        self.peace().await.context("in peace")
+    }
+
+    /// Another manager takes over, which dies at a write.
+    pub(crate) fn take_over(&mut self, writes: i64) {
+        self.pulse = Pulse::new(writes, self.random.random_ratio(1, 2));
+        self.manager = self.office.manager(&self.world, &self.pulse).with_ambient(self.ambient.clone());
+    }
+
+    pub(crate) fn percent(&mut self, percent: u32) -> bool {
+        self.random.random_ratio(percent, 100)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        *self.clock.lock().unwrap()
+    }
+
+    pub(crate) fn wait(&self, seconds: i64) {
+        *self.clock.lock().unwrap() += SignedDuration::from_secs(seconds);
+    }
+
+    pub(crate) fn tell(&mut self, what: impl Into<String>) {
+        self.told.push(what.into());
+    }
+
+    /// One turn: the manager is called so many times, and then everybody else does their part. Gives what went wrong
+    /// from the manager's point of view.
+    pub(crate) async fn turn(&mut self, calls: usize) -> Result<Option<String>> {
+        let mut scene = self.world.scene().await?;
+        let mut failed = None;
+        for _ in 0..calls {
+            let before = Seen::of(&scene)?;
+            (scene, failed) = self.round(&before).await?;
+        }
+        self.world.tick_from(&scene).await?;
+        Ok(failed)
+    }
+
+    /// The manager is called, and what it did is looked at.
+    async fn round(&mut self, before: &Seen) -> Result<(Scene, Option<String>)> {
+        let object = self.world.control_plane().await?;
+        let failed = self.manager.reconcile(Arc::new(object)).await.err();
+        let scene = self.world.scene().await?;
+        let after = Seen::of(&scene)?;
+        let died = if self.pulse.is_dead() { ", and the manager is dead" } else { "" };
+        self.tell(format!("{} etcd:{}{died}", after.summary(), self.world.workload.summary()));
+        self.world.check(&scene)?;
+        after.follows(before, &self.unwanted, &self.world.workload)?;
+        if self.pulse.is_dead() {
+            self.take_over(NEVER);
+        }
+        Ok((scene, failed.map(|error| capstan_controller::error::chain(&error))))
+    }
+}
+
+fn ambient(clock: &Arc<Mutex<Timestamp>>, seed: u64) -> Ambient {
+    let clock = Arc::clone(clock);
+    let random = Mutex::new(StdRng::seed_from_u64(seed));
+    Ambient {
+        clock: Arc::new(move || *clock.lock().unwrap()),
+        suffix: Arc::new(move || format!("{:05}", random.lock().unwrap().random_range(0..100_000))),
+    }
+}

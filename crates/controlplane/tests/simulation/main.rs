@@ -1,0 +1,83 @@
+//! Many lives of control planes, each from a seed: users change their minds, machines are slow, fail and vanish, agents
+//! die, and the manager dies at any write and is called more often than it should. Whatever happens: never two machines
+//! that begin the cluster, never a majority lost by our doing, never more at once than allowed, never a machine replaced
+//! that nobody asked to replace; and when it is quiet again, everything is as it should be.
+//!
+//! `CAPSTAN_SEED=7 cargo test -p capstan-controlplane --test simulation` replays one life and prints it turn by turn;
+//! `CAPSTAN_SIMULATIONS=5000` tries so many. The seed decides everything: time, names, and who does what when.
+
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::large_futures, reason = "a test has room on its stack")]
+
+mod life;
+mod peace;
+mod plane;
+mod seen;
+mod trouble;
+#[path = "../world/mod.rs"]
+mod world;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use futures::StreamExt as _;
+use life::Life;
+use plane::Plane;
+
+/// How many lives, when nobody says.
+const LIVES: u64 = 40;
+/// How many at the same time.
+const SIDE_BY_SIDE: usize = 4;
+
+/// A life, and what it told of itself.
+async fn live(plane: Arc<Plane>, namespace: String, seed: u64) -> (Vec<String>, Result<()>) {
+    match Life::begin(&plane, &namespace, seed).await {
+        Ok(mut life) => {
+            let result = life.live().await;
+            (life.told, result)
+        }
+        Err(error) => (Vec::new(), Err(error)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_happens_it_ends_well() {
+    let plane = Arc::new(Plane::open().await.unwrap());
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    if let Some(seed) = number("CAPSTAN_SEED") {
+        let (told, result) = live(plane, format!("life-{seed}"), seed).await;
+        assert!(result.is_ok(), "{}\nCAPSTAN_SEED={seed}: {:#}", told.join("\n"), result.unwrap_err());
+        return;
+    }
+    let seeds = number("CAPSTAN_SIMULATIONS").unwrap_or(LIVES);
+    let failed: Vec<String> = futures::stream::iter(0..seeds)
+        .map(|seed| {
+            let life = tokio::spawn(live(Arc::clone(&plane), format!("life-{seed}"), seed));
+            async move {
+                let (_, result) = life.await.unwrap();
+                result.err().map(|error| format!("CAPSTAN_SEED={seed}: {error:#}"))
+            }
+        })
+        .buffer_unordered(SIDE_BY_SIDE)
+        .filter_map(std::future::ready)
+        .collect()
+        .await;
+    assert!(failed.is_empty(), "{} of {seeds} lives:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// Otherwise a seed would be worth nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seed_is_a_life() {
+    let plane = Arc::new(Plane::open().await.unwrap());
+    for seed in [1, 2, 3] {
+        let (once, again) = tokio::join!(
+            live(Arc::clone(&plane), format!("once-{seed}"), seed),
+            live(Arc::clone(&plane), format!("again-{seed}"), seed)
+        );
+        assert!(once.0.len() > 20, "{:?}", once.1);
+        for (a, b) in once.0.iter().zip(&again.0) {
+            assert_eq!(a, b, "seed {seed}");
+        }
+        assert_eq!(once.0.len(), again.0.len());
+    }
+}

@@ -1,0 +1,68 @@
+//! After the trouble: nothing happens any more, and everything gets where it should.
+
+use anyhow::{Result, bail, ensure};
+use capstan_api::core::Machine;
+use kube::ResourceExt as _;
+use rand::seq::IndexedRandom as _;
+use serde_json::json;
+
+use crate::life::Life;
+use crate::trouble::VERSIONS;
+use crate::world::Mood;
+use crate::world::mortal::NEVER;
+
+/// How many turns it may take.
+const PEACE: usize = 120;
+
+impl Life {
+    pub(crate) async fn peace(&mut self) -> Result<()> {
+        self.world.mood = Mood::default();
+        self.world.workload.be_slow(false);
+        for name in std::mem::take(&mut self.world.lost) {
+            self.world.workload.is_lost(&name, false);
+        }
+        self.take_over(NEVER);
+        let replicas = *[1, 3].choose(&mut self.random).unwrap();
+        let version = VERSIONS[self.version];
+        self.spec(json!({
+            "replicas": replicas, "version": version,
+            "machineTemplate": {"spec": {"infrastructureRef": {"name": "hosts"}}},
+        }))
+        .await?;
+        // A plan that was given up is tried again when the user says so.
+        let retry = json!({"metadata": {"annotations": {"capstan.dev/retry": "peace"}}});
+        for machine in self.world.machines().await? {
+            let name = machine.name_any();
+            self.world.patch::<Machine>(&name, &retry).await?;
+            self.look_after(&name).await?;
+        }
+        let mut last = String::new();
+        for _ in 0..PEACE {
+            self.wait(20);
+            let failed = self.turn(1).await?;
+            match self.is_over(replicas, version).await {
+                Ok(()) => return Ok(()),
+                Err(error) => last = format!("{error:#}; {}", failed.unwrap_or_default()),
+            }
+        }
+        bail!("it does not get where it should: {last}")
+    }
+
+    async fn is_over(&self, replicas: i32, version: &str) -> Result<()> {
+        self.world.stands(replicas, version).await?;
+        let cordoned = self.world.workload.all_cordoned();
+        ensure!(cordoned.is_empty(), "{cordoned:?} take no pods");
+        ensure!(self.world.workload.is_whole(), "a member of etcd is missing");
+        let scene = self.world.scene().await?;
+        ensure!(scene.machines.len() == usize::try_from(replicas)? + self.workers, "machines are missing");
+        for machine in &scene.machines {
+            let name = machine.name_any();
+            let plan = scene.plan(&name)?;
+            ensure!(
+                plan.is_some_and(|plan| scene.is_applied(&name, &plan)),
+                "{name} is not where it should be"
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! A machine's agent, played, and core, which finds the Node.
+//!
+//! In calm a plan is carried out at once. In trouble it takes three turns: the server is stopped if it is to be started
+//! again, it is started, and that is reported. The agent may die before each of them and then begins again from the
+//! first, and the plan may fail with the server up or down.
+
+use anyhow::{Result, ensure};
+use capstan_api::agent::{MachineReport, PlanPhase};
+use capstan_api::core::Machine;
+use capstan_plan::VerifiedPlan;
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use super::scene::{begins, is_server};
+use super::{Scene, World, version_of};
+
+/// How far an agent has come with a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// What runs was stopped, if it had to be.
+    Stopped,
+    /// It runs, and nobody was told.
+    Started,
+}
+
+/// The plan that an agent carries out.
+pub(super) struct Errand {
+    digest: String,
+    stage: Stage,
+}
+
+impl World {
+    /// An agent gets on with the plan of its machine.
+    pub(super) async fn obey(&mut self, scene: &Scene, machine: &Machine) -> Result<()> {
+        let name = machine.name_any();
+        let Some(plan) = scene.plan(&name)? else { return Ok(()) };
+        let Some(report) = scene.reports.get(&name) else { return Ok(()) };
+        ensure!(report.spec.machine_id == format!("id-{name}"), "the report of {name} is of another life");
+        if scene.is_applied(&name, &plan) && self.applied.contains(&name) {
+            return Ok(());
+        }
+        if is_given_up(report, &plan) || self.lost.contains(&name) {
+            return Ok(());
+        }
+        let (digest, revision) = (plan.id().digest().to_string(), plan.id().revision().get());
+        let known = self.revisions.insert(name.clone(), (revision, digest.clone())).unwrap_or_default();
+        ensure!(
+            revision > known.0 || (revision, &digest) == (known.0, &known.1),
+            "{name}: revision {revision} after {}",
+            known.0
+        );
+        if self.mood.crashes() {
+            self.errands.remove(&name);
+            return Ok(());
+        }
+        let told = json!({"digest": digest, "revision": revision});
+        let total = plan.plan().steps.len();
+        if !scene.is_open(&name, &plan)? {
+            let gate = plan.plan().steps.iter().position(|step| step.name.as_str() == "drained").unwrap();
+            let step = json!({"name": "drained", "index": gate + 1, "total": total});
+            return self.report(&name, json!({"plan": told, "phase": "Waiting", "step": step})).await;
+        }
+        loop {
+            let stage = self.errands.get(&name).filter(|errand| errand.digest == digest);
+            let next = match stage.map(|errand| errand.stage) {
+                None => {
+                    if is_server(machine) && scene.restarts(&name) {
+                        self.workload.stopped(&name);
+                    }
+                    self.report(&name, json!({"plan": told, "phase": "Applying", "step": null})).await?;
+                    Stage::Stopped
+                }
+                Some(Stage::Stopped) if self.mood.fails() => {
+                    if self.mood.tosses() && self.workload.is_member(&name) {
+                        self.workload.started(&name, false);
+                    }
+                    self.errands.remove(&name);
+                    let step = json!({"name": "ready", "index": 1, "total": total, "exitCode": 1});
+                    let failed = json!({"plan": told, "phase": "Failed", "step": step, "message": "no luck"});
+                    return self.report(&name, failed).await;
+                }
+                Some(Stage::Stopped) => {
+                    if is_server(machine) {
+                        self.workload.started(&name, begins(&plan));
+                    }
+                    Stage::Started
+                }
+                Some(Stage::Started) => {
+                    self.errands.remove(&name);
+                    return self.applied(&name, &told, &plan).await;
+                }
+            };
+            self.errands.insert(name.clone(), Errand { digest: digest.clone(), stage: next });
+            if !self.mood.is_calm() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn report(&self, machine: &str, status: Value) -> Result<()> {
+        self.patch_status::<MachineReport>(machine, &json!({"status": status})).await
+    }
+
+    /// The plan was carried out: the machine says so, and its Node is found.
+    async fn applied(&mut self, name: &str, told: &Value, plan: &VerifiedPlan) -> Result<()> {
+        let applied =
+            json!({"plan": told, "phase": "Applied", "applied": told, "step": null, "message": null});
+        self.report(name, applied).await?;
+        self.applied.insert(name.to_owned());
+        let condition = |type_: &str| {
+            json!({"type": type_, "status": "True", "reason": "Ready", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let node = json!({
+            "nodeRef": {"name": name},
+            "nodeInfo": {
+                "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
+                "containerRuntimeVersion": "", "kubeletVersion": version_of(plan), "kubeProxyVersion": "",
+                "operatingSystem": "linux", "architecture": "amd64"},
+        });
+        self.add_conditions(name, vec![condition("Ready"), condition("Available")], node).await
+    }
+}
+
+fn is_given_up(report: &MachineReport, plan: &VerifiedPlan) -> bool {
+    report.status.as_ref().is_some_and(|status| {
+        let told = status.plan.as_ref();
+        status.phase == Some(PlanPhase::Failed)
+            && told.is_some_and(|told| plan.id().is_named_by(&told.digest, told.revision))
+    })
+}

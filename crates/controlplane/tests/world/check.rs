@@ -1,0 +1,106 @@
+//! What must hold at any moment, and what must hold in the end.
+
+use anyhow::{Result, ensure};
+use kube::ResourceExt;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+use super::scene::{begins, is_leaving, is_server};
+use super::{Scene, World, config_of};
+
+impl World {
+    /// What must hold at any moment.
+    pub(crate) fn check(&mut self, scene: &Scene) -> Result<()> {
+        self.one_begins(scene)?;
+        let mut busy = Vec::new();
+        let mut restarting = Vec::new();
+        let mut workers = Vec::new();
+        for machine in &scene.machines {
+            let name = machine.name_any();
+            let Some(plan) = scene.plan(&name)? else { continue };
+            let config = config_of(&plan);
+            if config["cluster-init"] != json!(true) {
+                ensure!(config["server"] == "https://10.0.0.10:6443", "{config}");
+                ensure!(
+                    self.begins.as_ref().is_some_and(|begins| self.applied.contains(begins)),
+                    "{name} joins before the cluster has begun"
+                );
+            }
+            if scene.is_applied(&name, &plan) {
+                continue;
+            }
+            match is_server(machine) {
+                true if is_leaving(machine) => {}
+                // Until it is let through it runs as before.
+                true if scene.restarts(&name) && !scene.is_open(&name, &plan)? => {}
+                true => busy.push(name.clone()),
+                false if scene.restarts(&name) => workers.push(name.clone()),
+                false => {}
+            }
+            // One that leaves is counted as long as it is missed.
+            let is_missed = !is_leaving(machine) || self.workload.is_member(&name);
+            if is_server(machine) && is_missed && scene.restarts(&name) && scene.is_open(&name, &plan)? {
+                restarting.push(name);
+            }
+        }
+        ensure!(busy.len() <= 1, "over budget: {busy:?} are changed at the same time");
+        ensure!(restarting.len() <= 1, "over budget: {restarting:?} may restart at the same time");
+        ensure!(workers.len() <= 1, "over budget: workers {workers:?} are changed at the same time");
+        let leaving: BTreeSet<String> =
+            scene.machines.iter().filter(|m| is_leaving(m)).map(ResourceExt::name_any).collect();
+        let stopped: Vec<String> = self.workload.all_stopped().difference(&leaving).cloned().collect();
+        ensure!(stopped.len() <= 1, "over budget: {stopped:?} were stopped at the same time");
+        self.workload.check()
+    }
+
+    /// One machine begins the cluster. Another one may only if that is gone, with all it had, and nobody had joined.
+    fn one_begins(&mut self, scene: &Scene) -> Result<()> {
+        let mut told = Vec::new();
+        for machine in &scene.machines {
+            let name = machine.name_any();
+            if scene.plan(&name)?.is_some_and(|plan| begins(&plan)) {
+                told.push(name);
+            }
+        }
+        ensure!(told.len() <= 1, "{told:?} were all told to begin the cluster");
+        let Some(name) = told.pop() else { return Ok(()) };
+        // Gone with the control plane when that is at its end.
+        if let Some(noted) = scene.noted("capstan.dev/init-machine") {
+            ensure!(noted == format!("{name}/id-{name}"), "{name} begins, but {noted} is written down");
+        }
+        if let Some(before) = self.begins.as_ref().filter(|before| **before != name) {
+            ensure!(
+                scene.noted("capstan.dev/initialized").is_none() && !self.workload.is_there(),
+                "{name} was told to begin the cluster that {before} has begun"
+            );
+            ensure!(
+                !scene.machines.iter().any(|m| m.name_any() == *before),
+                "{before} and {name} both begin"
+            );
+        }
+        self.begins = Some(name);
+        Ok(())
+    }
+
+    /// Whether so many machines are ready, up to date, and of this version.
+    pub(crate) async fn stands(&self, replicas: i32, version: &str) -> Result<()> {
+        let control_plane = self.control_plane().await?;
+        let status = control_plane.status.unwrap_or_default();
+        let counts =
+            [status.replicas, status.ready_replicas, status.available_replicas, status.up_to_date_replicas];
+        ensure!(counts == [Some(replicas); 4], "{counts:?}: {}", json!(status.conditions));
+        let versions: Vec<_> = status.versions.iter().map(|v| (v.version.as_str(), v.replicas)).collect();
+        ensure!(versions == [(version, Some(replicas))], "{versions:?}");
+        let initialized = status.initialization.and_then(|status| status.control_plane_initialized);
+        ensure!(initialized == Some(true), "not initialized");
+        let expected = [("Available", "True"), ("Initialized", "True"), ("CertificatesAvailable", "True")];
+        let quiet =
+            ["RollingOut", "ScalingUp", "ScalingDown", "Deleting", "Paused"].map(|type_| (type_, "False"));
+        for (type_, wanted) in expected.into_iter().chain(quiet) {
+            let found = status.conditions.iter().find(|condition| condition.type_ == type_);
+            let found = found.map(|condition| condition.status.to_string()).unwrap_or_default();
+            ensure!(found == wanted, "{type_}: {found}");
+        }
+        Ok(())
+    }
+}
