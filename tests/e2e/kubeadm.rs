@@ -26,23 +26,21 @@ const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 const CLUSTER: &str = "dock";
 const VERSION: &str = "v1.36.0";
 
-/// Each machine, its role, and its failure domain. The first has a cloud-init, as all have; those that are said to have
-/// none are made to have none.
-const MACHINES: [(&str, &str, &str); 4] = [
-    ("server", "control-plane", "rack-1"),
-    ("worker", "worker", "rack-2"),
-    ("broken", "broken", "rack-2"),
-    ("broken-too", "broken", "rack-2"),
-];
+/// Where all machines stand. Upstream takes any failure domain for a control plane machine, also one with workers only.
+const DOMAIN: &str = "rack-1";
+/// Each machine and its role.
+const MACHINES: [(&str, &str); 4] =
+    [("server", "control-plane"), ("worker", "worker"), ("broken", "broken"), ("broken-too", "broken")];
+/// All have a cloud-init, and these are made to have none.
 const WITHOUT_CLOUD_INIT: [&str; 2] = ["worker", "broken-too"];
 const ALL: [&str; 4] = ["server", "worker", "broken", "broken-too"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn upstreams_kubeadm_providers_make_a_cluster_of_hosts() {
     let mut yard = Yard::under_upstreams_kubeadm(&ALL).await.unwrap();
-    for (name, role, domain) in MACHINES {
+    for (name, role) in MACHINES {
         prepare(&yard, name, role == "broken").await.unwrap();
-        add(&yard, name, role, domain).unwrap();
+        add(&yard, name, role).unwrap();
     }
     yard.until_available(&ALL).await.unwrap();
     let before = listings(&yard).await.unwrap();
@@ -51,14 +49,14 @@ async fn upstreams_kubeadm_providers_make_a_cluster_of_hosts() {
     user.makes_the_cluster().await.unwrap();
 
     // The first machine, by its own cloud-init.
-    let server = user.until_provisioned("server", "rack-1").await.unwrap();
+    let server = user.until_provisioned("server").await.unwrap();
     user.was_carried_out("server", "init").await.unwrap();
     user.becomes_a_node("server", "init", &server).await.unwrap();
     user.until_initialized().await.unwrap();
 
     // Another one, over SSH.
     user.adds("worker", 1).await.unwrap();
-    let worker = user.until_provisioned("worker", "rack-2").await.unwrap();
+    let worker = user.until_provisioned("worker").await.unwrap();
     user.was_carried_out("worker", "join").await.unwrap();
     user.becomes_a_node("worker", "join", &worker).await.unwrap();
     user.until_deployed("worker").await.unwrap();
@@ -101,11 +99,11 @@ async fn prepare(yard: &Yard, name: &str, fails: bool) -> Result<()> {
     Ok(())
 }
 
-fn add(yard: &Yard, name: &str, role: &str, domain: &str) -> Result<()> {
+fn add(yard: &Yard, name: &str, role: &str) -> Result<()> {
     let machine = yard.machine(name)?;
     let (address, key) = (machine.address().to_string(), yard.machines().private_key());
     let (key, role) = (key.to_str().context("a path that is text")?, format!("role={role}"));
-    let place = ["--address", &address, "--label", &role, "--failure-domain", domain];
+    let place = ["--address", &address, "--label", &role, "--failure-domain", DOMAIN];
     // As somebody who has to become root first.
     let entry = ["--user", "debian", "--sudo", "--identity-file", key, "--host-key", machine.host_key()];
     yard.capstan(&[&["host", "add", name], &place[..], &entry[..]].concat())?;
@@ -222,7 +220,7 @@ impl User<'_> {
             "template": {"metadata": {"labels": labels}, "spec": {
                 "clusterName": CLUSTER,
                 "version": VERSION,
-                "failureDomain": "rack-2",
+                "failureDomain": DOMAIN,
                 "bootstrap": {"configRef": reference(BOOTSTRAP, "KubeadmConfigTemplate", role)},
                 "infrastructureRef": reference(INFRASTRUCTURE, "HostMachineTemplate", role),
                 "deletion": {"nodeDeletionTimeoutSeconds": 10},
@@ -240,7 +238,7 @@ impl User<'_> {
 
     /// Waits until a machine says of itself all that Cluster API wants to know, and core has taken it over. Gives its
     /// provider ID.
-    async fn until_provisioned(&self, host: &str, domain: &str) -> Result<String> {
+    async fn until_provisioned(&self, host: &str) -> Result<String> {
         let address = self.yard.machine(host)?.address().to_string();
         eventually(DEADLINE, &format!("{host} to be provisioned"), async || {
             let ours = self.host_machine(host).await?;
@@ -253,7 +251,7 @@ impl User<'_> {
             ensure!(id == format!("capstan://default/{host}/{claim}"), "{id}");
             let status = &object.data["status"];
             ensure!(status["initialization"] == json!({"provisioned": true}), "{status}");
-            ensure!(status["failureDomain"] == domain, "{status}");
+            ensure!(status["failureDomain"] == DOMAIN, "{status}");
             let addresses = status["addresses"].as_array().context("no addresses")?;
             for wanted in [("InternalIP", address.as_str()), ("Hostname", host)] {
                 let is_there = |told: &Value| told["type"] == wanted.0 && told["address"] == wanted.1;
@@ -263,7 +261,7 @@ impl User<'_> {
             let owner = ours.owner_references().iter().find(|owner| owner.kind == "Machine");
             let machine = self.of(CORE, "Machine").get(&owner.context("no Machine owns it")?.name).await?;
             ensure!(machine.data["spec"]["providerID"] == id, "{}", machine.data);
-            ensure!(machine.data["spec"]["failureDomain"] == domain, "{}", machine.data);
+            ensure!(machine.data["spec"]["failureDomain"] == DOMAIN, "{}", machine.data);
             ensure!(machine.data["status"]["addresses"] == status["addresses"], "{}", machine.data);
             let done = json!({"bootstrapDataSecretCreated": true, "infrastructureProvisioned": true});
             ensure!(machine.data["status"]["initialization"] == done, "{}", machine.data);
@@ -374,7 +372,7 @@ impl User<'_> {
                 .flatten()
                 .map(|domain| domain["name"].clone())
                 .collect();
-            ensure!(domains == ["rack-1", "rack-2"], "{domains:?}");
+            ensure!(domains == [DOMAIN], "{domains:?}");
             let ours = self.of(INFRASTRUCTURE, "HostCluster").get(CLUSTER).await?;
             ensure!(condition(&ours, "Ready") == Some("True"), not_true(&ours));
             ensure!(ours.data["status"]["initialization"] == json!({"provisioned": true}), "{}", ours.data);
