@@ -3,7 +3,7 @@
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::Machine;
-use capstan_artifacts::{ArtifactRef, Catalog, Source};
+use capstan_artifacts::{Arch, ArtifactRef, Catalog, Source};
 use capstan_controller::etcd::{Member, Members};
 use capstan_controller::secrets::{self, Purpose};
 use capstan_distro::{Endpoint, Network, Rendered, SecretFiles};
@@ -30,7 +30,6 @@ pub struct Fleet {
     network: Network,
     keys: Keys,
     catalog: Catalog,
-    spare: ArtifactRef,
     objects: Vec<(Machine, CapstanConfig)>,
     facts: Vec<MachineFacts>,
     etcd: EtcdView,
@@ -60,12 +59,16 @@ impl Fleet {
             endpoint: Endpoint { host: "10.0.0.10".to_owned(), port: 6443 },
             network: Network::default(),
             keys: Keys::read(&found, "c")?,
-            catalog: Catalog::default(),
-            spare: ArtifactRef {
-                sha256: Digest::of(b"k3s"),
-                size: 3,
-                sources: vec![Source { url: "https://plane.example/k3s".to_owned(), ca: None }],
-            },
+            catalog: Catalog::default().with(
+                "k3s",
+                VERSION,
+                Arch::Amd64,
+                ArtifactRef {
+                    sha256: Digest::of(b"k3s"),
+                    size: 3,
+                    sources: vec![Source { url: "https://plane.example/k3s".to_owned(), ca: None }],
+                },
+            ),
             objects: Vec::new(),
             facts: Vec::new(),
             etcd: EtcdView::Known(Members { members: (0..servers).map(member).collect(), leader: Some(1) }),
@@ -128,7 +131,7 @@ impl Fleet {
             endpoint: &self.endpoint,
             network: &self.network,
             keys: &self.keys,
-            shelf: Shelf { catalog: &self.catalog, spare: Some(&self.spare) },
+            shelf: Shelf { catalog: &self.catalog, spare: None },
             now: self.now,
         };
         let files = SecretFiles::new();

@@ -12,6 +12,7 @@ use super::decide::{self, Verdict};
 use super::gate::{self, Gate};
 use super::inputs::{self, Materials, Subject};
 use super::record::{Record, Setup};
+use super::software::About;
 use super::{Elected, runs, software};
 use crate::facts::{EtcdView, MachineFacts};
 
@@ -26,8 +27,9 @@ pub(crate) fn rendered(
     let role = decide::role(facts, Some(elected), true)?;
     let installed = facts.plan.as_ref().map(|plan| plan.programs.as_slice()).unwrap_or_default();
     let version = facts.version.as_deref().unwrap_or_default();
-    let software = software::choose(materials.shelf, config.spec.distro, version, None, installed)
-        .map_err(|missing| format!("{missing:?}"))?;
+    let software =
+        software::choose(materials.shelf, config.spec.distro, version, About::default(), installed)
+            .map_err(|missing| format!("{missing:?}"))?;
     let subject = Subject { machine, config, facts, role, files, software: &software };
     inputs::rendered(materials, &subject, runs(facts).as_ref(), Revision::FIRST)
         .map_err(|error| error.message)
