@@ -1,14 +1,15 @@
 //! What is measured, one thing after the other. Each prints its figures and their limits; `docs/benchmarks.md` keeps them.
 
 use anyhow::Result;
-use capstan_tools::{Program, build, locate, to_stderr};
+use capstan_tools::{Program, build, build_machines, locate, to_stderr};
 
 use crate::{agent, cargo};
 
 /// Measures everything there is.
 pub(crate) fn run() -> Result<()> {
     planner()?;
-    at_rest()
+    at_rest()?;
+    real_cluster()
 }
 
 /// A thousand machines decided, in the profile that users get.
@@ -35,4 +36,11 @@ fn at_rest() -> Result<()> {
         &environment,
     )
     .map(drop)
+}
+
+/// A real cluster on a real machine, beside the same k3s started by hand.
+fn real_cluster() -> Result<()> {
+    build_machines(&to_stderr)?;
+    let words = ["test", "--locked", "--workspace", "--features=capstan-tests/real", "--test=measure"];
+    cargo::succeed(&[&words[..], &["--", "--nocapture"]].concat()).map(drop)
 }
