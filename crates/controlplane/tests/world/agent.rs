@@ -83,11 +83,16 @@ impl World {
                     if is_server(machine) {
                         self.workload.started(&name, begins(&plan));
                     }
+                    // What runs becomes a Node, whatever its machine is told next. Core looks once the cluster has begun.
+                    if scene.is_begun() {
+                        self.becomes_node(&name, &plan).await?;
+                    }
                     Stage::Started
                 }
                 Some(Stage::Started) => {
                     self.errands.remove(&name);
-                    return self.applied(&name, &told, &plan).await;
+                    self.applied(&name, &told).await?;
+                    return self.becomes_node(&name, &plan).await;
                 }
             };
             self.errands.insert(name.clone(), Errand { digest: digest.clone(), stage: next });
@@ -101,12 +106,17 @@ impl World {
         self.patch_status::<MachineReport>(machine, &json!({"status": status})).await
     }
 
-    /// The plan was carried out: the machine says so, and its Node is found.
-    async fn applied(&mut self, name: &str, told: &Value, plan: &VerifiedPlan) -> Result<()> {
+    /// The plan was carried out, and the machine says so.
+    async fn applied(&mut self, name: &str, told: &Value) -> Result<()> {
         let applied =
             json!({"plan": told, "phase": "Applied", "applied": told, "step": null, "message": null});
         self.report(name, applied).await?;
         self.applied.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Core finds the Node of a machine.
+    async fn becomes_node(&self, name: &str, plan: &VerifiedPlan) -> Result<()> {
         let condition = |type_: &str| {
             json!({"type": type_, "status": "True", "reason": "Ready", "message": "",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"})

@@ -204,9 +204,12 @@ impl World {
             }
             if is_leaving(machine) {
                 // Its agent knows nothing of that.
-                match self.mood.tosses() {
-                    true => self.obey(scene, machine).await?,
-                    false => self.let_go(machine).await?,
+                let obeys = self.mood.is_calm() || self.mood.tosses();
+                if obeys {
+                    self.obey(scene, machine).await?;
+                }
+                if !obeys || self.mood.is_calm() {
+                    self.let_go(machine).await?;
                 }
                 continue;
             }

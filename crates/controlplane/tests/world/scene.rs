@@ -56,6 +56,12 @@ impl World {
 }
 
 impl Scene {
+    /// Whether it is noted that the cluster has begun.
+    pub(crate) fn is_begun(&self) -> bool {
+        let noted = |owner: &CapstanControlPlane| owner.annotations().contains_key("capstan.dev/initialized");
+        self.control_plane.as_ref().is_some_and(noted)
+    }
+
     /// An annotation of the control plane.
     pub(crate) fn noted(&self, key: &str) -> Option<&str> {
         self.control_plane.as_ref()?.annotations().get(key).map(String::as_str)
