@@ -15,6 +15,7 @@ const BORDERS: &[(&str, &[&str])] = &[
     ("crates/agent", &["kube", "k8s-openapi", "capstan-api", "capstan-controller"]),
     ("crates/agentd", &["kube", "k8s-openapi", "capstan-api", "capstan-controller"]),
     ("crates/template", &["tokio", "kube", "serde", "capstan-"]),
+    ("crates/components", &["tokio", "kube", "capstan-controller", "capstan-core", "rustls", "hyper"]),
     ("crates/apiserver-schema", &["tokio", "kube", "k8s-openapi", "capstan-", "hyper"]),
     ("crates/apiserver-merge", &["tokio", "kube", "k8s-openapi", "capstan-", "hyper"]),
     ("crates/apiserver", &["kube", "k8s-openapi", "capstan-api", "capstan-controller", "capstan-core"]),
