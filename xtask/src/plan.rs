@@ -48,6 +48,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("keel"),
         real("in_place"),
         real("plan"),
+        real("install"),
         real("movement"),
         real("follow"),
         suite("machines", || {
