@@ -180,7 +180,7 @@ impl<'a> Round<'a> {
     /// Machines on their way out leave etcd, one at a time. Says whether something was done.
     async fn leave(&mut self, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
         for machine in self.facts.iter().filter(|machine| machine.control_plane) {
-            let step = leave::decide(machine, &self.etcd, self.initialized, false);
+            let step = leave::decide(machine, &self.etcd, self.initialized, false, self.scope.now);
             if let Leaving::Hold(why) = &step {
                 self.held.insert(machine.name.clone(), why.clone());
                 self.next = self.next.or(Next::After(SOON));
@@ -195,7 +195,16 @@ impl<'a> Round<'a> {
                 done => return done,
             }
         }
-        Ok(false)
+        self.tidy_up(etcd, access).await
+    }
+
+    /// Takes members out of etcd whose machine is gone. Says whether it did.
+    async fn tidy_up(&mut self, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
+        let EtcdView::Known(members) = &self.etcd else { return Ok(false) };
+        let Some(stray) = leave::stray(&self.facts, members) else { return Ok(false) };
+        tracing::info!(member = stray.name, "etcd: member without a machine is removed");
+        etcd.remove(access, stray).await?;
+        Ok(true)
     }
 
     fn look(&mut self, keys: Option<&Keys>) {
