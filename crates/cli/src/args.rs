@@ -394,6 +394,10 @@ pub(crate) struct CrdsArgs {
     /// Write a YAML file for each into this folder, and remove the files of CRDs that are no more
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) out_dir: Option<PathBuf>,
+
+    /// Write a page of Markdown about the fields of each into this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "out_dir"])]
+    pub(crate) reference_dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
