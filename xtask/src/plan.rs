@@ -48,6 +48,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("keel"),
         real("in_place"),
         real("plan"),
+        real("quick_start"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
             Ok(Tests::ONE)
@@ -67,6 +68,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
         on_machines("e2e_upstream"),
         on_machines("e2e_kubeadm"),
         on_machines("e2e_hosts"),
+        on_machines("e2e_quick_start"),
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("ssh", "capstan-ssh"),
