@@ -207,13 +207,12 @@ impl Yard {
     /// Waits until these hosts are available, and clean: nothing is left of what was on them.
     pub async fn until_available(&self, names: &[&str]) -> Result<()> {
         eventually(DEADLINE, "the hosts to be available", async || {
-            for host in self.api::<Host>().list(&ListParams::default()).await? {
+            for name in names {
+                let host = self.api::<Host>().get(name).await?;
                 let status = host.status.clone().unwrap_or_default();
-                let wanted = names.contains(&host.name_any().as_str());
                 ensure!(
-                    !wanted || (status.state == Some(HostState::Available) && host.spec.claim.is_none()),
-                    "{} is {:?}: {:?} {:?}",
-                    host.name_any(),
+                    status.state == Some(HostState::Available) && host.spec.claim.is_none(),
+                    "{name} is {:?}: {:?} {:?}",
                     status.state,
                     host.spec.quarantine,
                     status.conditions
