@@ -49,6 +49,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("in_place"),
         real("plan"),
         real("quick_start"),
+        real("follow"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
             Ok(Tests::ONE)
@@ -65,6 +66,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         on_machines("real_k3s"),
         on_machines("e2e"),
+        on_machines("e2e_follow"),
         on_machines("e2e_upstream"),
         on_machines("e2e_kubeadm"),
         on_machines("e2e_hosts"),

@@ -5,7 +5,7 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::meta::labels;
 use capstan_controller::owners;
-use capstan_controller::secrets::{Purpose, plan_key};
+use capstan_controller::secrets::{self, Purpose, plan_key};
 use capstan_controller::watch::{changed, reference};
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -29,8 +29,10 @@ pub(crate) fn configs(client: &Client) -> impl Stream<Item = ObjectRef<CapstanCo
     })
     .map(|cluster| (cluster.namespace().unwrap_or_default(), cluster.name_any()));
     let labelled = watcher::Config::default().labels(labels::CLUSTER_NAME);
-    let keys = changed(Api::<Secret>::all(client.clone()), labelled, |secret: &Secret| secret.uid())
-        .filter_map(|secret| std::future::ready(cluster_of_key(&secret)));
+    let keys = changed(Api::<Secret>::all(client.clone()), labelled, |secret: &Secret| {
+        (secret.uid(), secrets::get(secret, plan_key::PLANE).map(<[u8]>::to_vec))
+    })
+    .filter_map(|secret| std::future::ready(cluster_of_key(&secret)));
     let of_clusters = futures::stream::select(clusters, keys);
     let lists = client.clone();
     let of_clusters = of_clusters

@@ -7,7 +7,7 @@ use capstan_api::meta::annotations;
 use capstan_controller::etcd::Members;
 use capstan_controller::identity;
 use capstan_distro::{Change, RESTART_GATE};
-use capstan_plan::{Artifact, Phase, PlanId, Report, Revision};
+use capstan_plan::{Artifact, Epoch, Phase, PlanId, Report, Revision};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
@@ -92,6 +92,8 @@ pub(crate) enum Hook {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlanFacts {
     pub(crate) id: PlanId,
+    /// The manager that wrote it.
+    pub(crate) epoch: Epoch,
     /// What it was made from.
     pub(crate) inputs: String,
     pub(crate) expires: Timestamp,
@@ -279,7 +281,7 @@ pub(crate) fn reported_revision(report: &Report) -> Option<Revision> {
 pub(crate) mod fixtures {
     use super::*;
     use capstan_controller::etcd::Member;
-    use capstan_plan::{Epoch, MachineIdentity, MachinePlan};
+    use capstan_plan::{MachineIdentity, MachinePlan};
 
     pub(crate) const VERSION: &str = "v1.36.0+k3s1";
 
@@ -337,6 +339,7 @@ pub(crate) mod fixtures {
             self = self.provisioned();
             self.plan = Some(PlanFacts {
                 id: plan_id(revision),
+                epoch: Epoch(1),
                 inputs: inputs.to_owned(),
                 expires: Timestamp::MAX,
                 sound: true,

@@ -9,9 +9,11 @@ use capstan_controller::patch::Patcher;
 use capstan_controller::secrets::Purpose;
 use capstan_distro::{Change, Cost, Endpoint, Role};
 use capstan_plan::TrustedKeys;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::api::{Api, PostParams};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -233,6 +235,15 @@ impl<'a> Round<'a> {
             // What is there counts, whoever made it.
             let made = scope.get::<Secret>(&purpose.secret_name(&cluster)).await?;
             self.secrets.by_purpose.extend(made.map(|secret| (purpose, secret)));
+        }
+        if let Some(key) = self.secrets.by_purpose.get(&Purpose::PlanKey)
+            && let Some(change) = certificates::take_over(key, scope.plane)
+        {
+            let data: BTreeMap<&str, ByteString> =
+                change.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
+            let patch = json!({"metadata": {"resourceVersion": key.resource_version()}, "data": data});
+            let key = scope.patch::<Secret>(&key.name_any(), &patch).await?;
+            self.secrets.by_purpose.insert(Purpose::PlanKey, key);
         }
         let keys = Keys::read(&self.secrets.by_purpose, &cluster)?;
         self.certificates = None;
