@@ -30,8 +30,11 @@ pub(super) async fn run(args: &AbandonArgs) -> Result<()> {
         }
         done => _ = done.with_context(|| format!("cannot abandon Host {namespace}/{name}"))?,
     }
-    writeln!(std::io::stdout(), "host/{name} abandoned; delete the Machine that was on it, if that is still there")
-        .map_err(Into::into)
+    writeln!(
+        std::io::stdout(),
+        "host/{name} abandoned; delete the Machine that was on it, if that is still there"
+    )
+    .map_err(Into::into)
 }
 
 /// Why the host must not be given up, and what to do instead.
