@@ -12,6 +12,7 @@ mod check;
 mod cluster;
 mod mood;
 pub(crate) mod mortal;
+mod moved;
 mod scene;
 
 pub(crate) use cluster::Workload;
@@ -93,13 +94,7 @@ impl World {
                 },
             }))
             .await;
-        let status = json!({"status": {
-            "initialization": {"infrastructureProvisioned": true},
-            "failureDomains": [
-                {"name": "rack-1", "controlPlane": true}, {"name": "rack-2", "controlPlane": true},
-                {"name": "rack-3", "controlPlane": true}, {"name": "attic", "controlPlane": false}],
-        }});
-        world.patch_status::<Cluster>("c", &status).await.unwrap();
+        world.infrastructure_stands().await;
         for template in ["hosts", "others"] {
             world
                 .make::<capstan_api::infrastructure::HostMachineTemplate>(json!({
@@ -122,6 +117,17 @@ impl World {
             }))
             .await;
         world
+    }
+
+    /// What core says of the Cluster.
+    pub(crate) async fn infrastructure_stands(&self) {
+        let status = json!({"status": {
+            "initialization": {"infrastructureProvisioned": true},
+            "failureDomains": [
+                {"name": "rack-1", "controlPlane": true}, {"name": "rack-2", "controlPlane": true},
+                {"name": "rack-3", "controlPlane": true}, {"name": "attic", "controlPlane": false}],
+        }});
+        self.patch_status::<Cluster>("c", &status).await.unwrap();
     }
 
     pub(crate) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
