@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::suite::{Suite, Tests};
-use crate::{cargo, licences, tidy};
+use crate::{cargo, licences, release, tidy};
 
 /// What to run before every commit.
 pub(crate) fn check() -> Vec<Suite> {
@@ -35,6 +35,7 @@ pub(crate) fn test() -> Vec<Suite> {
 fn tests(lives: &'static str) -> Vec<Suite> {
     let mut suites = check();
     suites.push(simulation(lives));
+    suites.push(suite("packing", || release::check_packing().map(|()| Tests::ONE)));
     suites.push(suite("tools", || {
         capstan_tools::build_all(&capstan_tools::to_stderr)?;
         Ok(Tests::ONE)
@@ -50,6 +51,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("plan"),
         real("quick_start"),
         real("follow"),
+        real("clusterctl"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
             Ok(Tests::ONE)
@@ -78,7 +80,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
         of_crate("sim", "capstan-sim"),
         of_crate("bootstrap", "capstan-bootstrap"),
         of_crate("controlplane", "capstan-controlplane"),
-        suite("release", || cargo::succeed(&["build", "--locked", "--release", "--package", "capstan"])),
+        suite("release", || release::check_twice().map(|()| Tests::ONE)),
     ]);
     suites
 }

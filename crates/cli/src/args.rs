@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::controllers::Selection;
 use crate::host::HostVerb;
+use crate::release::ReleaseArgs;
 
 /// Cluster API in Rust, for machines people keep.
 #[derive(Debug, Parser)]
@@ -38,6 +39,10 @@ pub(crate) enum Verb {
 
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`
     Crds(CrdsArgs),
+
+    /// Write what clusterctl installs: a repository with the manifests of every provider
+    #[command(disable_version_flag = true)]
+    Release(ReleaseArgs),
 
     /// Print manifests made from templates
     #[command(subcommand)]

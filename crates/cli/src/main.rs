@@ -21,6 +21,7 @@ mod machines;
 mod manager;
 mod output;
 mod plan;
+mod release;
 mod software;
 mod stop;
 mod up;
@@ -56,6 +57,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Artifacts(verb) => artifacts::run(&verb),
         Verb::Host(verb) => host::run(verb).await,
         Verb::Crds(args) => crds::run(&args),
+        Verb::Release(args) => release::run(&args),
         Verb::Generate(Generate::Cluster(args)) => generate::cluster(&args),
         Verb::Get(Get::Kubeconfig(args)) => {
             kubeconfig::run(args.connect().await?, &args.namespace, &args.name).await

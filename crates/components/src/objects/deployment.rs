@@ -99,6 +99,7 @@ fn args(provider: Provider) -> Vec<String> {
         "manager".to_owned(),
         format!("--controllers={}", provider.controllers()),
         "--leader-elect".to_owned(),
+        "--leader-elect-namespace=$(POD_NAMESPACE)".to_owned(),
         format!("--health-addr=:{HEALTH_PORT}"),
         format!("--data-dir={DATA}"),
     ];
