@@ -2,7 +2,6 @@
 
 use capstan_api::clusterctl::{Provider, ProviderType};
 use futures::{StreamExt as _, TryStreamExt as _};
-use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
@@ -134,7 +133,7 @@ impl Arrived {
     }
 
     pub(crate) fn uid_of(&self, object: &Object) -> Option<String> {
-        self.of(object).and_then(|body| body.uid())
+        self.of(object).and_then(kube::ResourceExt::uid)
     }
 }
 

@@ -1,31 +1,38 @@
-//! `capstan generate cluster`: manifests from a template.
+//! `capstan generate`: manifests from a template, and what managers need in a namespace.
 //!
 //! A flag goes before the environment, the environment before the template's default, as with clusterctl.
 
-use anyhow::{Context, Result};
+mod args;
+mod source;
+
+pub(crate) use args::{Generate, GenerateClusterArgs};
+pub(crate) use source::BUILT_IN;
+
+use anyhow::{Context, Result, anyhow, bail};
 use capstan_template::Template;
+use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::path::Path;
+use std::io::Write as _;
 
-use crate::args::GenerateClusterArgs;
+use source::Source;
 
-/// The template that comes with Capstan.
-pub(crate) const BUILT_IN: &str = include_str!("../../../templates/cluster-template.yaml");
+pub(crate) async fn run(verb: &Generate) -> Result<()> {
+    match verb {
+        Generate::Cluster(args) => cluster(args).await,
+        Generate::Access(args) => {
+            let text = capstan_components::to_yaml(&capstan_components::access_bindings(&args.namespace));
+            std::io::stdout().write_all(text.as_bytes()).map_err(Into::into)
+        }
+    }
+}
 
-pub(crate) fn cluster(args: &GenerateClusterArgs) -> Result<()> {
-    let text = match &args.from {
-        None => BUILT_IN.to_owned(),
-        Some(path) => read(path)?,
-    };
-    let origin = args.from.as_deref().map_or_else(|| "the built-in template".into(), Path::to_string_lossy);
-    let template = Template::parse(&text).with_context(|| format!("cannot parse {origin}"))?;
+async fn cluster(args: &GenerateClusterArgs) -> Result<()> {
+    let source = source::read(args).await?;
     let out = match args.list_variables {
-        true => list(&template),
+        true => list(&parsed(&source)?),
         false => {
             let flags = flags(args);
-            let environment = |name: &str| std::env::var(name).ok();
-            template.render(|name| flags(name).or_else(|| environment(name)))?
+            rendered(&source, |name| flags(name).or_else(|| std::env::var(name).ok()))?
         }
     };
     match &args.write_to {
@@ -34,13 +41,46 @@ pub(crate) fn cluster(args: &GenerateClusterArgs) -> Result<()> {
     }
 }
 
-fn read(path: &Path) -> Result<String> {
-    if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-        return Ok(text);
+fn parsed(source: &Source) -> Result<Template> {
+    Template::parse(&source.text).with_context(|| format!("cannot use {}", source.origin))
+}
+
+/// The manifests, which are objects in YAML.
+fn rendered(source: &Source, value: impl Fn(&str) -> Option<String>) -> Result<String> {
+    let text = parsed(source)?.render(value).with_context(|| format!("cannot use {}", source.origin))?;
+    check(&text).with_context(|| format!("{} gives no manifests", source.origin))?;
+    Ok(text)
+}
+
+/// Says what is wrong with manifests before a server does, and where.
+fn check(text: &str) -> Result<()> {
+    // Of many lines, the first says what and where; the rest draws a picture of it.
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| {
+        let told = error.to_string();
+        anyhow!("{}", told.lines().next().unwrap_or_default().to_owned())
+    })?;
+    let mut objects = 0;
+    for (number, document) in (1..).zip(&documents).filter(|(_, document)| !document.is_null()) {
+        objects += 1;
+        for field in ["apiVersion", "kind", "metadata.name", "metadata.namespace"] {
+            let found = field.split('.').try_fold(document, |value, key| value.get(key));
+            match found {
+                Some(Value::String(text)) if !text.is_empty() => {}
+                // A name that YAML reads as something else, such as off, 1 or null.
+                Some(found) => {
+                    bail!(
+                        "document {number}: {field} is {found} and must be a text: put it in quotes in the template"
+                    )
+                }
+                None if field == "metadata.namespace" => {}
+                None => bail!("document {number} is no object: it has no {field}"),
+            }
+        }
     }
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    match objects {
+        0 => bail!("it is empty"),
+        _ => Ok(()),
+    }
 }
 
 /// What flags say of the variables every template knows.
@@ -75,38 +115,4 @@ fn list(template: &Template) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use crate::args::{Args, Generate, Verb};
-    use clap::Parser;
-
-    fn parsed(words: &[&str]) -> GenerateClusterArgs {
-        match Args::try_parse_from([&["capstan", "generate", "cluster"], words].concat()).unwrap().verb {
-            Verb::Generate(Generate::Cluster(args)) => args,
-            other => panic!("parsed as {other:?}"),
-        }
-    }
-
-    #[test]
-    fn the_built_in_template_renders_from_flags_alone() {
-        let args = parsed(&["demo", "--kubernetes-version", "v1.36.1+k3s1", "--worker-machine-count=3"]);
-        let rendered = Template::parse(BUILT_IN).unwrap().render(flags(&args)).unwrap();
-        assert!(rendered.contains("name: demo-control-plane\n"), "{rendered}");
-        assert!(rendered.contains("version: v1.36.1+k3s1\n") && rendered.contains("replicas: 3\n"));
-        assert!(!rendered.contains("${"), "{rendered}");
-    }
-
-    #[test]
-    fn what_is_missing_is_named() {
-        let error = Template::parse(BUILT_IN).unwrap().render(flags(&parsed(&["demo"]))).unwrap_err();
-        assert!(error.to_string().contains("[KUBERNETES_VERSION]"), "{error}");
-    }
-
-    #[test]
-    fn variables_are_listed_by_need() {
-        let text = list(&Template::parse("${B:=b} ${A}").unwrap());
-        assert_eq!(text, "Required Variables:\n  - A\nOptional Variables:\n  - B  (defaults to b)\n");
-    }
-}
+mod tests;
