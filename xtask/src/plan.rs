@@ -48,6 +48,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("keel"),
         real("in_place"),
         real("plan"),
+        real("pods"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
             Ok(Tests::ONE)
