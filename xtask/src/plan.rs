@@ -53,6 +53,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("movement"),
         real("follow"),
         real("clusterctl"),
+        real("pods"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
             Ok(Tests::ONE)
