@@ -11,13 +11,13 @@ use crate::controllers::Selection;
 use crate::describe::Describe;
 use crate::generate::Generate;
 use crate::host::HostVerb;
-use crate::release::ReleaseArgs;
 use crate::init::{DeleteArgs, InitArgs};
 use crate::logs::LogsArgs;
+use crate::manager::args::ManagerArgs;
 use crate::movement::MoveArgs;
+use crate::release::ReleaseArgs;
 use crate::rollout::{Alpha, RolloutVerb};
 use crate::version::VersionArgs;
-use crate::manager::args::ManagerArgs;
 
 /// Cluster API in Rust, for machines people keep.
 #[derive(Debug, Parser)]
