@@ -75,6 +75,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
         on_machines("e2e_kubeadm"),
         on_machines("e2e_hosts"),
         on_machines("e2e_quick_start"),
+        on_machines("e2e_pivot"),
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("ssh", "capstan-ssh"),

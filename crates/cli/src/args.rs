@@ -262,6 +262,11 @@ pub(crate) struct SoftwareArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) artifacts_dir: Option<PathBuf>,
 
+    /// Another index of software, which says where machines fetch it from; read again when it changes, and need not
+    /// be there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) artifacts_index: Option<PathBuf>,
+
     /// Address and port to serve software to machines on; port 0 takes a free one [default for `up`: the port
     /// after that of --listen; for `manager`: nowhere]
     #[arg(long, value_name = "ADDRESS:PORT")]

@@ -98,6 +98,7 @@ impl Scenery {
         let address = set.network().subnet().gateway();
         let software = SoftwareArgs {
             artifacts_dir: args.artifacts_dir.clone(),
+            artifacts_index: None,
             artifacts_listen: None,
             artifacts_url: None,
             agent_binary: args.agent_binary.clone(),
