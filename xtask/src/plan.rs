@@ -50,6 +50,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("in_place"),
         real("plan"),
         real("clusterctl"),
+        real("pods"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
             Ok(Tests::ONE)

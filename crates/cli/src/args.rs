@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::controllers::Selection;
 use crate::host::HostVerb;
+use crate::manager::args::ManagerArgs;
 use crate::release::ReleaseArgs;
 
 /// Cluster API in Rust, for machines people keep.
@@ -186,27 +187,6 @@ pub(crate) struct UpArgs {
     /// Where to write the administrator's kubeconfig [default: admin.kubeconfig in the data folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_out: Option<PathBuf>,
-
-    /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane, hooks
-    #[arg(long, value_name = "LIST", default_value = "all")]
-    pub(crate) controllers: Selection,
-
-    #[command(flatten)]
-    pub(crate) software: SoftwareArgs,
-
-    #[command(flatten)]
-    pub(crate) hooks: HooksArgs,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ManagerArgs {
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Folder for software, the key of its server, and the state of simulated hosts
-    #[arg(long, value_name = "DIR", default_value = "capstan-data")]
-    pub(crate) data_dir: PathBuf,
 
     /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane, hooks
     #[arg(long, value_name = "LIST", default_value = "all")]

@@ -113,7 +113,7 @@ impl<'a> Round<'a> {
             self.next = Next::After(Duration::ZERO);
             return Ok(());
         }
-        let access = self.access(&endpoint, &keys);
+        let access = self.access(&keys);
         self.ask_etcd(tools.etcd.as_ref(), &access).await;
         if self.leave(tools.etcd.as_ref(), &access).await? {
             self.next = Next::After(Duration::ZERO);
@@ -147,13 +147,13 @@ impl<'a> Round<'a> {
     }
 
     /// How etcd is reached.
-    fn access(&self, endpoint: &Endpoint, keys: &Keys) -> Access {
+    fn access(&self, keys: &Keys) -> Access {
         let servers = self.facts.iter().filter(|machine| machine.control_plane);
         Access {
             namespace: self.scope.namespace.to_owned(),
             cluster: self.scope.cluster_name(),
-            api_port: endpoint.port,
-            addresses: servers.flat_map(|machine| machine.addresses.clone()).collect(),
+            addresses: servers.clone().flat_map(|machine| machine.addresses.clone()).collect(),
+            os_images: servers.filter_map(|machine| machine.os_image.clone()).collect(),
             ca: keys.certificates.etcd.certificate.as_bytes().to_vec(),
             ca_key: keys.certificates.etcd.key.as_bytes().to_vec(),
         }
@@ -356,7 +356,11 @@ impl<'a> Round<'a> {
             cluster: &cluster,
             initialized: self.initialized,
             answers: self.answers,
-            certificates: self.certificates.clone(),
+            certificates: match &result {
+                // Whoever can give the right looks here first.
+                Err(error @ Error::Forbidden { .. }) => Some(error.to_string()),
+                _ => self.certificates.clone(),
+            },
             machines: self.own.clone(),
             facts: self.own_facts(),
             step,

@@ -174,6 +174,7 @@ impl Stage {
             client,
             self.plane(),
             Software::default(),
+            capstan_controller::Scope::default(),
             std::future::pending(),
         ))
     }
