@@ -38,8 +38,9 @@ release: packages ## Build what is published: target/dist/VERSION. Say which: ma
 tools: packages ## Build the pinned third-party programs the tests run against
 	@$(XTASK) tools
 
-generate: packages ## Write config/crd from the types
+generate: packages ## Write config/crd and the reference of every field from the types
 	@cargo run --quiet --locked --package capstan -- crds --out-dir config/crd
+	@cargo run --quiet --locked --package capstan -- crds --reference-dir docs/reference/api
 
 packages:
 	@sh tools/packages.sh

@@ -25,6 +25,10 @@ const BORDERS: &[(&str, &[&str])] = &[
         &["capstan-testkit", "capstan-tools", "capstan-bootstrap", "capstan-controlplane", "capstan-hooks"],
     ),
     ("crates/hooks", &["capstan-core", "capstan-bootstrap", "capstan-controlplane", "capstan-testkit"]),
+    (
+        "crates/mover",
+        &["capstan-controller", "capstan-core", "capstan-infrastructure", "capstan-testkit", "clap"],
+    ),
     ("crates/distro", &["tokio", "kube", "capstan-controller"]),
     ("crates/bootstrap", &["capstan-core", "capstan-controlplane", "capstan-testkit"]),
     ("crates/controlplane", &["capstan-core", "capstan-bootstrap", "capstan-testkit"]),
