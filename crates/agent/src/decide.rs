@@ -156,10 +156,13 @@ fn is_in_order(plan: &VerifiedPlan, history: &History) -> Result<(), Refusal> {
     if let Some(ours) = history.machine.as_ref().filter(|ours| **ours != plan.machine) {
         return Err(Refusal::OtherMachine { theirs: plan.machine.clone(), ours: ours.clone() });
     }
-    if plan.epoch < history.epoch {
+    let known = history.current.as_ref().map(|current| current.plan);
+    // What was accepted before another manager took over is no order of the old one: it is where the machine stands,
+    // and the new manager has the same plan.
+    if plan.epoch < history.epoch && known != Some(id) {
         return Err(Refusal::OldManager { theirs: plan.epoch, known: history.epoch });
     }
-    match history.current.as_ref().map(|current| current.plan) {
+    match known {
         Some(known) if plan.revision < known.revision() => {
             Err(Refusal::OldRevision { theirs: plan.revision, known })
         }

@@ -10,6 +10,7 @@
 //! | [`decide`] | what comes next: a pure function of plan, history and time |
 //! | [`engine`] | does it, one decision at a time; takes everything back |
 //! | [`obey`] | the loop around it: the newest plan in, reports out |
+//! | [`follow`] | whether the machine lets itself be handed to another management plane |
 //! | [`probes`] | what is watched once a plan is done |
 //! | [`report`] | what is told, bounded and without secrets |
 //! | [`https`] | requests over TLS, believing certain authorities only |
@@ -20,6 +21,7 @@
 pub mod clock;
 pub mod decide;
 pub mod engine;
+pub mod follow;
 pub mod https;
 pub mod journal;
 pub mod ledger;

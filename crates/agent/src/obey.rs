@@ -4,8 +4,8 @@
 //! newest of each counts, so that nobody has to catch up.
 
 use capstan_plan::{
-    MachineIdentity, OpenGates, Phase, Progress, Report, SecretData, SignedGates, SignedPlan, Standing,
-    TrustedKeys, VerifiedPlan,
+    Epoch, MachineIdentity, OpenGates, Phase, Progress, Report, SecretData, SignedGates, SignedPlan,
+    Standing, TrustedKeys, VerifiedPlan,
 };
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -24,6 +24,8 @@ pub struct Identity {
     pub machine: MachineIdentity,
     /// Whose plans it carries out.
     pub keys: TrustedKeys,
+    /// The manager it was last handed to: plans of earlier ones are refused.
+    pub epoch: Epoch,
 }
 
 /// What a Secret orders.
@@ -98,6 +100,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
     reports: &watch::Sender<Report>,
     looking: impl Fn(&M, Moment),
 ) -> Result<(), EngineError> {
+    engine.follow(identity.epoch).await?;
     let mut prober = Prober::default();
     loop {
         let data = plans.borrow_and_update().clone();

@@ -8,12 +8,12 @@ use capstan_agent::decide::{Decision, MOST_INTERRUPTIONS, Refusal, decide, must_
 use capstan_agent::journal::{Class, End, Entry, Failure, History, Outcome};
 use capstan_agent::ledger::{After, Before, Holding};
 use capstan_agent::machine::Metadata;
-use capstan_plan::{Digest, Repeat, Retry, Revision, Step, VerifiedPlan};
+use capstan_plan::{Digest, Epoch, Repeat, Retry, Revision, Step, VerifiedPlan};
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{Verbs, file, folder, name, path, run, shut, start, steps};
+use support::{Verbs, file, folder, name, path, plan, run, shut, start, steps, verified};
 
 fn accepted(plan: &VerifiedPlan) -> Entry {
     Entry::Accepted { plan: plan.id(), machine: plan.plan().machine.clone(), epoch: plan.plan().epoch }
@@ -56,6 +56,32 @@ fn steps_go_in_order() {
         (vec![accepted(p), Entry::Finished { plan: p.id() }], Decision::Rest(End::Applied)),
     ] {
         assert_eq!(next(p, entries.clone()), expected, "{entries:?}");
+    }
+}
+
+/// After a hand-over the machine is where it was, goes on with what it had begun, and takes nothing more from those who
+/// had it before.
+#[test]
+fn who_follows_another_manager_keeps_its_plan_and_takes_none_of_the_old_one() {
+    let of = |epoch, revision| {
+        let mut order = plan(revision, vec![run("a", "a")]);
+        order.epoch = Epoch(epoch);
+        verified(order)
+    };
+    let (had, late, new) = (of(1, 3), of(1, 4), of(2, 4));
+    let follows = Entry::Follows { epoch: Epoch(2) };
+    let refused = Decision::Refuse(Refusal::OldManager { theirs: Epoch(1), known: Epoch(2) });
+    let finished = Entry::Finished { plan: had.id() };
+    for (order, entries, expected) in [
+        (&had, vec![accepted(&had), follows.clone()], Decision::Try { step: 0 }),
+        (&had, vec![accepted(&had), finished.clone(), follows.clone()], Decision::Rest(End::Applied)),
+        (&late, vec![accepted(&had), finished.clone(), follows.clone()], refused.clone()),
+        (&had, vec![follows.clone()], refused.clone()),
+        (&new, vec![accepted(&had), finished, follows.clone()], Decision::Accept),
+        (&late, vec![accepted(&had), follows.clone(), Entry::Follows { epoch: Epoch(1) }], refused),
+        (&new, vec![accepted(&had), follows, accepted(&new)], Decision::Try { step: 0 }),
+    ] {
+        assert_eq!(next(order, entries.clone()), expected, "{entries:?}");
     }
 }
 
@@ -110,7 +136,7 @@ fn interrupted_steps_are_repeated_only_where_their_rule_allows() {
         // A newer plan with the same step knows it, too.
         let mut newer = plan.plan().clone();
         newer.revision = newer.revision.next().unwrap();
-        let newer = support::verified(newer);
+        let newer = verified(newer);
         assert_eq!(next(&newer, vec![accepted(&plan), began(&plan, 0), accepted(&newer)]), expected);
     }
     let plan = plan(run("a", "a"));

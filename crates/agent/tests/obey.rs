@@ -21,7 +21,7 @@ fn key() -> SigningKey {
 }
 
 fn identity() -> Identity {
-    Identity { machine: machine(), keys: [key().public()].into_iter().collect() }
+    Identity { machine: machine(), keys: [key().public()].into_iter().collect(), epoch: Epoch(1) }
 }
 
 fn secret(plan: &MachinePlan) -> SecretData {

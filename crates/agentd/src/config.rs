@@ -2,8 +2,11 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use capstan_agent::follow::Allegiance;
 use capstan_agent::obey::Identity;
-use capstan_plan::{HttpsUrl, MachineId, MachineIdentity, MachineName, PublicKey, SecretText, SourceUrl};
+use capstan_plan::{
+    Digest, Epoch, HttpsUrl, MachineId, MachineIdentity, MachineName, PublicKey, SecretText, SourceUrl,
+};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -11,7 +14,7 @@ use crate::paths::Paths;
 use crate::{Failure, files};
 
 /// `agent.json`, as it is written.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Document {
     api_version: Version,
@@ -25,15 +28,25 @@ struct Document {
     #[serde(rename = "machineID")]
     machine_id: MachineId,
     plan_public_key: String,
+    /// Which plane that is, whatever its address.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    plane: String,
+    /// The how manieth manager of this machine it has.
+    #[serde(default, skip_serializing_if = "is_first")]
+    epoch: Epoch,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+fn is_first(epoch: &Epoch) -> bool {
+    *epoch == Epoch::default()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Version {
     #[serde(rename = "agent.capstan.dev/v1alpha1")]
     V1Alpha1,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Kind {
     AgentConfig,
 }
@@ -48,6 +61,7 @@ pub(crate) struct Config {
     pub(crate) ca: Vec<u8>,
     /// Who we are, and whose plans we carry out.
     pub(crate) identity: Identity,
+    plan_key: PublicKey,
 }
 
 impl Config {
@@ -61,7 +75,8 @@ impl Config {
         Self::parse(&bytes).map_err(|what| wrong(&what))
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
+    /// Reads one that somebody sends. An error repeats nothing of it.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let document: Document = serde_json::from_slice(bytes).map_err(|error| {
             format!("is no AgentConfig (line {} column {})", error.line(), error.column())
         })?;
@@ -81,11 +96,51 @@ impl Config {
         let ca = BASE64_STANDARD.decode(&document.ca_data).map_err(|_| "caData is not base64")?;
         let key =
             BASE64_STANDARD.decode(&document.plan_public_key).map_err(|_| "planPublicKey is not base64")?;
-        let key = PublicKey::from_bytes(&key).map_err(|error| format!("planPublicKey: {error}"))?;
+        let plan_key = PublicKey::from_bytes(&key).map_err(|error| format!("planPublicKey: {error}"))?;
         let machine =
             MachineIdentity { name: document.machine.clone(), machine_id: document.machine_id.clone() };
-        let identity = Identity { machine, keys: [key].into_iter().collect() };
-        Ok(Self { document, server, ca, identity })
+        let identity = Identity { machine, keys: [plan_key].into_iter().collect(), epoch: document.epoch };
+        Ok(Self { document, server, ca, identity, plan_key })
+    }
+
+    /// Whom we obey, as far as a hand-over is concerned.
+    pub(crate) fn allegiance(&self) -> Allegiance {
+        Allegiance {
+            machine: self.identity.machine.clone(),
+            namespace: self.document.namespace.clone(),
+            plan_key: self.plan_key,
+            plane: self.document.plane.clone(),
+            epoch: self.document.epoch,
+            server: self.document.server.clone(),
+            ca: self.ca.clone(),
+        }
+    }
+
+    /// Names the plane, where it is and who speaks for it: what is got from one is of no use at another.
+    pub(crate) fn stamp(&self) -> String {
+        let Document { plane, server, ca_data, .. } = &self.document;
+        Digest::of(format!("{plane}\n{server}\n{ca_data}").as_bytes()).short()
+    }
+
+    /// Whether it says the same, word for word, the token included.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.document == other.document
+    }
+
+    /// Writes it down.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+        let text = serde_json::to_vec(&self.document).map_err(Failure::new)?;
+        files::write(path, &text)
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// Which plane we obey, for people.
+    pub(crate) fn plane(&self) -> &str {
+        &self.document.plane
+    }
+
+    pub(crate) const fn epoch(&self) -> Epoch {
+        self.document.epoch
     }
 
     pub(crate) fn namespace(&self) -> &str {
@@ -120,10 +175,7 @@ impl Config {
         if self.document.token.take().is_none() {
             return Ok(());
         }
-        let text = serde_json::to_vec(&self.document).map_err(Failure::new)?;
-        files::write(path, &text).map_err(|error| {
-            Failure::new(format!("cannot take the token out of {}: {error}", path.display()))
-        })
+        self.write(path)
     }
 }
 
@@ -171,6 +223,20 @@ mod tests {
         let mut unknown = document();
         unknown["surprise"] = json!("x");
         assert!(!parse(&unknown).expect_err("unknown").contains("one-time"));
+    }
+
+    #[test]
+    fn what_is_got_at_one_plane_is_of_no_use_at_another() {
+        let stamp = |change: &dyn Fn(&mut Value)| {
+            let mut document = document();
+            change(&mut document);
+            parse(&document).expect("a configuration").stamp()
+        };
+        let here = stamp(&|_| {});
+        assert_eq!(here, stamp(&|document| document["token"] = json!("another")));
+        for (field, value) in [("server", "https://10.0.0.2"), ("caData", "QQ=="), ("plane", "b")] {
+            assert_ne!(here, stamp(&|document| document[field] = json!(value)), "{field}");
+        }
     }
 
     #[test]

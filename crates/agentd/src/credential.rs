@@ -9,6 +9,9 @@ use crate::config::Config;
 use crate::paths::Paths;
 use crate::{Failure, files};
 
+/// Before a certificate on the disk: at which plane it is of use.
+const STAMP: &str = "# for ";
+
 /// Organisation in every machine's certificate.
 const GROUP: &str = "capstan:machines";
 
@@ -72,16 +75,24 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// The certificate on the machine, if it has one for its key.
-    pub(crate) fn read(paths: &Paths, key: &Key) -> Result<Option<Self>, Failure> {
+    /// The certificate on the machine, if it has one for its key and for the plane it obeys. One without a stamp is
+    /// from before there were any, and not from before a hand-over, which brings a token.
+    pub(crate) fn read(paths: &Paths, config: &Config, key: &Key) -> Result<Option<Self>, Failure> {
         let path = paths.certificate();
-        let pem = files::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-        Ok(pem.and_then(|pem| String::from_utf8(pem).ok()).and_then(|pem| key.certificate(&pem)))
+        let text =
+            files::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        let Some(text) = text.and_then(|text| String::from_utf8(text).ok()) else { return Ok(None) };
+        let (is_ours, pem) = match text.strip_prefix(STAMP).and_then(|rest| rest.split_once('\n')) {
+            Some((stamp, pem)) => (stamp == config.stamp(), pem),
+            None => (config.token().is_none(), text.as_str()),
+        };
+        Ok(key.certificate(pem).filter(|_| is_ours))
     }
 
-    pub(crate) fn write(&self, paths: &Paths) -> Result<(), Failure> {
+    /// Writes it down together with where it is of use: in one file, so that neither is there without the other.
+    pub(crate) fn write(&self, paths: &Paths, config: &Config) -> Result<(), Failure> {
         let path = paths.certificate();
-        files::write(&path, self.pem.as_bytes())
+        files::write(&path, format!("{STAMP}{}\n{}", config.stamp(), self.pem).as_bytes())
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
     }
 
@@ -127,8 +138,22 @@ mod tests {
         assert!(certificate.is_over("2026-01-31T00:00:00Z".parse().expect("a time")));
         assert_eq!(key.certificate(&signed(&other)), None);
         assert_eq!(key.certificate("nonsense"), None);
-        certificate.write(&paths).expect("written");
-        assert_eq!(Certificate::read(&paths, &key).expect("read"), Some(certificate));
+        let config = |server: &str, token: &str| {
+            let text = format!(
+                r#"{{"apiVersion":"agent.capstan.dev/v1alpha1","kind":"AgentConfig","server":"{server}","caData":"",
+                    "namespace":"n","machine":"m","machineID":"i",{token}
+                    "planPublicKey":"{}="}}"#,
+                "A".repeat(43)
+            );
+            Config::parse(text.as_bytes()).expect("a configuration")
+        };
+        let (here, there) = (config("https://here", ""), config("https://there", r#""token":"t","#));
+        let read = |config: &Config| Certificate::read(&paths, config, &key).expect("read");
+        certificate.write(&paths, &here).expect("written");
+        assert_eq!((read(&here), read(&there)), (Some(certificate.clone()), None));
+        // From before there were stamps.
+        files::write(&paths.certificate(), certificate.pem.as_bytes()).expect("written");
+        assert_eq!((read(&here), read(&there)), (Some(certificate), None));
         std::fs::write(paths.key(), "nonsense").expect("written");
         assert!(Key::take(&paths).is_err(), "a key that was damaged is not replaced behind anybody's back");
     }

@@ -19,6 +19,20 @@ use crate::credential::{Certificate, Key};
 use crate::paths::Paths;
 use crate::{Failure, files, say, service};
 
+/// How long to wait before a request that could not be written is written again. Whoever refused it will not change its
+/// mind at once, and whoever was away tells nobody that it is back; a machine that enrols should not wait long for that.
+const BETWEEN_REQUESTS: Duration = Duration::from_secs(2);
+
+/// Why a certificate is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asking {
+    /// We have none, and the token to ask with. The manager takes the token away when we show that we have got our
+    /// certificate, by our version in the report: what stands there from before would say so too early.
+    ToGetIn,
+    /// Ours will expire.
+    ToStay,
+}
+
 /// The MachineReports of a namespace.
 pub(crate) fn reports(config: &Config) -> String {
     format!("/apis/agent.capstan.dev/v1alpha1/namespaces/{}/machinereports", config.namespace())
@@ -48,7 +62,9 @@ pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure>
     // One at a time: two would ask with different requests, and each wait for the other's answer.
     let _lock = lock(paths).await?;
     let key = Key::take(paths)?;
-    if Certificate::read(paths, &key)?.is_some_and(|certificate| !certificate.is_over(Timestamp::now())) {
+    if Certificate::read(paths, config, &key)?
+        .is_some_and(|certificate| !certificate.is_over(Timestamp::now()))
+    {
         return Ok(());
     }
     let Some(token) = config.token() else {
@@ -67,9 +83,8 @@ pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure>
     };
     let trust = Trust::pinned(&config.ca).map_err(|error| Failure::new(format!("caData: {error}")))?;
     let client = Client::new(Api::new(config.server.clone(), trust, Some(token.clone())));
-    let certificate =
-        ask(&client, config, &key, &request, |certificate| !certificate.is_over(Timestamp::now()));
-    certificate.await.write(paths)
+    let is_good = |certificate: &Certificate| !certificate.is_over(Timestamp::now());
+    ask(&client, config, &key, &request, Asking::ToGetIn, is_good).await.write(paths, config)
 }
 
 /// Takes the token out of the configuration: it has done its work. `enroll` and the service it starts both see to it.
@@ -78,7 +93,8 @@ pub(crate) async fn forget_token(paths: &Paths) -> Result<(), Failure> {
     Config::read(paths)?.forget_token(&paths.config())
 }
 
-async fn lock(paths: &Paths) -> Result<File, Failure> {
+/// Keeps everybody else from changing who we are and whom we obey.
+pub(crate) async fn lock(paths: &Paths) -> Result<File, Failure> {
     let folder = paths.etc();
     let wrong = |error: std::io::Error| Failure::new(format!("cannot lock {}: {error}", folder.display()));
     std::fs::create_dir_all(&folder).map_err(wrong)?;
@@ -105,11 +121,15 @@ pub(crate) async fn ask(
     config: &Config,
     key: &Key,
     request: &str,
+    why: Asking,
     is_good: impl Fn(&Certificate) -> bool,
 ) -> Certificate {
     let collection = reports(config);
     let status = format!("{collection}/{}/status", config.machine());
-    let patch = json!({"status": {"certificateRequest": request}});
+    let mut patch = json!({"status": {"certificateRequest": request}});
+    if why == Asking::ToGetIn {
+        patch["status"]["agentVersion"] = Value::Null;
+    }
     let told = RefCell::new(String::new());
     loop {
         let mut answer = None;
@@ -137,7 +157,7 @@ pub(crate) async fn ask(
         }
         if !is_asked && let Err(error) = client.api().merge(&status, &patch).await {
             tell(Err(&error), &told);
-            tokio::time::sleep(Duration::from_secs(2)).await;
+            tokio::time::sleep(BETWEEN_REQUESTS).await;
         }
     }
 }

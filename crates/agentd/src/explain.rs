@@ -38,6 +38,15 @@ async fn look(paths: &Paths) -> Value {
     }
     let history = history(paths, &mut obstacles);
     obstacles.extend(of_daemon(status.as_ref(), service.as_deref()));
+    let obeys = status.as_ref().and_then(|status| status.obeys.as_ref());
+    if let (Some(config), Some(obeys)) = (&config, obeys)
+        && *obeys != config.stamp()
+    {
+        obstacles.push(
+            "the service still obeys the management plane it was taken from: systemctl restart capstan-agent"
+                .to_owned(),
+        );
+    }
     obstacles.extend(of_plan(&history, status.as_ref()));
     let certificate = credential.map(|(_, certificate)| {
         json!({"from": certificate.from, "to": certificate.to, "renewal": certificate.renewal()})
@@ -47,6 +56,7 @@ async fn look(paths: &Paths) -> Value {
         "machine": config.as_ref().map(|config| json!({
             "name": config.machine(), "machineID": config.machine_id(), "namespace": config.namespace(),
             "server": config.address(), "user": config.user(), "tokenLeft": config.token().is_some(),
+            "plane": config.plane(), "epoch": config.epoch().0.max(history.epoch.0),
         })),
         "credential": certificate,
         "connection": match connection { Ok(()) => json!("ok"), Err(why) => json!(why) },
@@ -63,7 +73,10 @@ fn credential(
     obstacles: &mut Vec<String>,
 ) -> Option<(Key, Certificate)> {
     let key = Key::read(paths).map_err(|error| obstacles.push(error.to_string())).ok().flatten();
-    let certificate = key.as_ref().and_then(|key| Certificate::read(paths, key).ok().flatten());
+    let certificate = key
+        .as_ref()
+        .zip(config)
+        .and_then(|(key, config)| Certificate::read(paths, config, key).ok().flatten());
     match (&certificate, config.and_then(Config::token)) {
         (None, Some(_)) => obstacles.push("this machine has not enrolled yet".to_owned()),
         (None, None) => obstacles.push(
@@ -96,7 +109,7 @@ async fn connection(config: &Config, key: &Key, certificate: &Certificate) -> Re
 }
 
 /// What the journal says, without opening it: the daemon has it open.
-fn history(paths: &Paths, obstacles: &mut Vec<String>) -> History {
+pub(crate) fn history(paths: &Paths, obstacles: &mut Vec<String>) -> History {
     let mut history = History::default();
     let path = paths.state().join("journal");
     let read = files::read(&path).map_err(|error| error.to_string());
@@ -200,6 +213,10 @@ fn words(found: &Value) -> String {
         ),
     );
     line("server", text(&machine["server"]));
+    line(
+        "obeys",
+        format!("plane {} and no manager before epoch {}", text(&machine["plane"]), text(&machine["epoch"])),
+    );
     let credential = &found["credential"];
     line(
         "credential",

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`enroll`] | trades the one-time token for a certificate of the machine's own |
 //! | [`daemon`] | watches the plan, carries it out, reports, keeps its certificate fresh |
+//! | [`follow`] | lets itself be handed to another management plane, if that is not behind the one it obeys |
 //! | [`explain`] | why it does what it does, for people |
 //! | [`reset`] | takes everything back, itself last |
 //! | [`api`] | the few requests it makes of the management plane |
@@ -18,6 +19,7 @@ mod daemon;
 mod enroll;
 mod explain;
 mod files;
+mod follow;
 mod paths;
 mod reset;
 mod service;
@@ -58,6 +60,12 @@ enum Command {
         /// Do not install a service: somebody else starts `capstan-agent run`
         #[arg(long)]
         no_service: bool,
+    },
+    /// Obey another management plane: takes the agent.json it has made for this machine from standard input; may be repeated
+    Follow {
+        /// How to print what came of it
+        #[arg(short, long, value_enum, default_value_t = Output::Text)]
+        output: Output,
     },
     /// Watch the plan of this machine and carry it out, until told to stop
     Run,
@@ -100,6 +108,7 @@ fn main() -> ExitCode {
                 let timeout = std::time::Duration::from_secs(timeout_seconds);
                 enroll::run(&paths, timeout, !no_service).await
             }
+            Command::Follow { output } => follow::run(&paths, output == Output::Json).await,
             Command::Run => Box::pin(daemon::run(&paths)).await,
             Command::Explain { output } => explain::run(&paths, output == Output::Json).await,
             Command::Reset { output } => reset::run(&paths, output == Output::Json).await,

@@ -46,6 +46,11 @@ pub(crate) async fn restart() -> Result<(), Failure> {
     systemctl(&["restart", NAME]).await
 }
 
+/// Stops the agent for a moment.
+pub(crate) async fn halt() -> Result<(), Failure> {
+    systemctl(&["stop", NAME]).await
+}
+
 /// Stops the agent, and keeps it from coming up with the machine.
 pub(crate) async fn stop(paths: &Paths) -> Result<(), Failure> {
     if !paths.unit().exists() {

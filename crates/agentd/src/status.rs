@@ -16,6 +16,8 @@ pub(crate) struct Status {
     pub(crate) pid: u32,
     /// Since when it runs.
     pub(crate) started: Option<Timestamp>,
+    /// Whom it obeys: the stamp of its configuration, which may be another one by now.
+    pub(crate) obeys: Option<String>,
     /// How it goes with its plan's Secret.
     pub(crate) plan_source: Link,
     /// How it goes with writing its report.

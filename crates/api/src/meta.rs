@@ -38,7 +38,7 @@ pub mod labels {
     pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
     /// Everything clusterctl has installed.
     pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
-    /// On CRDs: move these objects even though no owner reference leads to a Cluster.
+    /// On CRDs, or on one object: move these objects even though no owner reference leads to a Cluster.
     pub const CLUSTERCTL_MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
     /// On CRDs: move these objects and everything below them.
     pub const CLUSTERCTL_MOVE_HIERARCHY: &str = "clusterctl.cluster.x-k8s.io/move-hierarchy";
@@ -48,6 +48,8 @@ pub mod labels {
 pub mod annotations {
     /// Nobody reconciles an object that carries this, whatever its value.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+    /// clusterctl has moved the object to another plane and is about to delete it here.
+    pub const DELETE_FOR_MOVE: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
     /// A MachineSet creates no Machines while this is `true`.
     pub const DISABLE_MACHINE_CREATE: &str = "cluster.x-k8s.io/disable-machine-create";
     /// Delete this Machine first when scaling down.

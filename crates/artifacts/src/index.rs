@@ -152,6 +152,7 @@ impl Index {
     }
 
     /// The entry with these bytes that has a file.
+    #[cfg(any(feature = "server", test))]
     pub(crate) fn file_of(&self, sha256: &Digest) -> Option<&Entry> {
         self.entries().find(|entry| entry.sha256 == *sha256 && entry.file.is_some())
     }

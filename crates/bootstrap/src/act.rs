@@ -3,6 +3,7 @@
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_controller::error::{Doing as _, Error, Result};
+use capstan_controller::plane::hand_over;
 use capstan_controller::{identity, owners, secrets};
 use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
@@ -16,9 +17,11 @@ use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+use crate::decide::may_have_started_elsewhere;
 use crate::enrolment::{Change, SIGNER, Step, TOKEN_LIFE, csr_name, usages};
 use crate::names::{
-    ANSWERED, ANSWERED_AT, Names, REQUEST_LABEL, REQUESTED_FOR, TOKEN_BOUND_TO, TOKEN_EXPIRES, TOKEN_RENEWAL,
+    ANSWERED, ANSWERED_AT, LEADS_TO, Names, PARTED, REQUEST_LABEL, REQUESTED_FOR, TOKEN_BOUND_TO,
+    TOKEN_EXPIRES, TOKEN_RENEWAL,
 };
 use crate::observe::Seen;
 use crate::reconcile::Bootstrap;
@@ -60,6 +63,11 @@ impl Bootstrap {
                 }
                 Ok(())
             }
+            Step::Part { answered } => {
+                tracing::info!(machine = names.machine, "the machine is enrolled elsewhere, and must follow");
+                let spec = json!({"certificate": null, "enrolledWith": null});
+                self.write_report(names, own.report.as_ref(), json!({PARTED: answered}), spec).await
+            }
             Step::Record(key) => {
                 tracing::info!(machine = names.machine, %key, "the machine's key is recorded");
                 let spec = json!({"enrolledKey": key.to_string(), "certificate": null});
@@ -72,9 +80,8 @@ impl Bootstrap {
             Step::Approve(name) => self.approve(name).await,
             Step::Answer { request, certificate } => {
                 tracing::info!(machine = names.machine, "the machine has its certificate");
-                let annotations =
-                    json!({ANSWERED: request.to_string(), ANSWERED_AT: Timestamp::now().to_string()});
-                let spec = json!({"certificate": certificate});
+                let annotations = json!({ANSWERED: request.to_string(), ANSWERED_AT: Timestamp::now().to_string(), PARTED: null});
+                let spec = json!({"certificate": certificate, "enrolledWith": seen.here.record()});
                 self.write_report(names, own.report.as_ref(), annotations, spec).await
             }
             Step::Forget(name) => {
@@ -180,8 +187,7 @@ impl Bootstrap {
     /// Asks for a token, and writes the data with it. A token that is lost in between hangs on the same Secret as the
     /// next one, and ends with it.
     pub(crate) async fn hand_out(&self, config: &CapstanConfig, seen: &Seen) -> Result<()> {
-        let (Some(own), Some(key), Some(bound_to)) = (&seen.own, &seen.plan_public_key, seen.bound_to())
-        else {
+        let (Some(own), Some(key), Some(bound_to)) = (&seen.own, &seen.plan_key, seen.bound_to()) else {
             return Err(Error::Conflict {
                 doing: "cannot hand out a token before there is an enrolment".to_owned(),
             });
@@ -197,16 +203,26 @@ impl Bootstrap {
             namespace: &names.namespace,
             machine: &names.machine,
             machine_id: &names.machine_id,
-            plan_public_key: key,
+            plan_public_key: &key.public,
+            plane_name: seen.here.plane(),
+            epoch: key.epoch,
         };
         let format = config.spec.format.unwrap_or_default();
         let (data, format) = agent.render(format, &self.software.catalog());
-        let keys = [(secrets::VALUE, data.into_bytes()), ("format", format.as_bytes().to_vec())];
+        let mut keys = vec![(secrets::VALUE, data.into_bytes()), ("format", format.as_bytes().to_vec())];
+        let follows = may_have_started_elsewhere(seen.data.as_ref(), &seen.here);
+        if follows {
+            keys.push((hand_over::KEY, agent.config().to_string().into_bytes()));
+        }
         let mut secret = secrets::build(&names.namespace, &names.cluster, names.config.clone(), keys);
+        if follows {
+            secret.labels_mut().insert(hand_over::LABEL.to_owned(), String::new());
+        }
         secret.metadata.owner_references = owners::controller(config).map(|owner| vec![owner]);
         // In the same write as the token: there is no token of which nothing is known.
         secret.metadata.annotations = Some(BTreeMap::from([
             (identity::MACHINE_ID.to_owned(), names.machine_id.clone()),
+            (LEADS_TO.to_owned(), seen.here.stamp()),
             (TOKEN_BOUND_TO.to_owned(), bound_to.to_owned()),
             (TOKEN_EXPIRES.to_owned(), expires.to_string()),
             (TOKEN_RENEWAL.to_owned(), renewal.to_string()),
@@ -225,6 +241,21 @@ impl Bootstrap {
                 made => made.map(|_| ()).doing(doing),
             },
         }
+    }
+
+    /// Takes back that the machine is to be told of this plane. Its token is worth nothing any more.
+    pub(crate) async fn followed(&self, seen: &Seen) -> Result<()> {
+        let Some(data) = &seen.data else { return Ok(()) };
+        let (namespace, name) = (data.namespace().unwrap_or_default(), data.name_any());
+        let patch = json!({
+            "metadata": {"resourceVersion": data.resource_version(), "labels": {hand_over::LABEL: null}},
+            "data": {hand_over::KEY: null},
+        });
+        let api: Api<Secret> = self.api(&namespace);
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map(|_| ())
+            .doing(|| format!("cannot write Secret {namespace}/{name}"))
     }
 
     async fn token(&self, names: &Names, bound_to: &str) -> Result<(String, Timestamp)> {

@@ -4,11 +4,13 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{ConditionStatus, NewCondition, reasons, types};
 use capstan_api::core::{Cluster, Machine};
 use capstan_controller::identity;
+use capstan_controller::plane::hand_over;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 
-use crate::names::{TOKEN_BOUND_TO, TOKEN_RENEWAL};
+use crate::here::{Here, PlanKey};
+use crate::names::{LEADS_TO, TOKEN_BOUND_TO, TOKEN_RENEWAL};
 
 /// Condition: the Secret with the bootstrap data is there.
 pub(crate) const DATA_SECRET_AVAILABLE: &str = "DataSecretAvailable";
@@ -18,8 +20,10 @@ pub(crate) struct Observed<'a> {
     pub(crate) config: &'a CapstanConfig,
     pub(crate) machine: Option<&'a Machine>,
     pub(crate) cluster: Option<&'a Cluster>,
+    /// The plane all this is on.
+    pub(crate) here: &'a Here,
     /// Whose plans the machine will obey.
-    pub(crate) plan_public_key: Option<&'a [u8]>,
+    pub(crate) plan_key: Option<&'a PlanKey>,
     /// What has the name that the bootstrap Secret must have.
     pub(crate) secret: Option<&'a Secret>,
     /// Whether the machine has a credential of its own, and needs no token any more.
@@ -39,6 +43,8 @@ pub(crate) enum Decision {
     Identify,
     /// The Secret is made, or written anew with another token, because the machine has not used the one in it.
     HandOut,
+    /// The machine has followed: nobody need tell it any more.
+    Followed,
     /// All is there. The token is to be looked at again at this time, if the machine still needs one.
     Done(Option<Timestamp>),
 }
@@ -77,11 +83,15 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
                 ),
             );
         }
-        // Without the key there is nothing to make it from: what is there must do.
-        if observed.is_enrolled || observed.plan_public_key.is_none() {
+        if observed.is_enrolled {
+            return if asks_to_follow(secret) { Decision::Followed } else { Decision::Done(None) };
+        }
+        // Without the key there is nothing to make it from: what is there must do. The same while another plane speaks:
+        // the machine would follow into an epoch that it has left.
+        if !observed.plan_key.is_some_and(|key| key.speaks_at(observed.here)) {
             return Decision::Done(None);
         }
-        return match token_lasts_until(secret, observed.bound_to, now) {
+        return match token_lasts_until(secret, observed, now) {
             Some(renewal) => Decision::Done(Some(renewal)),
             None => Decision::HandOut,
         };
@@ -107,22 +117,36 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
             "Waiting for Cluster status.initialization.infrastructureProvisioned to be true",
         );
     }
-    if observed.plan_public_key.is_none() {
+    if !observed.plan_key.is_some_and(|key| key.speaks_at(observed.here)) {
         return Waiting::wait(
             "WaitingForPlanKey",
-            "Waiting for the control plane to make the key that plans are signed with",
+            "Waiting for the control plane to make the key that plans are signed with, or to take it over from another \
+             management plane",
         );
     }
     if identity.is_none() { Decision::Identify } else { Decision::HandOut }
 }
 
-/// Until when the token in the data need not be replaced. `None` if it must be now: because it is old, or because it
-/// hangs on a Secret that is no more, as after a move to another plane.
-fn token_lasts_until(data: &Secret, bound_to: Option<&str>, now: Timestamp) -> Option<Timestamp> {
+/// Until when the token in the data need not be replaced. `None` if it must be now: because it is old, because it
+/// hangs on a Secret that is no more, or because the data leads elsewhere, as after a move to another plane.
+fn token_lasts_until(data: &Secret, observed: &Observed<'_>, now: Timestamp) -> Option<Timestamp> {
     let annotation = |name: &str| data.annotations().get(name).map(String::as_str);
-    let is_bound = annotation(TOKEN_BOUND_TO).is_some_and(|uid| Some(uid) == bound_to);
+    let is_bound = annotation(TOKEN_BOUND_TO).is_some_and(|uid| Some(uid) == observed.bound_to);
     let renewal: Timestamp = annotation(TOKEN_RENEWAL)?.parse().ok()?;
-    (is_bound && now < renewal).then_some(renewal)
+    (is_bound && leads_to(data, observed.here) && now < renewal).then_some(renewal)
+}
+
+fn leads_to(data: &Secret, here: &Here) -> bool {
+    data.annotations().get(LEADS_TO).is_some_and(|stamp| *stamp == here.stamp())
+}
+
+fn asks_to_follow(data: &Secret) -> bool {
+    data.labels().contains_key(hand_over::LABEL)
+}
+
+/// Whether the machine may have started with data that led elsewhere, and so must be told of this plane.
+pub(crate) fn may_have_started_elsewhere(data: Option<&Secret>, here: &Here) -> bool {
+    data.is_some_and(|data| asks_to_follow(data) || !leads_to(data, here))
 }
 
 /// Whether the data has ever been handed on.
@@ -140,7 +164,7 @@ pub(crate) fn conditions(decision: &Decision) -> [NewCondition; 2] {
         Decision::Wait(Waiting { reason, message }) => {
             NewCondition::new(type_, ConditionStatus::False, *reason).message(message.clone())
         }
-        Decision::Identify | Decision::HandOut => {
+        Decision::Identify | Decision::HandOut | Decision::Followed => {
             NewCondition::new(type_, ConditionStatus::False, reasons::NOT_AVAILABLE)
         }
     };
@@ -156,10 +180,18 @@ mod tests {
         config: Value,
         machine: Option<Value>,
         cluster: Value,
-        key: bool,
+        key: Option<PlanKey>,
         secret: Option<Value>,
         is_enrolled: bool,
         blocked: Option<&'static str>,
+    }
+
+    fn here() -> Here {
+        Here::new("plane-a", "https://a", b"CA")
+    }
+
+    fn key(plane: Option<&str>) -> PlanKey {
+        PlanKey { public: vec![7; 32], epoch: 1, plane: plane.map(str::to_owned) }
     }
 
     fn now() -> Timestamp {
@@ -187,7 +219,7 @@ mod tests {
                     "spec": {},
                     "status": {"initialization": {"infrastructureProvisioned": true}},
                 }),
-                key: true,
+                key: Some(key(Some("plane-a"))),
                 secret: None,
                 is_enrolled: false,
                 blocked: None,
@@ -217,7 +249,8 @@ mod tests {
                 config: &config,
                 machine: machine.as_ref(),
                 cluster: Some(&cluster),
-                plan_public_key: self.key.then_some(&[7; 32]),
+                here: &here(),
+                plan_key: self.key.as_ref(),
                 secret: secret.as_ref(),
                 is_enrolled: self.is_enrolled,
                 bound_to: Some("uid-0"),
@@ -232,6 +265,7 @@ mod tests {
             Decision::Wait(waiting) => waiting.reason,
             Decision::Identify => "identify",
             Decision::HandOut => "hand out",
+            Decision::Followed => "followed",
             Decision::Done(_) => "done",
         }
     }
@@ -240,6 +274,7 @@ mod tests {
         json!({"metadata": {"name": "web-0", "annotations": {
             "capstan.dev/machine-id": id,
             TOKEN_BOUND_TO: "uid-0",
+            LEADS_TO: here().stamp(),
             TOKEN_RENEWAL: Timestamp::from_second(1_000_001).expect("a time").to_string(),
         }}})
     }
@@ -255,7 +290,7 @@ mod tests {
                 World::ready().with(|w| w.cluster["status"] = json!({})),
                 "WaitingForClusterInfrastructureReady",
             ),
-            (World::ready().with(|w| w.key = false), "WaitingForPlanKey"),
+            (World::ready().with(|w| w.key = None), "WaitingForPlanKey"),
             (World::ready().with(|w| w.secret = Some(secret("id-0"))), "done"),
             // After a restore status is gone, and the Secret is not.
             (
@@ -296,6 +331,35 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_that_started_elsewhere_is_told_of_this_plane() {
+        let led_to = |here: &Here| {
+            let mut data = secret("id-0");
+            data["metadata"]["annotations"][LEADS_TO] = json!(here.stamp());
+            data
+        };
+        let there = Here::new("plane-b", "https://b", b"CB");
+        let moved = || World::ready().with(|w| w.secret = Some(led_to(&there)));
+        assert_eq!(moved().decide(), Decision::HandOut);
+        // Not before the control plane has taken over, and not with a key that nobody speaks with.
+        assert_eq!(moved().with(|w| w.key = Some(key(Some("plane-b")))).decide(), Decision::Done(None));
+        assert_eq!(moved().with(|w| w.key = Some(key(None))).decide(), Decision::HandOut);
+        // Another address of the same plane is news, too.
+        let readdressed = Here::new("plane-a", "https://c", b"CA");
+        let world = World::ready().with(|w| w.secret = Some(led_to(&readdressed)));
+        assert_eq!(world.decide(), Decision::HandOut);
+
+        let as_secret = |value: Value| serde_json::from_value::<Secret>(value).expect("a Secret");
+        let mut told = led_to(&here());
+        assert!(!may_have_started_elsewhere(Some(&as_secret(told.clone())), &here()));
+        assert!(!may_have_started_elsewhere(None, &here()));
+        assert!(may_have_started_elsewhere(Some(&as_secret(led_to(&there))), &here()));
+        told["metadata"]["labels"] = json!({hand_over::LABEL: ""});
+        assert!(may_have_started_elsewhere(Some(&as_secret(told.clone())), &here()));
+        let followed = World::ready().with(|w| (w.secret, w.is_enrolled) = (Some(told), true));
+        assert_eq!(followed.decide(), Decision::Followed);
+    }
+
+    #[test]
     fn a_token_is_replaced_while_it_may_still_be_used() {
         let with = |name: &'static str, value: Value| {
             World::ready().with(move |w| {
@@ -313,6 +377,6 @@ mod tests {
         // Not for a machine that needs none, and not without what it would be made from.
         let due = || with(TOKEN_RENEWAL, at(1));
         assert_eq!(due().with(|w| w.is_enrolled = true).decide(), Decision::Done(None));
-        assert_eq!(due().with(|w| w.key = false).decide(), Decision::Done(None));
+        assert_eq!(due().with(|w| w.key = None).decide(), Decision::Done(None));
     }
 }

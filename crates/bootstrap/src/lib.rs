@@ -4,11 +4,15 @@
 //! and whose plans it obeys. Everything else reaches it as a plan, so nothing in a CapstanConfig can be too late, and
 //! the data never has to be made again, except for its token, which is replaced for as long as it has not been used.
 //!
+//! A machine whose agent obeys another plane, because its objects were moved here, is told of this one through the same
+//! Secret: see [`hand_over`](capstan_controller::plane::hand_over).
+//!
 //! What must not live here: what a machine should become. That is the planner's.
 
 mod act;
 mod decide;
 mod enrolment;
+mod here;
 mod names;
 mod observe;
 mod reconcile;

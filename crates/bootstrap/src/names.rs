@@ -4,6 +4,11 @@
 pub(crate) const ANSWERED: &str = "capstan.dev/answered-request";
 /// Annotation of a report: when that was.
 pub(crate) const ANSWERED_AT: &str = "capstan.dev/answered-at";
+/// Annotation of a report: digest of the last request that was answered before the machine had to be told to follow. It
+/// stands there still, and asks for nothing.
+pub(crate) const PARTED: &str = "capstan.dev/parted-request";
+/// Annotation of a bootstrap Secret: the plane that the data in it leads to.
+pub(crate) const LEADS_TO: &str = "capstan.dev/leads-to";
 /// Annotation of a bootstrap Secret: when the token in it ends.
 pub(crate) const TOKEN_EXPIRES: &str = "capstan.dev/token-expires";
 /// Annotation of a bootstrap Secret: when another token should take its place.

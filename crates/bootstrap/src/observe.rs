@@ -5,7 +5,8 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{ConditionStatus, get, types};
 use capstan_api::core::{Cluster, Machine};
 use capstan_controller::error::{Doing as _, Error, Result};
-use capstan_controller::secrets::{self, Purpose, plan_key};
+use capstan_controller::plane::hand_over;
+use capstan_controller::secrets::Purpose;
 use capstan_controller::{identity, owners};
 use futures::future::try_join_all;
 use jiff::Timestamp;
@@ -19,6 +20,7 @@ use std::time::Instant;
 
 use crate::enrolment::objects::{self, Kind, REPORT, SECRET};
 use crate::enrolment::{self, check, csr_name};
+use crate::here::{Here, PlanKey};
 use crate::names::Names;
 use crate::reconcile::Bootstrap;
 
@@ -26,7 +28,9 @@ use crate::reconcile::Bootstrap;
 pub(crate) struct Seen {
     pub(crate) machine: Option<Machine>,
     pub(crate) cluster: Option<Cluster>,
-    pub(crate) plan_public_key: Option<Vec<u8>>,
+    /// The plane all this is on.
+    pub(crate) here: Here,
+    pub(crate) plan_key: Option<PlanKey>,
     /// The Secret with the bootstrap data, or what has its name.
     pub(crate) data: Option<Secret>,
     /// What there is for the machine, once it has an identity.
@@ -49,7 +53,7 @@ impl Seen {
     /// Whether the machine has a credential of its own.
     pub(crate) fn is_enrolled(&self) -> bool {
         let report = self.own.as_ref().and_then(|own| own.report.as_ref());
-        report.is_some_and(enrolment::is_enrolled)
+        report.is_some_and(|report| enrolment::is_enrolled(report, &self.here))
     }
 
     /// UID of the Secret that the machine's token hangs on.
@@ -66,6 +70,8 @@ impl Seen {
             .map(|ready| ready.last_transition_time.0);
         Some(enrolment::Observed {
             names: &own.names,
+            here: &self.here,
+            follows: self.data.as_ref().is_some_and(|data| data.labels().contains_key(hand_over::LABEL)),
             owner: &own.owner,
             found: &own.found,
             enrolment: own.enrolment.as_ref(),
@@ -80,13 +86,14 @@ impl Seen {
 impl Bootstrap {
     pub(crate) async fn observe(&self, config: &CapstanConfig) -> Result<Seen> {
         let namespace = config.namespace().unwrap_or_default();
+        let here = Here::new(self.name.get().await?, &self.plane.server, &self.plane.ca);
         let machine: Option<Machine> = match owners::of_kind(&config.metadata, "Machine", "cluster.x-k8s.io")
         {
             Some(owner) => self.get(&namespace, &owner.name).await?,
             None => None,
         };
         let Some(found) = machine else {
-            return Ok(Seen { machine, cluster: None, plan_public_key: None, data: None, own: None });
+            return Ok(Seen { machine, cluster: None, here, plan_key: None, data: None, own: None });
         };
         let cluster = found.spec.cluster_name.clone();
         let names = identity::of(config).map(|id| Names {
@@ -110,9 +117,8 @@ impl Bootstrap {
             self.get::<Secret>(&namespace, &config_name),
             own,
         )?;
-        let plan_public_key =
-            key.as_ref().and_then(|key| secrets::get(key, plan_key::PUBLIC)).map(<[u8]>::to_vec);
-        Ok(Seen { machine: Some(found), cluster, plan_public_key, data, own })
+        let plan_key = key.as_ref().and_then(PlanKey::read);
+        Ok(Seen { machine: Some(found), cluster, here, plan_key, data, own })
     }
 
     async fn own(&self, config: &CapstanConfig, names: Names) -> Result<Own> {

@@ -6,6 +6,7 @@ use capstan_api::core::Cluster;
 use capstan_artifacts::Software;
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::patch::Patcher;
+use capstan_controller::plane::PlaneName;
 use capstan_controller::{Next, Reconciler, pause};
 use jiff::Timestamp;
 use kube::api::Api;
@@ -35,13 +36,16 @@ pub struct Bootstrap {
     pub(crate) plane: Plane,
     pub(crate) software: Software,
     pub(crate) settled: Settled,
+    /// Which plane it is, whatever its address.
+    pub(crate) name: PlaneName,
 }
 
 impl Bootstrap {
     /// Machines will be told to reach the management plane as `plane` says, and to fetch the agent from where
     /// `software` has it.
     pub fn new(client: Client, plane: Plane, software: Software) -> Self {
-        Self { client, plane, software, settled: Settled::default() }
+        let name = PlaneName::of(client.clone());
+        Self { client, plane, software, settled: Settled::default(), name }
     }
 
     pub(crate) fn api<K>(&self, namespace: &str) -> Api<K>
@@ -85,6 +89,7 @@ impl Reconciler for Bootstrap {
             match (&data, &enrolment.step) {
                 (Decision::Identify, _) => act::identify(&configs, &config).await?,
                 (Decision::HandOut, Step::Rest) => Box::pin(self.hand_out(&config, &seen)).await?,
+                (Decision::Followed, Step::Rest) => self.followed(&seen).await?,
                 (_, Step::Rest) => return self.tell(&configs, &config, &data, enrolment, now).await,
                 (_, step) => Box::pin(self.take(step, &config, &seen)).await?,
             }
@@ -174,7 +179,8 @@ impl Seen {
             config,
             machine: self.machine.as_ref(),
             cluster: self.cluster.as_ref(),
-            plan_public_key: self.plan_public_key.as_deref(),
+            here: &self.here,
+            plan_key: self.plan_key.as_ref(),
             secret: self.data.as_ref(),
             is_enrolled: self.is_enrolled(),
             bound_to: self.bound_to(),

@@ -3,7 +3,7 @@
 //! What lives here: writing an object back with conditions ([`patch`]), finalizers and owners, the pause, looking
 //! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
 //! ([`remote`]), what etcd is asked ([`etcd`]), moving pods off a Node ([`drain`]), where plans and reports stand
-//! ([`plans`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]), what it is given ([`scope`]) and
+//! ([`plans`]), which plane this is ([`plane`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]), what it is given ([`scope`]) and
 //! what wakes it ([`watch`]), and which of several replicas runs it ([`leader`]).
 //!
 //! What must not: anything that only one kind needs, and any decision about what a cluster should look like.
@@ -26,6 +26,7 @@ pub mod names;
 pub mod owners;
 pub mod patch;
 pub mod pause;
+pub mod plane;
 pub mod plans;
 pub mod remote;
 pub mod run;

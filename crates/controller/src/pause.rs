@@ -18,9 +18,13 @@ use crate::patch::Patcher;
 pub fn reason(cluster: Option<&Cluster>, kind: &str, object: &ObjectMeta) -> Option<String> {
     let by_cluster = cluster.is_some_and(|cluster| cluster.spec.paused == Some(true));
     let by_object = object.annotations.as_ref().is_some_and(|map| map.contains_key(annotations::PAUSED));
+    let is_moved =
+        object.annotations.as_ref().is_some_and(|map| map.contains_key(annotations::DELETE_FOR_MOVE));
     let reasons: Vec<String> = [
         by_cluster.then(|| "Cluster spec.paused is set to true".to_owned()),
         by_object.then(|| format!("{kind} has the {} annotation", annotations::PAUSED)),
+        // It lives on elsewhere: what is deleted here is a copy, and nothing that it stands for may go with it.
+        is_moved.then(|| format!("{kind} has the {} annotation", annotations::DELETE_FOR_MOVE)),
     ]
     .into_iter()
     .flatten()
@@ -68,5 +72,7 @@ mod tests {
         meta.annotations = Some(BTreeMap::from([(annotations::PAUSED.to_owned(), String::new())]));
         let told = reason(None, "Machine", &meta);
         assert_eq!(told.as_deref(), Some("Machine has the cluster.x-k8s.io/paused annotation"));
+        meta.annotations = Some(BTreeMap::from([(annotations::DELETE_FOR_MOVE.to_owned(), String::new())]));
+        assert!(reason(None, "Host", &meta).is_some_and(|told| told.contains("delete-for-move")));
     }
 }

@@ -27,6 +27,8 @@ pub mod plan_key {
     pub const PUBLIC: &str = "public";
     /// Which manager speaks, in decimal. Grows when another one takes over.
     pub const EPOCH: &str = "epoch";
+    /// The plane on which it speaks: see [`plane`](crate::plane). On another one the key has been moved.
+    pub const PLANE: &str = "plane";
 }
 
 /// Key of Secrets that hold one thing.

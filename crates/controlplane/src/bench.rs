@@ -143,6 +143,7 @@ impl Fleet {
         let sealed = pure::seal(&rendered, &name(index), &id(index), Revision::FIRST, &self.keys, self.now)?;
         Ok(PlanFacts {
             id: sealed.id(),
+            epoch: sealed.plan().epoch,
             inputs: rendered.fingerprint.whole.to_string(),
             expires: sealed.plan().expires,
             sound: true,

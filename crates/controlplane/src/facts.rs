@@ -2,12 +2,12 @@
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{self, types};
-use capstan_api::core::{Machine, MachineAddress, MachineAddressType};
+use capstan_api::core::{Machine, MachineAddress, MachineAddressType, MachineDeletionStatus};
 use capstan_api::meta::annotations;
 use capstan_controller::etcd::Members;
 use capstan_controller::identity;
 use capstan_distro::{Change, RESTART_GATE};
-use capstan_plan::{Artifact, Phase, PlanId, Report, Revision};
+use capstan_plan::{Artifact, Epoch, Phase, PlanId, Report, Revision};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
@@ -63,6 +63,8 @@ pub(crate) struct MachineFacts {
     pub(crate) drain_timeout: Option<SignedDuration>,
     pub(crate) kubelet_version: Option<String>,
     pub(crate) hook: Hook,
+    /// Since when its deletion waits for hooks.
+    pub(crate) awaited_since: Option<Timestamp>,
     pub(crate) plan: Option<PlanFacts>,
     /// The highest revision that the machine has spoken of.
     pub(crate) reported_revision: Option<Revision>,
@@ -90,6 +92,8 @@ pub(crate) enum Hook {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlanFacts {
     pub(crate) id: PlanId,
+    /// The manager that wrote it.
+    pub(crate) epoch: Epoch,
     /// What it was made from.
     pub(crate) inputs: String,
     pub(crate) expires: Timestamp,
@@ -141,6 +145,7 @@ impl MachineFacts {
                 .map(|info| info.kubelet_version)
                 .filter(|version| !version.is_empty()),
             hook: hook(machine),
+            awaited_since: awaited_since(status.deletion.as_ref()),
             retry: machine.annotations().get(RETRY).cloned(),
             ..Self::default()
         }
@@ -175,13 +180,20 @@ impl MachineFacts {
         self.cordoned || self.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied)
     }
 
-    /// Whether it has a plan that would start Kubernetes again and may not yet: until then it runs as it did before.
+    /// Whether it has a plan that would start Kubernetes again and may not yet: until then it runs as it did before,
+    /// unless an earlier plan that did not come to its end has stopped it.
     pub(crate) fn is_held(&self) -> bool {
         let held = |plan: &PlanFacts| {
             let ended = matches!(plan.progress, Progress::Applied | Progress::Failed(_));
-            plan.sound && !plan.is_open && !ended && plan.record.restarts()
+            let runs = plan.record.restarts() && !plan.record.may_be_down();
+            plan.sound && !plan.is_open && !ended && runs
         };
         self.has_node && self.plan.as_ref().is_some_and(held)
+    }
+
+    /// Whether it was ever told to run Kubernetes, as far as anybody remembers.
+    pub(crate) fn was_planned(&self) -> bool {
+        self.plan.is_some() || self.reported_revision.is_some()
     }
 
     /// Whether it is up, or would be if it had not been told to become something else, which it has not begun.
@@ -214,6 +226,10 @@ fn hook(machine: &Machine) -> Hook {
     let waits = deleting.is_some_and(|condition| condition.reason == WAITING_FOR_PRE_TERMINATE_HOOK);
     // Ours is the last: whoever else has one may need the machine as it is.
     if waits && hooks.len() == 1 { Hook::Awaited } else { Hook::Set }
+}
+
+fn awaited_since(deletion: Option<&MachineDeletionStatus>) -> Option<Timestamp> {
+    deletion?.wait_for_pre_terminate_hook_start_time.as_ref().map(|time| time.0)
 }
 
 /// How the plan goes by what the machine says. Only words about this very plan count.
@@ -265,7 +281,7 @@ pub(crate) fn reported_revision(report: &Report) -> Option<Revision> {
 pub(crate) mod fixtures {
     use super::*;
     use capstan_controller::etcd::Member;
-    use capstan_plan::{Epoch, MachineIdentity, MachinePlan};
+    use capstan_plan::{MachineIdentity, MachinePlan};
 
     pub(crate) const VERSION: &str = "v1.36.0+k3s1";
 
@@ -323,6 +339,7 @@ pub(crate) mod fixtures {
             self = self.provisioned();
             self.plan = Some(PlanFacts {
                 id: plan_id(revision),
+                epoch: Epoch(1),
                 inputs: inputs.to_owned(),
                 expires: Timestamp::MAX,
                 sound: true,

@@ -75,6 +75,8 @@ pub async fn foresee(client: &Client, externals: &Externals, asked: Asked<'_>) -
         owner: asked.after,
         cluster: asked.cluster,
         namespace: &namespace,
+        // Nothing is written here, so nobody is taken over.
+        plane: "",
         now: Timestamp::now(),
         suffix: &capstan_controller::names::random_suffix,
     };

@@ -158,6 +158,7 @@ fn plan(secret: &Secret, machine: &str, id: &str, keys: Option<&TrustedKeys>) ->
     let gates = gates.zip(keys).and_then(|(gates, keys)| OpenGates::verify(&gates, keys, signed.id()).ok());
     Some(PlanFacts {
         id: signed.id(),
+        epoch: verified.as_ref().map(|plan| plan.plan().epoch).unwrap_or_default(),
         inputs: annotation(PLAN_INPUTS).cloned().unwrap_or_default(),
         expires: verified.as_ref().map(|plan| plan.plan().expires).unwrap_or_default(),
         sound: verified.is_some(),

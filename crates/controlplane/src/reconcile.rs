@@ -8,6 +8,7 @@ use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::etcd::Etcd;
 use capstan_controller::external::Externals;
 use capstan_controller::patch::Patcher;
+use capstan_controller::plane::PlaneName;
 use capstan_controller::{Next, Reconciler, finalizers, names, owners, pause};
 use jiff::Timestamp;
 use kube::api::Api;
@@ -28,6 +29,7 @@ pub struct ControlPlane<W> {
     workload: W,
     tools: Tools,
     ambient: Ambient,
+    plane: PlaneName,
 }
 
 /// Time and chance; a simulation has its own.
@@ -59,7 +61,8 @@ pub struct Tools {
 impl<W: Workload> ControlPlane<W> {
     /// Asks `workload` whether clusters answer, usually [`Remotes`](capstan_controller::remote::Remotes).
     pub fn new(client: Client, externals: Externals, workload: W, tools: Tools) -> Self {
-        Self { client, externals, workload, tools, ambient: Ambient::default() }
+        let plane = PlaneName::of(client.clone());
+        Self { client, externals, workload, tools, ambient: Ambient::default(), plane }
     }
 
     /// The same with another time and chance.
@@ -113,6 +116,7 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
             owner: &object,
             cluster: &cluster,
             namespace: &namespace,
+            plane: self.plane.get().await?,
             now,
             suffix: self.ambient.suffix.as_ref(),
         };

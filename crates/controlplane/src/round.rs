@@ -9,9 +9,11 @@ use capstan_controller::patch::Patcher;
 use capstan_controller::secrets::Purpose;
 use capstan_distro::{Change, Cost, Endpoint, Role};
 use capstan_plan::TrustedKeys;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::api::{Api, PostParams};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -180,7 +182,7 @@ impl<'a> Round<'a> {
     /// Machines on their way out leave etcd, one at a time. Says whether something was done.
     async fn leave(&mut self, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
         for machine in self.facts.iter().filter(|machine| machine.control_plane) {
-            let step = leave::decide(machine, &self.etcd, self.initialized, false);
+            let step = leave::decide(machine, &self.etcd, self.initialized, false, self.scope.now);
             if let Leaving::Hold(why) = &step {
                 self.held.insert(machine.name.clone(), why.clone());
                 self.next = self.next.or(Next::After(SOON));
@@ -195,7 +197,16 @@ impl<'a> Round<'a> {
                 done => return done,
             }
         }
-        Ok(false)
+        self.tidy_up(etcd, access).await
+    }
+
+    /// Takes members out of etcd whose machine is gone. Says whether it did.
+    async fn tidy_up(&mut self, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
+        let EtcdView::Known(members) = &self.etcd else { return Ok(false) };
+        let Some(stray) = leave::stray(&self.facts, members) else { return Ok(false) };
+        tracing::info!(member = stray.name, "etcd: member without a machine is removed");
+        etcd.remove(access, stray).await?;
+        Ok(true)
     }
 
     fn look(&mut self, keys: Option<&Keys>) {
@@ -224,6 +235,15 @@ impl<'a> Round<'a> {
             // What is there counts, whoever made it.
             let made = scope.get::<Secret>(&purpose.secret_name(&cluster)).await?;
             self.secrets.by_purpose.extend(made.map(|secret| (purpose, secret)));
+        }
+        if let Some(key) = self.secrets.by_purpose.get(&Purpose::PlanKey)
+            && let Some(change) = certificates::take_over(key, scope.plane)
+        {
+            let data: BTreeMap<&str, ByteString> =
+                change.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
+            let patch = json!({"metadata": {"resourceVersion": key.resource_version()}, "data": data});
+            let key = scope.patch::<Secret>(&key.name_any(), &patch).await?;
+            self.secrets.by_purpose.insert(Purpose::PlanKey, key);
         }
         let keys = Keys::read(&self.secrets.by_purpose, &cluster)?;
         self.certificates = None;

@@ -26,6 +26,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) owner: &'a CapstanControlPlane,
     pub(crate) cluster: &'a Cluster,
     pub(crate) namespace: &'a str,
+    /// The management plane all this is on.
+    pub(crate) plane: &'a str,
     pub(crate) now: Timestamp,
     /// Gives what keeps the names of new machines apart.
     pub(crate) suffix: &'a (dyn Fn() -> String + Send + Sync),

@@ -61,6 +61,25 @@ impl fmt::Debug for BootstrapData {
     }
 }
 
+/// What tells the agent on a machine which management plane to obey from now on. Never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HandOver(pub Vec<u8>);
+
+impl fmt::Debug for HandOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HandOver({} bytes)", self.0.len())
+    }
+}
+
+/// What an agent makes of a hand-over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FollowState {
+    /// It obeys that plane from now on, or did already.
+    Follows,
+    /// It does not, and says why.
+    Refused(String),
+}
+
 /// How the bootstrap data fares on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BootstrapState {
@@ -109,6 +128,22 @@ pub trait HostDriver: Send + Sync + 'static {
         claim_id: &'a str,
         data: &'a BootstrapData,
     ) -> BoxFuture<'a, Result<BootstrapState, DriverError>>;
+
+    /// Tells the agent that bootstrap data has put on the host which management plane to obey. The agent decides.
+    fn follow<'a>(
+        &'a self,
+        host: &'a Host,
+        claim_id: &'a str,
+        hand_over: &'a HandOver,
+    ) -> BoxFuture<'a, Result<FollowState, DriverError>> {
+        let _ = (claim_id, hand_over);
+        let kind = HostKind::of(host);
+        Box::pin(async move {
+            Err(DriverError::NotSupported(format!(
+                "agents on hosts of the sort {kind} cannot be told to follow"
+            )))
+        })
+    }
 
     /// Undoes all that was done under the claim, and verifies it. A host on which nothing was done is clean.
     fn reset<'a>(

@@ -23,7 +23,7 @@ mod selector;
 
 pub use context::{Clock, Infrastructure, controllers};
 pub use driver::{
-    BootstrapData, BootstrapFailure, BootstrapState, DriverError, Drivers, HostDriver, HostKind, Reached,
-    ResetState,
+    BootstrapData, BootstrapFailure, BootstrapState, DriverError, Drivers, FollowState, HandOver, HostDriver,
+    HostKind, Reached, ResetState,
 };
 pub use provisioner::{LocalMachine, MachineState, PoolOfMachines, ProvisionError, Provisioner};

@@ -44,6 +44,8 @@ pub mod host {
         pub const WAITING_FOR_RELEASE: &str = "WaitingForRelease";
         /// The machine that has the host does not exist.
         pub const CLAIM_ORPHANED: &str = "ClaimOrphaned";
+        /// A person gave the host up while a machine was on it.
+        pub const ABANDONED: &str = "Abandoned";
         /// The machine left something behind on the host.
         pub const LEFT_DIRTY: &str = "LeftDirty";
     }
@@ -107,6 +109,8 @@ pub mod hostmachine {
     pub const HOST_CLAIMED: &str = "HostClaimed";
     /// Condition: the bootstrap data has been carried out.
     pub const BOOTSTRAP_EXECUTED: &str = "BootstrapExecuted";
+    /// Condition: the agent on the machine was told to obey this management plane. Only there once that was necessary.
+    pub const AGENT_FOLLOWS: &str = "AgentFollows";
 
     /// Reasons.
     pub mod reasons {
@@ -132,6 +136,10 @@ pub mod hostmachine {
         pub const BOOTSTRAPPED: &str = "Bootstrapped";
         /// The bootstrap data could not be carried out.
         pub const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
+        /// The agent follows, or has followed.
+        pub const FOLLOWS: &str = "Follows";
+        /// The agent does not follow: another management plane has taken the machine over.
+        pub const FOLLOWING_REFUSED: &str = "FollowingRefused";
         /// No host is claimed yet, so there is nothing to start.
         pub const WAITING_FOR_HOST: &str = "WaitingForHost";
         /// The host is being cleaned.

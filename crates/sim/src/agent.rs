@@ -5,10 +5,11 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use capstan_agent::follow::Allegiance;
 use capstan_agent::obey::{Identity, Moment, Plans, obey};
 use capstan_agent::store::DiskStore;
 use capstan_agent::{Engine, Journal, SystemClock, report};
-use capstan_plan::{MachineIdentity, MachinePath, PublicKey, Report, SecretData};
+use capstan_plan::{Epoch, MachineIdentity, MachinePath, PublicKey, Report, SecretData};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
@@ -23,7 +24,10 @@ use tokio::sync::watch;
 use crate::vm::{Vm, VmMachine};
 
 mod enrol;
+mod follow;
 mod reporter;
+
+pub(crate) use follow::{Followed, follow, is_told};
 
 /// Where the agent finds out who it is.
 pub const CONFIG: &str = "/etc/capstan/agent.json";
@@ -38,34 +42,53 @@ type VmEngine = Engine<VmMachine, DiskStore, SystemClock>;
 struct Home {
     namespace: String,
     identity: Identity,
+    allegiance: Allegiance,
 }
 
 /// What of `agent.json` matters once the machine has enrolled.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Config {
+    server: String,
+    ca_data: String,
     namespace: String,
     machine: String,
     #[serde(rename = "machineID")]
     machine_id: String,
     plan_public_key: String,
+    #[serde(default)]
+    plane: String,
+    #[serde(default)]
+    epoch: Epoch,
 }
 
 impl Home {
     /// Reads `agent.json`. An error repeats nothing of it: the token is in there.
     fn read(vm: &Vm) -> Result<Self, String> {
         let bytes = vm.look(|state| state.files.read(CONFIG).map(<[u8]>::to_vec));
-        let bytes = bytes.ok_or_else(|| format!("{CONFIG} is missing"))?;
+        Self::parse(&bytes.ok_or_else(|| format!("{CONFIG} is missing"))?)
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
         let config: Config =
-            serde_json::from_slice(&bytes).map_err(|_| format!("{CONFIG} is not an AgentConfig"))?;
+            serde_json::from_slice(bytes).map_err(|_| format!("{CONFIG} is not an AgentConfig"))?;
         let key =
             BASE64_STANDARD.decode(&config.plan_public_key).map_err(|_| "planPublicKey is not base64")?;
         let key = PublicKey::from_bytes(&key).map_err(|error| format!("planPublicKey: {error}"))?;
         let name = config.machine.parse().map_err(|error| format!("machine: {error}"))?;
         let machine_id = config.machine_id.parse().map_err(|error| format!("machineID: {error}"))?;
         let machine = MachineIdentity { name, machine_id };
-        let identity = Identity { machine, keys: [key].into_iter().collect() };
-        Ok(Self { namespace: config.namespace, identity })
+        let allegiance = Allegiance {
+            machine: machine.clone(),
+            namespace: config.namespace.clone(),
+            plan_key: key,
+            plane: config.plane,
+            epoch: config.epoch,
+            server: config.server,
+            ca: config.ca_data.into_bytes(),
+        };
+        let identity = Identity { machine, keys: [key].into_iter().collect(), epoch: config.epoch };
+        Ok(Self { namespace: config.namespace, identity, allegiance })
     }
 }
 
@@ -95,7 +118,7 @@ pub async fn run(vm: Arc<Vm>, machine: VmMachine) {
 
 /// Does what it is told, for as long as its credential lasts.
 async fn work(vm: &Vm, machine: &VmMachine, home: &Home, client: &Client) {
-    let Home { namespace, identity } = home;
+    let Home { namespace, identity, .. } = home;
     let (plans, seen) = watch::channel(None);
     let (reports, told) = watch::channel(report::hello());
     let name = identity.machine.name.as_str();

@@ -3,7 +3,7 @@
 use capstan_api::core::{MachineAddress, MachineAddressType};
 use capstan_api::infrastructure::{Host, HostFacts};
 use capstan_infrastructure::driver::{HostDriver, HostKey, Reached};
-use capstan_infrastructure::{BootstrapData, BootstrapState, DriverError, ResetState};
+use capstan_infrastructure::{BootstrapData, BootstrapState, DriverError, FollowState, HandOver, ResetState};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -48,6 +48,15 @@ impl HostDriver for Sim {
         data: &'a BootstrapData,
     ) -> BoxFuture<'a, Result<BootstrapState, DriverError>> {
         Box::pin(async move { self.reach(host).await?.bootstrap(claim_id, data).await })
+    }
+
+    fn follow<'a>(
+        &'a self,
+        host: &'a Host,
+        claim_id: &'a str,
+        hand_over: &'a HandOver,
+    ) -> BoxFuture<'a, Result<FollowState, DriverError>> {
+        Box::pin(async move { self.reach(host).await?.follow(claim_id, hand_over).await })
     }
 
     fn reset<'a>(

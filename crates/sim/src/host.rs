@@ -1,13 +1,16 @@
 //! One simulated host: the virtual machine, and the work that goes on on it.
 
 use capstan_infrastructure::driver::HostKey;
-use capstan_infrastructure::{BootstrapData, BootstrapFailure, BootstrapState, DriverError, ResetState};
+use capstan_infrastructure::{
+    BootstrapData, BootstrapFailure, BootstrapState, DriverError, FollowState, HandOver, ResetState,
+};
 use std::fs;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex, broadcast};
 
+use crate::agent::Followed;
 use crate::cloudinit::{self, Step};
 use crate::cluster::Clusters;
 use crate::fault::Fault;
@@ -117,6 +120,37 @@ impl SimHost {
                 state.life = Some(Life::new(claim_id));
             })
             .map_err(|error| unwritable(&error))
+    }
+
+    /// Tells the agent which management plane to obey. It decides, and is started anew if it follows.
+    pub(crate) async fn follow(&self, claim_id: &str, told: &HandOver) -> Result<FollowState, DriverError> {
+        let mut work = self.work.lock().await;
+        let life = self.vm.look(|state| state.life.clone()).filter(|life| life.claim_id == claim_id);
+        if !life.is_some_and(|life| life.enrolled && !life.resetting) {
+            return Err(DriverError::Unreachable("there is no agent of this claim on the host".to_owned()));
+        }
+        if agent::is_told(&self.vm, &told.0) {
+            // It is at it: it need not be disturbed.
+            self.start_agent(&mut work);
+            return Ok(FollowState::Follows);
+        }
+        // The journal is the agent's as long as it runs.
+        if let Some(agent) = work.agent.take() {
+            agent.stop().await;
+        }
+        let followed = self.hand_over(told).await;
+        self.start_agent(&mut work);
+        match followed
+            .map_err(|error| DriverError::Unreachable(format!("the agent cannot follow: {error}")))?
+        {
+            Followed::Stays | Followed::Changed => Ok(FollowState::Follows),
+            Followed::Refused(why) => Ok(FollowState::Refused(why.to_string())),
+        }
+    }
+
+    async fn hand_over(&self, told: &HandOver) -> io::Result<Followed> {
+        let obeyed = agent::open(&self.vm, &self.machine).await?.history().epoch;
+        agent::follow(&self.vm, obeyed, &told.0)
     }
 
     pub(crate) async fn reset(self: &Arc<Self>, claim_id: &str) -> Result<ResetState, DriverError> {

@@ -3,7 +3,9 @@
 use capstan_api::infrastructure::{Host, SshAccess};
 use capstan_infrastructure::driver::{HostDriver, HostKey};
 use capstan_infrastructure::hostmachine::provider_id;
-use capstan_infrastructure::{BootstrapData, BootstrapState, DriverError, Reached, ResetState};
+use capstan_infrastructure::{
+    BootstrapData, BootstrapState, DriverError, FollowState, HandOver, Reached, ResetState,
+};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -153,6 +155,20 @@ impl HostDriver for SshDriver {
                 self.tell_when_ended(host, claim_id);
             }
             Ok(state)
+        })
+    }
+
+    fn follow<'a>(
+        &'a self,
+        host: &'a Host,
+        claim_id: &'a str,
+        hand_over: &'a HandOver,
+    ) -> BoxFuture<'a, Result<FollowState, DriverError>> {
+        Box::pin(async move {
+            let reach = self.reach(host).await?;
+            // Whatever goes wrong, what is in there is not repeated.
+            let data = BootstrapData { value: hand_over.0.clone(), format: String::new() };
+            Ok(self.work(&reach, Redactor::of_data(&data)).follow(claim_id, hand_over).await?)
         })
     }
 

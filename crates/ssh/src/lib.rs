@@ -16,6 +16,7 @@ mod cloudconfig;
 mod driver;
 mod error;
 mod facts;
+mod follow;
 mod inventory;
 mod job;
 mod redact;

@@ -1,11 +1,14 @@
 //! The questions a host is asked, over any shell that leads to it.
 
 use capstan_api::infrastructure::Host;
-use capstan_infrastructure::{BootstrapData, BootstrapFailure, BootstrapState, Reached, ResetState};
+use capstan_infrastructure::{
+    BootstrapData, BootstrapFailure, BootstrapState, FollowState, HandOver, Reached, ResetState,
+};
 
 use crate::check;
 use crate::error::SshError;
 use crate::facts::plain;
+use crate::follow;
 use crate::job::{self, Told};
 use crate::redact::Redactor;
 use crate::reset;
@@ -96,6 +99,17 @@ impl Work<'_> {
         };
         self.ask("starting the bootstrap data", &job.upload(root, claim)).await?;
         Ok(BootstrapState::Running)
+    }
+
+    /// Tells the agent which management plane to obey.
+    pub(crate) async fn follow(&self, claim: &str, hand_over: &HandOver) -> Result<FollowState, SshError> {
+        const DOING: &str = "telling the agent to follow";
+        if let Some(refused) = refuse_claim(claim) {
+            return Ok(FollowState::Refused(refused.last_lines.concat()));
+        }
+        let script = follow::script(job::of_claim(&self.settings.root, claim), hand_over);
+        let answer = self.ask(DOING, &script).await?;
+        follow::read(&answer).ok_or_else(|| nonsense(DOING))
     }
 
     /// Sees that the claim is undone, and says how that goes.

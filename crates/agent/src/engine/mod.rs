@@ -13,7 +13,7 @@ mod unit;
 
 pub use reset::{Leftover, Reset};
 
-use capstan_plan::{Action, MachinePath, OpenGates, Phase, Progress, VerifiedPlan};
+use capstan_plan::{Action, Epoch, MachinePath, OpenGates, Phase, Progress, VerifiedPlan};
 use jiff::Timestamp;
 
 use crate::clock::Clock;
@@ -173,6 +173,17 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
         on(&report::progress(plan, self.history()));
         Ok(Turn::Moved)
+    }
+
+    /// From here on managers before this one are not obeyed.
+    ///
+    /// # Errors
+    /// If the journal fails.
+    pub async fn follow(&mut self, epoch: Epoch) -> Result<(), EngineError> {
+        if self.history().epoch < epoch {
+            self.journal.append(Entry::Follows { epoch }).await?;
+        }
+        Ok(())
     }
 
     async fn accept(&mut self, plan: &VerifiedPlan) -> Result<(), EngineError> {

@@ -24,6 +24,11 @@ pub enum Entry {
         /// By whom.
         epoch: Epoch,
     },
+    /// Another manager has taken this machine over: nothing that an earlier one orders is carried out any more.
+    Follows {
+        /// Which.
+        epoch: Epoch,
+    },
     /// A step is about to be tried. Before it.
     Began {
         /// Which step.

@@ -16,7 +16,7 @@ use crate::ledger::{After, Holding, Ledger};
 pub struct History {
     /// Whose plans they are.
     pub machine: Option<MachineIdentity>,
-    /// The last manager that was obeyed.
+    /// The last manager that was obeyed, or followed. Only grows.
     pub epoch: Epoch,
     /// The plan that is carried out, or was last.
     pub current: Option<Current>,
@@ -154,9 +154,10 @@ impl History {
             Entry::Snapshot(history) => *self = *history,
             Entry::Accepted { plan, machine, epoch } => {
                 self.machine = Some(machine);
-                self.epoch = epoch;
+                self.epoch = self.epoch.max(epoch);
                 self.current = Some(Current::new(plan));
             }
+            Entry::Follows { epoch } => self.epoch = self.epoch.max(epoch),
             Entry::Began { step, inputs, once, undo, at } => {
                 if let Some((undo, timeout)) = undo {
                     self.ledger.owe(step.clone(), undo, timeout);

@@ -51,6 +51,7 @@ fn stopped(paths: &Paths) -> Result<(), Failure> {
 async fn work(paths: &Paths) -> Result<(), Failure> {
     let config = Config::read(paths)?;
     let board = Rc::new(Board::new(paths.clone()));
+    board.change(|status| status.obeys = Some(config.stamp()));
     // If `enroll` was cut off, this is where it goes on.
     if let Err(error) = enroll::enrol(paths, &config).await {
         board.note(|status| &mut status.certificate, Err(error.to_string()));
@@ -58,7 +59,7 @@ async fn work(paths: &Paths) -> Result<(), Failure> {
     }
     enroll::forget_token(paths).await?;
     let key = Key::take(paths)?;
-    let certificate = Certificate::read(paths, &key)?
+    let certificate = Certificate::read(paths, &config, &key)?
         .ok_or_else(|| Failure::new("the certificate is gone; enrol this machine anew"))?;
     let trust = certificate.trust(&config, &key)?;
     let client = Client::new(Api::new(config.server.clone(), trust, None));

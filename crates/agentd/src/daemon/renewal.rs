@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use crate::api::{Api, Client};
 use crate::config::Config;
 use crate::credential::{Certificate, Key};
+use crate::enroll::{self, Asking};
 use crate::paths::Paths;
 use crate::status::Board;
-use crate::{Failure, enroll, say};
+use crate::{Failure, say};
 
 pub(super) async fn run(
     client: &Client,
@@ -49,8 +50,8 @@ async fn renew(
 ) -> Result<Certificate, Failure> {
     let request = key.request(config)?;
     // One that is worth the change: the answer to an old request may still lie there.
-    let renewed = enroll::ask(client, config, key, &request, |found| found.to > old.to).await;
-    renewed.write(paths)?;
+    let renewed = enroll::ask(client, config, key, &request, Asking::ToStay, |found| found.to > old.to).await;
+    renewed.write(paths, config)?;
     client.become_(Api::new(config.server.clone(), renewed.trust(config, key)?, None));
     Ok(renewed)
 }

@@ -78,6 +78,27 @@ pub struct MachineReportSpec {
     /// the key, which never leaves the machine.
     #[schemars(length(min = 1, max = 16384))]
     pub certificate: Option<String>,
+
+    /// The management plane that the certificate is of use at. Elsewhere the machine has been moved, and its agent is
+    /// told to follow.
+    pub enrolled_with: Option<EnrolledPlane>,
+}
+
+/// A management plane, as the agent of a machine knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EnrolledPlane {
+    /// UID of its namespace `kube-system`.
+    #[schemars(length(min = 1, max = 64))]
+    pub plane: String,
+
+    /// Address of its API server, as machines reach it.
+    #[schemars(length(min = 1, max = 2048))]
+    pub server: String,
+
+    /// Digest (SHA-256) of the CA that machines know it by.
+    #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
+    pub ca_digest: String,
 }
 
 /// What the agent says.

@@ -20,6 +20,8 @@ pub mod enrolment_reasons {
     pub const WAITING_FOR_BOOTSTRAP_DATA: &str = "WaitingForBootstrapData";
     /// The machine has not asked for one yet.
     pub const WAITING_FOR_MACHINE: &str = "WaitingForMachine";
+    /// It obeys another management plane, and is told to follow to this one.
+    pub const WAITING_FOR_MACHINE_TO_FOLLOW: &str = "WaitingForMachineToFollow";
     /// It has asked, and the management plane has not answered yet.
     pub const WAITING_FOR_CERTIFICATE: &str = "WaitingForCertificate";
     /// It has asked for what it may not have.

@@ -13,7 +13,8 @@ use std::time::Duration;
 use super::certificate::Certificate;
 use super::objects::{self, Kind, ROLE_BINDING, Verdict, Wanted, verdict};
 use super::request::{self, Request};
-use crate::names::{ANSWERED, ANSWERED_AT, Names};
+use crate::here::Here;
+use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED};
 
 /// Who signs certificates of clients of an API server.
 pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -32,6 +33,10 @@ pub(crate) fn usages() -> Vec<String> {
 /// What was found.
 pub(crate) struct Observed<'a> {
     pub(crate) names: &'a Names,
+    /// The plane all this is on.
+    pub(crate) here: &'a Here,
+    /// Whether the machine is being told to follow to this plane.
+    pub(crate) follows: bool,
     /// The CapstanConfig, as a reference to an owner.
     pub(crate) owner: &'a Value,
     /// What has the names of [`objects::wanted`], in that order.
@@ -54,6 +59,12 @@ pub(crate) enum Step {
     Rest,
     /// Make the objects so.
     Objects(Vec<Change>),
+    /// What the machine has got is of no use here: take it out of the report, so that it is no answer to what the
+    /// machine will ask. Its key stays its key.
+    Part {
+        /// Digest of the request that was answered.
+        answered: Option<String>,
+    },
     /// The first key that came is the machine's: record it, unless somebody has written to the report meanwhile.
     Record(Digest),
     /// Ask the plane for a certificate.
@@ -124,9 +135,17 @@ impl Decision {
     }
 }
 
-/// Whether the machine has a credential, so that its token is no longer needed.
-pub(crate) fn is_enrolled(report: &MachineReport) -> bool {
-    report.spec.enrolled_key.is_some() && report.spec.certificate.is_some()
+/// Whether the machine has a credential for this plane, so that its token is no longer needed.
+pub(crate) fn is_enrolled(report: &MachineReport, here: &Here) -> bool {
+    let spec = &report.spec;
+    spec.enrolled_key.is_some()
+        && spec.certificate.is_some()
+        && spec.enrolled_with.as_ref() == Some(&here.record())
+}
+
+/// Whether it has one for another plane, or for where this one was before.
+fn is_enrolled_elsewhere(report: &MachineReport, here: &Here) -> bool {
+    report.spec.certificate.is_some() && report.spec.enrolled_with.as_ref() != Some(&here.record())
 }
 
 /// Whether the machine has shown that it has its certificate: it reports, or asks for nothing any more. Until then its
@@ -144,20 +163,31 @@ pub(crate) fn csr_name(names: &Names, request: &Request) -> String {
 }
 
 pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
+    // Before there is a token to ask with.
+    if let Some(report) = observed.report.filter(|report| is_enrolled_elsewhere(report, observed.here)) {
+        let step = Step::Part { answered: report.annotations().get(ANSWERED).cloned() };
+        return Decision { step, ..follows(observed.names) };
+    }
     if let Some(decision) = objects_first(observed) {
         return decision;
     }
     let Some(report) = observed.report else {
         return Decision { again: Some(SOON), ..Decision::waits(reasons::WAITING_FOR_BOOTSTRAP_DATA, "") };
     };
-    let asked = report.status.as_ref().and_then(|status| status.certificate_request.as_deref());
+    let is_news = |text: &&str| {
+        let parted = report.annotations().get(PARTED);
+        let digest = request::check(text, &observed.names.user()).map(|request| request.digest.to_string());
+        parted.is_none() || digest.ok().as_ref() != parted
+    };
+    let asked =
+        report.status.as_ref().and_then(|status| status.certificate_request.as_deref()).filter(is_news);
     let certificate = current_certificate(report, observed.names);
     match asked {
         Some(text) => match request::check(text, &observed.names.user()) {
             Ok(request) => for_request(observed, report, &request, certificate.as_ref(), now),
             Err(refusal) => Decision::refused(refusal),
         },
-        None if is_enrolled(report) => enrolled(certificate.as_ref()),
+        None if is_enrolled(report, observed.here) => enrolled(certificate.as_ref()),
         None => waits_for_machine(observed, now),
     }
 }
@@ -181,7 +211,21 @@ fn enrolled(certificate: Option<&Certificate>) -> Decision {
     Decision { step: Step::Rest, told, again: None, blocked: None }
 }
 
+fn follows(names: &Names) -> Decision {
+    Decision::waits(
+        reasons::WAITING_FOR_MACHINE_TO_FOLLOW,
+        format!(
+            "The agent of Machine {} obeys another management plane, or this one at another address; the infrastructure \
+             provider tells it to follow",
+            names.machine
+        ),
+    )
+}
+
 fn waits_for_machine(observed: &Observed<'_>, now: Timestamp) -> Decision {
+    if observed.follows {
+        return follows(observed.names);
+    }
     let late = observed.started.filter(|started| now.duration_since(*started) > TOKEN_LIFE);
     match (observed.is_started_with, late) {
         (false, _) => {
@@ -208,7 +252,7 @@ fn objects_first(observed: &Observed<'_>) -> Option<Decision> {
         objects::wanted(names, owner).into_iter().zip(observed.found.iter().map(Option::as_ref)).collect();
     let mut changes = Vec::new();
     let enrolment = objects::enrolment(names, owner);
-    if let Some(report) = observed.report.filter(|report| is_enrolled(report)) {
+    if let Some(report) = observed.report.filter(|report| is_enrolled(report, observed.here)) {
         // The token dies with it.
         if let Some(found) = observed.enrolment
             && is_delivered(report)

@@ -15,13 +15,18 @@ use std::time::Duration;
 use super::certificate::tests::certificate;
 use super::objects::{self, REPORT, SECRET};
 use super::{Change, Decision, GROUP, Observed, SIGNER, Step, check, csr_name, decide, is_enrolled, usages};
-use crate::names::{ANSWERED, ANSWERED_AT, Names};
+use crate::here::Here;
+use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED};
 
 const NOW: i64 = 1_000_000_000;
 const DAY: i64 = 24 * 3600;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
+}
+
+fn here() -> Here {
+    Here::new("plane-a", "https://a", b"CA")
 }
 
 fn names() -> Names {
@@ -43,6 +48,8 @@ struct World {
     csr: Option<CertificateSigningRequest>,
     started: Option<Timestamp>,
     is_started_with: bool,
+    here: Here,
+    follows: bool,
     key: KeyPair,
 }
 
@@ -56,6 +63,8 @@ impl World {
             csr: None,
             started: None,
             is_started_with: true,
+            here: here(),
+            follows: false,
             key: KeyPair::generate().unwrap(),
         }
     }
@@ -101,6 +110,8 @@ impl World {
         let (names, owner) = (names(), owner());
         let observed = Observed {
             names: &names,
+            here: &self.here,
+            follows: self.follows,
             owner: &owner,
             found: &self.found,
             enrolment: self.enrolment.as_ref(),
@@ -156,13 +167,22 @@ impl World {
             }
             Step::Answer { request, certificate } => {
                 let now = at(self.now).to_string();
+                let here = self.here.record();
                 self.change_report(|report| {
                     report["spec"]["certificate"] = json!(certificate);
+                    report["spec"]["enrolledWith"] = json!(here);
+                    report["metadata"]["annotations"].as_object_mut().unwrap().remove(PARTED);
                     report["metadata"]["annotations"][ANSWERED] = json!(request.to_string());
                     report["metadata"]["annotations"][ANSWERED_AT] = json!(now);
                 });
             }
             Step::Forget(_) => self.csr = None,
+            Step::Part { answered } => self.change_report(|report| {
+                let spec = report["spec"].as_object_mut().unwrap();
+                spec.remove("certificate");
+                spec.remove("enrolledWith");
+                report["metadata"]["annotations"][PARTED] = json!(answered);
+            }),
         }
     }
 
@@ -203,6 +223,7 @@ impl World {
                 Step::Approve(_) => "approve",
                 Step::Answer { .. } => "answer",
                 Step::Forget(_) => "forget",
+                Step::Part { .. } => "part",
             });
             self.take(&step);
         }
@@ -247,7 +268,7 @@ fn a_machine_enrols_and_its_token_dies() {
         (decision.told.status, decision.told.reason.as_str()),
         (ConditionStatus::True, reasons::ENROLLED)
     );
-    assert!(is_enrolled(&world.report().unwrap()));
+    assert!(is_enrolled(&world.report().unwrap(), &here()));
     assert!(world.enrolment.is_none() && world.csr.is_none());
     // Two thirds of ninety days.
     assert_eq!(decision.again, Some(Duration::from_secs(60 * DAY.unsigned_abs())));
@@ -408,8 +429,41 @@ fn everything_is_made_anew_after_a_move() {
             *found = None;
         }
     }
+    let key = world.report().unwrap().spec.enrolled_key;
+    world.here = Here::new("plane-b", "https://b", b"CB");
+    assert_eq!(world.settle(), ["part", "objects"]);
+    let report = world.report().unwrap();
+    assert_eq!((report.spec.certificate, report.spec.enrolled_key), (None, key), "its key stays its key");
+    assert!(world.found.iter().all(Option::is_some) && world.enrolment.is_some(), "it needs a token");
+    world.follows = true;
+    assert_eq!(world.reason(), reasons::WAITING_FOR_MACHINE_TO_FOLLOW);
+
+    // It follows, and nobody else in its place.
+    let own = std::mem::replace(&mut world.key, KeyPair::generate().unwrap());
+    world.ask();
+    assert_eq!(world.reason(), reasons::REQUEST_REFUSED);
+    world.key = own;
+    world.ask();
+    assert_eq!(world.settle(), ["ask", "approve", "answer", "forget"]);
+    world.says_hello();
     assert_eq!(world.settle(), ["objects"]);
-    assert!(world.found.iter().all(Option::is_some) && world.enrolment.is_none());
+    assert_eq!(world.reason(), reasons::ENROLLED);
+    assert!(is_enrolled(&world.report().unwrap(), &world.here) && world.enrolment.is_none());
+}
+
+#[test]
+fn a_plane_at_another_address_does_not_answer_what_was_asked_before() {
+    let mut world = World::enrolled();
+    world.here = Here::new("plane-a", "https://elsewhere", b"CA");
+    assert_eq!(world.settle(), ["part", "objects"]);
+    assert!(world.enrolment.is_some(), "the request of before is still there, and asks for nothing");
+    // With the same key, and another request; what it said of itself before does not end its token.
+    world.report_status = None;
+    world.ask();
+    assert_eq!(world.settle(), ["ask", "approve", "answer", "forget"]);
+    assert!(world.enrolment.is_some());
+    world.says_hello();
+    assert_eq!(world.settle(), ["objects"]);
     assert_eq!(world.reason(), reasons::ENROLLED);
 }
 

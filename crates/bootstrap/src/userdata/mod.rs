@@ -30,10 +30,15 @@ pub(crate) struct Agent<'a> {
     pub(crate) machine: &'a str,
     pub(crate) machine_id: &'a str,
     pub(crate) plan_public_key: &'a [u8],
+    /// Name of the plane, whatever its address.
+    pub(crate) plane_name: &'a str,
+    /// The how manieth manager of this machine it has.
+    pub(crate) epoch: u64,
 }
 
 impl Agent<'_> {
-    fn config(&self) -> Value {
+    /// What the agent reads.
+    pub(crate) fn config(&self) -> Value {
         json!({
             "apiVersion": "agent.capstan.dev/v1alpha1",
             "kind": "AgentConfig",
@@ -44,6 +49,8 @@ impl Agent<'_> {
             "machine": self.machine,
             "machineID": self.machine_id,
             "planPublicKey": BASE64_STANDARD.encode(self.plan_public_key),
+            "plane": self.plane_name,
+            "epoch": self.epoch,
         })
     }
 

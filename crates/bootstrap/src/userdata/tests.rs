@@ -21,6 +21,8 @@ fn agent(plane: &Plane) -> Agent<'_> {
         machine: "web-0",
         machine_id: "0123",
         plan_public_key: &[7; 32],
+        plane_name: "plane-a",
+        epoch: 3,
     }
 }
 
@@ -44,6 +46,7 @@ fn cloud_config_holds_the_agent_and_nothing_else() {
     assert_eq!(config["token"], "one-time");
     assert_eq!(config["machine"], "web-0");
     assert_eq!(config["machineID"], "0123");
+    assert_eq!((&config["plane"], &config["epoch"]), (&json!("plane-a"), &json!(3)));
     assert_eq!(config["planPublicKey"], BASE64_STANDARD.encode([7; 32]));
     let script = document["write_files"][1]["content"].as_str().unwrap();
     assert!(script.starts_with("#!/bin/sh\n") && !script.contains("one-time"), "{script}");

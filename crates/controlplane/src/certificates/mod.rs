@@ -47,10 +47,7 @@ impl Keys {
         let signing = SigningKey::from_pkcs8(get(Purpose::PlanKey, plan_key::PRIVATE)?).map_err(|error| {
             Error::user(format!("Secret {}", Purpose::PlanKey.secret_name(cluster)), error.to_string())
         })?;
-        let epoch = get(Purpose::PlanKey, plan_key::EPOCH)
-            .ok()
-            .and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse().ok())
-            .unwrap_or(FIRST_EPOCH);
+        let epoch = found.get(&Purpose::PlanKey).map_or(FIRST_EPOCH, epoch);
         Ok(Self {
             certificates: Certificates {
                 ca: pair(Purpose::Ca)?,
@@ -66,6 +63,24 @@ impl Keys {
 }
 
 const FIRST_EPOCH: u64 = 1;
+
+/// What goes into the Secret with the plan key so that this plane speaks, if it does not yet: its name, and the next
+/// epoch if another plane has spoken before. In one write, so that nobody speaks for this plane in the old epoch.
+pub(crate) fn take_over(key: &Secret, plane: &str) -> Option<[(&'static str, Vec<u8>); 2]> {
+    let spoke = secrets::get(key, plan_key::PLANE);
+    if spoke == Some(plane.as_bytes()) {
+        return None;
+    }
+    let epoch = epoch(key);
+    // Nobody has said where it was made: here.
+    let next = if spoke.is_some() { epoch.saturating_add(1) } else { epoch };
+    Some([(plan_key::EPOCH, next.to_string().into_bytes()), (plan_key::PLANE, plane.as_bytes().to_vec())])
+}
+
+fn epoch(key: &Secret) -> u64 {
+    let text = secrets::get(key, plan_key::EPOCH).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    text.and_then(|text| text.parse().ok()).unwrap_or(FIRST_EPOCH)
+}
 
 /// Makes one of the Secrets, unless somebody else has.
 pub(crate) async fn create(
@@ -119,4 +134,28 @@ pub(crate) fn contents(purpose: Purpose, now: Timestamp) -> std::result::Result<
 pub(crate) fn tests_ca(now: Timestamp) -> Secret {
     let data = contents(Purpose::Ca, now).expect("a CA");
     secrets::build("default", "c", "c-ca".to_owned(), data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(data: &[(&'static str, &str)]) -> Secret {
+        let data = data.iter().map(|(key, value)| (*key, value.as_bytes().to_vec()));
+        secrets::build("default", "c", "c-plan-key".to_owned(), data)
+    }
+
+    #[test]
+    fn each_plane_that_takes_over_speaks_in_a_later_epoch() {
+        let taken = |data: &[(&'static str, &str)]| {
+            let [(_, epoch), (_, plane)] = take_over(&key(data), "here")?;
+            Some((String::from_utf8(epoch).expect("text"), String::from_utf8(plane).expect("text")))
+        };
+        let here = |epoch: &str| Some((epoch.to_owned(), "here".to_owned()));
+        assert_eq!(taken(&[]), here("1"));
+        assert_eq!(taken(&[("epoch", "4")]), here("4"));
+        assert_eq!(taken(&[("epoch", "4"), ("plane", "here")]), None);
+        assert_eq!(taken(&[("epoch", "4"), ("plane", "there")]), here("5"));
+        assert_eq!(taken(&[("plane", "there")]), here("2"));
+    }
 }

@@ -1,7 +1,7 @@
 //! Which plan a machine should have, and whether it may have it now. Pure.
 
 use capstan_distro::{Cost, Fingerprint, Role, Version};
-use capstan_plan::Revision;
+use capstan_plan::{Epoch, Revision};
 use jiff::{SignedDuration, Timestamp};
 
 use super::election::Elected;
@@ -74,6 +74,7 @@ pub(crate) fn verdict(
     machine: &MachineFacts,
     all: &[MachineFacts],
     desired: &Fingerprint,
+    epoch: Epoch,
     now: Timestamp,
 ) -> Verdict {
     let Some(plan) = &machine.plan else {
@@ -96,6 +97,8 @@ pub(crate) fn verdict(
     if let Progress::Failed(_) = plan.progress {
         let is_asked_for = machine.retry.is_some() && machine.retry != plan.record.retry;
         return match plan.record.again_at() {
+            // Written before this plane took over, and not accepted before: the machine obeys only us now.
+            _ if plan.epoch < epoch => write(next, plan.record.attempt),
             _ if is_asked_for => write(next, 1),
             Some(again) if again <= now => write(next, plan.record.attempt + 1),
             again => Verdict::Failed { again },
@@ -167,6 +170,8 @@ mod tests {
     use capstan_distro::Change;
     use capstan_plan::Digest;
 
+    const EPOCH: Epoch = Epoch(1);
+
     fn print(inputs: &str) -> Fingerprint {
         let digest = Digest::of(inputs.as_bytes());
         Fingerprint { drain: digest, restart: digest, whole: digest }
@@ -188,6 +193,23 @@ mod tests {
         let mut up = machine.up();
         up.plan.as_mut().expect("a plan").inputs = inputs("a");
         up
+    }
+
+    /// A plan of before a move that the machine has carried out stays; one that it refuses because of its epoch is
+    /// written anew at once, and one of which it has not spoken yet waits until it does.
+    #[test]
+    fn plans_of_before_a_move_are_written_anew_only_if_they_are_refused() {
+        let (now, later) = (Timestamp::UNIX_EPOCH, Epoch(2));
+        let done = settled(MachineFacts::server("a"));
+        let of = |progress: Progress| {
+            let mut machine = done.clone();
+            machine.plan.as_mut().expect("a plan").progress = progress;
+            verdict(&machine, std::slice::from_ref(&machine), &print("a"), later, now)
+        };
+        assert_eq!(of(Progress::Applied), Verdict::Keep);
+        assert_eq!(of(Progress::InFlight), Verdict::Keep);
+        assert_eq!(of(Progress::AtGate), Verdict::Keep);
+        assert!(matches!(of(Progress::Failed("epoch".to_owned())), Verdict::Write { .. }));
     }
 
     #[test]
@@ -225,19 +247,19 @@ mod tests {
     fn a_plan_is_written_when_its_inputs_change_and_only_then() {
         let now = Timestamp::UNIX_EPOCH;
         let a = settled(MachineFacts::server("a"));
-        assert_eq!(verdict(&a, std::slice::from_ref(&a), &print("a"), now), Verdict::Keep);
-        assert_eq!(verdict(&a, std::slice::from_ref(&a), &print("b"), now), revision(2));
+        assert_eq!(verdict(&a, std::slice::from_ref(&a), &print("a"), EPOCH, now), Verdict::Keep);
+        assert_eq!(verdict(&a, std::slice::from_ref(&a), &print("b"), EPOCH, now), revision(2));
         let new = MachineFacts::server("a").provisioned();
-        assert_eq!(verdict(&new, std::slice::from_ref(&new), &print("a"), now), revision(1));
+        assert_eq!(verdict(&new, std::slice::from_ref(&new), &print("a"), EPOCH, now), revision(1));
         // The Secret was lost, and the agent knows revision 7.
         let lost = new.with(|m| m.reported_revision = Revision::new(7).ok());
-        assert_eq!(verdict(&lost, std::slice::from_ref(&lost), &print("a"), now), revision(8));
+        assert_eq!(verdict(&lost, std::slice::from_ref(&lost), &print("a"), EPOCH, now), revision(8));
         // Somebody else has written into it.
         let forged = a.clone().with(|m| m.plan.as_mut().expect("a plan").sound = false);
-        assert_eq!(verdict(&forged, std::slice::from_ref(&forged), &print("a"), now), revision(2));
+        assert_eq!(verdict(&forged, std::slice::from_ref(&forged), &print("a"), EPOCH, now), revision(2));
         // The Secret was restored from a backup, and the agent is further.
         let behind = a.with(|m| m.reported_revision = Revision::new(7).ok());
-        assert_eq!(verdict(&behind, std::slice::from_ref(&behind), &print("b"), now), revision(8));
+        assert_eq!(verdict(&behind, std::slice::from_ref(&behind), &print("b"), EPOCH, now), revision(8));
     }
 
     #[test]
@@ -251,7 +273,7 @@ mod tests {
             })
         };
         let verdict = |machine: &MachineFacts, inputs, now| {
-            verdict(machine, std::slice::from_ref(machine), &print(inputs), at(now))
+            verdict(machine, std::slice::from_ref(machine), &print(inputs), EPOCH, at(now))
         };
         assert_eq!(verdict(&tried(1), "a", 14), Verdict::Failed { again: Some(at(15)) });
         let second = Verdict::Write { revision: Revision::new(2).expect("a revision"), attempt: 2 };
@@ -277,12 +299,12 @@ mod tests {
         };
         let waiting = soon(MachineFacts::server("a").planned(3, ""));
         assert_eq!(
-            verdict(&waiting, std::slice::from_ref(&waiting), &print("a"), Timestamp::UNIX_EPOCH),
+            verdict(&waiting, std::slice::from_ref(&waiting), &print("a"), EPOCH, Timestamp::UNIX_EPOCH),
             revision(4)
         );
         let done = soon(MachineFacts::server("a").planned(3, "").says(Progress::Applied));
         assert_eq!(
-            verdict(&done, std::slice::from_ref(&done), &print("a"), Timestamp::UNIX_EPOCH),
+            verdict(&done, std::slice::from_ref(&done), &print("a"), EPOCH, Timestamp::UNIX_EPOCH),
             Verdict::Keep
         );
     }
@@ -297,36 +319,36 @@ mod tests {
         };
         let calm = all(servers(), workers());
         for machine in &calm {
-            assert_eq!(verdict(machine, &calm, &print("b"), now), revision(2), "{}", machine.name);
+            assert_eq!(verdict(machine, &calm, &print("b"), EPOCH, now), revision(2), "{}", machine.name);
         }
         // One server is on it: everybody else waits, but a worker may join.
         let [a, b, c] = servers();
         let busy = all([a, b.says(Progress::InFlight), c], workers());
         for name in ["a", "c", "v", "w"] {
             let machine = busy.iter().find(|machine| machine.name == name).expect("a machine");
-            assert!(waits_for(&verdict(machine, &busy, &print("b"), now), "Machine b"), "{name}");
+            assert!(waits_for(&verdict(machine, &busy, &print("b"), EPOCH, now), "Machine b"), "{name}");
         }
-        assert_eq!(verdict(&busy[1], &busy, &print("b"), now), revision(2));
+        assert_eq!(verdict(&busy[1], &busy, &print("b"), EPOCH, now), revision(2));
         let joining = MachineFacts::worker("x").provisioned();
-        assert_eq!(verdict(&joining, &busy, &print("a"), now), revision(1));
+        assert_eq!(verdict(&joining, &busy, &print("a"), EPOCH, now), revision(1));
         let server = MachineFacts::server("d").provisioned();
-        assert!(waits_for(&verdict(&server, &busy, &print("a"), now), "Machine b"));
+        assert!(waits_for(&verdict(&server, &busy, &print("a"), EPOCH, now), "Machine b"));
         // One server is to change next: the workers wait. What is refused holds nobody up.
         for (cost, held_up) in [(Cost::Restart, true), (Cost::Refused, false)] {
             let change = Change::new("spec.version", cost, "because");
             let [a, b, c] = servers();
             let next = all([a, b.with(|m| m.changes = vec![change]), c], workers());
-            assert_eq!(waits_for(&verdict(&next[3], &next, &print("b"), now), "Machine b"), held_up);
+            assert_eq!(waits_for(&verdict(&next[3], &next, &print("b"), EPOCH, now), "Machine b"), held_up);
         }
         // Pods are still kept away from one that is done: it is as if it were on it.
         let [a, b, c] = servers();
         let cordoned = all([a, b.with(|m| m.cordoned = true), c], workers());
-        assert!(waits_for(&verdict(&cordoned[0], &cordoned, &print("b"), now), "Machine b"));
+        assert!(waits_for(&verdict(&cordoned[0], &cordoned, &print("b"), EPOCH, now), "Machine b"));
         // One worker is on it: the other waits, the servers do not.
         let [v, w] = workers();
         let busy = all(servers(), [v.says(Progress::InFlight), w]);
-        assert!(waits_for(&verdict(&busy[4], &busy, &print("b"), now), "Machine v"));
-        assert_eq!(verdict(&busy[0], &busy, &print("b"), now), revision(2));
+        assert!(waits_for(&verdict(&busy[4], &busy, &print("b"), EPOCH, now), "Machine v"));
+        assert_eq!(verdict(&busy[0], &busy, &print("b"), EPOCH, now), revision(2));
     }
 
     #[test]
@@ -335,11 +357,11 @@ mod tests {
         let server = settled(MachineFacts::server("a"));
         let ahead = settled(MachineFacts::worker("w")).with(|m| m.version = Some("v1.36.1+k3s1".to_owned()));
         let all = [server, ahead.clone()];
-        assert!(waits_for(&verdict(&ahead, &all, &print("b"), now), "Machine a"));
+        assert!(waits_for(&verdict(&ahead, &all, &print("b"), EPOCH, now), "Machine a"));
         let new =
             MachineFacts::worker("n").provisioned().with(|m| m.version = Some("v1.37.0+k3s1".to_owned()));
-        assert!(waits_for(&verdict(&new, &all, &print("b"), now), "Machine a"));
+        assert!(waits_for(&verdict(&new, &all, &print("b"), EPOCH, now), "Machine a"));
         let behind = ahead.with(|m| m.version = Some("v1.35.0+k3s1".to_owned()));
-        assert_eq!(verdict(&behind, &all[..1], &print("b"), now), revision(2));
+        assert_eq!(verdict(&behind, &all[..1], &print("b"), EPOCH, now), revision(2));
     }
 }

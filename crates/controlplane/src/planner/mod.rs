@@ -164,25 +164,26 @@ impl<W: Workload> Planner<'_, W> {
             Ok(rendered) => rendered,
             Err(error) => return Ok(refused(error)),
         };
-        let (revision, attempt) = match decide::verdict(own, facts, &rendered.fingerprint, scope.now) {
-            Verdict::Keep => {
-                let read = self.plans.get(&plan_secret(&own.name));
-                write::stands_for(scope, read, machine, config).await?;
-                return Ok(Outcome::Planned(revision.get()));
-            }
-            Verdict::Wait(wait) => return Ok(Outcome::Waiting(wait)),
-            Verdict::Failed { again } => {
-                let plan = own.plan.as_ref();
-                let why = match plan.map(|plan| &plan.progress) {
-                    Some(Progress::Failed(why)) => why.clone(),
-                    _ => String::new(),
-                };
-                let attempts = plan.map_or(1, |plan| plan.record.attempt);
-                self.next = self.next.or(after(again, scope.now));
-                return Ok(Outcome::Failed { revision: revision.get(), why, attempts, again });
-            }
-            Verdict::Write { revision, attempt } => (revision, attempt),
-        };
+        let (revision, attempt) =
+            match decide::verdict(own, facts, &rendered.fingerprint, self.materials.keys.epoch, scope.now) {
+                Verdict::Keep => {
+                    let read = self.plans.get(&plan_secret(&own.name));
+                    write::stands_for(scope, read, machine, config).await?;
+                    return Ok(Outcome::Planned(revision.get()));
+                }
+                Verdict::Wait(wait) => return Ok(Outcome::Waiting(wait)),
+                Verdict::Failed { again } => {
+                    let plan = own.plan.as_ref();
+                    let why = match plan.map(|plan| &plan.progress) {
+                        Some(Progress::Failed(why)) => why.clone(),
+                        _ => String::new(),
+                    };
+                    let attempts = plan.map_or(1, |plan| plan.record.attempt);
+                    self.next = self.next.or(after(again, scope.now));
+                    return Ok(Outcome::Failed { revision: revision.get(), why, attempts, again });
+                }
+                Verdict::Write { revision, attempt } => (revision, attempt),
+            };
         if own.plan.as_ref().is_some_and(|plan| plan.id.revision() != revision) {
             // What is saved before an upgrade is bound to the revision.
             rendered = match inputs::rendered(&self.materials, &subject, ran.as_ref(), revision) {
@@ -213,6 +214,7 @@ impl<W: Workload> Planner<'_, W> {
             .await?;
         facts[index].plan = Some(PlanFacts {
             id: sealed.id(),
+            epoch: sealed.plan().epoch,
             inputs: rendered.fingerprint.whole.to_string(),
             expires: sealed.plan().expires,
             sound: true,

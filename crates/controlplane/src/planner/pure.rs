@@ -3,7 +3,7 @@
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
 use capstan_distro::{Rendered, SecretFiles};
-use capstan_plan::Revision;
+use capstan_plan::{Epoch, Revision};
 use jiff::Timestamp;
 
 pub(crate) use super::write::seal;
@@ -43,7 +43,7 @@ pub(crate) fn is_to_be_written(
     etcd: &EtcdView,
     now: Timestamp,
 ) -> bool {
-    let verdict = decide::verdict(&all[index], all, &rendered.fingerprint, now);
+    let verdict = decide::verdict(&all[index], all, &rendered.fingerprint, Epoch(1), now);
     let gate = gate::gate(&all[index], all, &gate::View { etcd, answers: true, now });
     matches!(verdict, Verdict::Write { .. }) || gate != Gate::Leave
 }

@@ -5,6 +5,7 @@ use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostClaim, HostCluster, HostMachine};
 use capstan_controller::error::Doing as _;
 use capstan_controller::patch::Patcher;
+use capstan_controller::plane::hand_over;
 use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -18,9 +19,9 @@ use super::decide::{Observed, Step, decide, provider_id};
 use super::release::{self, Release};
 use super::{Note, cluster_name, tell};
 use crate::context::Infrastructure;
-use crate::driver::{BootstrapData, BootstrapState, HostKind};
+use crate::driver::{BootstrapData, BootstrapState, HandOver, HostKind};
 use crate::host::look;
-use crate::names::hostmachine::{BOOTSTRAP_EXECUTED, FINALIZER, HOST_CLAIMED, reasons};
+use crate::names::hostmachine::{AGENT_FOLLOWS, BOOTSTRAP_EXECUTED, FINALIZER, HOST_CLAIMED, reasons};
 use crate::roster::Roster;
 
 /// Another look at a machine that waits, in case somebody missed something.
@@ -32,7 +33,8 @@ const SILENT: Duration = Duration::from_secs(10);
 /// No machine needs more steps than this at once.
 const MOST_STEPS: usize = 16;
 /// Conditions that are ours to say.
-const OWNED: [&str; 5] = [types::READY, HOST_CLAIMED, BOOTSTRAP_EXECUTED, types::DELETING, types::PAUSED];
+const OWNED: [&str; 6] =
+    [types::READY, HOST_CLAIMED, BOOTSTRAP_EXECUTED, AGENT_FOLLOWS, types::DELETING, types::PAUSED];
 
 pub(super) struct Machines {
     pub(super) infrastructure: Infrastructure,
@@ -60,6 +62,7 @@ impl Reconciler for Machines {
         let note = Note {
             cluster: cluster_name(&machine, company.owner.as_ref()),
             is_waiting: false,
+            secret: company.owner.as_ref().and_then(|owner| owner.spec.bootstrap.data_secret_name.clone()),
             host: machine.spec.host_name.clone(),
         };
         self.known.note(&machine, note.clone());
@@ -182,7 +185,7 @@ impl Machines {
 
     async fn start(&self, machine: &HostMachine, host: &Host, secret: &str) -> Result<Next> {
         if tell::is_provisioned(machine) {
-            return Ok(Next::Changed);
+            return self.follow(machine, host, secret).await;
         }
         let namespace = machine.namespace().unwrap_or_default();
         let api = self.infrastructure.api::<HostMachine>(&namespace);
@@ -214,6 +217,32 @@ impl Machines {
         };
         Patcher::new(api, machine).finish(&told, &OWNED).await?;
         Ok(next)
+    }
+
+    /// Whatever was moved here from another management plane is still obeyed by an agent that knows only the old one. Its
+    /// bootstrap provider says so, and what to tell it.
+    async fn follow(&self, machine: &HostMachine, host: &Host, secret: &str) -> Result<Next> {
+        let namespace = machine.namespace().unwrap_or_default();
+        let secrets = self.infrastructure.api::<Secret>(&namespace);
+        let found =
+            secrets.get_opt(secret).await.doing(|| format!("cannot read Secret {namespace}/{secret}"))?;
+        let asked = found.filter(|secret| secret.labels().contains_key(hand_over::LABEL));
+        let told =
+            asked.and_then(|secret| secret.data?.remove(hand_over::KEY)).map(|bytes| HandOver(bytes.0));
+        let state = match (told, self.infrastructure.drivers.of(host)) {
+            (None, _) => None,
+            (Some(_), Err(error)) => Some(Err(error)),
+            (Some(told), Ok(driver)) => {
+                let claim_id = machine.spec.claim_id.as_deref().unwrap_or_default();
+                Some(driver.follow(host, claim_id, &told).await)
+            }
+        };
+        let mut changed = machine.clone();
+        tell::follows(&mut changed, host, state.as_ref(), self.infrastructure.now());
+        let api = self.infrastructure.api::<HostMachine>(&namespace);
+        Patcher::new(api, machine).finish(&changed, &OWNED).await?;
+        // Until it has enrolled it is told again: it may have died before it wrote anything down.
+        Ok(state.map_or(Next::Changed, |_| Next::After(SILENT)))
     }
 
     /// The bootstrap data, or why there is none.

@@ -1,12 +1,12 @@
 //! What a HostMachine says of itself. Pure.
 
-use capstan_api::conditions::{NewCondition, reasons as shared, set, types};
+use capstan_api::conditions::{NewCondition, has, reasons as shared, set, types};
 use capstan_api::infrastructure::{Host, HostMachine};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-use crate::driver::{BootstrapFailure, BootstrapState, DriverError, Reached};
-use crate::names::hostmachine::{BOOTSTRAP_EXECUTED, HOST_CLAIMED, reasons};
+use crate::driver::{BootstrapFailure, BootstrapState, DriverError, FollowState, Reached};
+use crate::names::hostmachine::{AGENT_FOLLOWS, BOOTSTRAP_EXECUTED, HOST_CLAIMED, reasons};
 use crate::ready::sum_up;
 
 /// The longest tail of output that is shown.
@@ -69,6 +69,31 @@ pub(super) fn provisioned(machine: &mut HostMachine, reached: Option<&Reached>) 
 pub(super) fn is_provisioned(machine: &HostMachine) -> bool {
     let status = machine.status.as_ref();
     status.and_then(|status| status.initialization.as_ref()).and_then(|init| init.provisioned) == Some(true)
+}
+
+/// Says what the agent on the machine made of being told which plane to obey; or, with nothing, that nobody need tell it
+/// any more.
+pub(super) fn follows(
+    machine: &mut HostMachine,
+    host: &Host,
+    state: Option<&Result<FollowState, DriverError>>,
+    now: Timestamp,
+) {
+    let new = |so: bool, reason: &str| NewCondition::new(AGENT_FOLLOWS, so, reason);
+    let name = host.name_any();
+    let condition = match state {
+        None if has(machine, AGENT_FOLLOWS) => new(true, reasons::FOLLOWS),
+        None => return,
+        Some(Ok(FollowState::Follows)) => new(true, reasons::FOLLOWS).message(format!(
+            "The agent on Host {name} obeys this management plane and is about to enrol with it"
+        )),
+        Some(Ok(FollowState::Refused(why))) => new(false, reasons::FOLLOWING_REFUSED).message(format!(
+            "The agent on Host {name} does not follow to this management plane: {}",
+            cut(why)
+        )),
+        Some(Err(error)) => new(false, reasons::HOST_UNREACHABLE).message(format!("Host {name}: {error}")),
+    };
+    set(machine, condition, now);
 }
 
 /// Says what the deletion waits for.

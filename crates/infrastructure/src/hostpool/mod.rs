@@ -6,6 +6,7 @@
 mod decide;
 mod machines;
 mod make;
+mod quiet;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ pub use decide::{Plan, count, decide};
 pub use machines::PUBLIC_KEY;
 use machines::Progress;
 pub(crate) use machines::of_pool;
+use quiet::Quiet;
 
 use capstan_api::conditions::{NewCondition, set, types};
 use capstan_api::infrastructure::{Host, HostPool};
@@ -44,7 +46,7 @@ const BOOTING: Duration = Duration::from_secs(1);
 /// Conditions that are ours to say.
 const OWNED: [&str; 3] = [types::READY, HOSTS_UP_TO_DATE, types::PAUSED];
 
-struct Pools(Infrastructure);
+struct Pools(Infrastructure, Quiet);
 
 /// Runs the controller until `stop` is done.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
@@ -58,7 +60,7 @@ pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> 
         std::future::ready(pool)
     });
     let (api, own) = (infrastructure.all(), infrastructure.scope.own());
-    capstan_controller::run::run(Pools(infrastructure), api, own, of_hosts, stop).await;
+    capstan_controller::run::run(Pools(infrastructure, Quiet::default()), api, own, of_hosts, stop).await;
 }
 
 impl Reconciler for Pools {
@@ -79,6 +81,9 @@ impl Reconciler for Pools {
             || makes_machines && finalizers::ensure(&api, &*pool, FINALIZER).await?
         {
             return Ok(Next::Changed);
+        }
+        if self.1.holds(&self.0, &pool).await? {
+            return Ok(Next::After(IN_TROUBLE));
         }
         let hosts = self
             .0

@@ -25,9 +25,9 @@ use crate::vm::files::PUBLIC;
 /// The machine's key. It is made here and stays here.
 const KEY: &str = "/etc/capstan/agent.key";
 /// What it last asked for a certificate with.
-const REQUEST: &str = "/etc/capstan/agent.csr";
+pub(super) const REQUEST: &str = "/etc/capstan/agent.csr";
 /// Its certificate.
-const CERTIFICATE: &str = "/etc/capstan/agent.crt";
+pub(super) const CERTIFICATE: &str = "/etc/capstan/agent.crt";
 /// Organisation in every machine's certificate.
 const GROUP: &str = "capstan:machines";
 /// How long to wait before the plane is asked again.
@@ -166,7 +166,11 @@ async fn ask(vm: &Vm, client: &Client, another: bool) -> Result<(), String> {
     // On the machine before it is anywhere else: whoever comes after a crash asks with the same key.
     store(vm, &[(KEY, key.serialize_pem().into_bytes()), (REQUEST, request.clone().into_bytes())])?;
     let reports = plane.reports(client);
-    let patch = json!({"status": {"certificateRequest": request}});
+    let mut patch = json!({"status": {"certificateRequest": request}});
+    if !another {
+        // What stands there from before would say that it has got in already, and end its token.
+        patch["status"]["agentVersion"] = Value::Null;
+    }
     reports
         .patch_status(&plane.machine, &PatchParams::default(), &Patch::Merge(&patch))
         .await

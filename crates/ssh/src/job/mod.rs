@@ -135,7 +135,8 @@ fn lines(text: &str) -> String {
     lines.join("\n")
 }
 
-fn of_claim(root: &str, claim: &str) -> Script {
+/// A script about a claim.
+pub(crate) fn of_claim(root: &str, claim: &str) -> Script {
     Script::new(root).set("claim", claim).also(START)
 }
 

@@ -1,0 +1,169 @@
+//! Whether a machine lets itself be handed to another management plane. Pure.
+//!
+//! A cluster may be moved to another plane; its machines are then told where that is, by a way that leads to the
+//! machine and not through the old plane. Each time another plane takes over, a number grows (the epoch), and what is
+//! behind it finds no hearing any more: neither its plans nor another hand-over. So a plane that was left behind, or is
+//! brought back from a backup, cannot take a machine back.
+
+use capstan_plan::{Epoch, MachineIdentity, PublicKey};
+
+/// Whom a machine obeys, or is asked to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allegiance {
+    /// Who the machine is.
+    pub machine: MachineIdentity,
+    /// Where its objects are.
+    pub namespace: String,
+    /// Whose plans it carries out.
+    pub plan_key: PublicKey,
+    /// Which plane: empty if nobody has said so.
+    pub plane: String,
+    /// The how manieth manager of this machine that is.
+    pub epoch: Epoch,
+    /// Address of the plane.
+    pub server: String,
+    /// Who speaks for it.
+    pub ca: Vec<u8>,
+}
+
+/// Why a machine stays where it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Everything is on its way out.
+    #[error("this machine is being reset and follows nobody")]
+    Resetting,
+    /// It is for somebody else, or for another life of this host.
+    #[error("it is for {theirs} in namespace {namespace}, and this is {ours}")]
+    OtherMachine {
+        /// Whom it is for.
+        theirs: Box<MachineIdentity>,
+        /// Where that is.
+        namespace: String,
+        /// Who we are.
+        ours: Box<MachineIdentity>,
+    },
+    /// Plans would be signed by somebody else.
+    #[error(
+        "it comes with another plan key: whoever signs plans for this machine cannot change by a hand-over"
+    )]
+    OtherKey,
+    /// Another manager has taken over since.
+    #[error(
+        "it is of manager epoch {theirs}, and this machine has followed epoch {known}: another management plane has \
+         taken it over"
+    )]
+    OldManager {
+        /// Whom it is from.
+        theirs: Epoch,
+        /// Who came after.
+        known: Epoch,
+    },
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing: it is so already.
+    Stay,
+    /// Obey that one from now on.
+    Follow,
+    /// Not that one.
+    Refuse(Refusal),
+}
+
+/// Whether a machine that obeys `ours` lets itself be handed to `theirs`. `obeyed` is the last manager whose orders it
+/// has carried out; `has_credential` whether it has got in where it is.
+pub fn decide(ours: &Allegiance, obeyed: Epoch, theirs: &Allegiance, has_credential: bool) -> Verdict {
+    if (&ours.machine, &ours.namespace) != (&theirs.machine, &theirs.namespace) {
+        return Verdict::Refuse(Refusal::OtherMachine {
+            theirs: Box::new(theirs.machine.clone()),
+            namespace: theirs.namespace.clone(),
+            ours: Box::new(ours.machine.clone()),
+        });
+    }
+    if ours.plan_key != theirs.plan_key {
+        return Verdict::Refuse(Refusal::OtherKey);
+    }
+    let known = ours.epoch.max(obeyed);
+    let is_same_plane = ours.plane == theirs.plane && !theirs.plane.is_empty();
+    if theirs.epoch > known {
+        Verdict::Follow
+    } else if theirs.epoch == known && theirs.epoch == ours.epoch && is_same_plane {
+        // The same plane once more: at another address, or with another token.
+        if ours == theirs && has_credential { Verdict::Stay } else { Verdict::Follow }
+    } else {
+        Verdict::Refuse(Refusal::OldManager { theirs: theirs.epoch, known })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn of(plane: &str, epoch: u64) -> Allegiance {
+        Allegiance {
+            machine: MachineIdentity {
+                name: "web-0".parse().unwrap(),
+                machine_id: "life-1".parse().unwrap(),
+            },
+            namespace: "default".to_owned(),
+            plan_key: PublicKey::from_bytes(&[7; 32]).unwrap(),
+            plane: plane.to_owned(),
+            epoch: Epoch(epoch),
+            server: format!("https://{plane}"),
+            ca: plane.as_bytes().to_vec(),
+        }
+    }
+
+    fn old(theirs: u64, known: u64) -> Verdict {
+        Verdict::Refuse(Refusal::OldManager { theirs: Epoch(theirs), known: Epoch(known) })
+    }
+
+    #[test]
+    fn a_machine_only_follows_forward() {
+        for (ours, obeyed, theirs, expected) in [
+            (of("a", 1), 1, of("b", 2), Verdict::Follow),
+            (of("b", 2), 2, of("a", 3), Verdict::Follow),
+            // The plane that was left, and a third one that took a stale copy over.
+            (of("b", 2), 1, of("a", 1), old(1, 2)),
+            (of("b", 2), 1, of("c", 2), old(2, 2)),
+            // What it has carried out counts even if its configuration was put back.
+            (of("a", 1), 2, of("c", 2), old(2, 2)),
+            (of("a", 1), 2, of("a", 1), old(1, 2)),
+            // From before planes had names.
+            (of("", 0), 1, of("b", 2), Verdict::Follow),
+            (of("", 0), 1, of("b", 1), old(1, 1)),
+            (of("", 1), 1, of("", 1), old(1, 1)),
+        ] {
+            assert_eq!(decide(&ours, Epoch(obeyed), &theirs, true), expected, "{ours:?} {theirs:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_plane_may_speak_again() {
+        let ours = of("a", 1);
+        assert_eq!(decide(&ours, Epoch(1), &ours, true), Verdict::Stay);
+        // It has not got in yet, and gets another token.
+        assert_eq!(decide(&ours, Epoch(1), &ours, false), Verdict::Follow);
+        let elsewhere = Allegiance { server: "https://other".to_owned(), ..ours.clone() };
+        assert_eq!(decide(&ours, Epoch(1), &elsewhere, true), Verdict::Follow);
+        let renewed = Allegiance { ca: b"other".to_vec(), ..ours.clone() };
+        assert_eq!(decide(&ours, Epoch(1), &renewed, true), Verdict::Follow);
+    }
+
+    #[test]
+    fn nobody_else_is_followed_whatever_the_epoch() {
+        let ours = of("a", 1);
+        let mut machine = of("b", 9);
+        machine.machine.machine_id = "life-2".parse().unwrap();
+        let namespace = Allegiance { namespace: "other".to_owned(), ..of("b", 9) };
+        for theirs in [machine, namespace] {
+            let verdict = decide(&ours, Epoch(1), &theirs, true);
+            assert!(matches!(verdict, Verdict::Refuse(Refusal::OtherMachine { .. })), "{verdict:?}");
+        }
+        let key = Allegiance { plan_key: PublicKey::from_bytes(&[8; 32]).unwrap(), ..of("b", 9) };
+        assert_eq!(decide(&ours, Epoch(1), &key, true), Verdict::Refuse(Refusal::OtherKey));
+    }
+}

@@ -1,0 +1,50 @@
+//! Which management plane this is, whatever its address: what tells a cluster that was moved here from one that was
+//! made here.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
+use kube::ResourceExt as _;
+use kube::api::Api;
+use tokio::sync::OnceCell;
+
+use crate::error::{Doing as _, Error, Result};
+
+/// The namespace whose UID names a cluster. Every plane has it, nobody can delete it, and a backup keeps it.
+const NAMESPACE: &str = "kube-system";
+
+/// The name of the plane that a client leads to. Asked for once.
+pub struct PlaneName {
+    client: Client,
+    known: OnceCell<String>,
+}
+
+impl PlaneName {
+    /// The name of the plane that `client` leads to.
+    pub fn of(client: Client) -> Self {
+        Self { client, known: OnceCell::new() }
+    }
+
+    /// What it is.
+    ///
+    /// # Errors
+    /// If the plane does not answer, or does not let us read its namespace `kube-system`.
+    pub async fn get(&self) -> Result<&str> {
+        let ask = async || {
+            let api: Api<Namespace> = Api::all(self.client.clone());
+            let doing = || format!("cannot read Namespace {NAMESPACE}, whose UID names this plane");
+            let found = api.get(NAMESPACE).await.doing(doing)?;
+            found.uid().ok_or_else(|| Error::transient(doing(), "it has none"))
+        };
+        self.known.get_or_try_init(ask).await.map(String::as_str)
+    }
+}
+
+/// How a machine's bootstrap Secret says that the agent on the machine obeys another plane, and must be told of this one.
+/// Written by bootstrap providers that have such an agent; infrastructure providers that can reach a machine after it
+/// was bootstrapped carry it there. A Secret without the label asks for nothing.
+pub mod hand_over {
+    /// Label of the bootstrap Secret.
+    pub const LABEL: &str = "capstan.dev/follow";
+    /// Key in the bootstrap Secret: what the agent takes on its standard input.
+    pub const KEY: &str = "follow";
+}

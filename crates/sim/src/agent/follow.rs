@@ -1,0 +1,58 @@
+//! A simulated machine is handed to another management plane: as a real agent does it, with the same thoughts.
+
+use capstan_agent::follow::{Refusal, Verdict, decide};
+use capstan_agent::machine::Metadata;
+use capstan_plan::{Epoch, MachinePath};
+use std::io;
+
+use super::enrol::{CERTIFICATE, REQUEST};
+use super::{CONFIG, Home};
+use crate::vm::Vm;
+use crate::vm::files::PUBLIC;
+
+/// Root's, and nobody else's.
+const PRIVATE: Metadata = Metadata { mode: 0o600, ..PUBLIC };
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    /// It is so already.
+    Stays,
+    /// Another agent.json lies there; the agent must be started anew.
+    Changed,
+    /// Not that one.
+    Refused(Refusal),
+}
+
+/// Whether this very `agent.json` lies there.
+pub(crate) fn is_told(vm: &Vm, told: &[u8]) -> bool {
+    vm.look(|state| state.files.read(CONFIG) == Some(told))
+}
+
+/// Takes another `agent.json`, if the machine may. `obeyed` is the last manager that was obeyed.
+///
+/// # Errors
+/// If there is no agent, what was sent is no agent.json, or the machine cannot be written down.
+pub(crate) fn follow(vm: &Vm, obeyed: Epoch, told: &[u8]) -> io::Result<Followed> {
+    let ours = vm.look(|state| state.files.read(CONFIG).map(<[u8]>::to_vec));
+    let ours = ours.ok_or_else(|| io::Error::other(format!("{CONFIG} is missing")))?;
+    let (now, then) = (Home::parse(&ours), Home::parse(told));
+    let (now, then) = (now.map_err(io::Error::other)?, then.map_err(io::Error::other)?);
+    let has_credential = vm.look(|state| state.files.read(CERTIFICATE).is_some());
+    match decide(&now.allegiance, obeyed, &then.allegiance, has_credential) {
+        Verdict::Stay => Ok(Followed::Stays),
+        Verdict::Refuse(why) => Ok(Followed::Refused(why)),
+        // In one moment: the old certificate is of no use at the new plane.
+        Verdict::Follow => vm.change(|state| {
+            for path in [CERTIFICATE, REQUEST] {
+                let path = MachinePath::new(path).map_err(io::Error::other)?;
+                if state.files.read(path.as_str()).is_some() {
+                    state.files.remove_file(&path).map_err(io::Error::other)?;
+                }
+            }
+            let path = MachinePath::new(CONFIG).map_err(io::Error::other)?;
+            state.files.write_with_parents(&path, told, PRIVATE).map_err(io::Error::other)?;
+            Ok(Followed::Changed)
+        })?,
+    }
+}
