@@ -97,6 +97,8 @@ fn core() -> GroupAccess {
         &["create", "delete"],
     );
     everywhere.extend([
+        // Somebody else's to look after, but they go with their Cluster.
+        rule(CORE, &["machinepools"], &[&["get", "list", "delete"]]),
         // Providers' kinds are whatever their users install.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         rule(BOOTSTRAP, &["*"], &[&READ, &["create", "patch", "delete"]]),

@@ -81,7 +81,12 @@ impl Registration {
                     LOOK_AGAIN
                 }
                 Err(error) => {
-                    tracing::warn!(error = %chain(&error), wait = ?retry, "cannot register the hooks yet");
+                    match self.leads() {
+                        true => {
+                            tracing::warn!(error = %chain(&error), wait = ?retry, "cannot register the hooks yet")
+                        }
+                        false => tracing::debug!(error = %chain(&error), "waits for who registers the hooks"),
+                    }
                     let wait = retry;
                     retry = retry.saturating_mul(2).min(LONGEST_RETRY);
                     wait
@@ -139,9 +144,14 @@ impl Registration {
         Ok(authority)
     }
 
+    /// Whether this is the replica that writes.
+    fn leads(&self) -> bool {
+        self.leads.as_ref().is_none_or(|leads| *leads.borrow())
+    }
+
     /// One replica writes; the others wait for what it has written.
     fn may_write(&self, doing: impl FnOnce() -> String) -> Result<()> {
-        match self.leads.as_ref().is_none_or(|leads| *leads.borrow()) {
+        match self.leads() {
             true => Ok(()),
             false => Err(Error::transient(doing(), "that is for the replica that leads")),
         }
