@@ -85,6 +85,11 @@ fn contract() -> PolicyRule {
     rule(EXTENSIONS, &["customresourcedefinitions"], &[&["get"]])
 }
 
+/// The UID of this namespace names the plane, so that a cluster which was moved here is told from one that was made here.
+fn plane_name() -> PolicyRule {
+    named(rule("", &["namespaces"], &[&["get"]]), "kube-system")
+}
+
 /// What each group of controllers needs, and no more.
 pub fn access() -> Vec<GroupAccess> {
     vec![core(), infrastructure(), bootstrap(), control_plane(), hooks()]
@@ -126,8 +131,8 @@ fn infrastructure() -> GroupAccess {
         controllers: "infrastructure",
         everywhere,
         own_namespace: leader("infrastructure"),
-        // Bootstrap data, and what gets into hosts.
-        cluster_namespaces: vec![rule("", &["secrets"], &[&["get"]])],
+        // Bootstrap data, and what gets into hosts; the latter is labelled, so that it moves with them.
+        cluster_namespaces: vec![rule("", &["secrets"], &[&["get", "patch"]])],
     }
 }
 
@@ -139,6 +144,7 @@ fn bootstrap() -> GroupAccess {
         rule(CERTIFICATES, &["certificatesigningrequests"], &[&READ, &["create", "delete"]]),
         rule(CERTIFICATES, &["certificatesigningrequests/approval"], &[&["patch"]]),
         named(rule(CERTIFICATES, &["signers"], &[&["approve"]]), "kubernetes.io/kube-apiserver-client"),
+        plane_name(),
     ]);
     let made = ["get", "create", "patch", "delete"];
     GroupAccess {
@@ -169,6 +175,7 @@ fn control_plane() -> GroupAccess {
         // Machines of any infrastructure provider are made from its templates.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         contract(),
+        plane_name(),
     ]);
     GroupAccess {
         controllers: "control-plane",
