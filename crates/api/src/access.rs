@@ -85,6 +85,11 @@ fn contract() -> PolicyRule {
     rule(EXTENSIONS, &["customresourcedefinitions"], &[&["get"]])
 }
 
+/// The plane is known by the UID of this namespace.
+fn plane() -> PolicyRule {
+    named(rule("", &["namespaces"], &[&["get"]]), "kube-system")
+}
+
 /// What each group of controllers needs, and no more.
 pub fn access() -> Vec<GroupAccess> {
     vec![core(), infrastructure(), bootstrap(), control_plane(), hooks()]
@@ -126,8 +131,8 @@ fn infrastructure() -> GroupAccess {
         controllers: "infrastructure",
         everywhere,
         own_namespace: leader("infrastructure"),
-        // Bootstrap data, and what gets into hosts.
-        cluster_namespaces: vec![rule("", &["secrets"], &[&["get"]])],
+        // Bootstrap data, and what gets into hosts; the latter gets a label, so that it moves with them.
+        cluster_namespaces: vec![rule("", &["secrets"], &[&READ, &["patch"]])],
     }
 }
 
@@ -139,6 +144,7 @@ fn bootstrap() -> GroupAccess {
         rule(CERTIFICATES, &["certificatesigningrequests"], &[&READ, &["create", "delete"]]),
         rule(CERTIFICATES, &["certificatesigningrequests/approval"], &[&["patch"]]),
         named(rule(CERTIFICATES, &["signers"], &[&["approve"]]), "kubernetes.io/kube-apiserver-client"),
+        plane(),
     ]);
     let made = ["get", "create", "patch", "delete"];
     GroupAccess {
@@ -169,6 +175,7 @@ fn control_plane() -> GroupAccess {
         // Machines of any infrastructure provider are made from its templates.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         contract(),
+        plane(),
     ]);
     GroupAccess {
         controllers: "control-plane",
