@@ -85,8 +85,8 @@ fn contract() -> PolicyRule {
     rule(EXTENSIONS, &["customresourcedefinitions"], &[&["get"]])
 }
 
-/// The UID of this namespace names the plane, so that a cluster which was moved here is told from one that was made here.
-fn plane_name() -> PolicyRule {
+/// The plane is known by the UID of this namespace.
+fn plane() -> PolicyRule {
     named(rule("", &["namespaces"], &[&["get"]]), "kube-system")
 }
 
@@ -131,8 +131,8 @@ fn infrastructure() -> GroupAccess {
         controllers: "infrastructure",
         everywhere,
         own_namespace: leader("infrastructure"),
-        // Bootstrap data, and what gets into hosts; the latter is labelled, so that it moves with them.
-        cluster_namespaces: vec![rule("", &["secrets"], &[&["get", "patch"]])],
+        // Bootstrap data, and what gets into hosts; the latter gets a label, so that it moves with them.
+        cluster_namespaces: vec![rule("", &["secrets"], &[&READ, &["patch"]])],
     }
 }
 
@@ -144,7 +144,7 @@ fn bootstrap() -> GroupAccess {
         rule(CERTIFICATES, &["certificatesigningrequests"], &[&READ, &["create", "delete"]]),
         rule(CERTIFICATES, &["certificatesigningrequests/approval"], &[&["patch"]]),
         named(rule(CERTIFICATES, &["signers"], &[&["approve"]]), "kubernetes.io/kube-apiserver-client"),
-        plane_name(),
+        plane(),
     ]);
     let made = ["get", "create", "patch", "delete"];
     GroupAccess {
@@ -175,7 +175,7 @@ fn control_plane() -> GroupAccess {
         // Machines of any infrastructure provider are made from its templates.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         contract(),
-        plane_name(),
+        plane(),
     ]);
     GroupAccess {
         controllers: "control-plane",

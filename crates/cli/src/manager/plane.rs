@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use capstan_bootstrap::Plane;
+use http::Uri;
 use kube::Config;
 
 use super::args::ManagerArgs;
@@ -26,9 +27,9 @@ pub(super) fn of(args: &ManagerArgs, config: &Config) -> Result<Plane> {
         None => pem(config).into_bytes(),
     };
     let service = std::env::var("KUBERNETES_SERVICE_HOST").ok();
+    let uri: Uri = server.parse().with_context(|| format!("{server} is no URL"))?;
     if args.controllers.has(Group::Bootstrap)
-        && args.plane_server.is_none()
-        && is_for_pods(config.cluster_url.host().unwrap_or_default(), service.as_deref())
+        && is_for_pods(uri.host().unwrap_or_default(), service.as_deref())
     {
         tracing::warn!(
             server,

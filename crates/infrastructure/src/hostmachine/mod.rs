@@ -19,6 +19,7 @@ use capstan_controller::plane::hand_over;
 use capstan_controller::watch;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Resource as _, ResourceExt as _};
@@ -113,7 +114,11 @@ fn of_hand_overs(
     known: Roster<HostMachine, Note>,
 ) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
     let asked = watcher::Config::default().labels(hand_over::LABEL);
-    watch::changed(infrastructure.all::<Secret>(), asked, |secret: &Secret| secret.resource_version())
+    infrastructure
+        .scope
+        .beside_clusters(&infrastructure.client, asked, |secret: &PartialObjectMeta<Secret>| {
+            secret.resource_version()
+        })
         .flat_map(move |secret| {
             let (name, namespace) = (secret.name_any(), secret.namespace());
             futures::stream::iter(
