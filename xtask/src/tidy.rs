@@ -15,6 +15,7 @@ const BORDERS: &[(&str, &[&str])] = &[
     ("crates/agent", &["kube", "k8s-openapi", "capstan-api", "capstan-controller"]),
     ("crates/agentd", &["kube", "k8s-openapi", "capstan-api", "capstan-controller"]),
     ("crates/template", &["tokio", "kube", "serde", "capstan-"]),
+    ("crates/components", &["tokio", "kube", "capstan-controller", "capstan-core", "rustls", "hyper"]),
     ("crates/apiserver-schema", &["tokio", "kube", "k8s-openapi", "capstan-", "hyper"]),
     ("crates/apiserver-merge", &["tokio", "kube", "k8s-openapi", "capstan-", "hyper"]),
     ("crates/apiserver", &["kube", "k8s-openapi", "capstan-api", "capstan-controller", "capstan-core"]),
@@ -24,6 +25,10 @@ const BORDERS: &[(&str, &[&str])] = &[
         &["capstan-testkit", "capstan-tools", "capstan-bootstrap", "capstan-controlplane", "capstan-hooks"],
     ),
     ("crates/hooks", &["capstan-core", "capstan-bootstrap", "capstan-controlplane", "capstan-testkit"]),
+    (
+        "crates/mover",
+        &["capstan-controller", "capstan-core", "capstan-infrastructure", "capstan-testkit", "clap"],
+    ),
     ("crates/distro", &["tokio", "kube", "capstan-controller"]),
     ("crates/bootstrap", &["capstan-core", "capstan-controlplane", "capstan-testkit"]),
     ("crates/controlplane", &["capstan-core", "capstan-bootstrap", "capstan-testkit"]),

@@ -19,6 +19,7 @@
 
 #![allow(clippy::duplicated_attributes, reason = "printer columns share types and priorities")]
 
+pub mod access;
 pub mod addons;
 pub mod agent;
 pub mod bootstrap;

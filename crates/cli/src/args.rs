@@ -6,8 +6,18 @@ use clap::{Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::completion::CompletionArgs;
 use crate::controllers::Selection;
+use crate::describe::Describe;
+use crate::generate::Generate;
 use crate::host::HostVerb;
+use crate::init::{DeleteArgs, InitArgs};
+use crate::logs::LogsArgs;
+use crate::manager::args::ManagerArgs;
+use crate::movement::MoveArgs;
+use crate::release::ReleaseArgs;
+use crate::rollout::{Alpha, RolloutVerb};
+use crate::version::VersionArgs;
 
 /// Cluster API in Rust, for machines people keep.
 #[derive(Debug, Parser)]
@@ -39,9 +49,19 @@ pub(crate) enum Verb {
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`
     Crds(CrdsArgs),
 
+    /// Write what clusterctl installs: a repository with the manifests of every provider
+    #[command(disable_version_flag = true)]
+    Release(ReleaseArgs),
+
     /// Print manifests made from templates
     #[command(subcommand)]
     Generate(Generate),
+
+    /// Install Capstan's providers into a management cluster
+    Init(InitArgs),
+
+    /// Remove providers from a management cluster
+    Delete(DeleteArgs),
 
     /// Print things out of the management plane
     #[command(subcommand)]
@@ -51,23 +71,37 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Describe(Describe),
 
+    /// Move clusters to another management plane, or to a folder and back
+    Move(MoveArgs),
+
     /// Say what a change would do, machine by machine and field by field, without doing it
     Plan(PlanArgs),
 
     /// Say what a cluster or a machine waits for, since when, and who must act
     Why(WhyArgs),
+
+    /// Print what a machine said last
+    Logs(LogsArgs),
+
+    /// Restart, pause or resume what rolls changes out over machines
+    #[command(subcommand)]
+    Rollout(RolloutVerb),
+
+    /// What clusterctl calls alpha
+    #[command(subcommand, hide = true)]
+    Alpha(Alpha),
+
+    /// Print what a shell needs to complete words
+    Completion(CompletionArgs),
+
+    /// Print the version
+    Version(VersionArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Get {
     /// Print the kubeconfig of a workload cluster
     Kubeconfig(ClusterArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Describe {
-    /// Show a cluster as a tree
-    Cluster(ClusterArgs),
 }
 
 /// One cluster of a management plane.
@@ -193,27 +227,6 @@ pub(crate) struct UpArgs {
     pub(crate) hooks: HooksArgs,
 }
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct ManagerArgs {
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Folder for software, the key of its server, and the state of simulated hosts
-    #[arg(long, value_name = "DIR", default_value = "capstan-data")]
-    pub(crate) data_dir: PathBuf,
-
-    /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane, hooks
-    #[arg(long, value_name = "LIST", default_value = "all")]
-    pub(crate) controllers: Selection,
-
-    #[command(flatten)]
-    pub(crate) software: SoftwareArgs,
-
-    #[command(flatten)]
-    pub(crate) hooks: HooksArgs,
-}
-
 /// How Cluster API's core, ours or upstream's, asks which changes machines take in place.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HooksArgs {
@@ -248,6 +261,11 @@ pub(crate) struct SoftwareArgs {
     /// Folder of software for machines [default: artifacts in the data folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) artifacts_dir: Option<PathBuf>,
+
+    /// Another index of software, which says where machines fetch it from; read again when it changes, and need not
+    /// be there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) artifacts_index: Option<PathBuf>,
 
     /// Address and port to serve software to machines on; port 0 takes a free one [default for `up`: the port
     /// after that of --listen; for `manager`: nowhere]
@@ -340,47 +358,6 @@ pub(crate) enum ListFormat {
     Json,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Generate {
-    /// Print the manifests of a cluster
-    Cluster(GenerateClusterArgs),
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct GenerateClusterArgs {
-    /// Name of the cluster
-    #[arg(required_unless_present = "list_variables")]
-    pub(crate) name: Option<String>,
-
-    /// Kubernetes version, with its leading v [env: KUBERNETES_VERSION]
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) kubernetes_version: Option<String>,
-
-    /// Number of control plane machines, which must be odd [env: CONTROL_PLANE_MACHINE_COUNT]
-    #[arg(long, value_name = "N")]
-    pub(crate) control_plane_machine_count: Option<u32>,
-
-    /// Number of workers [env: WORKER_MACHINE_COUNT]
-    #[arg(long, value_name = "N")]
-    pub(crate) worker_machine_count: Option<u32>,
-
-    /// Namespace of the cluster
-    #[arg(short = 'n', long, value_name = "NAMESPACE", default_value = "default")]
-    pub(crate) target_namespace: String,
-
-    /// Template to use instead of the built-in one: a file, or - for standard input
-    #[arg(long, value_name = "FILE")]
-    pub(crate) from: Option<PathBuf>,
-
-    /// Write to this file instead of standard output
-    #[arg(long, value_name = "FILE")]
-    pub(crate) write_to: Option<PathBuf>,
-
-    /// List the variables of the template with their defaults, and do nothing else
-    #[arg(long)]
-    pub(crate) list_variables: bool,
-}
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct CrdsArgs {
     /// Print only those of one provider
@@ -394,6 +371,10 @@ pub(crate) struct CrdsArgs {
     /// Write a YAML file for each into this folder, and remove the files of CRDs that are no more
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) out_dir: Option<PathBuf>,
+
+    /// Write a page of Markdown about the fields of each into this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "out_dir"])]
+    pub(crate) reference_dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -9,13 +9,22 @@ use crate::args::ClusterArgs;
 
 /// By `--kubeconfig`, else as kubectl finds it.
 pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config> {
+    config_in(kubeconfig, None).await
+}
+
+/// The same, in a context that is not the current one.
+pub(crate) async fn config_in(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let Some(path) = kubeconfig else {
-        return Config::infer()
-            .await
+        let found = match context {
+            None => Config::infer().await.map_err(anyhow::Error::from),
+            Some(_) => Config::from_kubeconfig(&options).await.map_err(anyhow::Error::from),
+        };
+        return found
             .context("there is no management plane to talk to: pass --kubeconfig, or set KUBECONFIG");
     };
     let file = Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+    Config::from_custom_kubeconfig(file, &options)
         .await
         .with_context(|| format!("cannot use {}", path.display()))
 }

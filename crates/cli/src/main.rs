@@ -6,6 +6,7 @@
 mod args;
 mod artifacts;
 mod client;
+mod completion;
 mod controllers;
 mod crds;
 mod demo;
@@ -14,21 +15,30 @@ mod etcd;
 mod extensions;
 mod generate;
 mod host;
+mod init;
 mod install;
 mod kubeconfig;
 mod log;
+mod logs;
 mod machines;
 mod manager;
+mod movement;
 mod output;
 mod plan;
+mod release;
+mod rollout;
 mod software;
 mod stop;
+mod terminal;
 mod up;
+mod version;
 mod why;
 
 use anyhow::Result;
-use args::{Args, Describe, Generate, Get, Verb};
+use args::{Args, Get, Verb};
 use clap::Parser;
+use describe::Describe;
+use rollout::Alpha;
 use std::process::ExitCode;
 
 #[tokio::main]
@@ -56,15 +66,21 @@ async fn run(args: Args) -> Result<()> {
         Verb::Artifacts(verb) => artifacts::run(&verb),
         Verb::Host(verb) => host::run(verb).await,
         Verb::Crds(args) => crds::run(&args),
-        Verb::Generate(Generate::Cluster(args)) => generate::cluster(&args),
+        Verb::Release(args) => release::run(&args),
+        Verb::Generate(verb) => generate::run(&verb).await,
+        Verb::Init(args) => init::run(&args).await,
+        Verb::Delete(args) => init::delete(&args).await,
         Verb::Get(Get::Kubeconfig(args)) => {
             kubeconfig::run(args.connect().await?, &args.namespace, &args.name).await
         }
-        Verb::Describe(Describe::Cluster(args)) => {
-            describe::run(args.connect().await?, &args.namespace, &args.name).await
-        }
+        Verb::Describe(Describe::Cluster(args)) => describe::run(&args).await,
+        Verb::Move(args) => movement::run(&args).await,
         Verb::Plan(args) => plan::run(client::connect(args.kubeconfig.as_deref()).await?, &args).await,
         Verb::Why(args) => why::run(client::connect(args.kubeconfig.as_deref()).await?, &args).await,
+        Verb::Logs(args) => logs::run(&args).await,
+        Verb::Rollout(verb) | Verb::Alpha(Alpha::Rollout(verb)) => rollout::run(&verb).await,
+        Verb::Completion(args) => completion::run(&args),
+        Verb::Version(args) => version::run(&args),
     }
 }
 

@@ -68,7 +68,7 @@ pub enum Problem {
 /// Variables that have neither a value nor a default.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "value for variables [{}] is not set: set them in the environment or in the configuration file",
+    "value for variables [{}] is not set: set them in the environment",
     .0.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 )]
 pub struct Missing(pub BTreeSet<String>);

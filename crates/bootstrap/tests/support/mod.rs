@@ -177,6 +177,7 @@ impl Stage {
             client,
             self.plane(),
             Software::default(),
+            capstan_controller::Scope::default(),
             std::future::pending(),
         ))
     }

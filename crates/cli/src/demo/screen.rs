@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use std::io::IsTerminal as _;
 
-use crate::describe;
+use crate::{describe, terminal};
 
 /// Where progress is shown: a tree that is drawn anew on a terminal, a line for every change elsewhere.
 pub(super) enum Screen {
@@ -25,7 +25,7 @@ impl Screen {
                 let tree = describe::render(snapshot, Timestamp::now());
                 // Up to where the last drawing began, and away with what is below. A line that wraps would
                 // spoil the count, so each is cut at the edge.
-                let width = width();
+                let width = terminal::width().unwrap_or(80);
                 let lines: Vec<String> =
                     tree.lines().map(|line| line.chars().take(width).collect()).collect();
                 if *drawn > 0 {
@@ -43,10 +43,4 @@ impl Screen {
             }
         }
     }
-}
-
-/// Columns of the terminal; the usual eighty if it does not say.
-fn width() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }

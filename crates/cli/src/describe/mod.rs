@@ -1,40 +1,86 @@
 //! `capstan describe cluster`: what a cluster is made of, and how each part does.
 
+mod args;
+mod group;
+mod read;
 mod render;
 mod tree;
 
-use anyhow::{Context, Result};
-use capstan_api::agent::MachineReport;
-use capstan_api::core::{Cluster, Machine, MachineDeployment};
-use capstan_api::meta::{ContractVersionedObjectReference, labels};
-use capstan_controller::external::Externals;
-use jiff::Timestamp;
-use kube::Client;
-use kube::api::{Api, ListParams};
-use serde::Serialize;
-use serde_json::Value;
-use std::io::Write as _;
-
-use tree::Line;
-
+pub(crate) use args::{Describe, DescribeArgs};
+pub(crate) use read::{external, read};
 pub(crate) use render::age;
 pub(crate) use tree::Snapshot;
 
-pub(crate) async fn run(client: Client, namespace: &str, name: &str) -> Result<()> {
-    let snapshot = read(client, namespace, name).await?;
-    let text = render(&snapshot, Timestamp::now());
-    std::io::stdout().write_all(text.as_bytes()).map_err(Into::into)
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::Value;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use crate::args::Output;
+use crate::{client, stop};
+use args::Format;
+use render::Look;
+use tree::{Line, Options};
+
+/// How often `--watch` looks.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(crate) async fn run(args: &DescribeArgs) -> Result<()> {
+    let config = client::config_in(args.kubeconfig.as_deref(), args.kubeconfig_context.as_deref()).await?;
+    let client = Client::try_from(config).context("cannot make a client")?;
+    let mut stdout = std::io::stdout();
+    let stop = stop::on_signal()?;
+    let (mut shown, mut shown_at) = (None, Timestamp::UNIX_EPOCH);
+    loop {
+        let tree = tree::tree(&read(client.clone(), &args.namespace, &args.name).await?, &args.options());
+        let now = Timestamp::now();
+        // On a terminal ages count on; elsewhere only news are printed.
+        let is_terminal = stdout.is_terminal();
+        if shown.as_ref() != Some(&tree) || is_terminal && now.duration_since(shown_at).as_secs() >= 5 {
+            let text = print(args, &tree, now)?;
+            if args.watch && is_terminal {
+                stdout.write_all(b"\x1b[H\x1b[2J")?;
+            }
+            stdout.write_all(text.as_bytes())?;
+            stdout.flush()?;
+            (shown, shown_at) = (Some(tree), now);
+        }
+        if !args.watch {
+            return Ok(());
+        }
+        tokio::select! {
+            () = stop.clone() => return Ok(()),
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
 }
 
-/// The tree as text.
+fn print(args: &DescribeArgs, tree: &Line, now: Timestamp) -> Result<String> {
+    match args.output {
+        Some(Format::Json) => Output::Json.print(tree),
+        Some(Format::Yaml) => Output::Yaml.print(tree),
+        wide => {
+            let look = Look {
+                color: crate::terminal::color(args.color),
+                width: crate::terminal::width(),
+                wide: wide == Some(Format::Wide),
+            };
+            Ok(render::render(tree, now, look))
+        }
+    }
+}
+
+/// The tree as text, with a line for each machine.
 pub(crate) fn render(snapshot: &Snapshot, now: Timestamp) -> String {
-    render::render(&tree::tree(snapshot), now)
+    render::render(&tree::tree(snapshot, &Options::default()), now, Look::default())
 }
 
 /// From the cluster down to what it waits for: at each step the first part that is not well.
 pub(crate) fn waiting(snapshot: &Snapshot) -> Vec<Line> {
     let mut chain = Vec::new();
-    let mut below = vec![tree::tree(snapshot)];
+    let mut below = vec![tree::tree(snapshot, &Options::default())];
     while let Some(line) = below.into_iter().find_map(first_unwell) {
         below = line.children.clone();
         chain.push(line);
@@ -68,52 +114,4 @@ pub(crate) fn progress(snapshot: &Snapshot) -> String {
         0 => "no machines yet".to_owned(),
         machines => format!("{machines} machines, {ready} ready ({})", phases.join(", ")),
     }
-}
-
-/// Reads everything the tree shows. Objects may come and go meanwhile: a picture, not a proof.
-pub(crate) async fn read(client: Client, namespace: &str, name: &str) -> Result<Snapshot> {
-    let clusters: Api<Cluster> = Api::namespaced(client.clone(), namespace);
-    let cluster = clusters
-        .get_opt(name)
-        .await
-        .with_context(|| format!("cannot read Cluster {namespace}/{name}"))?
-        .with_context(|| format!("there is no Cluster {name} in namespace {namespace}"))?;
-    let externals = Externals::new(client.clone());
-    let of_cluster = ListParams::default().labels(&format!("{}={name}", labels::CLUSTER_NAME));
-    let machines: Api<Machine> = Api::namespaced(client.clone(), namespace);
-    let machines = machines.list(&of_cluster).await.context("cannot list Machines")?.items;
-    let deployments: Api<MachineDeployment> = Api::namespaced(client.clone(), namespace);
-    let deployments = deployments.list(&of_cluster).await.context("cannot list MachineDeployments")?.items;
-    let reports: Api<MachineReport> = Api::namespaced(client, namespace);
-    // Another control plane provider has no reports, nor their CRD.
-    let reports = reports.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
-
-    let mut infrastructure_machines = Vec::new();
-    for machine in &machines {
-        let found = external(&externals, Some(&machine.spec.infrastructure_ref), namespace).await?;
-        infrastructure_machines.extend(found);
-    }
-    Ok(Snapshot {
-        infrastructure: external(&externals, cluster.spec.infrastructure_ref.as_ref(), namespace).await?,
-        control_plane: external(&externals, cluster.spec.control_plane_ref.as_ref(), namespace).await?,
-        cluster: value(&cluster)?,
-        deployments: deployments.iter().map(value).collect::<Result<_>>()?,
-        machines: machines.iter().map(value).collect::<Result<_>>()?,
-        reports: reports.iter().map(value).collect::<Result<_>>()?,
-        infrastructure_machines,
-    })
-}
-
-pub(crate) async fn external(
-    externals: &Externals,
-    reference: Option<&ContractVersionedObjectReference>,
-    namespace: &str,
-) -> Result<Option<Value>> {
-    let Some(reference) = reference else { return Ok(None) };
-    let object = externals.get(reference, namespace).await?;
-    object.map(|object| value(&object)).transpose()
-}
-
-fn value(object: &impl Serialize) -> Result<Value> {
-    serde_json::to_value(object).context("cannot serialise an object")
 }

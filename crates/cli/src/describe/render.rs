@@ -1,64 +1,216 @@
-//! A tree as text, in columns.
+//! A tree as text, in columns, as wide as there is room and in colour where that is wanted. Pure.
 
 use jiff::Timestamp;
 
-use super::tree::{Line, State};
+use super::tree::{Line, NEGATIVE, State};
 
 const TITLES: [&str; 9] =
     ["NAME", "REPLICAS", "AVAILABLE", "READY", "UP TO DATE", "STATUS", "REASON", "SINCE", "MESSAGE"];
+/// Between two columns.
+const GAP: &str = "  ";
+/// Messages are broken into lines of this many characters where nothing is known of the room, as clusterctl does.
+const USUAL_MESSAGE: usize = 100;
+/// And never into shorter ones.
+const SHORTEST_MESSAGE: usize = 30;
+
+/// How a tree is to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) color: bool,
+    /// Columns of the terminal, where there is one.
+    pub(crate) width: Option<usize>,
+    /// Messages stay on one line, however long.
+    pub(crate) wide: bool,
+}
+
+/// A cell, and the colour of its text.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    text: String,
+    /// What stands before the text and is never coloured like it: the branches of the tree.
+    prefix: String,
+    color: Option<Color>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Color {
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+    Gray,
+}
+
+impl Color {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Red => "\x1b[31m",
+            Self::Green => "\x1b[32m",
+            Self::Yellow => "\x1b[33m",
+            Self::Cyan => "\x1b[36m",
+            Self::Gray => "\x1b[90m",
+        }
+    }
+
+    fn of(state: &State) -> Option<Self> {
+        let is_negative = NEGATIVE.contains(&state.condition.as_str());
+        match (state.status.as_str(), is_negative) {
+            ("True", false) | ("False", true) | ("Applied", _) => Some(Self::Green),
+            ("False", false) | ("True", true) | ("Failed" | "Refused", _) => Some(Self::Red),
+            ("Unknown" | "Applying" | "Waiting", _) => Some(Self::Yellow),
+            _ => None,
+        }
+    }
+}
+
+type Row = [Cell; 9];
+
+impl Cell {
+    fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    fn width(&self) -> usize {
+        self.prefix.chars().count() + self.text.chars().count()
+    }
+
+    fn print(&self, width: usize, look: Look) -> String {
+        let blanks = " ".repeat(width.saturating_sub(self.width()));
+        let painted =
+            |text: &str, color: Option<Color>| match color.filter(|_| look.color && !text.is_empty()) {
+                Some(color) => format!("{}{text}\x1b[0m", color.code()),
+                None => text.to_owned(),
+            };
+        format!("{}{}{blanks}", painted(&self.prefix, Some(Color::Gray)), painted(&self.text, self.color))
+    }
+}
 
 /// The whole tree, one line each, with a line of titles.
-pub(crate) fn render(tree: &Line, now: Timestamp) -> String {
-    let mut rows = vec![TITLES.map(str::to_owned)];
+pub(crate) fn render(tree: &Line, now: Timestamp, look: Look) -> String {
+    let mut rows: Vec<Row> = Vec::new();
     push(&mut rows, tree, "", "", now);
-    let widths: Vec<usize> = (0..TITLES.len())
-        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    rows.iter()
+    let mut widths: [usize; 9] = std::array::from_fn(|column| {
+        let widest = rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+        widest.max(TITLES[column].len())
+    });
+    let before: usize = widths[..8].iter().map(|width| width + GAP.len()).sum();
+    let room = match look.width {
+        _ if look.wide => usize::MAX,
+        Some(width) => width.saturating_sub(before).max(SHORTEST_MESSAGE),
+        None => USUAL_MESSAGE,
+    };
+    let rows: Vec<Row> = rows.into_iter().flat_map(|row| broken(row, room)).collect();
+    widths[8] = 0;
+    let titles = TITLES.map(Cell::plain);
+    std::iter::once(&titles)
+        .chain(&rows)
         .map(|row| {
             let cells: Vec<String> =
-                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            format!("{}\n", cells.join("  ").trim_end())
+                row.iter().zip(widths).map(|(cell, width)| cell.print(width, look)).collect();
+            format!("{}\n", cells.join(GAP).trim_end())
         })
         .collect()
 }
 
 /// `first` stands before the line itself, `rest` before what is below it.
-fn push(rows: &mut Vec<[String; 9]>, line: &Line, first: &str, rest: &str, now: Timestamp) {
-    let counted =
-        |pick: fn(&super::tree::Counts) -> String| line.counts.as_ref().map(pick).unwrap_or_default();
-    let stated = |pick: fn(&State) -> &str| {
-        line.state.as_ref().map(|state| pick(state).to_owned()).unwrap_or_default()
+fn push(rows: &mut Vec<Row>, line: &Line, first: &str, rest: &str, now: Timestamp) {
+    let version = line.version.as_ref().map(|version| format!(", {version}")).unwrap_or_default();
+    let deleting = if line.deleting { "!! DELETED !! " } else { "" };
+    let name = Cell {
+        text: format!("{deleting}{}{version}", line.name),
+        prefix: first.to_owned(),
+        color: line.deleting.then_some(Color::Red),
     };
-    let status =
-        line.state.as_ref().map(|state| format!("{}: {}", state.condition, state.status)).unwrap_or_default();
-    let since =
-        line.state.as_ref().and_then(|state| state.since).map(|since| age(since, now)).unwrap_or_default();
-    let message = stated(|state| &state.message);
-    let mut lines = message.lines();
-    rows.push([
-        format!("{first}{}", line.name),
-        counted(|counts| counts.replicas.clone()),
-        counted(|counts| counts.available.to_string()),
-        counted(|counts| counts.ready.to_string()),
-        counted(|counts| counts.up_to_date.to_string()),
-        status,
-        stated(|state| &state.reason),
-        since,
-        lines.next().unwrap_or_default().to_owned(),
-    ]);
+    let counted = |pick: fn(&super::tree::Counts) -> String| {
+        Cell::plain(line.counts.as_ref().map(pick).unwrap_or_default())
+    };
+    // Where every condition is shown, none stands for all.
+    let state = line.state.as_ref().filter(|_| line.conditions.is_empty());
+    let status = state.map(|state| format!("{}: {}", state.condition, state.status)).unwrap_or_default();
     let below = if line.children.is_empty() { rest.to_owned() } else { format!("{rest}│ ") };
-    for more in lines {
-        let mut row: [String; 9] = Default::default();
-        row[0].clone_from(&below);
-        row[8] = more.to_owned();
-        rows.push(row);
+    let mut row = row_of(name, state, status, now);
+    row[1] = counted(|counts| counts.replicas.clone());
+    row[2] = counted(|counts| counts.available.to_string());
+    row[3] = counted(|counts| counts.ready.to_string());
+    row[4] = counted(|counts| counts.up_to_date.to_string());
+    // Lines that a message goes on in stand under the branches.
+    rows.push(with_continuation(row, &below));
+    let last_condition = line.conditions.len().saturating_sub(1);
+    for (index, condition) in line.conditions.iter().enumerate() {
+        let branch = if index == last_condition { "└─" } else { "├─" };
+        let name = Cell {
+            text: condition.condition.clone(),
+            prefix: format!("{below}          {branch}"),
+            color: Some(Color::Cyan),
+        };
+        let row = row_of(name, Some(condition), condition.status.clone(), now);
+        let under = if index == last_condition { "  " } else { "│ " };
+        rows.push(with_continuation(row, &format!("{below}          {under}")));
     }
     let last = line.children.len().saturating_sub(1);
     for (index, child) in line.children.iter().enumerate() {
         let (branch, under) = if index == last { ("└─", "  ") } else { ("├─", "│ ") };
         push(rows, child, &format!("{rest}{branch}"), &format!("{rest}{under}"), now);
     }
+}
+
+fn row_of(name: Cell, state: Option<&State>, status: String, now: Timestamp) -> Row {
+    let mut row: Row = Default::default();
+    row[0] = name;
+    row[5] = Cell { color: state.and_then(Color::of), ..Cell::plain(status) };
+    row[6] = Cell::plain(state.map(|state| state.reason.clone()).unwrap_or_default());
+    row[7] =
+        Cell::plain(state.and_then(|state| state.since).map(|since| age(since, now)).unwrap_or_default());
+    row[8] = Cell::plain(state.map(|state| state.message.clone()).unwrap_or_default());
+    row
+}
+
+/// Remembers, in the cell of the message, what stands before further lines of it.
+fn with_continuation(mut row: Row, below: &str) -> Row {
+    row[8].prefix = below.to_owned();
+    row
+}
+
+/// The row, and further ones for the rest of its message.
+fn broken(mut row: Row, room: usize) -> Vec<Row> {
+    let below = std::mem::take(&mut row[8].prefix);
+    let mut lines = paragraphs(&row[8].text, room).into_iter();
+    row[8].text = lines.next().unwrap_or_default();
+    let more = lines.map(|text| {
+        let mut row: Row = Default::default();
+        row[0].prefix.clone_from(&below);
+        row[8].text = text;
+        row
+    });
+    std::iter::once(row).chain(more.collect::<Vec<_>>()).collect()
+}
+
+/// Lines of at most `room` characters, broken between words. What goes on stands under the words of its list item.
+fn paragraphs(text: &str, room: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let words_start = paragraph.trim_start();
+        let mut indent = " ".repeat(paragraph.chars().count() - words_start.chars().count());
+        let mut line = indent.clone();
+        if words_start.starts_with("* ") {
+            indent.push_str("  ");
+        }
+        for word in words_start.split_whitespace() {
+            let is_first = line.trim().is_empty();
+            let needed = line.chars().count() + word.chars().count() + usize::from(!is_first);
+            if !is_first && needed > room {
+                lines.push(std::mem::replace(&mut line, indent.clone()));
+                line.push_str(word);
+                continue;
+            }
+            if !is_first {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
 }
 
 /// `12s`, `5m`, `3h`, `2d`: the largest unit that fits.
@@ -76,29 +228,78 @@ pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn branches_and_messages_line_up() {
-        let state = State {
-            condition: "Available".to_owned(),
-            status: "False".to_owned(),
+    fn state(condition: &str, status: &str, message: &str) -> State {
+        State {
+            condition: condition.to_owned(),
+            status: status.to_owned(),
             reason: "NotAvailable".to_owned(),
             since: Some(Timestamp::UNIX_EPOCH),
-            message: "* one\n* two".to_owned(),
-        };
-        let leaf = |name: &str| Line { name: name.to_owned(), ..Line::default() };
+            message: message.to_owned(),
+        }
+    }
+
+    fn leaf(name: &str) -> Line {
+        Line { name: name.to_owned(), ..Line::default() }
+    }
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(90).expect("90 seconds is a time")
+    }
+
+    #[test]
+    fn branches_and_messages_line_up() {
         let tree = Line {
-            name: "Cluster/a".to_owned(),
-            state: Some(state),
+            state: Some(state("Available", "False", "* one\n* two")),
+            version: Some("v1".to_owned()),
             children: vec![Line { children: vec![leaf("x")], ..leaf("b") }, leaf("c")],
-            ..Line::default()
+            ..leaf("Cluster/a")
         };
-        let now = Timestamp::from_second(90).expect("90 seconds is a time");
-        let text = render(&tree, now);
+        let text = render(&tree, now(), Look::default());
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[1].starts_with("Cluster/a"), "{text}");
+        assert!(lines[1].starts_with("Cluster/a, v1"), "{text}");
         assert!(lines[1].ends_with("Available: False  NotAvailable  90s    * one"), "{text}");
         assert!(lines[2].starts_with("│ ") && lines[2].ends_with("* two"), "{text}");
         assert_eq!(&lines[3..], ["├─b", "│ └─x", "└─c"]);
+    }
+
+    #[test]
+    fn conditions_stand_below_their_object() {
+        let conditions = vec![state("Ready", "False", ""), state("Paused", "False", "")];
+        let shown = state("Ready", "False", "not shown twice");
+        let tree = Line { conditions, state: Some(shown), children: vec![leaf("c")], ..leaf("Cluster/a") };
+        let text = render(&tree, now(), Look::default());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "Cluster/a");
+        assert!(lines[2].starts_with("│           ├─Ready") && lines[2].contains("False"), "{text}");
+        assert!(lines[3].starts_with("│           └─Paused"), "{text}");
+        assert_eq!(lines[4], "└─c");
+    }
+
+    #[test]
+    fn messages_fit_into_the_terminal_unless_they_may_be_wide() {
+        let message = "word ".repeat(60);
+        let tree = Line { state: Some(state("Ready", "False", message.trim())), ..leaf("a") };
+        let longest = |look| {
+            let text = render(&tree, now(), look);
+            text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+        };
+        let look = Look { width: Some(120), ..Look::default() };
+        assert!((100..=120).contains(&longest(look)), "{}", longest(look));
+        assert!(longest(Look { wide: true, ..look }) > 290);
+        assert!(longest(Look { width: Some(10), ..Look::default() }) > SHORTEST_MESSAGE);
+    }
+
+    #[test]
+    fn colour_is_only_where_it_is_wanted_and_never_changes_the_text() {
+        let tree = Line { state: Some(state("Ready", "False", "m")), children: vec![leaf("c")], ..leaf("a") };
+        let plain = render(&tree, now(), Look::default());
+        let color = render(&tree, now(), Look { color: true, ..Look::default() });
+        assert!(!plain.contains('\x1b') && color.contains("\x1b[31mReady: False\x1b[0m"), "{color}");
+        let mut stripped = color;
+        for code in ["\x1b[31m", "\x1b[90m", "\x1b[0m"] {
+            stripped = stripped.replace(code, "");
+        }
+        assert_eq!(stripped, plain);
     }
 
     #[test]

@@ -80,8 +80,8 @@ impl World {
                     return self.report(&name, failed).await;
                 }
                 Some(Stage::Stopped) => {
-                    if is_server(machine) {
-                        self.workload.started(&name, begins(&plan));
+                    if is_server(machine) && !self.workload.started(&name, begins(&plan)) {
+                        return Ok(());
                     }
                     // What runs becomes a Node, whatever its machine is told next. Core looks once the cluster has begun.
                     if scene.is_begun() {

@@ -49,9 +49,9 @@ pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> 
         });
     let of_drivers =
         infrastructure.drivers.changes().map(|(namespace, name)| watch::reference(&namespace, &name));
-    let api = infrastructure.all();
+    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
     let also = futures::stream::select(of_machines, of_drivers);
-    capstan_controller::run::run(Hosts(infrastructure), api, also, stop).await;
+    capstan_controller::run::run(Hosts(infrastructure), api, own, also, stop).await;
 }
 
 impl Reconciler for Hosts {

@@ -9,7 +9,7 @@ use capstan_controller::plane::hand_over;
 use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -155,8 +155,7 @@ impl Machines {
     }
 
     async fn hosts(&self, namespace: &str) -> Result<Vec<Host>> {
-        let list = self.infrastructure.api::<Host>(namespace).list(&ListParams::default()).await;
-        Ok(list.doing(|| format!("cannot list Hosts in {namespace}"))?.items)
+        self.infrastructure.hosts(namespace).await
     }
 
     /// Changes spec, if the object is still the one that was read.

@@ -49,8 +49,8 @@ pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> 
         of_drivers(&infrastructure, known.clone()).boxed(),
         of_hand_overs(&infrastructure, known.clone()).boxed(),
     ]);
-    let api = infrastructure.all();
-    capstan_controller::run::run(Machines { infrastructure, known }, api, also, stop).await;
+    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
+    capstan_controller::run::run(Machines { infrastructure, known }, api, own, also, stop).await;
 }
 
 fn of_machines(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {

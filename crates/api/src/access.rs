@@ -1,0 +1,245 @@
+//! What each group of controllers may do on the management plane: least privilege, as data.
+//!
+//! Rights come in three sorts, by where they hold:
+//!
+//! - **everywhere**: a ClusterRole with a ClusterRoleBinding. Objects of Cluster API and of our providers, CRDs, and
+//!   requests for certificates. Never Secrets, and nothing that rights are made of.
+//! - **own namespace**: a Role where the controllers run. Their Leases, and the authority of the hooks.
+//! - **each namespace with clusters**: a ClusterRole that a RoleBinding brings into each namespace in which clusters
+//!   are, and nowhere else. Secrets, and what the rights of machines are made of.
+//!
+//! Nobody can give rights away that they do not hold. So the bootstrap provider itself holds what it gives to machines,
+//! in the same namespaces, instead of the right to give away anything.
+//!
+//! What must not live here: how a role is named, or which manifest it stands in.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+/// The rights of one group of controllers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupAccess {
+    /// The group, as `capstan manager --controllers` names it.
+    pub controllers: &'static str,
+    /// What it may do in every namespace, and to what is in none.
+    pub everywhere: Vec<PolicyRule>,
+    /// What it may do in the namespace it runs in.
+    pub own_namespace: Vec<PolicyRule>,
+    /// What it may do in each namespace that clusters are in.
+    pub cluster_namespaces: Vec<PolicyRule>,
+}
+
+const CORE: &str = "cluster.x-k8s.io";
+const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
+const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io";
+const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
+const RUNTIME: &str = "runtime.cluster.x-k8s.io";
+const AGENT: &str = "agent.capstan.dev";
+const CERTIFICATES: &str = "certificates.k8s.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const COORDINATION: &str = "coordination.k8s.io";
+const EXTENSIONS: &str = "apiextensions.k8s.io";
+
+const READ: [&str; 3] = ["get", "list", "watch"];
+
+fn rule(group: &str, resources: &[&str], verbs: &[&[&str]]) -> PolicyRule {
+    let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(owned(resources)),
+        verbs: owned(&verbs.concat()),
+        ..PolicyRule::default()
+    }
+}
+
+fn named(mut rule: PolicyRule, name: &str) -> PolicyRule {
+    rule.resource_names = Some(vec![name.to_owned()]);
+    rule
+}
+
+/// Writes as our controllers do it: to the object, and to its status.
+fn looked_after(group: &str, kinds: &[&str], also: &[&str]) -> Vec<PolicyRule> {
+    let below = |part: &str| kinds.iter().map(|kind| format!("{kind}/{part}")).collect::<Vec<_>>();
+    let (statuses, finalizers) = (below("status"), below("finalizers"));
+    let words = |list: &[String], verb: &str| {
+        rule(group, &list.iter().map(String::as_str).collect::<Vec<_>>(), &[&[verb]])
+    };
+    vec![
+        rule(group, kinds, &[&READ, &["patch"], also]),
+        words(&statuses, "patch"),
+        // Where it is enforced, an owner that blocks its own deletion must be given by somebody who could as well.
+        words(&finalizers, "update"),
+    ]
+}
+
+/// The Lease by which several replicas agree on one that works.
+fn leader(name: &str) -> Vec<PolicyRule> {
+    let leases = ["leases"];
+    vec![
+        rule(COORDINATION, &leases, &[&["create"]]),
+        named(rule(COORDINATION, &leases, &[&["get", "update"]]), &format!("capstan-{name}-leader")),
+    ]
+}
+
+/// Which version of a kind implements the contract stands on its CRD.
+fn contract() -> PolicyRule {
+    rule(EXTENSIONS, &["customresourcedefinitions"], &[&["get"]])
+}
+
+/// What each group of controllers needs, and no more.
+pub fn access() -> Vec<GroupAccess> {
+    vec![core(), infrastructure(), bootstrap(), control_plane(), hooks()]
+}
+
+fn core() -> GroupAccess {
+    let mut everywhere = looked_after(
+        CORE,
+        &["clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"],
+        &["create", "delete"],
+    );
+    everywhere.extend([
+        // Somebody else's to look after, but they go with their Cluster.
+        rule(CORE, &["machinepools"], &[&["get", "list", "delete"]]),
+        // Providers' kinds are whatever their users install.
+        rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
+        rule(BOOTSTRAP, &["*"], &[&READ, &["create", "patch", "delete"]]),
+        rule(CONTROL_PLANE, &["*"], &[&READ, &["patch", "delete"]]),
+        contract(),
+        rule(RUNTIME, &["extensionconfigs"], &[&READ, &["patch"]]),
+        rule(RUNTIME, &["extensionconfigs/status"], &[&["patch"]]),
+        // An extension may be meant for some namespaces, by their labels.
+        rule("", &["namespaces"], &[&["get"]]),
+    ]);
+    GroupAccess {
+        controllers: "core",
+        everywhere,
+        own_namespace: leader("core"),
+        // Reads kubeconfigs; makes one where there is no control plane provider.
+        cluster_namespaces: vec![rule("", &["secrets"], &[&READ, &["create"]])],
+    }
+}
+
+fn infrastructure() -> GroupAccess {
+    let mut everywhere = looked_after(INFRASTRUCTURE, &["hostpools", "hostclusters", "hostmachines"], &[]);
+    everywhere.extend(looked_after(INFRASTRUCTURE, &["hosts"], &["create", "delete"]));
+    everywhere.push(rule(CORE, &["clusters", "machines"], &[&READ]));
+    GroupAccess {
+        controllers: "infrastructure",
+        everywhere,
+        own_namespace: leader("infrastructure"),
+        // Bootstrap data, and what gets into hosts.
+        cluster_namespaces: vec![rule("", &["secrets"], &[&["get"]])],
+    }
+}
+
+fn bootstrap() -> GroupAccess {
+    let mut everywhere = looked_after(BOOTSTRAP, &["capstanconfigs"], &[]);
+    everywhere.extend([
+        rule(CORE, &["clusters", "machines"], &[&READ]),
+        rule(AGENT, &["machinereports"], &[&READ, &["create", "patch", "delete"]]),
+        rule(CERTIFICATES, &["certificatesigningrequests"], &[&READ, &["create", "delete"]]),
+        rule(CERTIFICATES, &["certificatesigningrequests/approval"], &[&["patch"]]),
+        named(rule(CERTIFICATES, &["signers"], &[&["approve"]]), "kubernetes.io/kube-apiserver-client"),
+    ]);
+    let made = ["get", "create", "patch", "delete"];
+    GroupAccess {
+        controllers: "bootstrap",
+        everywhere,
+        own_namespace: leader("bootstrap"),
+        cluster_namespaces: vec![
+            rule("", &["secrets"], &[&READ, &["create", "update", "patch", "delete"]]),
+            rule("", &["serviceaccounts"], &[&made]),
+            rule("", &["serviceaccounts/token"], &[&["create"]]),
+            rule(RBAC, &["roles", "rolebindings"], &[&made]),
+            rule(COORDINATION, &["leases"], &[&made, &["update"]]),
+            // Machines are given this; whoever gives it must hold it.
+            rule(AGENT, &["machinereports/status"], &[&["get", "update", "patch"]]),
+        ],
+    }
+}
+
+fn control_plane() -> GroupAccess {
+    let mut everywhere = looked_after(CONTROL_PLANE, &["capstancontrolplanes"], &[]);
+    everywhere.extend([
+        rule(CORE, &["clusters"], &[&READ]),
+        rule(CORE, &["machines"], &[&READ, &["create", "patch", "delete"]]),
+        rule(CORE, &["machines/status"], &[&["patch"]]),
+        rule(BOOTSTRAP, &["capstanconfigs"], &[&READ, &["create", "patch", "delete"]]),
+        rule(BOOTSTRAP, &["capstanconfigs/status"], &[&["patch"]]),
+        rule(AGENT, &["machinereports"], &[&READ]),
+        // Machines of any infrastructure provider are made from its templates.
+        rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
+        contract(),
+    ]);
+    GroupAccess {
+        controllers: "control-plane",
+        everywhere,
+        own_namespace: leader("control-plane"),
+        cluster_namespaces: vec![rule("", &["secrets"], &[&READ, &["create", "update", "patch", "delete"]])],
+    }
+}
+
+fn hooks() -> GroupAccess {
+    let mut own_namespace = leader("hooks");
+    own_namespace.extend([
+        rule("", &["secrets"], &[&["create"]]),
+        named(rule("", &["secrets"], &[&["get", "update"]]), "capstan-hooks"),
+    ]);
+    GroupAccess {
+        controllers: "hooks",
+        everywhere: vec![
+            rule(CORE, &["machines", "machinesets", "machinedeployments"], &[&["get"]]),
+            rule(BOOTSTRAP, &["capstanconfigs"], &[&["get"]]),
+            rule(AGENT, &["machinereports"], &[&["get"]]),
+            rule(RUNTIME, &["extensionconfigs"], &[&READ, &["create", "patch"]]),
+        ],
+        own_namespace,
+        cluster_namespaces: vec![
+            // Plans, to see how far a machine is.
+            rule("", &["secrets"], &[&["get"]]),
+            rule("", &["events"], &[&["get", "create", "patch"]]),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touches(rule: &PolicyRule, resources: &[&str]) -> bool {
+        let all = rule.resources.iter().flatten();
+        let group = rule.api_groups.iter().flatten().any(|group| ["", RBAC, "*"].contains(&group.as_str()));
+        group && all.clone().any(|resource| resource == "*" || resources.contains(&resource.as_str()))
+    }
+
+    #[test]
+    fn nobody_reads_or_writes_secrets_or_rights_everywhere() {
+        let kept = ["secrets", "serviceaccounts", "serviceaccounts/token", "roles", "rolebindings", "pods"];
+        for group in access() {
+            let rules = group.everywhere.iter().filter(|rule| touches(rule, &kept));
+            assert_eq!(rules.count(), 0, "{}", group.controllers);
+        }
+    }
+
+    #[test]
+    fn nobody_may_give_away_what_they_do_not_hold_or_do_everything() {
+        for group in access() {
+            let rules = group.everywhere.iter().chain(&group.own_namespace).chain(&group.cluster_namespaces);
+            for rule in rules {
+                let is_kept =
+                    |verb: &String| ["*", "escalate", "bind", "impersonate"].contains(&verb.as_str());
+                assert!(!rule.verbs.iter().any(is_kept), "{}: {rule:?}", group.controllers);
+                assert!(!rule.api_groups.iter().flatten().any(|name| name == "*"), "{rule:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn in_its_own_namespace_a_group_changes_only_what_is_its_own() {
+        for group in access() {
+            for rule in &group.own_namespace {
+                let is_named = rule.resource_names.is_some();
+                assert!(is_named || rule.verbs == ["create"], "{}: {rule:?}", group.controllers);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What can be asked of `capstan describe`.
+
+use clap::{Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+use super::tree::{Options, Shown};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Describe {
+    /// Show a cluster as a tree, down to its hosts and the plans they carry out
+    Cluster(DescribeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DescribeArgs {
+    /// Name of the cluster
+    pub(crate) name: String,
+
+    /// Namespace of the cluster
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+
+    /// Kubeconfig of the management plane [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Context of that kubeconfig [default: its current one]
+    #[arg(long, value_name = "CONTEXT")]
+    pub(crate) kubeconfig_context: Option<String>,
+
+    /// Show every condition of these: kinds or KIND/NAME, separated by commas, or all; with a + behind it only what is
+    /// not as it should be
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) show_conditions: Vec<Shown>,
+
+    /// Show MachineSets
+    #[arg(long)]
+    pub(crate) show_machinesets: bool,
+
+    /// Show what ClusterResourceSets brought into the cluster
+    #[arg(long)]
+    pub(crate) show_resourcesets: bool,
+
+    /// Show the templates that machines are made from
+    #[arg(long)]
+    pub(crate) show_templates: bool,
+
+    /// Show a machine's infrastructure and bootstrap objects also when they say nothing that the machine does not
+    #[arg(long, alias = "disable-no-echo")]
+    pub(crate) echo: bool,
+
+    /// Show machines that are in the same condition as one line
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true",
+        require_equals = true)]
+    pub(crate) grouping: bool,
+
+    /// Each machine on a line of its own
+    #[arg(long, hide = true)]
+    pub(crate) disable_grouping: bool,
+
+    /// In colour or not [default: on a terminal, unless NO_COLOR is set]
+    #[arg(short, long, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub(crate) color: Option<bool>,
+
+    /// Conditions of v1beta2, which are the only ones there are
+    #[arg(long, hide = true, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
+        default_missing_value = "true", require_equals = true)]
+    pub(crate) v1beta2: bool,
+
+    /// json or yaml for programs; wide for messages that are not broken into lines
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<Format>,
+
+    /// Show it again whenever it has changed, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
+/// How the tree is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Json,
+    Yaml,
+    Wide,
+}
+
+impl DescribeArgs {
+    pub(super) fn options(&self) -> Options {
+        Options {
+            conditions: self.show_conditions.clone(),
+            machine_sets: self.show_machinesets,
+            resource_sets: self.show_resourcesets,
+            templates: self.show_templates,
+            echo: self.echo,
+            // Programs count for themselves.
+            grouping: self.grouping
+                && !self.disable_grouping
+                && !matches!(self.output, Some(Format::Json | Format::Yaml)),
+        }
+    }
+}

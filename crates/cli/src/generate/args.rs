@@ -1,0 +1,85 @@
+//! What can be asked of `capstan generate`.
+
+use clap::Subcommand;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Generate {
+    /// Print the manifests of a cluster
+    Cluster(Box<GenerateClusterArgs>),
+
+    /// Print what lets Capstan's managers write Secrets in a namespace, once for each namespace with clusters
+    ///
+    /// Needed where the managers run with the rights of `capstan init` or `clusterctl init`; not on the embedded plane.
+    Access(AccessArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GenerateClusterArgs {
+    /// Name of the cluster
+    #[arg(required_unless_present = "list_variables")]
+    pub(crate) name: Option<String>,
+
+    /// Kubernetes version, with its leading v [env: KUBERNETES_VERSION]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kubernetes_version: Option<String>,
+
+    /// Number of control plane machines, which must be odd [env: CONTROL_PLANE_MACHINE_COUNT]
+    #[arg(long, value_name = "N")]
+    pub(crate) control_plane_machine_count: Option<u32>,
+
+    /// Number of workers [env: WORKER_MACHINE_COUNT]
+    #[arg(long, value_name = "N")]
+    pub(crate) worker_machine_count: Option<u32>,
+
+    /// Namespace of the cluster
+    #[arg(short = 'n', long, value_name = "NAMESPACE", default_value = "default")]
+    pub(crate) target_namespace: String,
+
+    /// Which of the built-in templates: ha, simulated, single-node; else one for whatever hosts there are
+    #[arg(short, long, conflicts_with_all = ["from", "from_config_map"])]
+    pub(crate) flavor: Option<String>,
+
+    /// Whose templates; only those of capstan are built in
+    #[arg(short, long, value_name = "PROVIDER[:VERSION]", conflicts_with_all = ["from", "from_config_map"])]
+    pub(crate) infrastructure: Option<String>,
+
+    /// Template to use instead of a built-in one: a file, or - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "from_config_map")]
+    pub(crate) from: Option<String>,
+
+    /// ConfigMap of the management plane to take the template from
+    #[arg(long, value_name = "NAME")]
+    pub(crate) from_config_map: Option<String>,
+
+    /// Its namespace [default: that of the context]
+    #[arg(long, value_name = "NAMESPACE", requires = "from_config_map")]
+    pub(crate) from_config_map_namespace: Option<String>,
+
+    /// The key in it
+    #[arg(long, value_name = "KEY", requires = "from_config_map", default_value = "template")]
+    pub(crate) from_config_map_key: String,
+
+    /// Kubeconfig of the management plane, for --from-config-map [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Context of that kubeconfig [default: its current one]
+    #[arg(long, value_name = "CONTEXT")]
+    pub(crate) kubeconfig_context: Option<String>,
+
+    /// Write to this file instead of standard output
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) write_to: Option<PathBuf>,
+
+    /// List the variables of the template with their defaults, and do nothing else
+    #[arg(long)]
+    pub(crate) list_variables: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AccessArgs {
+    /// The namespace with clusters
+    #[arg(short, long)]
+    pub(crate) namespace: String,
+}

@@ -1,0 +1,103 @@
+//! What can be asked of `capstan init` and `capstan delete`.
+
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without a provider, all of Capstan's are installed; core only if there is none. What is installed is built in: nothing is \
+fetched. clusterctl sees what was installed, and `capstan` sees what clusterctl has.")]
+pub(crate) struct InitArgs {
+    #[command(flatten)]
+    pub(crate) providers: ProviderArgs,
+
+    /// Install from this folder, laid out as clusterctl's local repositories are, instead of what is built in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repository: Option<PathBuf>,
+
+    /// Namespace for all of them [default: each says its own]
+    #[arg(short = 'n', long, value_name = "NAMESPACE")]
+    pub(crate) target_namespace: Option<String>,
+
+    /// Wait until the providers run
+    #[arg(long)]
+    pub(crate) wait_providers: bool,
+
+    /// For how many seconds at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub(crate) wait_provider_timeout: u64,
+
+    /// Print what would be installed, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) place: PlaneArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+What the providers look after stays as it is, and nobody looks after it any more: move or delete clusters first. With \
+--include-crd their objects go too, and are refused as long as there are any.")]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) providers: ProviderArgs,
+
+    /// Remove all of them
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Remove their namespaces too, with everything in them
+    #[arg(long)]
+    pub(crate) include_namespace: bool,
+
+    /// Remove their kinds too
+    #[arg(long)]
+    pub(crate) include_crd: bool,
+
+    #[command(flatten)]
+    pub(crate) place: PlaneArgs,
+}
+
+/// Which providers, each as `NAME` or `NAME:VERSION`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct ProviderArgs {
+    /// Core, such as cluster-api; - for none
+    #[arg(long, value_name = "PROVIDER")]
+    pub(crate) core: Option<String>,
+
+    /// Bootstrap providers, such as capstan
+    #[arg(short, long, value_name = "PROVIDER", value_delimiter = ',')]
+    pub(crate) bootstrap: Vec<String>,
+
+    /// Control plane providers
+    #[arg(short, long, value_name = "PROVIDER", value_delimiter = ',')]
+    pub(crate) control_plane: Vec<String>,
+
+    /// Infrastructure providers
+    #[arg(short, long, value_name = "PROVIDER", value_delimiter = ',')]
+    pub(crate) infrastructure: Vec<String>,
+
+    /// IPAM providers
+    #[arg(long, value_name = "PROVIDER", value_delimiter = ',')]
+    pub(crate) ipam: Vec<String>,
+
+    /// Runtime extensions
+    #[arg(long, value_name = "PROVIDER", value_delimiter = ',')]
+    pub(crate) runtime_extension: Vec<String>,
+
+    /// Add-on providers
+    #[arg(long, value_name = "PROVIDER", value_delimiter = ',')]
+    pub(crate) addon: Vec<String>,
+}
+
+/// Which management plane.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PlaneArgs {
+    /// Kubeconfig of the management plane [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Context of that kubeconfig [default: its current one]
+    #[arg(long, value_name = "CONTEXT")]
+    pub(crate) kubeconfig_context: Option<String>,
+}

@@ -1,0 +1,115 @@
+//! `capstan init` and `capstan delete`: providers come to a management cluster and leave it again.
+//!
+//! What is installed is noted in clusterctl's inventory, in clusterctl's words, so that either tool sees what the other did.
+
+mod apply;
+mod args;
+mod choice;
+mod release;
+mod remove;
+
+pub(crate) use args::{DeleteArgs, InitArgs};
+pub(crate) use remove::delete;
+
+use anyhow::{Context, Result, bail};
+use capstan_api::clusterctl::Provider;
+use kube::api::{Api, ListParams};
+use kube::{Client, Config};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::Duration;
+
+use crate::client;
+use apply::Applier;
+use args::PlaneArgs;
+use release::Release;
+
+pub(crate) async fn run(args: &InitArgs) -> Result<()> {
+    let (client, config) = args.place.connect().await?;
+    if is_embedded(&client).await? {
+        eprintln!(
+            "{} is an embedded plane, with Capstan's kinds and controllers in it: nothing needs to be installed",
+            config.cluster_url
+        );
+        return Ok(());
+    }
+    let installed = installed(&client).await?;
+    let namespace = args.target_namespace.as_deref();
+    let choices = choice::to_install(&args.providers, &installed)?;
+    // Everything is read and judged before anything is written.
+    let releases: Vec<Release> = choices
+        .iter()
+        .map(|choice| release::read(choice, args.repository.as_deref(), namespace))
+        .collect::<Result<_>>()?;
+    for release in &releases {
+        if let Some(why) = choice::obstacle(&release.choice, &release.version, &release.namespace, &installed)
+        {
+            bail!("{why}");
+        }
+    }
+    if args.dry_run {
+        return print(&releases);
+    }
+    let applier = Applier::new(client);
+    applier.inventory().await?;
+    for release in &releases {
+        let label = release.choice.label();
+        eprintln!("installing {label} {} into namespace {}", release.version, release.namespace);
+        applier.release(release).await.with_context(|| format!("cannot install {label}"))?;
+    }
+    if args.wait_providers {
+        let timeout = Duration::from_secs(args.wait_provider_timeout);
+        for release in &releases {
+            applier.wait(release, timeout).await?;
+            eprintln!("{} runs", release.choice.label());
+        }
+    }
+    eprintln!(
+        "next: let the managers into each namespace with clusters, once:\n  \
+         capstan generate access --namespace NAMESPACE | kubectl apply -f -"
+    );
+    Ok(())
+}
+
+fn print(releases: &[Release]) -> Result<()> {
+    let mut text = String::new();
+    for release in releases {
+        // Writing to a String cannot fail.
+        _ = writeln!(
+            text,
+            "{} {} in namespace {}",
+            release.choice.label(),
+            release.version,
+            release.namespace
+        );
+        for object in &release.objects {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let place =
+                object["metadata"]["namespace"].as_str().map(|of| format!("{of}/")).unwrap_or_default();
+            _ = writeln!(text, "  {} {place}{name}", object["kind"].as_str().unwrap_or_default());
+        }
+    }
+    std::io::stdout().write_all(text.as_bytes()).map_err(Into::into)
+}
+
+impl PlaneArgs {
+    async fn connect(&self) -> Result<(Client, Config)> {
+        let config =
+            client::config_in(self.kubeconfig.as_deref(), self.kubeconfig_context.as_deref()).await?;
+        Ok((Client::try_from(config.clone()).context("cannot make a client")?, config))
+    }
+}
+
+/// The embedded plane says what it was compiled with.
+async fn is_embedded(client: &Client) -> Result<bool> {
+    let version = client.apiserver_version().await.context("cannot reach the management plane")?;
+    Ok(version.compiler == "rustc")
+}
+
+/// The inventory; empty where there is none yet.
+async fn installed(client: &Client) -> Result<Vec<Provider>> {
+    match Api::<Provider>::all(client.clone()).list(&ListParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        listed => Ok(listed.context("cannot list the providers that are installed")?.items),
+    }
+}

@@ -1,0 +1,93 @@
+//! Versions of releases.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::series::{SERIES, serves};
+
+/// The version of a release, such as `v0.1.0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+    pub(crate) patch: u32,
+}
+
+/// Why something is not the version of a release.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VersionError {
+    /// It is written otherwise.
+    #[error("{0:?} is not the version of a release: write it as vX.Y.Z, such as v0.1.0")]
+    Form(String),
+
+    /// Whoever installs a release looks its series up.
+    #[error(
+        "{version} belongs to the series {}.{}, which metadata.yaml does not name (it has {}): add the series first",
+        .version.major, .version.minor, known()
+    )]
+    Series {
+        /// The version.
+        version: Version,
+    },
+}
+
+fn known() -> String {
+    let names: Vec<String> = SERIES.iter().map(|(major, minor, _)| format!("{major}.{minor}")).collect();
+    names.join(", ")
+}
+
+impl FromStr for Version {
+    type Err = VersionError;
+
+    fn from_str(text: &str) -> Result<Self, VersionError> {
+        let parsed = text.strip_prefix('v').and_then(|numbers| {
+            let numbers: Vec<u32> = numbers.split('.').map(number).collect::<Option<_>>()?;
+            let [major, minor, patch] = numbers[..] else { return None };
+            Some(Self { major, minor, patch })
+        });
+        let version = parsed.ok_or_else(|| VersionError::Form(text.to_owned()))?;
+        match serves(version) {
+            Some(_) => Ok(version),
+            None => Err(VersionError::Series { version }),
+        }
+    }
+}
+
+/// As semver has it: digits, without a zero in front.
+fn number(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let plain = text == "0" || !text.starts_with('0');
+    (digits && plain).then(|| text.parse().ok()).flatten()
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_written_in_one_way() {
+        assert_eq!("v0.1.12".parse::<Version>().map(|version| version.to_string()), Ok("v0.1.12".to_owned()));
+        for wrong in
+            ["", "v", "0.1.0", "v0.1", "v0.1.0.0", "v0.1.x", "v0.01.0", "v0.1.0-rc.1", "v0.1.+1", "v 0.1.0"]
+        {
+            let error = wrong.parse::<Version>().expect_err("no version");
+            assert_eq!(error, VersionError::Form(wrong.to_owned()));
+            assert!(!error.to_string().contains('\n'));
+        }
+    }
+
+    #[test]
+    fn a_version_needs_its_series() {
+        let error = "v7.3.0".parse::<Version>().expect_err("no such series");
+        assert_eq!(
+            error.to_string(),
+            "v7.3.0 belongs to the series 7.3, which metadata.yaml does not name (it has 0.1): add the series first"
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! What a release looks like to those who install it.
+
+use capstan_api::clusterctl::Metadata;
+use capstan_components::{
+    Options, Provider, Version, access_bindings, clusterctl_config, components, providers, repository,
+    templates, to_yaml,
+};
+use capstan_template::Template;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+fn version() -> Version {
+    "v0.1.0".parse().expect("a version")
+}
+
+fn objects(provider: Provider) -> Vec<Value> {
+    components(provider, &Options::of(provider, version()))
+}
+
+fn of_kind(provider: Provider, kind: &str) -> Vec<Value> {
+    objects(provider).into_iter().filter(|object| object["kind"] == kind).collect()
+}
+
+/// The documents of a rendered text.
+fn documents(text: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(text).expect("YAML")
+}
+
+#[test]
+fn the_files_lie_where_clusterctl_looks_for_them() {
+    let files = repository(version());
+    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "cluster-api/v0.1.0/core-components.yaml",
+            "cluster-api/v0.1.0/metadata.yaml",
+            "bootstrap-capstan/v0.1.0/bootstrap-components.yaml",
+            "bootstrap-capstan/v0.1.0/metadata.yaml",
+            "control-plane-capstan/v0.1.0/control-plane-components.yaml",
+            "control-plane-capstan/v0.1.0/metadata.yaml",
+            "infrastructure-capstan/v0.1.0/infrastructure-components.yaml",
+            "infrastructure-capstan/v0.1.0/metadata.yaml",
+            "infrastructure-capstan/v0.1.0/cluster-template.yaml",
+            "infrastructure-capstan/v0.1.0/cluster-template-ha.yaml",
+            "infrastructure-capstan/v0.1.0/cluster-template-simulated.yaml",
+            "infrastructure-capstan/v0.1.0/cluster-template-single-node.yaml",
+            "infrastructure-capstan/v0.1.0/cluster-template-access.yaml",
+            "runtime-extension-capstan/v0.1.0/runtime-extension-components.yaml",
+            "runtime-extension-capstan/v0.1.0/metadata.yaml",
+        ]
+    );
+    assert_eq!(files, repository(version()), "the same version gives the same bytes");
+}
+
+#[test]
+fn metadata_names_the_series() {
+    for file in repository(version()).iter().filter(|file| file.path.ends_with("metadata.yaml")) {
+        let metadata = Metadata::from_yaml(&file.text).expect("metadata");
+        let series = &metadata.spec.release_series[0];
+        assert_eq!(
+            (series.major, series.minor, series.contract.as_deref()),
+            (Some(0), Some(1), Some("v1beta2"))
+        );
+    }
+}
+
+#[test]
+fn variables_all_have_defaults_and_leave_the_rest_alone() {
+    let mut seen = BTreeSet::new();
+    for provider in providers() {
+        let text = to_yaml(&objects(provider));
+        let template = Template::parse(&text).expect("a template");
+        for (name, default) in template.variables() {
+            assert!(default.is_some(), "{name} has no default");
+            seen.insert(name.clone());
+        }
+        let rendered = template.render(|_| None).expect("rendered");
+        for (object, written) in objects(provider).iter().zip(documents(&rendered)) {
+            if object["kind"] == "CustomResourceDefinition" {
+                assert_eq!(*object, written, "a pattern or a description was taken for a variable");
+            }
+        }
+    }
+    let expected = [
+        "CAPSTAN_BOOTSTRAP_SOFTWARE_URL",
+        "CAPSTAN_CONTROL_PLANE_SOFTWARE_URL",
+        "CAPSTAN_PLANE_SERVER",
+        "CAPSTAN_SOFTWARE_SERVICE_TYPE",
+    ];
+    assert_eq!(seen.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn everything_bears_the_label_of_its_provider_and_one_namespace() {
+    for provider in providers() {
+        assert_eq!(of_kind(provider, "Namespace").len(), 1);
+        for object in objects(provider) {
+            assert_eq!(
+                object["metadata"]["labels"]["cluster.x-k8s.io/provider"],
+                provider.label(),
+                "{object}"
+            );
+            let everywhere = ["Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"];
+            let namespace = object["metadata"]["namespace"].as_str();
+            match object["kind"].as_str() {
+                Some(kind) if everywhere.contains(&kind) => assert_eq!(namespace, None),
+                _ => assert_eq!(namespace, Some(provider.namespace().as_str())),
+            }
+        }
+    }
+}
+
+#[test]
+fn clusterctl_can_remove_what_bears_no_namespace() {
+    for provider in providers() {
+        for kind in ["ClusterRole", "ClusterRoleBinding"] {
+            for object in of_kind(provider, kind) {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                assert!(name.starts_with(&format!("{}-", provider.namespace())), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_may_write_or_read_secrets_everywhere() {
+    for provider in providers() {
+        let bound: Vec<Value> = of_kind(provider, "ClusterRoleBinding");
+        let bound: Vec<&Value> = bound.iter().map(|binding| &binding["roleRef"]["name"]).collect();
+        for role in of_kind(provider, "ClusterRole") {
+            let rules = role["rules"].as_array().expect("rules").clone();
+            let of_secrets = |rule: &Value| {
+                let all = rule["resources"].as_array().into_iter().flatten();
+                rule["apiGroups"][0] == "" && all.into_iter().any(|name| name == "secrets" || name == "*")
+            };
+            if bound.contains(&&role["metadata"]["name"]) {
+                assert!(!rules.iter().any(of_secrets), "{role}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pods_have_no_right_on_their_node() {
+    for provider in providers() {
+        let deployments = of_kind(provider, "Deployment");
+        let [deployment] = &deployments[..] else { panic!("one Deployment each") };
+        let pod = &deployment["spec"]["template"]["spec"];
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        let container = &pod["containers"][0];
+        assert_eq!(container["name"], "manager");
+        assert_eq!(container["image"], "ghcr.io/capstan-dev/capstan:v0.1.0");
+        let limits = &container["securityContext"];
+        assert_eq!(limits["readOnlyRootFilesystem"], true);
+        assert_eq!(limits["allowPrivilegeEscalation"], false);
+        assert_eq!(limits["capabilities"]["drop"][0], "ALL");
+        let mounted = container["volumeMounts"][0]["mountPath"].as_str().expect("a folder to write to");
+        let args: Vec<&str> =
+            container["args"].as_array().expect("args").iter().filter_map(Value::as_str).collect();
+        assert!(args.contains(&format!("--data-dir={mounted}").as_str()));
+        assert!(args.contains(&format!("--controllers={}", provider.controllers()).as_str()));
+        // A Service finds the pods by what they are labelled with.
+        for service in of_kind(provider, "Service") {
+            assert_eq!(service["spec"]["selector"], deployment["spec"]["template"]["metadata"]["labels"]);
+            let named = &service["spec"]["ports"][0]["targetPort"];
+            assert!(container["ports"].as_array().expect("ports").iter().any(|port| port["name"] == *named));
+        }
+    }
+}
+
+#[test]
+fn templates_let_the_managers_in() {
+    let accounts: BTreeSet<String> =
+        access_bindings("fleet").iter().map(|binding| binding["subjects"].to_string()).collect();
+    for template in templates() {
+        let rendered = Template::parse(&template.text).expect("a template").render(|name| match name {
+            "CLUSTER_NAME" => Some("blue".to_owned()),
+            "NAMESPACE" => Some("fleet".to_owned()),
+            "KUBERNETES_VERSION" => Some("v1.36.0+k3s1".to_owned()),
+            "CONTROL_PLANE_ENDPOINT_HOST" => Some("192.0.2.1".to_owned()),
+            _ => None,
+        });
+        let objects = documents(&rendered.expect("rendered"));
+        let mut bound = BTreeSet::new();
+        for object in &objects {
+            assert_eq!(object["metadata"]["namespace"], "fleet", "{object}");
+            if object["kind"] == "RoleBinding" {
+                bound.insert(object["subjects"].to_string());
+            }
+        }
+        assert_eq!(bound, accounts, "{}", template.file_name());
+        assert_eq!(
+            template.flavor == Some("access"),
+            objects.iter().all(|object| object["kind"] == "RoleBinding")
+        );
+    }
+}
+
+#[test]
+fn the_snippet_names_every_provider() {
+    let text = clusterctl_config("/srv/capstan/");
+    let config: Value = serde_saphyr::from_str(&text).expect("YAML");
+    assert_eq!(config["cert-manager"]["externallyProvisioned"], "true");
+    let urls: Vec<&str> = config["providers"]
+        .as_array()
+        .expect("providers")
+        .iter()
+        .filter_map(|it| it["url"].as_str())
+        .collect();
+    assert_eq!(urls.len(), providers().len());
+    assert_eq!(urls[3], "file:///srv/capstan/infrastructure-capstan/latest/infrastructure-components.yaml");
+}

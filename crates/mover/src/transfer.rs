@@ -1,0 +1,469 @@
+//! From one plane to another.
+//!
+//! Each step looks at what is there and does what is missing, so that all of them can be repeated: who was killed anywhere
+//! begins at the top again. Until everything has been compared at the target, nothing at the source is deleted; until
+//! everything is gone from the source, nothing at the target is looked after.
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+use crate::check;
+use crate::copy::{copy, difference, originals};
+use crate::discover::{self, Arrived, PARALLEL};
+use crate::error::{Doing as _, Error, Result};
+use crate::graph::{Graph, Node, Object};
+use crate::kinds::Kind;
+use crate::mark::{self, BLOCK_MOVE, DELETE_FOR_MOVE, Mark};
+use crate::order;
+use crate::plane::Plane;
+use crate::tell::Told;
+
+/// How often a source that changes while it is copied is copied again.
+const ATTEMPTS: usize = 5;
+/// How often a write is tried again because somebody has written in between, as agents do to their reports.
+const CONFLICTS: usize = 10;
+
+/// How long to wait for others.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    /// For providers that have asked for time before an object is moved.
+    pub blocked: Duration,
+    /// For controllers to say that they have seen the pause. There may be none.
+    pub settled: Duration,
+    /// Between two looks.
+    pub look: Duration,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self {
+            blocked: Duration::from_secs(600),
+            settled: Duration::from_secs(10),
+            look: Duration::from_secs(1),
+        }
+    }
+}
+
+/// A move from one plane to another.
+pub struct Transfer<'a> {
+    /// Where things are.
+    pub source: Plane,
+    /// Where they are to be.
+    pub target: Plane,
+    /// What is moved: the clusters of this namespace.
+    pub namespace: String,
+    /// How long to wait for others.
+    pub waits: Waits,
+    /// Is told of every step.
+    pub tell: &'a (dyn Fn(Told) + Send + Sync),
+}
+
+impl Transfer<'_> {
+    /// What would be moved, in the order in which it would be made; `Err` says what would be refused. Nothing is written.
+    pub async fn rehearse(&self) -> Result<Vec<String>> {
+        let (_, kinds, graph) = self.checked().await?;
+        drop(kinds);
+        let groups = ordered(&graph)?;
+        Ok(groups.iter().flatten().map(|place| graph.nodes[*place].object.title()).collect())
+    }
+
+    /// Moves.
+    pub async fn run(&self) -> Result<()> {
+        let (mark, kinds, graph) = self.checked().await?;
+        let is_resumed = graph.moving().any(|node| mark.is_on(&node.object.body));
+        if is_resumed {
+            (self.tell)(Told::Resumed);
+        }
+        (self.tell)(found(&graph));
+        if graph.moving().next().is_some() {
+            rest(&self.source, &graph, &mark).await?;
+            (self.tell)(Told::Paused);
+            let graph = self.settled(&kinds, &mark).await?;
+            let graph = self.copied(&kinds, graph, &mark).await?;
+            self.deleted(&graph, &mark).await?;
+            // What stays at the source, because others need it, is theirs again.
+            release(&self.source, &kinds, &namespaces(&graph, &self.namespace), &mark).await?;
+        }
+        // Also when there is nothing at the source any more: an earlier run may have come so far.
+        let kinds = self.target.kinds().await?;
+        let released = release(&self.target, &kinds, &namespaces(&graph, &self.namespace), &mark).await?;
+        if !released.is_empty() {
+            (self.tell)(Told::Released(released));
+        }
+        Ok(())
+    }
+
+    /// What there is, unless something speaks against moving it.
+    async fn checked(&self) -> Result<(Mark, Vec<Arc<Kind>>, Graph)> {
+        let mark = Mark { from: self.source.identity().await?, to: self.target.identity().await? };
+        if mark.from == mark.to {
+            return Err(Error::refused(
+                "source and target are the same plane: pass the kubeconfig of another one",
+            ));
+        }
+        let kinds = self.source.kinds().await?;
+        let graph = discover::graph(&self.source, &kinds, &self.namespace).await?;
+        let mut reasons = check::providers(&self.source.providers().await?, &self.target.providers().await?);
+        let unknown = check::kinds(&graph, &self.target.kinds().await?);
+        let knows_all = unknown.is_empty();
+        reasons.extend(unknown);
+        reasons.extend(check::objects(&graph, &mark));
+        if knows_all {
+            let arrived = Arrived::read(&self.target, &graph).await?;
+            reasons.extend(check::collisions(&graph, |object| arrived.of(object)));
+        }
+        if let Err(circle) = order::groups(&graph) {
+            reasons.push(circle_of(&circle));
+        }
+        match reasons.is_empty() {
+            true => Ok((mark, kinds, graph)),
+            false => Err(Error::Refused(reasons)),
+        }
+    }
+
+    /// Waits until every provider says that its objects can go, and every controller that it has seen the pause.
+    async fn settled(&self, kinds: &[Arc<Kind>], mark: &Mark) -> Result<Graph> {
+        let start = Instant::now();
+        let mut told: Vec<String> = Vec::new();
+        loop {
+            let graph = discover::graph(&self.source, kinds, &self.namespace).await?;
+            // What has come meanwhile rests too.
+            rest(&self.source, &graph, mark).await?;
+            let blocked: Vec<String> = graph
+                .moving()
+                .filter(|node| node.object.body.annotations().contains_key(BLOCK_MOVE))
+                .map(|node| node.object.title())
+                .collect();
+            let busy = graph.moving().filter(|node| !says_paused(&node.object.body)).count();
+            if blocked.is_empty() && (busy == 0 || start.elapsed() >= self.waits.settled) {
+                if busy > 0 {
+                    (self.tell)(Told::Unsettled(busy));
+                }
+                return Ok(graph);
+            }
+            if start.elapsed() >= self.waits.blocked {
+                return Err(Error::refused(format!(
+                    "{} still has the annotation {BLOCK_MOVE}: see what its provider waits for, then run the same command again",
+                    blocked.join(", ")
+                )));
+            }
+            if !blocked.is_empty() && blocked != told {
+                (self.tell)(Told::Blocked(blocked.clone()));
+                told = blocked;
+            }
+            sleep(self.waits.look).await;
+        }
+    }
+
+    /// Makes everything at the target, and compares until both sides are the same. Gives what was compared.
+    async fn copied(&self, kinds: &[Arc<Kind>], mut graph: Graph, mark: &Mark) -> Result<Graph> {
+        for _ in 0..ATTEMPTS {
+            make(&self.target, &graph, mark, Existing::Replace, self.tell).await?;
+            let fresh = discover::graph(&self.source, kinds, &self.namespace).await?;
+            let still = originals(&fresh, mark) == originals(&graph, mark);
+            if still {
+                let compared = verify(&self.target, &fresh, mark).await?;
+                (self.tell)(Told::Verified(compared));
+                return Ok(fresh);
+            }
+            graph = fresh;
+        }
+        Err(Error::refused(format!(
+            "objects in namespace {} change while they are moved: see who writes to them, then run the same command again",
+            self.namespace
+        )))
+    }
+
+    async fn deleted(&self, graph: &Graph, mark: &Mark) -> Result<()> {
+        let all = graph.moving().filter(|node| goes(node)).count();
+        let originals = originals(graph, mark);
+        let mut done = 0;
+        for group in ordered(graph)?.into_iter().rev() {
+            let going: Vec<&Node> =
+                group.into_iter().map(|place| &graph.nodes[place]).filter(|node| goes(node)).collect();
+            futures::stream::iter(&going)
+                .map(|node| {
+                    let known = originals.get(node.object.uid());
+                    self.delete(node, mark, known)
+                })
+                .buffer_unordered(PARALLEL)
+                .try_collect::<Vec<()>>()
+                .await?;
+            done += going.len();
+            (self.tell)(Told::Deleted(done, all));
+        }
+        Ok(())
+    }
+
+    /// Deletes one object, if it is still what was compared.
+    async fn delete(&self, node: &Node, mark: &Mark, known: Option<&DynamicObject>) -> Result<()> {
+        let object = &node.object;
+        for _ in 0..CONFLICTS {
+            let found = self.source.get(&object.kind, object.namespace(), object.name()).await?;
+            let Some(found) = found.filter(|found| found.uid().as_deref() == Some(object.uid())) else {
+                return Ok(());
+            };
+            let version = found.resource_version();
+            let now = Node { object: Object { kind: object.kind.clone(), body: found }, ..node.clone() };
+            let uids = |place: usize| {
+                node.owners.iter().find(|(owner, _)| *owner == place).map(|(_, of)| of.uid.clone())
+            };
+            let is_known = known.is_some_and(|known| {
+                difference(known, &copy(&now, mark, uids)).is_none()
+                    && difference(&copy(&now, mark, uids), known).is_none()
+            });
+            if !is_known {
+                return Err(Error::refused(format!(
+                    "{} has changed at the source since it was copied: run the same command again",
+                    object.title()
+                )));
+            }
+            // Each of these writes may be the last one: what an earlier run has done is not done again.
+            if !now.object.body.annotations().contains_key(DELETE_FOR_MOVE) {
+                let sign =
+                    json!({"metadata": {"resourceVersion": version, "annotations": {DELETE_FOR_MOVE: ""}}});
+                match self.source.try_patch(object, &sign).await {
+                    Err(kube::Error::Api(status)) if status.code == 409 => continue,
+                    Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+                    signed => _ = signed.doing(|| format!("cannot sign {} as moved", object.title()))?,
+                }
+            }
+            if now.object.body.metadata.deletion_timestamp.is_some() {
+                return self.source.free(object).await;
+            }
+            return self.source.delete(object).await;
+        }
+        Err(Error::refused(format!(
+            "{} changes all the time at the source: see who writes to it, then run the same command again",
+            object.title()
+        )))
+    }
+}
+
+/// What to do about an object that has been copied before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It becomes what the original is now.
+    Replace,
+    /// It stays as it is.
+    Leave,
+}
+
+/// Makes what is missing at the target, owners first. Gives how many were there already.
+pub(crate) async fn make(
+    target: &Plane,
+    graph: &Graph,
+    mark: &Mark,
+    existing: Existing,
+    tell: &(dyn Fn(Told) + Send + Sync),
+) -> Result<usize> {
+    for namespace in namespaces(graph, "") {
+        target.ensure_namespace(&namespace).await?;
+    }
+    let mut arrived = Arrived::read(target, graph).await?;
+    let (mut done, mut left) = (0, 0);
+    let all = graph.moving().count();
+    for group in ordered(graph)? {
+        let made: Vec<(usize, DynamicObject, bool)> = futures::stream::iter(&group)
+            .map(|place| {
+                let node = &graph.nodes[*place];
+                let there = arrived.of(&node.object).cloned();
+                let wanted = copy(node, mark, |owner| arrived.uid_of(&graph.nodes[owner].object));
+                async move {
+                    let was_there = there.is_some();
+                    let body = make_one(target, node, there, &wanted, existing).await?;
+                    Ok((*place, body, was_there))
+                }
+            })
+            .buffer_unordered(PARALLEL)
+            .try_collect()
+            .await?;
+        done += made.len();
+        for (place, body, was_there) in made {
+            left += usize::from(was_there);
+            arrived.put(&graph.nodes[place].object, body);
+        }
+        tell(Told::Made(done, all));
+    }
+    Ok(left)
+}
+
+async fn make_one(
+    target: &Plane,
+    node: &Node,
+    there: Option<DynamicObject>,
+    wanted: &DynamicObject,
+    existing: Existing,
+) -> Result<DynamicObject> {
+    let object = &node.object;
+    let there = match there {
+        Some(there) => Some(there),
+        None => match target.create(object, wanted).await? {
+            Some(made) => return with_managers(target, object, made).await,
+            None => target.get(&object.kind, object.namespace(), object.name()).await?,
+        },
+    };
+    let Some(there) = there else {
+        return Err(Error::refused(format!(
+            "{} comes and goes at the target: run the same command again",
+            object.title()
+        )));
+    };
+    if node.shared || node.stays || existing == Existing::Leave {
+        return Ok(there);
+    }
+    let there = match difference(wanted, &there) {
+        None => there,
+        Some(_) => {
+            let mut replaced = wanted.clone();
+            replaced.metadata.resource_version = there.resource_version();
+            replaced.metadata.uid = there.uid();
+            target.replace(object, &replaced).await?
+        }
+    };
+    with_managers(target, object, there).await
+}
+
+/// Gives the fields back to those who own them at the source, so that they and not the move can take them away again.
+async fn with_managers(target: &Plane, object: &Object, made: DynamicObject) -> Result<DynamicObject> {
+    let managers = |of: &DynamicObject| {
+        // Status does not move, so nobody owns it.
+        let mut managers = of.metadata.managed_fields.clone().unwrap_or_default();
+        managers.retain(|entry| entry.subresource.is_none());
+        managers
+    };
+    let wanted = managers(&object.body);
+    let names = |of: &DynamicObject| {
+        let mut names: Vec<_> =
+            managers(of).into_iter().map(|entry| (entry.manager, entry.operation)).collect();
+        names.sort();
+        names
+    };
+    if wanted.is_empty() || names(&object.body) == names(&made) {
+        return Ok(made);
+    }
+    let patch = json!({"metadata": {"managedFields": wanted, "resourceVersion": made.resource_version()}});
+    match target.try_patch(object, &patch).await {
+        // Somebody there has written meanwhile, such as a finalizer: then it stays as it is.
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(made),
+        patched => patched.doing(|| format!("cannot give {} back to its owners", object.title())),
+    }
+}
+
+/// Compares everything with what is at the target, and gives how many objects that were.
+pub(crate) async fn verify(target: &Plane, graph: &Graph, mark: &Mark) -> Result<usize> {
+    let arrived = Arrived::read(target, graph).await?;
+    let mut reasons = Vec::new();
+    let mut compared = 0;
+    for node in graph.moving() {
+        compared += 1;
+        let title = node.object.title();
+        match arrived.of(&node.object) {
+            None => reasons.push(format!("{title} is not at the target: run the same command again")),
+            Some(_) if node.shared || node.stays => {}
+            Some(found) => {
+                let wanted = copy(node, mark, |owner| arrived.uid_of(&graph.nodes[owner].object));
+                if let Some(place) = difference(&wanted, found) {
+                    reasons.push(format!(
+                        "{title} is not the same at the target, in {place}: see who writes to it there, then run the same command again"
+                    ));
+                }
+            }
+        }
+    }
+    if reasons.is_empty() { Ok(compared) } else { Err(Error::Refused(reasons)) }
+}
+
+/// Pauses and marks whatever would be reconciled on its own.
+pub(crate) async fn rest(plane: &Plane, graph: &Graph, mark: &Mark) -> Result<()> {
+    let patches = graph.nodes.iter().filter(|node| node.rests_by_itself()).filter_map(|node| {
+        // What is deleted already has nothing left to be paused for.
+        let is_going = node.object.body.metadata.deletion_timestamp.is_some();
+        let patch = mark::pause(node, mark).filter(|_| !is_going)?;
+        Some((node, patch))
+    });
+    futures::stream::iter(patches.collect::<Vec<_>>())
+        .map(|(node, patch)| patch_one(plane, &node.object, patch))
+        .buffer_unordered(PARALLEL)
+        .try_collect::<Vec<()>>()
+        .await?;
+    Ok(())
+}
+
+/// Takes marks and pauses off again: of Clusters last, so that they find everything else awake. Gives the Clusters.
+pub(crate) async fn release(
+    plane: &Plane,
+    kinds: &[Arc<Kind>],
+    namespaces: &[String],
+    mark: &Mark,
+) -> Result<Vec<String>> {
+    let roots: Vec<Arc<Kind>> = kinds.iter().filter(|kind| !kind.is_built_in()).cloned().collect();
+    let mut marked: Vec<(Object, Value)> = Vec::new();
+    for namespace in namespaces {
+        let objects = discover::list(plane, &roots, namespace).await?;
+        marked.extend(objects.into_iter().filter_map(|object| {
+            let patch = mark::release(&object.kind, &object.body, mark)?;
+            Some((object, patch))
+        }));
+    }
+    let (clusters, others): (Vec<_>, Vec<_>) =
+        marked.into_iter().partition(|(object, _)| object.kind.is_cluster());
+    let names = clusters.iter().map(|(object, _)| object.title()).collect();
+    for batch in [others, clusters] {
+        futures::stream::iter(batch)
+            .map(|(object, patch)| async move { patch_one(plane, &object, patch).await })
+            .buffer_unordered(PARALLEL)
+            .try_collect::<Vec<()>>()
+            .await?;
+    }
+    Ok(names)
+}
+
+async fn patch_one(plane: &Plane, object: &Object, patch: Value) -> Result<()> {
+    plane.patch(object, &patch).await.map(|_| ())
+}
+
+/// The namespaces of what moves, and another one.
+pub(crate) fn namespaces(graph: &Graph, and: &str) -> Vec<String> {
+    let mut namespaces: Vec<String> = graph
+        .moving()
+        .map(|node| node.object.namespace().to_owned())
+        .chain([and.to_owned()])
+        .filter(|namespace| !namespace.is_empty())
+        .collect();
+    namespaces.sort();
+    namespaces.dedup();
+    namespaces
+}
+
+pub(crate) fn ordered(graph: &Graph) -> Result<Vec<Vec<usize>>> {
+    order::groups(graph).map_err(|circle| Error::refused(circle_of(&circle)))
+}
+
+fn circle_of(circle: &[String]) -> String {
+    format!("the owner references of {} form a circle: mend them first", circle.join(", "))
+}
+
+pub(crate) fn found(graph: &Graph) -> Told {
+    let clusters = graph.moving().filter(|node| node.object.kind.is_cluster()).count();
+    Told::Found { clusters, objects: graph.moving().count() }
+}
+
+/// Whether it is deleted at the source.
+fn goes(node: &Node) -> bool {
+    !node.shared && !node.stays
+}
+
+/// Whether the condition `Paused`, where there is one, says so.
+fn says_paused(object: &DynamicObject) -> bool {
+    let conditions = object.data["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .all(|condition| condition["type"] != "Paused" || condition["status"] == "True")
+}
