@@ -82,7 +82,9 @@ impl Reconciler for Bootstrap {
             let now = Timestamp::now();
             let enrolment = seen.enrolment(now);
             if seen.own.as_ref().is_some_and(|own| !own.is_settled) {
-                let is_right = enrolment.blocked.is_none() && !matches!(enrolment.step, Step::Objects(_));
+                // Whoever parts has not looked at them yet.
+                let is_right = enrolment.blocked.is_none()
+                    && !matches!(enrolment.step, Step::Objects(_) | Step::Part { .. });
                 self.settled.seen(&config.uid().unwrap_or_default(), is_right, Instant::now());
             }
             let data = seen.data(&config, &enrolment, now);
