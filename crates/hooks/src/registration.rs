@@ -83,7 +83,7 @@ impl Registration {
                 Err(error) => {
                     match self.leads() {
                         true => {
-                            tracing::warn!(error = %chain(&error), wait = ?retry, "cannot register the hooks yet")
+                            tracing::warn!(error = %chain(&error), wait = ?retry, "cannot register the hooks yet");
                         }
                         false => tracing::debug!(error = %chain(&error), "waits for who registers the hooks"),
                     }
