@@ -6,7 +6,8 @@ use crate::providers;
 pub fn clusterctl_config(base: &str) -> String {
     let mut text = String::from(
         "# For clusterctl: add this to $XDG_CONFIG_HOME/cluster-api/clusterctl.yaml, or give it with --config.\n\
-         # Nothing of Capstan needs cert-manager. Leave the next part out if other providers do.\n\
+         # Nothing of Capstan needs cert-manager, but clusterctl looks for it: where there is none, and none is wanted,\n\
+         # `kubectl apply -f cert-manager-kinds.yaml` first. Leave the next part out if clusterctl is to install it.\n\
          cert-manager:\n  externallyProvisioned: \"true\"\n\
          providers:\n",
     );

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::{Options, Provider, Version, components, metadata, providers, templates, to_yaml};
+use crate::{
+    Options, Provider, Version, cert_manager_kinds, components, metadata, providers, templates, to_yaml,
+};
 
 /// One file of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +15,13 @@ pub struct ReleaseFile {
     pub text: String,
 }
 
+/// What clusterctl is content with in place of cert-manager.
+const CERT_MANAGER_KINDS: &str = "cert-manager-kinds.yaml";
+
 /// All files of a release.
 pub fn repository(version: Version) -> Vec<ReleaseFile> {
-    providers().into_iter().flat_map(|provider| files(provider, version)).collect()
+    let kinds = ReleaseFile { path: CERT_MANAGER_KINDS.to_owned(), text: to_yaml(&cert_manager_kinds()) };
+    providers().into_iter().flat_map(|provider| files(provider, version)).chain([kinds]).collect()
 }
 
 fn files(provider: Provider, version: Version) -> Vec<ReleaseFile> {

@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    fn host(claim: Value, reachable: &str) -> Host {
+    fn host(claim: &Value, reachable: &str) -> Host {
         serde_json::from_value(json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "Host",
             "metadata": {"name": "h", "resourceVersion": "7"},
@@ -88,15 +88,15 @@ mod tests {
     #[test]
     fn only_a_host_that_is_gone_is_given_up() {
         let claim = json!({"id": "i", "machineName": "m", "clusterName": "shop"});
-        assert_eq!(obstacle(&host(claim.clone(), "False")), None);
-        assert!(obstacle(&host(claim, "True")).unwrap().contains("HostMachine m instead"));
-        assert!(obstacle(&host(json!(null), "False")).unwrap().contains("capstan host remove h"));
+        assert_eq!(obstacle(&host(&claim, "False")), None);
+        assert!(obstacle(&host(&claim, "True")).unwrap().contains("HostMachine m instead"));
+        assert!(obstacle(&host(&json!(null), "False")).unwrap().contains("capstan host remove h"));
     }
 
     #[test]
     fn it_is_let_go_and_locked_up_in_one_write() {
         let claim = json!({"id": "i", "machineName": "m", "clusterName": "shop"});
-        let patch = abandoned(&host(claim, "False"), Timestamp::UNIX_EPOCH);
+        let patch = abandoned(&host(&claim, "False"), Timestamp::UNIX_EPOCH);
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
         assert!(patch["spec"]["claim"].is_null());
         assert_eq!(patch["spec"]["quarantine"]["reason"], "Abandoned");

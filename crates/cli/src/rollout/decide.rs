@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    fn object(fields: Value) -> DynamicObject {
+    fn object(fields: &Value) -> DynamicObject {
         let mut object = json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "a"}});
         for (key, value) in fields.as_object().unwrap() {
             object[key] = value.clone();
@@ -199,7 +199,7 @@ mod tests {
             ),
             (Action::Resume, "ccp/a", json!({}), Err("is not paused")),
         ] {
-            let decided = decide(action, &what.parse().unwrap(), &object(fields), now);
+            let decided = decide(action, &what.parse().unwrap(), &object(&fields), now);
             match (decided, expected) {
                 (Ok(patch), Ok(expected)) => assert_eq!(patch, expected, "{what}"),
                 (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
