@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use capstan_testkit::{RealPlane, eventually, install_crds, kubectl as run_kubectl};
+use capstan_testkit::{RealPlane, eventually, kubectl as run_kubectl};
 use capstan_tests::{Embedded, Running, capstan, capstan_told};
 use serde_json::Value;
 
@@ -48,8 +48,14 @@ async fn a_cluster_moves_to_a_real_plane_and_back() {
 
     // A plane that knows nothing of clusters, then one whose source is paused: refused, and nothing is touched.
     let refused = here.refused_move_to(&there);
-    assert!(refused.contains("the target does not know Cluster (cluster.x-k8s.io/v1beta2)"), "{refused}");
-    install_crds(&real.client(), &capstan_api::crd::all()).await.unwrap();
+    for line in [
+        "provider infrastructure-capstan is missing at the target",
+        "the target does not know Cluster (cluster.x-k8s.io/v1beta2)",
+    ] {
+        assert!(refused.contains(line), "{refused}");
+    }
+    let told = there.told(&["init"]);
+    assert_eq!(told.0, 0, "{}", told.2);
     here.kubectl(&["patch", "cluster", "barge", "--type=merge", "-p", r#"{"spec":{"paused":true}}"#])
         .await
         .unwrap();
@@ -101,6 +107,13 @@ async fn a_cluster_moves_to_a_real_plane_and_back() {
     // And what was written to the folder can be read anywhere.
     let elsewhere = Embedded::start().await.unwrap();
     let elsewhere = (Plane(elsewhere.kubeconfig()), elsewhere);
+    eventually(DEADLINE, "the plane to know its providers", async || {
+        let providers = elsewhere.0.list("providers").await?;
+        ensure!(providers.len() == 5, "{}", providers.len());
+        Ok(())
+    })
+    .await
+    .unwrap();
     let args = ["move", "--from-directory", backup.to_str().unwrap(), "--to-kubeconfig", elsewhere.0.path()];
     let (code, _, told) = capstan_told(&args, "").unwrap();
     assert_eq!(code, 0, "{told}");
@@ -183,7 +196,7 @@ impl Plane {
     }
 
     async fn list(&self, kinds: &str) -> Result<Vec<Value>> {
-        let ran = run_kubectl(&self.0, &["get", kinds, "-o", "json"], None).await?;
+        let ran = run_kubectl(&self.0, &["get", kinds, "-A", "-o", "json"], None).await?;
         // A plane that does not know the kinds has none of them.
         if ran.stderr.contains("the server doesn't have a resource type") {
             return Ok(Vec::new());

@@ -117,6 +117,10 @@ pub(crate) struct ClusterArgs {
     /// Kubeconfig of the management plane [default: as kubectl finds it]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Context of that kubeconfig [default: its current one]
+    #[arg(long, value_name = "CONTEXT")]
+    pub(crate) kubeconfig_context: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -153,6 +157,10 @@ pub(crate) struct PlanArgs {
 pub(crate) struct WhyArgs {
     /// machine/NAME, cluster/NAME, or the name of a cluster
     pub(crate) what: String,
+
+    /// Say it again whenever it has changed, until Ctrl-C
+    #[arg(short, long, conflicts_with = "output")]
+    pub(crate) watch: bool,
 
     /// For programs: json or yaml
     #[arg(short, long, value_name = "FORMAT")]

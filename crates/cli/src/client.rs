@@ -37,6 +37,7 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
 impl ClusterArgs {
     /// A client for the plane the cluster is managed by.
     pub(crate) async fn connect(&self) -> Result<Client> {
-        connect(self.kubeconfig.as_deref()).await
+        let config = config_in(self.kubeconfig.as_deref(), self.kubeconfig_context.as_deref()).await?;
+        Client::try_from(config).context("cannot make a client")
     }
 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::arrive::{Existing, make};
 use crate::check;
 use crate::discover;
 use crate::error::{Error, Result};
@@ -15,8 +16,9 @@ use crate::graph::{Graph, Object};
 use crate::kinds::Kind;
 use crate::mark::{FOLDER, Mark};
 use crate::plane::Plane;
+use crate::rest::{release, rest};
 use crate::tell::Told;
-use crate::transfer::{Existing, found, make, namespaces, release, rest};
+use crate::transfer::found;
 
 /// Writes the clusters of a namespace to a folder. The source rests meanwhile, and goes on afterwards: nothing is deleted.
 pub async fn to_folder(
@@ -57,7 +59,7 @@ pub async fn to_folder(
         return Err(Error::Refused(missing));
     }
     tell(Told::Verified(graph.moving().count()));
-    let released = release(source, &kinds, &namespaces(&graph, namespace), &mark).await?;
+    let released = release(source, &kinds, &mark).await?;
     tell(Told::Released(released));
     Ok(())
 }
@@ -100,7 +102,7 @@ pub async fn from_folder(target: &Plane, folder: &Path, tell: &(dyn Fn(Told) + S
     if left > 0 {
         tell(Told::Left(left));
     }
-    let released = release(target, &kinds, &namespaces(&graph, ""), &mark).await?;
+    let released = release(target, &kinds, &mark).await?;
     tell(Told::Released(released));
     Ok(())
 }

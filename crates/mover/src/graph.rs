@@ -1,8 +1,8 @@
 //! Which objects belong to what moves. Pure.
 //!
 //! An object moves with whoever owns it, from the roots on: Clusters, ClusterClasses, ClusterResourceSets, and every kind
-//! or object that is labelled so. Some owners are known without an owner reference: a Secret by its name or because a
-//! Host names it, a Cluster by its class, a binding by its Cluster.
+//! or object that is labelled so. Some owners are known without an owner reference: a Secret by its name or because an
+//! object names it, a Cluster by its class, a binding by its Cluster.
 
 use capstan_api::meta::labels;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -126,15 +126,16 @@ impl Graph {
     }
 
     fn add_soft_owners(&mut self) {
-        let mut by_credential: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
+        let mut named: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
         let mut heads: Vec<usize> = Vec::new();
         for (place, node) in self.nodes.iter().enumerate() {
             let object = &node.object;
-            if is_inventory(&object.kind) {
-                for name in credentials(&object.body.data) {
-                    by_credential.entry((object.namespace(), name)).or_default().push(place);
+            if !object.kind.is_built_in() {
+                for name in secrets_named(&object.body.data) {
+                    named.entry((object.namespace(), name)).or_default().push(place);
                 }
-            } else if object.kind.is_cluster() || object.kind.is_class() {
+            }
+            if object.kind.is_cluster() || object.kind.is_class() {
                 heads.push(place);
             }
         }
@@ -144,7 +145,7 @@ impl Graph {
             let goes_with = |head: &usize| is_soft_owner(&self.nodes[*head].object, object);
             let mut owners: Vec<usize> = heads.iter().copied().filter(goes_with).collect();
             if object.kind.is_secret() {
-                owners.extend(by_credential.get(&(object.namespace(), object.name())).into_iter().flatten());
+                owners.extend(named.get(&(object.namespace(), object.name())).into_iter().flatten());
             }
             found.push((place, owners));
         }
@@ -224,10 +225,6 @@ fn is_soft_owner(head: &Object, object: &Object) -> bool {
     }
 }
 
-fn is_inventory(kind: &Kind) -> bool {
-    ["Host", "HostPool"].iter().any(|name| kind.is("infrastructure.cluster.x-k8s.io", name))
-}
-
 /// Namespace and name of the class that a Cluster is made from.
 pub(crate) fn class_of(cluster: &Object) -> Option<(String, String)> {
     let class = &cluster.body.data["spec"]["topology"]["classRef"];
@@ -243,17 +240,21 @@ fn is_named_after(secret: &str, cluster: &str) -> bool {
         .is_some_and(|purpose| PURPOSES.contains(&purpose))
 }
 
-/// The Secrets that a `credentialsRef` somewhere in there names.
-fn credentials(value: &Value) -> Vec<&str> {
+/// The Secrets that an object cannot do without: the credential of a host, and what files on machines are made from.
+fn secrets_named(value: &Value) -> Vec<&str> {
     match value {
         Value::Object(fields) => fields
             .iter()
             .flat_map(|(key, value)| {
-                let named = if key == "credentialsRef" { value["name"].as_str() } else { None };
-                named.into_iter().chain(credentials(value))
+                let named = match key.as_str() {
+                    "credentialsRef" => value["name"].as_str(),
+                    "contentFrom" => value["secret"]["name"].as_str(),
+                    _ => None,
+                };
+                named.into_iter().chain(secrets_named(value))
             })
             .collect(),
-        Value::Array(items) => items.iter().flat_map(credentials).collect(),
+        Value::Array(items) => items.iter().flat_map(secrets_named).collect(),
         _ => Vec::new(),
     }
 }

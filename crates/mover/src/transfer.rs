@@ -7,20 +7,22 @@
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+use crate::arrive::{Existing, make, verify};
 use crate::check;
 use crate::copy::{copy, difference, originals};
 use crate::discover::{self, Arrived, PARALLEL};
 use crate::error::{Doing as _, Error, Result};
 use crate::graph::{Graph, Node, Object};
 use crate::kinds::Kind;
-use crate::mark::{self, BLOCK_MOVE, DELETE_FOR_MOVE, Mark};
+use crate::mark::{BLOCK_MOVE, DELETE_FOR_MOVE, Mark};
 use crate::order;
 use crate::plane::Plane;
+use crate::rest::{release, rest};
 use crate::tell::Told;
 
 /// How often a source that changes while it is copied is copied again.
@@ -86,12 +88,12 @@ impl Transfer<'_> {
             let graph = self.settled(&kinds, &mark).await?;
             let graph = self.copied(&kinds, graph, &mark).await?;
             self.deleted(&graph, &mark).await?;
-            // What stays at the source, because others need it, is theirs again.
-            release(&self.source, &kinds, &namespaces(&graph, &self.namespace), &mark).await?;
         }
+        // What stays at the source, because others need it, is theirs again.
+        release(&self.source, &kinds, &mark).await?;
         // Also when there is nothing at the source any more: an earlier run may have come so far.
         let kinds = self.target.kinds().await?;
-        let released = release(&self.target, &kinds, &namespaces(&graph, &self.namespace), &mark).await?;
+        let released = release(&self.target, &kinds, &mark).await?;
         if !released.is_empty() {
             (self.tell)(Told::Released(released));
         }
@@ -243,202 +245,6 @@ impl Transfer<'_> {
             object.title()
         )))
     }
-}
-
-/// What to do about an object that has been copied before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Existing {
-    /// It becomes what the original is now.
-    Replace,
-    /// It stays as it is.
-    Leave,
-}
-
-/// Makes what is missing at the target, owners first. Gives how many were there already.
-pub(crate) async fn make(
-    target: &Plane,
-    graph: &Graph,
-    mark: &Mark,
-    existing: Existing,
-    tell: &(dyn Fn(Told) + Send + Sync),
-) -> Result<usize> {
-    for namespace in namespaces(graph, "") {
-        target.ensure_namespace(&namespace).await?;
-    }
-    let mut arrived = Arrived::read(target, graph).await?;
-    let (mut done, mut left) = (0, 0);
-    let all = graph.moving().count();
-    for group in ordered(graph)? {
-        let made: Vec<(usize, DynamicObject, bool)> = futures::stream::iter(&group)
-            .map(|place| {
-                let node = &graph.nodes[*place];
-                let there = arrived.of(&node.object).cloned();
-                let wanted = copy(node, mark, |owner| arrived.uid_of(&graph.nodes[owner].object));
-                async move {
-                    let was_there = there.is_some();
-                    let body = make_one(target, node, there, &wanted, existing).await?;
-                    Ok((*place, body, was_there))
-                }
-            })
-            .buffer_unordered(PARALLEL)
-            .try_collect()
-            .await?;
-        done += made.len();
-        for (place, body, was_there) in made {
-            left += usize::from(was_there);
-            arrived.put(&graph.nodes[place].object, body);
-        }
-        tell(Told::Made(done, all));
-    }
-    Ok(left)
-}
-
-async fn make_one(
-    target: &Plane,
-    node: &Node,
-    there: Option<DynamicObject>,
-    wanted: &DynamicObject,
-    existing: Existing,
-) -> Result<DynamicObject> {
-    let object = &node.object;
-    let there = match there {
-        Some(there) => Some(there),
-        None => match target.create(object, wanted).await? {
-            Some(made) => return with_managers(target, object, made).await,
-            None => target.get(&object.kind, object.namespace(), object.name()).await?,
-        },
-    };
-    let Some(there) = there else {
-        return Err(Error::refused(format!(
-            "{} comes and goes at the target: run the same command again",
-            object.title()
-        )));
-    };
-    if node.shared || node.stays || existing == Existing::Leave {
-        return Ok(there);
-    }
-    let there = match difference(wanted, &there) {
-        None => there,
-        Some(_) => {
-            let mut replaced = wanted.clone();
-            replaced.metadata.resource_version = there.resource_version();
-            replaced.metadata.uid = there.uid();
-            target.replace(object, &replaced).await?
-        }
-    };
-    with_managers(target, object, there).await
-}
-
-/// Gives the fields back to those who own them at the source, so that they and not the move can take them away again.
-async fn with_managers(target: &Plane, object: &Object, made: DynamicObject) -> Result<DynamicObject> {
-    let managers = |of: &DynamicObject| {
-        // Status does not move, so nobody owns it.
-        let mut managers = of.metadata.managed_fields.clone().unwrap_or_default();
-        managers.retain(|entry| entry.subresource.is_none());
-        managers
-    };
-    let wanted = managers(&object.body);
-    let names = |of: &DynamicObject| {
-        let mut names: Vec<_> =
-            managers(of).into_iter().map(|entry| (entry.manager, entry.operation)).collect();
-        names.sort();
-        names
-    };
-    if wanted.is_empty() || names(&object.body) == names(&made) {
-        return Ok(made);
-    }
-    let patch = json!({"metadata": {"managedFields": wanted, "resourceVersion": made.resource_version()}});
-    match target.try_patch(object, &patch).await {
-        // Somebody there has written meanwhile, such as a finalizer: then it stays as it is.
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(made),
-        patched => patched.doing(|| format!("cannot give {} back to its owners", object.title())),
-    }
-}
-
-/// Compares everything with what is at the target, and gives how many objects that were.
-pub(crate) async fn verify(target: &Plane, graph: &Graph, mark: &Mark) -> Result<usize> {
-    let arrived = Arrived::read(target, graph).await?;
-    let mut reasons = Vec::new();
-    let mut compared = 0;
-    for node in graph.moving() {
-        compared += 1;
-        let title = node.object.title();
-        match arrived.of(&node.object) {
-            None => reasons.push(format!("{title} is not at the target: run the same command again")),
-            Some(_) if node.shared || node.stays => {}
-            Some(found) => {
-                let wanted = copy(node, mark, |owner| arrived.uid_of(&graph.nodes[owner].object));
-                if let Some(place) = difference(&wanted, found) {
-                    reasons.push(format!(
-                        "{title} is not the same at the target, in {place}: see who writes to it there, then run the same command again"
-                    ));
-                }
-            }
-        }
-    }
-    if reasons.is_empty() { Ok(compared) } else { Err(Error::Refused(reasons)) }
-}
-
-/// Pauses and marks whatever would be reconciled on its own.
-pub(crate) async fn rest(plane: &Plane, graph: &Graph, mark: &Mark) -> Result<()> {
-    let patches = graph.nodes.iter().filter(|node| node.rests_by_itself()).filter_map(|node| {
-        // What is deleted already has nothing left to be paused for.
-        let is_going = node.object.body.metadata.deletion_timestamp.is_some();
-        let patch = mark::pause(node, mark).filter(|_| !is_going)?;
-        Some((node, patch))
-    });
-    futures::stream::iter(patches.collect::<Vec<_>>())
-        .map(|(node, patch)| patch_one(plane, &node.object, patch))
-        .buffer_unordered(PARALLEL)
-        .try_collect::<Vec<()>>()
-        .await?;
-    Ok(())
-}
-
-/// Takes marks and pauses off again: of Clusters last, so that they find everything else awake. Gives the Clusters.
-pub(crate) async fn release(
-    plane: &Plane,
-    kinds: &[Arc<Kind>],
-    namespaces: &[String],
-    mark: &Mark,
-) -> Result<Vec<String>> {
-    let roots: Vec<Arc<Kind>> = kinds.iter().filter(|kind| !kind.is_built_in()).cloned().collect();
-    let mut marked: Vec<(Object, Value)> = Vec::new();
-    for namespace in namespaces {
-        let objects = discover::list(plane, &roots, namespace).await?;
-        marked.extend(objects.into_iter().filter_map(|object| {
-            let patch = mark::release(&object.kind, &object.body, mark)?;
-            Some((object, patch))
-        }));
-    }
-    let (clusters, others): (Vec<_>, Vec<_>) =
-        marked.into_iter().partition(|(object, _)| object.kind.is_cluster());
-    let names = clusters.iter().map(|(object, _)| object.title()).collect();
-    for batch in [others, clusters] {
-        futures::stream::iter(batch)
-            .map(|(object, patch)| async move { patch_one(plane, &object, patch).await })
-            .buffer_unordered(PARALLEL)
-            .try_collect::<Vec<()>>()
-            .await?;
-    }
-    Ok(names)
-}
-
-async fn patch_one(plane: &Plane, object: &Object, patch: Value) -> Result<()> {
-    plane.patch(object, &patch).await.map(|_| ())
-}
-
-/// The namespaces of what moves, and another one.
-pub(crate) fn namespaces(graph: &Graph, and: &str) -> Vec<String> {
-    let mut namespaces: Vec<String> = graph
-        .moving()
-        .map(|node| node.object.namespace().to_owned())
-        .chain([and.to_owned()])
-        .filter(|namespace| !namespace.is_empty())
-        .collect();
-    namespaces.sort();
-    namespaces.dedup();
-    namespaces
 }
 
 pub(crate) fn ordered(graph: &Graph) -> Result<Vec<Vec<usize>>> {

@@ -25,6 +25,12 @@ use args::PlaneArgs;
 use release::Release;
 
 pub(crate) async fn run(args: &InitArgs) -> Result<()> {
+    let namespace = args.target_namespace.as_deref();
+    let read = |choice: &_| release::read(choice, args.repository.as_deref(), namespace);
+    // What is wrong with what was asked for is known without asking anybody.
+    for choice in choice::asked(&args.providers)? {
+        read(&choice)?;
+    }
     let (client, config) = args.place.connect().await?;
     if is_embedded(&client).await? {
         eprintln!(
@@ -34,13 +40,9 @@ pub(crate) async fn run(args: &InitArgs) -> Result<()> {
         return Ok(());
     }
     let installed = installed(&client).await?;
-    let namespace = args.target_namespace.as_deref();
     let choices = choice::to_install(&args.providers, &installed)?;
     // Everything is read and judged before anything is written.
-    let releases: Vec<Release> = choices
-        .iter()
-        .map(|choice| release::read(choice, args.repository.as_deref(), namespace))
-        .collect::<Result<_>>()?;
+    let releases: Vec<Release> = choices.iter().map(read).collect::<Result<_>>()?;
     for release in &releases {
         if let Some(why) = choice::obstacle(&release.choice, &release.version, &release.namespace, &installed)
         {

@@ -37,6 +37,7 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     let kubeconfig = args.kubeconfig_out.clone().unwrap_or_else(|| data_dir.join("admin.kubeconfig"));
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;
+    install::inventory(&plane.client).await?;
     let listen = args.software.artifacts_listen.unwrap_or_else(|| after(args.listen));
     let host = args.advertise_address.as_deref();
     let depot = Depot::open(&args.software, &data_dir, Some(listen), host).await?;

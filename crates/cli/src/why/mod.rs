@@ -4,20 +4,49 @@ mod cluster;
 mod handoffs;
 mod machine;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use crate::args::WhyArgs;
-use crate::describe;
+use crate::{describe, stop};
+
+/// How often `--watch` looks.
+const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(client: Client, args: &WhyArgs) -> Result<()> {
+    let mut stdout = std::io::stdout();
+    let stop = stop::on_signal()?;
+    let mut told = String::new();
+    loop {
+        let text = explain(client.clone(), args).await?;
+        if text != told {
+            if args.watch && stdout.is_terminal() {
+                stdout.write_all(b"\x1b[H\x1b[2J")?;
+            } else if !told.is_empty() {
+                stdout.write_all(b"\n")?;
+            }
+            stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
+            told = text;
+        }
+        if !args.watch {
+            return Ok(());
+        }
+        tokio::select! {
+            () = stop.clone() => return Ok(()),
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+async fn explain(client: Client, args: &WhyArgs) -> Result<String> {
     let namespace = &args.namespace;
     let now = Timestamp::now();
     let (kind, name) = args.what.split_once('/').unwrap_or(("cluster", &args.what));
-    let text = match kind.to_ascii_lowercase().as_str() {
+    Ok(match kind.to_ascii_lowercase().as_str() {
         "cluster" | "clusters" => {
             let snapshot = describe::read(client, namespace, name).await?;
             match args.output {
@@ -33,8 +62,7 @@ pub(crate) async fn run(client: Client, args: &WhyArgs) -> Result<()> {
             }
         }
         other => bail!("{other:?} cannot be asked about: say cluster/NAME or machine/NAME"),
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
+    })
 }
 
 /// The end of what the step that failed or runs has printed on that machine.

@@ -88,6 +88,28 @@ fn everything_of_a_cluster_and_its_hosts_moves_and_nothing_else() {
 }
 
 #[test]
+fn secrets_that_files_are_made_from_go_along() {
+    let files =
+        json!({"spec": {"files": [{"path": "/a", "contentFrom": {"secret": {"name": "s", "key": "k"}}}]}});
+    let objects = vec![
+        plain("Cluster/c", &[]),
+        object("CapstanConfigTemplate/t", &["Cluster/c"], files),
+        plain("Secret/s", &[]),
+        object(
+            "CapstanConfigTemplate/stays",
+            &[],
+            json!({"spec": {"files": [{"contentFrom": {"secret": {"name": "n"}}}]}}),
+        ),
+        plain("Secret/n", &[]),
+    ];
+    let graph = Graph::new(objects, "default", &[]);
+    assert_eq!(
+        graph.nodes.iter().map(|node| node.moves).collect::<Vec<_>>(),
+        [true, true, true, false, false]
+    );
+}
+
+#[test]
 fn what_is_labelled_moves_with_or_without_what_is_below() {
     let labelled =
         |title: &str, label: &str| object(title, &[], json!({"metadata": {"labels": {label: ""}}}));
