@@ -85,11 +85,6 @@ fn contract() -> PolicyRule {
     rule(EXTENSIONS, &["customresourcedefinitions"], &[&["get"]])
 }
 
-/// The plane is known by the UID of this namespace.
-fn plane() -> PolicyRule {
-    named(rule("", &["namespaces"], &[&["get"]]), "kube-system")
-}
-
 /// What each group of controllers needs, and no more.
 pub fn access() -> Vec<GroupAccess> {
     vec![core(), infrastructure(), bootstrap(), control_plane(), hooks()]
@@ -131,9 +126,14 @@ fn infrastructure() -> GroupAccess {
         controllers: "infrastructure",
         everywhere,
         own_namespace: leader("infrastructure"),
-        // Bootstrap data, and what gets into hosts; the latter gets a label, so that it moves with them.
-        cluster_namespaces: vec![rule("", &["secrets"], &[&READ, &["patch"]])],
+        // Bootstrap data, and what gets into hosts.
+        cluster_namespaces: vec![rule("", &["secrets"], &[&["get"]])],
     }
+}
+
+/// The UID of this namespace tells whether a cluster was made here or moved here.
+fn plane_name() -> PolicyRule {
+    named(rule("", &["namespaces"], &[&["get"]]), "kube-system")
 }
 
 fn bootstrap() -> GroupAccess {
@@ -144,7 +144,7 @@ fn bootstrap() -> GroupAccess {
         rule(CERTIFICATES, &["certificatesigningrequests"], &[&READ, &["create", "delete"]]),
         rule(CERTIFICATES, &["certificatesigningrequests/approval"], &[&["patch"]]),
         named(rule(CERTIFICATES, &["signers"], &[&["approve"]]), "kubernetes.io/kube-apiserver-client"),
-        plane(),
+        plane_name(),
     ]);
     let made = ["get", "create", "patch", "delete"];
     GroupAccess {
@@ -175,7 +175,7 @@ fn control_plane() -> GroupAccess {
         // Machines of any infrastructure provider are made from its templates.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         contract(),
-        plane(),
+        plane_name(),
     ]);
     GroupAccess {
         controllers: "control-plane",
