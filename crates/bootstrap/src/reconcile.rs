@@ -73,7 +73,9 @@ impl Reconciler for Bootstrap {
                 return Ok(Next::Changed);
             }
             let seen = match Box::pin(self.observe(&config)).await {
-                Err(error @ Error::Forbidden { .. }) => return self.refused(&configs, &config, error).await,
+                Err(error @ Error::Forbidden { .. }) => {
+                    return Box::pin(self.refused(&configs, &config, error)).await;
+                }
                 seen => seen?,
             };
             if !self.may_go_on(&configs, &config, seen.cluster.as_ref()).await? {

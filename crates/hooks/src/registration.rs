@@ -81,11 +81,10 @@ impl Registration {
                     LOOK_AGAIN
                 }
                 Err(error) => {
-                    match self.leads() {
-                        true => {
-                            tracing::warn!(error = %chain(&error), wait = ?retry, "cannot register the hooks yet");
-                        }
-                        false => tracing::debug!(error = %chain(&error), "waits for who registers the hooks"),
+                    if self.leads() {
+                        tracing::warn!(error = %chain(&error), wait = ?retry, "cannot register the hooks yet");
+                    } else {
+                        tracing::debug!(error = %chain(&error), "waits for who registers the hooks");
                     }
                     let wait = retry;
                     retry = retry.saturating_mul(2).min(LONGEST_RETRY);
