@@ -72,8 +72,6 @@ async fn install(yard: &Yard, release: &Path, home: &Path) {
     let import = "k3s=$(systemctl show k3s --property ExecStart --value | sed 's/.*path=\\([^ ;]*\\).*/\\1/'); \
                   $k3s ctr images import /root/capstan.tar && rm /root/capstan.tar";
     machine.run(import).await.unwrap();
-    let kinds = release.join("repository/cert-manager-kinds.yaml");
-    kubectl(home, &["apply", "-f", kinds.to_str().unwrap()], "").unwrap();
     let server = format!("https://{}:6443", machine.address());
     clusterctl(
         release,

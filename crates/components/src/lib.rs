@@ -7,7 +7,7 @@
 //! What must not live here: I/O, clocks, and the rights of controllers, which stand beside the types
 //! (`capstan_api::access`). The same version always gives the same bytes.
 
-mod cert_manager;
+mod certificates;
 mod config;
 mod objects;
 mod provider;
@@ -17,7 +17,6 @@ mod templates;
 mod version;
 mod yaml;
 
-pub use cert_manager::cert_manager_kinds;
 pub use config::clusterctl_config;
 pub use objects::{Options, components};
 pub use provider::{Provider, providers};

@@ -2,9 +2,7 @@
 
 use serde_json::json;
 
-use crate::{
-    Options, Provider, Version, cert_manager_kinds, components, metadata, providers, templates, to_yaml,
-};
+use crate::{Options, Provider, Version, certificates, components, metadata, providers, templates, to_yaml};
 
 /// One file of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +13,12 @@ pub struct ReleaseFile {
     pub text: String,
 }
 
-/// What clusterctl is content with in place of cert-manager.
-const CERT_MANAGER_KINDS: &str = "cert-manager-kinds.yaml";
-
 /// All files of a release.
 pub fn repository(version: Version) -> Vec<ReleaseFile> {
-    let kinds = ReleaseFile { path: CERT_MANAGER_KINDS.to_owned(), text: to_yaml(&cert_manager_kinds()) };
-    providers().into_iter().flat_map(|provider| files(provider, version)).chain([kinds]).collect()
+    let mut all: Vec<ReleaseFile> =
+        providers().into_iter().flat_map(|provider| files(provider, version)).collect();
+    all.push(ReleaseFile { path: certificates::path(), text: to_yaml(&certificates::kinds()) });
+    all
 }
 
 fn files(provider: Provider, version: Version) -> Vec<ReleaseFile> {

@@ -28,9 +28,6 @@ impl Stage {
         for version in versions {
             capstan(&["release", "--version", version, "--out", repository.to_str().unwrap()]).unwrap();
         }
-        // As the quick start says for a plane without cert-manager.
-        let kinds = repository.join("cert-manager-kinds.yaml");
-        stage.kubectl(&["apply", "-f", kinds.to_str().unwrap()]).await.unwrap();
         stage
     }
 
