@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn every_kind_is_installed_once_and_clusterctl_knows_whose_it_is() {
         let (mut labelled, mut all): (Vec<String>, Vec<String>) =
-            (super::labelled().iter().map(crd::name).collect(), crd::all().iter().map(crd::name).collect());
+            (labelled().iter().map(crd::name).collect(), crd::all().iter().map(crd::name).collect());
         labelled.sort();
         all.sort();
         assert_eq!(labelled, all);
