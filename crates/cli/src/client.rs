@@ -21,12 +21,23 @@ pub(crate) async fn config_in(kubeconfig: Option<&Path>, context: Option<&str>) 
             Some(_) => Config::from_kubeconfig(&options).await.map_err(anyhow::Error::from),
         };
         return found
+            .map_err(in_one_line)
             .context("there is no management plane to talk to: pass --kubeconfig, or set KUBECONFIG");
     };
-    let file = Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file = Kubeconfig::read_from(path)
+        .map_err(|error| in_one_line(error.into()))
+        .with_context(|| format!("cannot read {}", path.display()))?;
     Config::from_custom_kubeconfig(file, &options)
         .await
+        .map_err(|error| in_one_line(error.into()))
         .with_context(|| format!("cannot use {}", path.display()))
+}
+
+/// What is wrong with a file, without the picture of it that may follow.
+#[allow(clippy::needless_pass_by_value, reason = "stands where errors are mapped")]
+fn in_one_line(error: anyhow::Error) -> anyhow::Error {
+    let told = format!("{error:#}");
+    anyhow::anyhow!("{}", told.lines().next().unwrap_or_default().to_owned())
 }
 
 /// A client for that plane.
