@@ -325,16 +325,18 @@ async fn one_hand_over(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes
     for _ in 0..200 {
         let config = stage.api::<CapstanConfig>().get(&name).await.unwrap();
         Box::pin(here.reconcile(Arc::new(config))).await.unwrap();
-        if machine.is_none() {
+        if machine.is_none() && stage.agent_config(&name).await.is_ok() {
             let started = stage.started(&name).await;
             stage.ask(&started.client, &name, &started.request()).await.unwrap();
             machine = Some(started);
         }
-        if says_hello(stage, &name, machine.as_ref().unwrap(), &stage.address.server).await {
+        if let Some(machine) = &machine
+            && says_hello(stage, &name, machine, &stage.address.server).await
+        {
             break;
         }
     }
-    let machine = machine.unwrap();
+    let machine = machine.expect("bootstrap data");
     let reports = stage.api::<MachineReport>();
     let key = reports.get(&name).await.unwrap().spec.enrolled_key;
     assert!(key.is_some() && stage.told_to_follow(&name).await.is_none());
