@@ -6,7 +6,7 @@ export STRICT
 
 XTASK := cargo run --quiet --locked --package xtask --
 
-.PHONY: help demo demo-real test check test-all bench agent tools generate packages clean
+.PHONY: help demo demo-real test check test-all bench agent release tools generate packages clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,11 +32,15 @@ bench: packages ## Run the benchmarks
 agent: packages ## Build the agent as machines get it: target/agent/capstan-agent
 	@$(XTASK) agent
 
+release: packages ## Build what is published: target/dist/VERSION. Say which: make release VERSION=v0.1.0
+	@$(XTASK) release $(VERSION)
+
 tools: packages ## Build the pinned third-party programs the tests run against
 	@$(XTASK) tools
 
-generate: packages ## Write config/crd from the types
+generate: packages ## Write config/crd and the reference of every field from the types
 	@cargo run --quiet --locked --package capstan -- crds --out-dir config/crd
+	@cargo run --quiet --locked --package capstan -- crds --reference-dir docs/reference/api
 
 packages:
 	@sh tools/packages.sh

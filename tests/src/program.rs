@@ -1,11 +1,12 @@
 //! The programs `capstan` and `capstan-agent` themselves, as users and machines run them.
 
 use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
+use capstan_tools::{Program, locate};
 use serde_json::Value;
 
 /// Runs `capstan` and gives what it prints. It is built first, so that it is never older than its sources.
@@ -26,20 +27,34 @@ pub fn capstan_told(args: &[&str], input: &str) -> Result<(i32, String, String)>
             BUILT.get_or_init(|| path)
         }
     };
-    let mut child = Command::new(path)
-        .args(args)
+    let output = fed(Command::new(path).args(args), input)?;
+    let text =
+        |bytes: Vec<u8>| String::from_utf8(bytes).context("capstan printed something that is not text");
+    Ok((output.status.code().unwrap_or(-1), text(output.stdout)?, text(output.stderr)?))
+}
+
+/// Runs the real kubectl on an input, and gives what it prints.
+pub fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
+    let program = locate(Program::Kubectl)?;
+    let output = fed(Command::new(program).args(args).env("KUBECONFIG", kubeconfig), input)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "kubectl {} failed: {errors}", args.join(" "));
+    String::from_utf8(output.stdout).context("kubectl printed something that is not text")
+}
+
+/// Runs a program on an input.
+fn fed(command: &mut Command, input: &str) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .context("cannot run capstan")?;
-    let mut stdin = child.stdin.take().context("capstan has no standard input")?;
-    stdin.write_all(input.as_bytes()).context("capstan does not read")?;
+        .with_context(|| format!("cannot run {name}"))?;
+    let mut stdin = child.stdin.take().context("no standard input")?;
+    stdin.write_all(input.as_bytes()).with_context(|| format!("{name} does not read"))?;
     drop(stdin);
-    let output = child.wait_with_output().context("cannot wait for capstan")?;
-    let text =
-        |bytes: Vec<u8>| String::from_utf8(bytes).context("capstan printed something that is not text");
-    Ok((output.status.code().unwrap_or(-1), text(output.stdout)?, text(output.stderr)?))
+    child.wait_with_output().with_context(|| format!("cannot wait for {name}"))
 }
 
 /// Builds `capstan-agent` once, and gives its path. Not as it is shipped, but the same code; `CAPSTAN_AGENT_BINARY`

@@ -1,10 +1,11 @@
 //! `capstan` as a process that runs beside the test, and can be killed.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use capstan_testkit::{spawn_from_lasting_thread, tied_to_this_process};
+use capstan_testkit::{eventually, spawn_from_lasting_thread, tied_to_this_process};
 
 use crate::program;
 
@@ -34,6 +35,22 @@ impl Running {
         self.child.kill().context("cannot kill capstan")?;
         self.child.wait().context("cannot wait for capstan")?;
         Ok(())
+    }
+
+    /// Asks it to stop, as a kubelet does.
+    pub fn terminate(&self) -> Result<()> {
+        let id = self.child.id().to_string();
+        let told = std::process::Command::new("kill").args(["-TERM", &id]).status().context("no kill")?;
+        ensure!(told.success(), "cannot tell capstan to stop");
+        Ok(())
+    }
+
+    /// Waits for it to end by itself, and says how it did.
+    pub async fn ended(&mut self, deadline: Duration) -> Result<ExitStatus> {
+        eventually(deadline, "capstan to end", async || {
+            self.child.try_wait().context("cannot wait for capstan")?.context("it still runs")
+        })
+        .await
     }
 
     /// Fails, with the end of its log, if it has ended.

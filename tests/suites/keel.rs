@@ -3,15 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use capstan_testkit::{Manager, RealPlane, UpstreamManagers, eventually, install_crds};
-use capstan_tests::{Running, capstan};
-use capstan_tools::{Program, locate};
+use capstan_tests::{Running, capstan, kubectl};
 
 /// Some twenty seconds are usual for the longest wait; a loaded machine needs more.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -288,22 +285,4 @@ impl User {
         .await
         .unwrap();
     }
-}
-
-fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
-    let mut child = Command::new(locate(Program::Kubectl)?)
-        .args(args)
-        .env("KUBECONFIG", kubeconfig)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cannot run kubectl")?;
-    let mut stdin = child.stdin.take().context("kubectl has no standard input")?;
-    stdin.write_all(input.as_bytes()).context("kubectl does not read")?;
-    drop(stdin);
-    let output = child.wait_with_output().context("cannot wait for kubectl")?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "kubectl {} failed: {errors}", args.join(" "));
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

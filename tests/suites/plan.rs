@@ -4,15 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use capstan_testkit::eventually;
-use capstan_tests::{Running, capstan, capstan_told};
-use capstan_tools::{Program, locate};
+use capstan_tests::{Running, capstan, capstan_told, kubectl};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
@@ -110,21 +107,7 @@ impl User {
     }
 
     fn kubectl(&self, args: &[&str], input: &str) -> Result<String> {
-        let mut child = Command::new(locate(Program::Kubectl)?)
-            .args(args)
-            .env("KUBECONFIG", self.kubeconfig())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("cannot run kubectl")?;
-        let mut stdin = child.stdin.take().context("kubectl has no standard input")?;
-        stdin.write_all(input.as_bytes()).context("kubectl does not read")?;
-        drop(stdin);
-        let output = child.wait_with_output().context("cannot wait for kubectl")?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "kubectl {} failed: {errors}", args.join(" "));
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        kubectl(&self.kubeconfig(), args, input)
     }
 
     fn get(&self, what: &[&str]) -> Result<Value> {

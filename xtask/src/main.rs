@@ -10,6 +10,8 @@ mod cargo;
 mod demo;
 mod licences;
 mod plan;
+mod release;
+mod static_build;
 mod suite;
 mod table;
 mod tidy;
@@ -17,7 +19,7 @@ mod tidy;
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- demo [--real] | test [--all] | check | bench | tools | agent | tidy | licences";
+const USAGE: &str = "usage: cargo run -p xtask -- demo [--real] | test [--all] | check | bench | tools | agent | release VERSION | tidy | licences";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +40,8 @@ fn run(words: &[&str]) -> Result<ExitCode> {
         ["test", "--all"] => Ok(suite::run_all(&plan::test_all())),
         ["tools"] => done(tools()),
         ["agent"] => done(agent::build().map(drop)),
+        ["release", version] => done(release::run(version)),
+        ["release"] => bail!("say which version: make release VERSION=v{}", env!("CARGO_PKG_VERSION")),
         ["demo"] => done(demo::run()),
         ["demo", "--real"] => done(demo::run_real()),
         ["bench"] => done(bench::run()),

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::suite::{Suite, Tests};
-use crate::{cargo, licences, tidy};
+use crate::{cargo, licences, release, tidy};
 
 /// What to run before every commit.
 pub(crate) fn check() -> Vec<Suite> {
@@ -35,6 +35,7 @@ pub(crate) fn test() -> Vec<Suite> {
 fn tests(lives: &'static str) -> Vec<Suite> {
     let mut suites = check();
     suites.push(simulation(lives));
+    suites.push(suite("packing", || release::check_packing().map(|()| Tests::ONE)));
     suites.push(suite("tools", || {
         capstan_tools::build_all(&capstan_tools::to_stderr)?;
         Ok(Tests::ONE)
@@ -48,9 +49,12 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("keel"),
         real("in_place"),
         real("plan"),
+        real("quick_start"),
         real("install"),
         real("movement"),
         real("follow"),
+        real("clusterctl"),
+        real("pods"),
         suite("machines", || {
             capstan_tools::build_machines(&capstan_tools::to_stderr)?;
             Ok(Tests::ONE)
@@ -71,6 +75,8 @@ pub(crate) fn test_all() -> Vec<Suite> {
         on_machines("e2e_upstream"),
         on_machines("e2e_kubeadm"),
         on_machines("e2e_hosts"),
+        on_machines("e2e_quick_start"),
+        on_machines("e2e_pivot"),
         of_crate("core", "capstan-core"),
         of_crate("infrastructure", "capstan-infrastructure"),
         of_crate("ssh", "capstan-ssh"),
@@ -78,7 +84,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
         of_crate("sim", "capstan-sim"),
         of_crate("bootstrap", "capstan-bootstrap"),
         of_crate("controlplane", "capstan-controlplane"),
-        suite("release", || cargo::succeed(&["build", "--locked", "--release", "--package", "capstan"])),
+        suite("release", || release::check_twice().map(|()| Tests::ONE)),
     ]);
     suites
 }

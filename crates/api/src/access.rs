@@ -97,6 +97,8 @@ fn core() -> GroupAccess {
         &["create", "delete"],
     );
     everywhere.extend([
+        // Somebody else's to look after, but they go with their Cluster.
+        rule(CORE, &["machinepools"], &[&["get", "list", "delete"]]),
         // Providers' kinds are whatever their users install.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         rule(BOOTSTRAP, &["*"], &[&READ, &["create", "patch", "delete"]]),
@@ -129,6 +131,11 @@ fn infrastructure() -> GroupAccess {
     }
 }
 
+/// The UID of this namespace tells whether a cluster was made here or moved here.
+fn plane_name() -> PolicyRule {
+    named(rule("", &["namespaces"], &[&["get"]]), "kube-system")
+}
+
 fn bootstrap() -> GroupAccess {
     let mut everywhere = looked_after(BOOTSTRAP, &["capstanconfigs"], &[]);
     everywhere.extend([
@@ -137,6 +144,7 @@ fn bootstrap() -> GroupAccess {
         rule(CERTIFICATES, &["certificatesigningrequests"], &[&READ, &["create", "delete"]]),
         rule(CERTIFICATES, &["certificatesigningrequests/approval"], &[&["patch"]]),
         named(rule(CERTIFICATES, &["signers"], &[&["approve"]]), "kubernetes.io/kube-apiserver-client"),
+        plane_name(),
     ]);
     let made = ["get", "create", "patch", "delete"];
     GroupAccess {
@@ -167,6 +175,7 @@ fn control_plane() -> GroupAccess {
         // Machines of any infrastructure provider are made from its templates.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         contract(),
+        plane_name(),
     ]);
     GroupAccess {
         controllers: "control-plane",

@@ -23,6 +23,8 @@ const FILES: &str = "sha256";
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
+    /// An index beside the folder's own, of what lies elsewhere.
+    elsewhere: Option<PathBuf>,
 }
 
 /// Why a folder of software cannot be used.
@@ -89,7 +91,13 @@ type Result<T> = std::result::Result<T, FolderError>;
 impl Folder {
     /// The folder at `path`, which need not be there yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { path: path.into(), elsewhere: None }
+    }
+
+    /// The same, with what another index says of software that machines fetch from elsewhere. Nobody writes that one here.
+    #[must_use]
+    pub fn with_elsewhere(self, index: Option<PathBuf>) -> Self {
+        Self { elsewhere: index, ..self }
     }
 
     /// Where it is.
@@ -112,23 +120,22 @@ impl Folder {
     /// # Errors
     /// If it cannot be read or is no index.
     pub fn index(&self) -> Result<Index> {
-        let path = self.index_path();
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Index::default()),
-            Err(source) => return Err(FolderError::Io { doing: "read", path, source }),
-        };
-        let mut text = String::new();
-        file.take(LARGEST_INDEX + 1).read_to_string(&mut text).map_err(|source| FolderError::Io {
-            doing: "read",
-            path: path.clone(),
-            source,
-        })?;
-        let parsed = match text.len() as u64 > LARGEST_INDEX {
-            true => Err(IndexError::Text(format!("it has more than {LARGEST_INDEX} bytes"))),
-            false => Index::parse(&text),
-        };
-        parsed.map_err(|source| FolderError::Index { path, source })
+        read(self.index_path())
+    }
+
+    /// Both indices, of which the folder's own counts more.
+    ///
+    /// # Errors
+    /// As [`Folder::index`].
+    pub fn whole_index(&self) -> Result<Index> {
+        let own = self.index()?;
+        let Some(path) = self.elsewhere.clone() else { return Ok(own) };
+        Ok(own.with_elsewhere(&read(path)?))
+    }
+
+    /// The files that [`Folder::whole_index`] is made from.
+    pub(crate) fn index_paths(&self) -> Vec<PathBuf> {
+        std::iter::once(self.index_path()).chain(self.elsewhere.clone()).collect()
     }
 
     /// Copies a file into the folder, and says what its bytes are.
@@ -307,4 +314,23 @@ fn copy_hashing(
         _ = write!(digits, "{byte:02x}");
     }
     Ok((digits.parse().expect("SHA-256 has 32 bytes"), size))
+}
+/// Reads an index. Where there is none there is nothing.
+fn read(path: PathBuf) -> Result<Index> {
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Index::default()),
+        Err(source) => return Err(FolderError::Io { doing: "read", path, source }),
+    };
+    let mut text = String::new();
+    file.take(LARGEST_INDEX + 1).read_to_string(&mut text).map_err(|source| FolderError::Io {
+        doing: "read",
+        path: path.clone(),
+        source,
+    })?;
+    let parsed = match text.len() as u64 > LARGEST_INDEX {
+        true => Err(IndexError::Text(format!("it has more than {LARGEST_INDEX} bytes"))),
+        false => Index::parse(&text),
+    };
+    parsed.map_err(|source| FolderError::Index { path, source })
 }

@@ -152,8 +152,23 @@ impl Index {
     }
 
     /// The entry with these bytes that has a file.
+    #[cfg(any(feature = "server", test))]
     pub(crate) fn file_of(&self, sha256: &Digest) -> Option<&Entry> {
         self.entries().find(|entry| entry.sha256 == *sha256 && entry.file.is_some())
+    }
+
+    /// With what another index says can be had elsewhere. What stands here counts more, and a file there is nobody's.
+    #[must_use]
+    pub(crate) fn with_elsewhere(mut self, other: &Self) -> Self {
+        for entry in other.entries().filter(|entry| !entry.urls.is_empty()) {
+            let far = Entry { file: None, ..entry.clone() };
+            let known = self.entries.entry(far.key()).or_insert_with(|| far.clone());
+            if known.sha256 == far.sha256 {
+                let new: Vec<_> = far.urls.into_iter().filter(|url| !known.urls.contains(url)).collect();
+                known.urls.extend(new);
+            }
+        }
+        self
     }
 
     /// What machines can have of it. Files count if somebody serves them: then `served` makes their source.
@@ -308,6 +323,22 @@ mod tests {
             let error = Index::parse(&text).expect_err(&text).to_string();
             assert!(error.contains(words) && !error.contains('\n') && !error.is_empty(), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn what_lies_elsewhere_is_added_and_never_takes_the_place_of_what_is_here() {
+        let here = Index::parse(&text(&line("", ""))).expect("an index");
+        let url = "urls: ['https://x/y']";
+        let there = |lines: &str| Index::parse(&text(lines)).expect("an index");
+        let other = there(&(line("sha256", &"0".repeat(64)) + url));
+        assert_eq!(here.clone().with_elsewhere(&other), here, "other bytes of that name");
+        let same = here.clone().with_elsewhere(&there(&(line("file", "") + url)));
+        let entry = same.entries().next().expect("an entry");
+        assert_eq!((entry.file.as_deref(), entry.urls.len()), (Some("sha256/abc"), 1));
+        let more = here.clone().with_elsewhere(&there(&(line("arch", "arm64") + url)));
+        let added = more.entries().find(|entry| entry.arch == Arch::Arm64).expect("it was added");
+        assert_eq!((added.file.as_deref(), added.urls.len()), (None, 1), "its file is not here");
+        assert_eq!(here.clone().with_elsewhere(&there(&line("arch", "arm64"))), here, "nobody can have it");
     }
 
     #[test]

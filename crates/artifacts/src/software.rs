@@ -83,7 +83,7 @@ struct Shelf {
 
 #[derive(Debug, Default)]
 struct Seen {
-    stamp: Option<Stamp>,
+    stamps: Vec<Option<Stamp>>,
     index: Index,
     catalog: Arc<Catalog>,
 }
@@ -112,17 +112,17 @@ impl Shelf {
     fn with<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         // What is inside is replaced whole: a panic elsewhere has not broken it.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = match self.stamp() {
-            Ok(stamp) => stamp,
+        let stamps = match self.stamps() {
+            Ok(stamps) => stamps,
             Err(error) => {
-                tracing::warn!(path = %self.path().display(), %error, "cannot look at the index of software");
+                tracing::warn!(folder = %self.folder.path().display(), %error, "cannot look at the index of software");
                 return look(&seen);
             }
         };
-        if stamp != seen.stamp {
+        if stamps != seen.stamps {
             // Also when it cannot be read: it is told once, and tried again when it changes.
-            seen.stamp = stamp;
-            match self.folder.index() {
+            seen.stamps = stamps;
+            match self.folder.whole_index() {
                 Ok(index) => {
                     let served = |digest: &Digest| self.served.as_ref().map(|served| served.source(digest));
                     seen.catalog = Arc::new(index.catalog(served));
@@ -136,15 +136,12 @@ impl Shelf {
         look(&seen)
     }
 
-    fn path(&self) -> PathBuf {
-        self.folder.index_path()
-    }
-
-    fn stamp(&self) -> io::Result<Option<Stamp>> {
-        match File::open(self.path()).and_then(|file| file.metadata()) {
+    fn stamps(&self) -> io::Result<Vec<Option<Stamp>>> {
+        let stamp = |path: PathBuf| match File::open(path).and_then(|file| file.metadata()) {
             Ok(metadata) => Ok(Some(metadata.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
-        }
+        };
+        self.folder.index_paths().into_iter().map(stamp).collect()
     }
 }

@@ -55,7 +55,13 @@ impl Bootstrap {
         match step {
             Step::Rest => Ok(()),
             Step::Objects(changes) => {
-                try_join_all(changes.iter().map(|change| self.change(names, change))).await.map(|_| ())
+                // A server refuses a binding to a role that is not there yet.
+                let (bindings, others): (Vec<&Change>, Vec<&Change>) =
+                    changes.iter().partition(|change| change.is_binding());
+                for wave in [others, bindings] {
+                    try_join_all(wave.into_iter().map(|change| self.change(names, change))).await?;
+                }
+                Ok(())
             }
             Step::Part { answered } => {
                 tracing::info!(machine = names.machine, "the machine is enrolled elsewhere, and must follow");

@@ -57,6 +57,11 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// A right is missing.
+    pub(crate) fn forbidden(message: impl Into<String>) -> Decision {
+        Self::wait("Forbidden", message)
+    }
+
     fn wait(reason: &'static str, message: impl Into<String>) -> Decision {
         Decision::Wait(Self { reason, message: message.into() })
     }

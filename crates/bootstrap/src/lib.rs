@@ -20,11 +20,9 @@ mod settled;
 mod userdata;
 mod wake;
 
-use capstan_api::bootstrap::CapstanConfig;
 use capstan_artifacts::Software;
-use capstan_controller::run;
+use capstan_controller::{Scope, run};
 use kube::Client;
-use kube::api::Api;
 use std::future::Future;
 
 pub use enrolment::GROUP;
@@ -40,14 +38,15 @@ pub struct Plane {
     pub ca: Vec<u8>,
 }
 
-/// Runs the controller until `stop` is done. Machines fetch the agent from where `software` has it.
+/// Runs the controller until `stop` is done, for what is in `scope`. Machines fetch the agent from where `software` has it.
 pub async fn run(
     client: Client,
     plane: Plane,
     software: Software,
+    scope: Scope,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let configs: Api<CapstanConfig> = Api::all(client.clone());
-    let woken = wake::configs(&client);
-    run::run(Bootstrap::new(client, plane, software), configs, woken, stop).await;
+    let (configs, own) = (scope.api(&client), scope.own());
+    let woken = wake::configs(&client, &scope);
+    run::run(Bootstrap::new(client, plane, software), configs, own, woken, stop).await;
 }

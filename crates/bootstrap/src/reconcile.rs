@@ -4,7 +4,7 @@ use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig, CapstanConfigStatus}
 use capstan_api::conditions::{set, types};
 use capstan_api::core::Cluster;
 use capstan_artifacts::Software;
-use capstan_controller::error::{Doing as _, Result};
+use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::patch::Patcher;
 use capstan_controller::plane::PlaneName;
 use capstan_controller::{Next, Reconciler, pause};
@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::decide::{self, DATA_SECRET_AVAILABLE, Decision};
+use crate::decide::{self, DATA_SECRET_AVAILABLE, Decision, Waiting};
 use crate::enrolment::{self, Step};
 use crate::observe::Seen;
 use crate::settled::Settled;
@@ -72,14 +72,21 @@ impl Reconciler for Bootstrap {
             if config.metadata.deletion_timestamp.is_some() {
                 return Ok(Next::Changed);
             }
-            let seen = Box::pin(self.observe(&config)).await?;
+            let seen = match Box::pin(self.observe(&config)).await {
+                Err(error @ Error::Forbidden { .. }) => {
+                    return Box::pin(self.refused(&configs, &config, error)).await;
+                }
+                seen => seen?,
+            };
             if !self.may_go_on(&configs, &config, seen.cluster.as_ref()).await? {
                 return Ok(Next::Changed);
             }
             let now = Timestamp::now();
             let enrolment = seen.enrolment(now);
             if seen.own.as_ref().is_some_and(|own| !own.is_settled) {
-                let is_right = enrolment.blocked.is_none() && !matches!(enrolment.step, Step::Objects(_));
+                // Whoever parts has not looked at them yet.
+                let is_right = enrolment.blocked.is_none()
+                    && !matches!(enrolment.step, Step::Objects(_) | Step::Part { .. });
                 self.settled.seen(&config.uid().unwrap_or_default(), is_right, Instant::now());
             }
             let data = seen.data(&config, &enrolment, now);
@@ -109,6 +116,21 @@ impl Bootstrap {
         cluster: Option<&Cluster>,
     ) -> Result<bool> {
         pause::allows(configs, config, cluster, Timestamp::now()).await
+    }
+
+    /// Says which right is missing, and tries again later.
+    async fn refused(
+        &self,
+        configs: &Api<CapstanConfig>,
+        config: &CapstanConfig,
+        error: Error,
+    ) -> Result<Next> {
+        let mut told = config.clone();
+        for condition in decide::conditions(&Waiting::forbidden(error.to_string())) {
+            set(&mut told, condition, Timestamp::now());
+        }
+        Patcher::new(configs.clone(), config).finish(&told, &OWNED).await?;
+        Err(error)
     }
 
     /// Says how it stands.

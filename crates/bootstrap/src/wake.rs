@@ -4,13 +4,13 @@ use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::meta::labels;
-use capstan_controller::owners;
-use capstan_controller::secrets::{self, Purpose, plan_key};
+use capstan_controller::secrets::Purpose;
 use capstan_controller::watch::{changed, reference};
+use capstan_controller::{Scope, owners};
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, PartialObjectMeta};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
@@ -18,27 +18,29 @@ use kube::{Client, ResourceExt as _};
 use crate::names::{REQUEST_LABEL, REQUESTED_FOR};
 
 /// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a certificate, or got one.
-pub(crate) fn configs(client: &Client) -> impl Stream<Item = ObjectRef<CapstanConfig>> + Send + 'static {
-    let machines = changed(Api::<Machine>::all(client.clone()), watcher::Config::default(), |machine| {
+pub(crate) fn configs(
+    client: &Client,
+    scope: &Scope,
+) -> impl Stream<Item = ObjectRef<CapstanConfig>> + Send + 'static {
+    let machines = changed(scope.api::<Machine>(client), watcher::Config::default(), |machine| {
         (machine.uid(), machine.spec.bootstrap.clone())
     })
     .flat_map(|machine| futures::stream::iter(config_of(&machine)));
-    let clusters = changed(Api::<Cluster>::all(client.clone()), watcher::Config::default(), |cluster| {
+    let clusters = changed(scope.api::<Cluster>(client), watcher::Config::default(), |cluster| {
         let initialization = cluster.status.as_ref().and_then(|status| status.initialization.clone());
         (cluster.uid(), cluster.spec.paused, initialization)
     })
     .map(|cluster| (cluster.namespace().unwrap_or_default(), cluster.name_any()));
     let labelled = watcher::Config::default().labels(labels::CLUSTER_NAME);
-    let keys = changed(Api::<Secret>::all(client.clone()), labelled, |secret: &Secret| {
-        (secret.uid(), secrets::get(secret, plan_key::PLANE).map(<[u8]>::to_vec))
-    })
-    .filter_map(|secret| std::future::ready(cluster_of_key(&secret)));
+    let keys = scope
+        .beside_clusters(client, labelled, |key: &PartialObjectMeta<Secret>| key.resource_version())
+        .filter_map(|secret| std::future::ready(cluster_of_key(&secret)));
     let of_clusters = futures::stream::select(clusters, keys);
     let lists = client.clone();
     let of_clusters = of_clusters
         .then(move |(namespace, cluster)| of_cluster(lists.clone(), namespace, cluster))
         .flat_map(futures::stream::iter);
-    let reports = changed(Api::<MachineReport>::all(client.clone()), watcher::Config::default(), |report| {
+    let reports = changed(scope.api::<MachineReport>(client), watcher::Config::default(), |report| {
         let status = report.status.as_ref();
         let asked = status.and_then(|status| status.certificate_request.clone());
         let version = status.and_then(|status| status.agent_version.clone());
@@ -70,10 +72,9 @@ fn config_of(machine: &Machine) -> Option<ObjectRef<CapstanConfig>> {
     Some(reference(&machine.namespace().unwrap_or_default(), &config.name))
 }
 
-fn cluster_of_key(secret: &Secret) -> Option<(String, String)> {
+fn cluster_of_key(secret: &PartialObjectMeta<Secret>) -> Option<(String, String)> {
     let cluster = secret.labels().get(labels::CLUSTER_NAME)?;
-    let is_key = secret.name_any() == Purpose::PlanKey.secret_name(cluster)
-        && secret.data.as_ref().is_some_and(|data| data.contains_key(plan_key::PUBLIC));
+    let is_key = secret.name_any() == Purpose::PlanKey.secret_name(cluster);
     is_key.then(|| (secret.namespace().unwrap_or_default(), cluster.clone()))
 }
 

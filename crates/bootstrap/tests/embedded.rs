@@ -54,3 +54,14 @@ async fn killed_at_any_write_it_goes_on() {
     Box::pin(story::killed_at_any_write(&stage, connect)).await;
     server.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_while_a_machine_follows_it_goes_on() {
+    let (server, address) = plane().await;
+    let admin = Client::new(server.service(User::admin()), "default");
+    let stage = Stage::new(admin, address, "follow").await;
+    let connect =
+        |life: &support::mortal::Life| Client::new(life.layer(server.service(User::admin())), "default");
+    Box::pin(story::killed_while_following(&stage, connect)).await;
+    server.shutdown().await;
+}

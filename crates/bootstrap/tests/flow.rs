@@ -28,7 +28,13 @@ impl World {
         install_crds(&client, &capstan_api::crd::all()).await.unwrap();
         let served = Plane { server: "https://plane:6443".to_owned(), ca: b"PEM".to_vec() };
         let software = capstan_artifacts::Software::default();
-        tokio::spawn(capstan_bootstrap::run(client.clone(), served, software, std::future::pending()));
+        tokio::spawn(capstan_bootstrap::run(
+            client.clone(),
+            served,
+            software,
+            capstan_controller::Scope::default(),
+            std::future::pending(),
+        ));
         let configs = Api::namespaced(client.clone(), "default");
         let secrets = Api::namespaced(client.clone(), "default");
         Self { client, configs, secrets }

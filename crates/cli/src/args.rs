@@ -13,7 +13,9 @@ use crate::generate::Generate;
 use crate::host::HostVerb;
 use crate::init::{DeleteArgs, InitArgs};
 use crate::logs::LogsArgs;
+use crate::manager::args::ManagerArgs;
 use crate::movement::MoveArgs;
+use crate::release::ReleaseArgs;
 use crate::rollout::{Alpha, RolloutVerb};
 use crate::version::VersionArgs;
 
@@ -46,6 +48,10 @@ pub(crate) enum Verb {
 
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`
     Crds(CrdsArgs),
+
+    /// Write what clusterctl installs: a repository with the manifests of every provider
+    #[command(disable_version_flag = true)]
+    Release(ReleaseArgs),
 
     /// Print manifests made from templates
     #[command(subcommand)]
@@ -229,27 +235,6 @@ pub(crate) struct UpArgs {
     pub(crate) hooks: HooksArgs,
 }
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct ManagerArgs {
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Folder for software, the key of its server, and the state of simulated hosts
-    #[arg(long, value_name = "DIR", default_value = "capstan-data")]
-    pub(crate) data_dir: PathBuf,
-
-    /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane, hooks
-    #[arg(long, value_name = "LIST", default_value = "all")]
-    pub(crate) controllers: Selection,
-
-    #[command(flatten)]
-    pub(crate) software: SoftwareArgs,
-
-    #[command(flatten)]
-    pub(crate) hooks: HooksArgs,
-}
-
 /// How Cluster API's core, ours or upstream's, asks which changes machines take in place.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HooksArgs {
@@ -284,6 +269,11 @@ pub(crate) struct SoftwareArgs {
     /// Folder of software for machines [default: artifacts in the data folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) artifacts_dir: Option<PathBuf>,
+
+    /// Another index of software, which says where machines fetch it from; read again when it changes, and need not
+    /// be there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) artifacts_index: Option<PathBuf>,
 
     /// Address and port to serve software to machines on; port 0 takes a free one [default for `up`: the port
     /// after that of --listen; for `manager`: nowhere]
@@ -389,6 +379,10 @@ pub(crate) struct CrdsArgs {
     /// Write a YAML file for each into this folder, and remove the files of CRDs that are no more
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) out_dir: Option<PathBuf>,
+
+    /// Write a page of Markdown about the fields of each into this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "out_dir"])]
+    pub(crate) reference_dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -3,19 +3,22 @@
 use anyhow::{Context, Result, bail};
 use capstan_artifacts::{ArtifactRef, Software, Source};
 use capstan_bootstrap::Plane;
+use capstan_controller::Scope;
 use capstan_controlplane::{Spare, Tools};
 use capstan_core::Core;
 use capstan_infrastructure::{Drivers, HostKind, Infrastructure, Provisioner};
 use capstan_plan::Digest;
 use capstan_sim::Sim;
 use capstan_ssh::SshDriver;
-use futures::future::BoxFuture;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared};
 use kube::Client;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::etcd::AnyEtcd;
@@ -58,6 +61,22 @@ pub(crate) struct Selection(Vec<Group>);
 impl Selection {
     pub(crate) fn all() -> Self {
         Self(Group::ALL.to_vec())
+    }
+
+    /// Whether a group is among them.
+    pub(crate) fn has(&self, group: Group) -> bool {
+        self.0.contains(&group)
+    }
+
+    /// The same word for the same controllers, in whichever order they were listed.
+    pub(crate) fn name(&self) -> String {
+        let chosen: Vec<&str> =
+            Group::ALL.into_iter().filter(|group| self.has(*group)).map(Group::name).collect();
+        match chosen.len() {
+            0 => "none".to_owned(),
+            5 => "all".to_owned(),
+            _ => chosen.join("-"),
+        }
     }
 }
 
@@ -105,87 +124,132 @@ pub(crate) struct Surroundings {
     /// Where simulated hosts are kept.
     pub(crate) folder: PathBuf,
     pub(crate) extensions: Extensions,
+    /// What is looked after.
+    pub(crate) scope: Scope,
+    /// Where simulated clusters are reached.
+    pub(crate) sim_address: String,
 }
+
+/// Where simulated clusters are reached when nobody else than this machine has to.
+pub(crate) const SIM_ADDRESS: &str = "127.0.0.1";
 
 /// Controllers that run until they are told to stop.
 pub(crate) struct Running {
     tasks: JoinSet<()>,
     sim: Option<Sim>,
+    /// Done when core can find the hooks that are served here.
+    registered: Option<Shared<BoxFuture<'static, ()>>>,
 }
 
 impl Running {
+    /// Starts what every replica does, whether it leads or not: answering hooks.
+    pub(crate) async fn serve(selection: &Selection, around: &Surroundings, stop: &Stop) -> Result<Self> {
+        let mut running = Self { tasks: JoinSet::new(), sim: None, registered: None };
+        if selection.has(Group::Hooks) {
+            let options = &around.extensions.hooks;
+            let hooks =
+                capstan_hooks::start(&around.client, options, stop).await.context("cannot serve hooks")?;
+            running.registered = Some(hooks.registered().boxed().shared());
+            for task in hooks.tasks {
+                running.tasks.spawn(task);
+            }
+        }
+        Ok(running)
+    }
+
+    /// Says so on `ready` once everything that is served can be found, and the returned switch was turned on.
+    pub(crate) fn ready_once(&mut self, ready: watch::Sender<bool>) -> watch::Sender<bool> {
+        let (switch, mut is_on) = watch::channel(false);
+        let registered = self.registered.clone();
+        self.tasks.spawn(async move {
+            if let Some(registered) = registered {
+                registered.await;
+            }
+            // An error says that the process ends.
+            if is_on.wait_for(|on| *on).await.is_ok() {
+                ready.send_replace(true);
+            }
+        });
+        switch
+    }
+
     /// Waits for every controller to end what it is doing, once they were told to stop. One that does not, such as
     /// one that was still waiting for its first list, is cut off: it may be cut off anywhere.
-    pub(crate) async fn ended(mut self) {
+    pub(crate) async fn ended(&mut self) {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all).await.is_err() {
             self.tasks.shutdown().await;
         }
-        if let Some(sim) = self.sim {
+        if let Some(sim) = self.sim.take() {
             sim.close().await;
         }
     }
+
+    /// Starts the selected controllers: what only one replica does.
+    pub(crate) async fn control(
+        &mut self,
+        selection: &Selection,
+        around: &Surroundings,
+        stop: &Stop,
+    ) -> Result<()> {
+        let Surroundings { client, plane, software, machines, folder, extensions, scope, sim_address } =
+            around;
+        let mut core = Core::new(client.clone()).within(scope.clone());
+        if let Some(identity) = &extensions.identity {
+            core.extensions = core.extensions.with_identity(identity.clone());
+        }
+        for group in &selection.0 {
+            let controllers: Vec<BoxFuture<'static, ()>> = match group {
+                Group::Hooks => continue,
+                Group::Core => {
+                    let controllers = capstan_core::controllers(&core, stop);
+                    // Before core can find them it would replace machines that can be changed in place.
+                    vec![Box::pin(after(self.registered.clone(), controllers, stop.clone()))]
+                }
+                Group::Bootstrap => {
+                    let (plane, software, scope) = (plane.clone(), software.clone(), scope.clone());
+                    let stop = stop.clone();
+                    vec![Box::pin(capstan_bootstrap::run(client.clone(), plane, software, scope, stop))]
+                }
+                Group::ControlPlane => vec![Box::pin(capstan_controlplane::run(
+                    client.clone(),
+                    core.externals.clone(),
+                    core.remotes.clone(),
+                    Tools {
+                        software: software.clone(),
+                        spare: Some(spare()),
+                        etcd: Arc::new(AnyEtcd::new(core.remotes.clone())),
+                    },
+                    scope.clone(),
+                    stop.clone(),
+                ))],
+                Group::Infrastructure => {
+                    let sim = Sim::open_at(folder.join("sim"), sim_address).await;
+                    let sim = sim.context("cannot bring back the simulated hosts")?;
+                    self.sim = Some(sim.clone());
+                    let drivers = Drivers::none()
+                        .with(HostKind::Ssh, Arc::new(SshDriver::new(client.clone())))
+                        .with(HostKind::Simulated, Arc::new(sim));
+                    let machines: Arc<dyn Provisioner> = Arc::<LocalMachines>::clone(machines);
+                    let infrastructure = Infrastructure::new(client.clone(), drivers)
+                        .within(scope.clone())
+                        .with_simulated_at(sim_address.clone())
+                        .with_provisioner(machines);
+                    capstan_infrastructure::controllers(&infrastructure, stop)
+                }
+            };
+            for controller in controllers {
+                self.tasks.spawn(controller);
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Starts the selected controllers.
+/// Starts the selected controllers, where there is only this one replica.
 pub(crate) async fn start(selection: &Selection, around: &Surroundings, stop: &Stop) -> Result<Running> {
-    let Surroundings { client, plane, software, machines, folder, extensions } = around;
-    let sim = match selection.0.contains(&Group::Infrastructure) {
-        true => Some(Sim::open(folder.join("sim")).await.context("cannot bring back the simulated hosts")?),
-        false => None,
-    };
-    let mut running = Running { tasks: JoinSet::new(), sim: sim.clone() };
-    let mut core = Core::new(client.clone());
-    if let Some(identity) = &extensions.identity {
-        core.extensions = core.extensions.with_identity(identity.clone());
-    }
-    let mut registered = None;
-    if selection.0.contains(&Group::Hooks) {
-        let hooks =
-            capstan_hooks::start(client, &extensions.hooks, stop).await.context("cannot serve hooks")?;
-        registered = Some(hooks.registered());
-        for task in hooks.tasks {
-            running.tasks.spawn(task);
-        }
-    }
-    for group in &selection.0 {
-        let controllers: Vec<BoxFuture<'static, ()>> = match group {
-            Group::Hooks => continue,
-            Group::Core => {
-                let controllers = capstan_core::controllers(&core, stop);
-                // Before core can find them it would replace machines that can be changed in place.
-                vec![Box::pin(after(registered.take(), controllers, stop.clone()))]
-            }
-            Group::Bootstrap => {
-                let (plane, software) = (plane.clone(), software.clone());
-                vec![Box::pin(capstan_bootstrap::run(client.clone(), plane, software, stop.clone()))]
-            }
-            Group::ControlPlane => vec![Box::pin(capstan_controlplane::run(
-                client.clone(),
-                core.externals.clone(),
-                core.remotes.clone(),
-                Tools {
-                    software: software.clone(),
-                    spare: sim.as_ref().map(|_| spare()),
-                    etcd: Arc::new(AnyEtcd { sim: sim.clone() }),
-                },
-                stop.clone(),
-            ))],
-            Group::Infrastructure => {
-                let ssh = Arc::new(SshDriver::new(client.clone()));
-                let mut drivers = Drivers::none().with(HostKind::Ssh, ssh);
-                if let Some(sim) = &sim {
-                    drivers = drivers.with(HostKind::Simulated, Arc::new(sim.clone()));
-                }
-                let machines: Arc<dyn Provisioner> = Arc::<LocalMachines>::clone(machines);
-                let infrastructure = Infrastructure::new(client.clone(), drivers).with_provisioner(machines);
-                capstan_infrastructure::controllers(&infrastructure, stop)
-            }
-        };
-        for controller in controllers {
-            running.tasks.spawn(controller);
-        }
-    }
+    let mut running = Running::serve(selection, around, stop).await?;
+    running.control(selection, around, stop).await?;
     Ok(running)
 }
 

@@ -2,21 +2,24 @@
 
 use capstan_controller::Result;
 use capstan_controller::etcd::{Access, Etcd, Member, Members};
+use capstan_controller::remote::Remotes;
 use capstan_controlplane::EtcdClient;
-use capstan_sim::Sim;
+use capstan_sim::{OS_IMAGE, SimulatedEtcd};
 use futures::future::BoxFuture;
 
-/// Simulated clusters are known by their port; everything else is real.
+/// Simulated machines are known by what they say they are; everything else is real.
 pub(crate) struct AnyEtcd {
-    pub(crate) sim: Option<Sim>,
+    simulated: SimulatedEtcd,
 }
 
 impl AnyEtcd {
+    pub(crate) fn new(remotes: Remotes) -> Self {
+        Self { simulated: SimulatedEtcd::new(remotes) }
+    }
+
     fn of(&self, access: &Access) -> &dyn Etcd {
-        match &self.sim {
-            Some(sim) if sim.clusters().has(access.api_port) => sim.clusters(),
-            _ => &EtcdClient,
-        }
+        let is_simulated = !access.os_images.is_empty() && access.os_images.iter().all(|os| os == OS_IMAGE);
+        if is_simulated { &self.simulated } else { &EtcdClient }
     }
 }
 

@@ -24,6 +24,8 @@ impl Extensions {
             url: args.hooks_url.clone(),
             namespace: args.hooks_namespace.clone(),
             callers: args.hooks_client_ca_file.as_ref().map(read).transpose()?,
+            leads: None,
+            filter: None,
         };
         let files = (&args.runtime_extension_client_cert_file, &args.runtime_extension_client_key_file);
         let identity = match files {

@@ -117,13 +117,12 @@ mod tests {
 
     #[test]
     fn every_kind_is_installed_once_and_clusterctl_knows_whose_it_is() {
-        let names = |crds: &[CustomResourceDefinition]| {
-            let mut names: Vec<String> = crds.iter().map(crd::name).collect();
-            names.sort();
-            names
-        };
-        assert_eq!(names(&labelled()), names(&crd::all()));
-        let hosts = labelled().into_iter().find(|crd| crd.spec.names.kind == "Host").expect("Hosts");
+        let (mut labelled, mut all): (Vec<String>, Vec<String>) =
+            (labelled().iter().map(crd::name).collect(), crd::all().iter().map(crd::name).collect());
+        labelled.sort();
+        all.sort();
+        assert_eq!(labelled, all);
+        let hosts = super::labelled().into_iter().find(|crd| crd.spec.names.kind == "Host").expect("Hosts");
         let labels = hosts.metadata.labels.expect("labels");
         assert_eq!(labels.get(labels::PROVIDER).map(String::as_str), Some("infrastructure-capstan"));
         assert!(

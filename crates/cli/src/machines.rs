@@ -5,6 +5,7 @@ use capstan_nspawn::{Machine, MachineSpec, Set};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -12,8 +13,18 @@ use tokio::task::JoinHandle;
 /// How long a machine may take from its start until its SSH server answers.
 const BOOT: Duration = Duration::from_secs(120);
 
-/// Machines that are being booted, by the folder of their pool and their name.
-type Boots = HashMap<(PathBuf, String), JoinHandle<Result<(), String>>>;
+/// How long a boot that was given up may go on before its machine is killed, and killed again.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// Machines that are being made and booted, by the folder of their pool and their name.
+type Boots = HashMap<(PathBuf, String), Boot>;
+
+/// A machine on its way up.
+struct Boot {
+    /// Nobody wants it any more.
+    given_up: Arc<AtomicBool>,
+    task: JoinHandle<Result<(), ProvisionError>>,
+}
 
 /// Makes machines that outlive this process, or those of one set that ends with it.
 pub(crate) struct LocalMachines {
@@ -49,25 +60,26 @@ impl LocalMachines {
     }
 
     /// Does something with the set of a pool, where waiting holds nobody up.
-    async fn with_set<T: Send + 'static>(
+    fn with_set<T, W>(
         &self,
         pool: &PoolOfMachines,
-        work: impl FnOnce(&Set) -> capstan_nspawn::Result<T> + Send + 'static,
-    ) -> Result<T, ProvisionError> {
+        work: W,
+    ) -> impl Future<Output = Result<T, ProvisionError>> + Send + use<T, W>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Set) -> capstan_nspawn::Result<T> + Send + 'static,
+    {
         let set = match &self.home {
             Home::Set(set) => Some(Arc::clone(set)),
             Home::Folder(_) => None,
         };
         let (folder, pool) = (self.folder(pool), pool.clone());
-        let done = tokio::task::spawn_blocking(move || match set {
-            Some(set) => work(&set).map_err(|error| told(&error)),
-            None => {
-                let base = Path::new(&pool.root_filesystem);
-                let set = Set::lasting(&folder, base, &pool.bridge).map_err(|error| told(&error))?;
-                work(&set).map_err(|error| told(&error))
-            }
-        });
-        done.await.map_err(|error| ProvisionError(error.to_string()))?.map_err(ProvisionError)
+        let work = move || match set {
+            Some(set) => work(&set),
+            None => work(&Set::lasting(&folder, Path::new(&pool.root_filesystem), &pool.bridge)?),
+        };
+        let done = tokio::task::spawn_blocking(move || work().map_err(|error| told(&error)));
+        async { done.await.map_err(|error| ProvisionError(error.to_string()))?.map_err(ProvisionError) }
     }
 
     fn boots(&self) -> MutexGuard<'_, Boots> {
@@ -78,16 +90,34 @@ impl LocalMachines {
     async fn boot(&self, key: &(PathBuf, String)) -> Option<Result<MachineState, ProvisionError>> {
         let ended = {
             let mut boots = self.boots();
-            match boots.get(key)?.is_finished() {
+            match boots.get(key)?.task.is_finished() {
                 false => return Some(Ok(MachineState::Starting)),
                 true => boots.remove(key)?,
             }
         };
-        match ended.await {
+        match ended.task.await {
             Ok(Ok(())) => None,
-            Ok(Err(why)) => Some(Err(ProvisionError(why))),
+            Ok(Err(why)) => Some(Err(why)),
             Err(error) => Some(Err(ProvisionError(error.to_string()))),
         }
+    }
+
+    /// Makes a machine if there is none, and boots it.
+    fn begin(&self, pool: &PoolOfMachines, spec: MachineSpec) -> Boot {
+        let given_up = Arc::new(AtomicBool::new(false));
+        let is_unwanted = Arc::clone(&given_up);
+        let boot = self.with_set(pool, move |set| {
+            let machine = match set.get(&spec.name)? {
+                Some(machine) => machine,
+                None => set.add(&spec)?,
+            };
+            if is_unwanted.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            machine.start()?;
+            machine.wait_for_ssh(BOOT)
+        });
+        Boot { given_up, task: tokio::spawn(boot) }
     }
 }
 
@@ -110,14 +140,8 @@ impl Provisioner for LocalMachines {
                 return Ok(MachineState::Up(seen(&machine)));
             }
             let spec = MachineSpec::new(name, authorized_key);
-            let made = self.with_set(pool, move |set| match set.get(&spec.name)? {
-                Some(machine) => Ok(machine),
-                None => set.add(&spec),
-            });
-            let machine = made.await?;
-            let boot = move || machine.start().and_then(|()| machine.wait_for_ssh(BOOT));
-            let boot = tokio::task::spawn_blocking(move || boot().map_err(|error| told(&error)));
-            self.boots().insert(key, boot);
+            // Whoever came between has begun it.
+            self.boots().entry(key).or_insert_with(|| self.begin(pool, spec));
             Ok(MachineState::Starting)
         })
     }
@@ -129,11 +153,19 @@ impl Provisioner for LocalMachines {
     ) -> BoxFuture<'a, Result<(), ProvisionError>> {
         Box::pin(async move {
             let boot = self.boots().remove(&(self.folder(pool), name.to_owned()));
-            if let Some(boot) = boot {
-                // It ends soon once there is no machine any more; two must not work on one machine.
-                _ = boot.await;
-            }
             let name = name.to_owned();
+            if let Some(mut boot) = boot {
+                // Two must not work on one machine. What it is waited for never comes once it does not run.
+                boot.given_up.store(true, Ordering::SeqCst);
+                while tokio::time::timeout(MOMENT, &mut boot.task).await.is_err() {
+                    let name = name.clone();
+                    let killed = self.with_set(pool, move |set| match set.get(&name)? {
+                        Some(machine) => machine.kill(),
+                        None => Ok(()),
+                    });
+                    killed.await?;
+                }
+            }
             self.with_set(pool, move |set| set.remove(&name)).await
         })
     }

@@ -25,6 +25,7 @@ mod manager;
 mod movement;
 mod output;
 mod plan;
+mod release;
 mod rollout;
 mod software;
 mod stop;
@@ -65,6 +66,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Artifacts(verb) => artifacts::run(&verb),
         Verb::Host(verb) => host::run(verb).await,
         Verb::Crds(args) => crds::run(&args),
+        Verb::Release(args) => release::run(&args),
         Verb::Generate(verb) => generate::run(&verb).await,
         Verb::Init(args) => init::run(&args).await,
         Verb::Delete(args) => init::delete(&args).await,

@@ -23,9 +23,10 @@ impl Depot {
         listen: Option<SocketAddr>,
         host: Option<&str>,
     ) -> Result<Self> {
-        let folder = Folder::new(args.artifacts_dir.clone().unwrap_or_else(|| data_dir.join("artifacts")));
+        let folder = Folder::new(args.artifacts_dir.clone().unwrap_or_else(|| data_dir.join("artifacts")))
+            .with_elsewhere(args.artifacts_index.clone());
         // What is wrong with it should be known now, not when the first machine waits.
-        folder.index()?;
+        folder.whole_index()?;
         for binary in agents(&args.agent_binary)? {
             folder.add_agent(&binary).with_context(|| {
                 format!(

@@ -1,19 +1,22 @@
 //! What a user of clusterctl adds to its configuration.
 
-use crate::providers;
+use crate::{certificates, providers};
 
 /// The part of `clusterctl.yaml` that names our providers, in a repository at `base`, an absolute path.
 pub fn clusterctl_config(base: &str) -> String {
-    let mut text = String::from(
+    let base = base.trim_end_matches('/');
+    let mut text = format!(
         "# For clusterctl: add this to $XDG_CONFIG_HOME/cluster-api/clusterctl.yaml, or give it with --config.\n\
-         # Nothing of Capstan needs cert-manager. Leave the next part out if other providers do.\n\
-         cert-manager:\n  externallyProvisioned: \"true\"\n\
+         # Nothing of Capstan needs cert-manager, but clusterctl looks for it: where there is none, it is shown an empty\n\
+         # one. Leave this part out if other providers need the real one; clusterctl then installs that.\n\
+         cert-manager:\n  url: file://{base}/{}\n  version: {}\n\
          providers:\n",
+        certificates::path(),
+        certificates::VERSION,
     );
     for provider in providers() {
         let (name, kind) = (provider.name(), provider.provider_type().as_str());
         let (label, file) = (provider.label(), provider.components_file());
-        let base = base.trim_end_matches('/');
         text.push_str(&format!(
             "  - name: {name}\n    type: {kind}\n    url: file://{base}/{label}/latest/{file}\n"
         ));

@@ -7,6 +7,7 @@
 //! What must not live here: I/O, clocks, and the rights of controllers, which stand beside the types
 //! (`capstan_api::access`). The same version always gives the same bytes.
 
+mod certificates;
 mod config;
 mod objects;
 mod provider;

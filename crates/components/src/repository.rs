@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{Options, Provider, Version, components, metadata, providers, templates, to_yaml};
+use crate::{Options, Provider, Version, certificates, components, metadata, providers, templates, to_yaml};
 
 /// One file of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,10 @@ pub struct ReleaseFile {
 
 /// All files of a release.
 pub fn repository(version: Version) -> Vec<ReleaseFile> {
-    providers().into_iter().flat_map(|provider| files(provider, version)).collect()
+    let mut all: Vec<ReleaseFile> =
+        providers().into_iter().flat_map(|provider| files(provider, version)).collect();
+    all.push(ReleaseFile { path: certificates::path(), text: to_yaml(&certificates::kinds()) });
+    all
 }
 
 fn files(provider: Provider, version: Version) -> Vec<ReleaseFile> {

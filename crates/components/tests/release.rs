@@ -48,6 +48,7 @@ fn the_files_lie_where_clusterctl_looks_for_them() {
             "infrastructure-capstan/v0.1.0/cluster-template-access.yaml",
             "runtime-extension-capstan/v0.1.0/runtime-extension-components.yaml",
             "runtime-extension-capstan/v0.1.0/metadata.yaml",
+            "cert-manager/v0.0.0/cert-manager.yaml",
         ]
     );
     assert_eq!(files, repository(version()), "the same version gives the same bytes");
@@ -202,7 +203,9 @@ fn templates_let_the_managers_in() {
 fn the_snippet_names_every_provider() {
     let text = clusterctl_config("/srv/capstan/");
     let config: Value = serde_saphyr::from_str(&text).expect("YAML");
-    assert_eq!(config["cert-manager"]["externallyProvisioned"], "true");
+    let certificates = &config["cert-manager"];
+    assert_eq!(certificates["url"], "file:///srv/capstan/cert-manager/v0.0.0/cert-manager.yaml");
+    assert_eq!(certificates["version"], "v0.0.0");
     let urls: Vec<&str> = config["providers"]
         .as_array()
         .expect("providers")

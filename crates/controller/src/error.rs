@@ -25,6 +25,15 @@ pub enum Error {
         doing: String,
     },
 
+    /// The manager lacks a right: tried again, because somebody may give it.
+    #[error("{doing}: {told}")]
+    Forbidden {
+        /// What was being done.
+        doing: String,
+        /// What the server says, and who gives the right.
+        told: String,
+    },
+
     /// Stays until an object changes. `field` says which, `message` what is wrong and what to do.
     #[error("{field}: {message}")]
     User {
@@ -62,8 +71,41 @@ impl<T> Doing<T> for std::result::Result<T, kube::Error> {
             kube::Error::Api(status) if status.code == 409 && status.reason == "Conflict" => {
                 Error::Conflict { doing: what() }
             }
+            kube::Error::Api(status) if status.code == 403 => {
+                Error::Forbidden { doing: what(), told: forbidden(&status.message) }
+            }
             _ => Error::transient(what(), error),
         })
+    }
+}
+
+/// What the rights of controllers in a namespace with clusters are about; see [`capstan_api::access`].
+const GIVEN_BY_NAMESPACE: [&str; 8] = [
+    "secrets",
+    "serviceaccounts",
+    "serviceaccounts/token",
+    "roles",
+    "rolebindings",
+    "leases",
+    "events",
+    "machinereports/status",
+];
+
+/// What the server says of a missing right, on one line, with the remedy where it is one that users give for each
+/// namespace.
+pub fn forbidden(message: &str) -> String {
+    let told = message.lines().next().unwrap_or_default();
+    let quoted = |before: &str| {
+        let (_, rest) = told.split_once(before)?;
+        rest.split('"').next().filter(|word| !word.is_empty())
+    };
+    let resource = quoted("resource \"").unwrap_or_default();
+    match quoted("in the namespace \"") {
+        Some(namespace) if GIVEN_BY_NAMESPACE.contains(&resource) => format!(
+            "{told}; let Capstan work in that namespace: capstan generate access --namespace {namespace} | kubectl \
+             apply -f -"
+        ),
+        _ => told.to_owned(),
     }
 }
 
@@ -86,6 +128,26 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_right_is_told_with_its_remedy() {
+        let refused = |what: &str| format!("{what} is forbidden: User \"u\" cannot get resource");
+        let secret =
+            format!("{} \"secrets\" in API group \"\" in the namespace \"yard\"", refused("secrets \"s\""));
+        let told = forbidden(&secret);
+        assert!(told.starts_with(&secret), "{told}");
+        assert!(told.ends_with("capstan generate access --namespace yard | kubectl apply -f -"), "{told}");
+        for other in [
+            format!(
+                "{} \"machines\" in API group \"x\" in the namespace \"yard\"",
+                refused("machines \"m\"")
+            ),
+            format!("{} \"secrets\" in API group \"\" at the cluster scope", refused("secrets")),
+        ] {
+            assert_eq!(forbidden(&other), other);
+        }
+        assert_eq!(forbidden("roles is forbidden:\n{APIGroups:[...]}"), "roles is forbidden:");
+    }
 
     #[test]
     fn the_chain_is_told_once() {

@@ -13,10 +13,10 @@ pub struct Access {
     pub namespace: String,
     /// Name of the Cluster.
     pub cluster: String,
-    /// Port of the cluster's API server.
-    pub api_port: u16,
     /// Addresses of its control plane machines.
     pub addresses: Vec<String>,
+    /// Their operating systems, as far as they have said them.
+    pub os_images: Vec<String>,
     /// Certificate of the authority that signs members and clients, as PEM.
     pub ca: Vec<u8>,
     /// Its key, as PEM.

@@ -19,6 +19,7 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use crate::error::{Doing, Error, Result};
+use crate::scope::Scope;
 
 /// Versions of the contract that are understood, newest first.
 const CONTRACTS: [&str; 1] = ["v1beta2"];
@@ -38,6 +39,7 @@ struct Change {
 #[derive(Clone)]
 pub struct Externals {
     client: Client,
+    scope: Scope,
     shared: Arc<Shared>,
 }
 
@@ -52,7 +54,13 @@ impl Externals {
     pub fn new(client: Client) -> Self {
         let (changes, _) = broadcast::channel(CHANGES_IN_FLIGHT);
         let shared = Shared { changes, kinds: Mutex::default(), watches: Mutex::default() };
-        Self { client, shared: Arc::new(shared) }
+        Self { client, scope: Scope::default(), shared: Arc::new(shared) }
+    }
+
+    /// The same, watching no more than this.
+    #[must_use]
+    pub fn within(self, scope: Scope) -> Self {
+        Self { scope, ..self }
     }
 
     /// The object that `reference` names, or `None` when there is none.
@@ -108,7 +116,7 @@ impl Externals {
     }
 
     fn watch(&self, resource: &ApiResource) {
-        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), resource);
+        let api: Api<PartialObjectMeta<DynamicObject>> = self.scope.api_of(&self.client, resource);
         let changes = self.shared.changes.clone();
         let kind = resource.kind.clone();
         lock(&self.shared.watches).spawn(async move {

@@ -59,11 +59,12 @@ struct Context<R: Reconciler> {
     failures: Mutex<HashMap<ObjectRef<R::Object>, u32>>,
 }
 
-/// Runs `reconciler` until `stop` is done: for every change of its own objects in `api`, and for every object
-/// that `also` names.
+/// Runs `reconciler` until `stop` is done: for every change of its own objects in `api` that `own` selects, and for
+/// every one of them that `also` names. What else `also` names is not ours to look after.
 pub async fn run<R>(
     reconciler: R,
     api: Api<R::Object>,
+    own: watcher::Config,
     also: impl Stream<Item = ObjectRef<R::Object>> + Send + 'static,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) where
@@ -72,7 +73,7 @@ pub async fn run<R>(
 {
     let name = reconciler.name();
     let context = Arc::new(Context { reconciler, failures: Mutex::default() });
-    Controller::new(api, watcher::Config::default())
+    Controller::new(api, own)
         .with_config(Config::default().concurrency(AT_ONCE))
         .reconcile_on(also)
         .graceful_shutdown_on(stop)
@@ -106,7 +107,7 @@ fn on_error<R: Reconciler>(object: &R::Object, error: &Error, context: &Context<
             tracing::warn!(controller, object = %reference, error = %chain(error), "waits for a change");
             Action::requeue(LONGEST_RETRY)
         }
-        Error::Transient { .. } => {
+        Error::Transient { .. } | Error::Forbidden { .. } => {
             let failures = {
                 let mut all = context.failures();
                 let failures = all.entry(reference.clone()).or_default();

@@ -11,6 +11,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 
+use crate::error::{chain, forbidden};
+
 /// Every object in `api` that is new, gone, or different in what `facts` looks at. What others do not care about,
 /// such as a status that changes every second, wakes nobody.
 pub fn changed<K, F>(
@@ -40,11 +42,17 @@ where
                 None
             }
             Ok(Event::InitDone) => {
+                known.complaint = None;
                 known.forget_unlisted();
                 None
             }
             Err(error) => {
-                tracing::warn!(%error, "watch failed; trying again");
+                // Said once, not with every attempt: it lasts until somebody gives a right, or for good.
+                let told = told(&error);
+                if known.complaint.as_ref() != Some(&told) {
+                    tracing::warn!(error = told, "watch failed; trying again");
+                    known.complaint = Some(told);
+                }
                 None
             }
         };
@@ -56,6 +64,21 @@ struct Known<K: Resource, F> {
     facts: HashMap<ObjectRef<K>, F>,
     /// What the list that is under way has brought so far.
     listed: HashSet<ObjectRef<K>>,
+    /// What was last said about a watch that fails.
+    complaint: Option<String>,
+}
+
+fn told(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status)
+            if status.code == 403 =>
+        {
+            forbidden(&status.message)
+        }
+        other => chain(other),
+    }
 }
 
 impl<K, F: PartialEq> Known<K, F>
@@ -64,7 +87,7 @@ where
     K::DynamicType: Default + Eq + Hash + Clone,
 {
     fn new() -> Self {
-        Self { facts: HashMap::new(), listed: HashSet::new() }
+        Self { facts: HashMap::new(), listed: HashSet::new(), complaint: None }
     }
 
     /// Drops what went while nobody watched.

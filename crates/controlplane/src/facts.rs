@@ -2,7 +2,7 @@
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{self, types};
-use capstan_api::core::{Machine, MachineAddress, MachineAddressType};
+use capstan_api::core::{Machine, MachineAddress, MachineAddressType, MachineDeletionStatus};
 use capstan_api::meta::annotations;
 use capstan_controller::etcd::Members;
 use capstan_controller::identity;
@@ -63,6 +63,8 @@ pub(crate) struct MachineFacts {
     pub(crate) drain_timeout: Option<SignedDuration>,
     pub(crate) kubelet_version: Option<String>,
     pub(crate) hook: Hook,
+    /// Since when its deletion waits for hooks.
+    pub(crate) awaited_since: Option<Timestamp>,
     pub(crate) plan: Option<PlanFacts>,
     /// The highest revision that the machine has spoken of.
     pub(crate) reported_revision: Option<Revision>,
@@ -143,6 +145,7 @@ impl MachineFacts {
                 .map(|info| info.kubelet_version)
                 .filter(|version| !version.is_empty()),
             hook: hook(machine),
+            awaited_since: awaited_since(status.deletion.as_ref()),
             retry: machine.annotations().get(RETRY).cloned(),
             ..Self::default()
         }
@@ -177,13 +180,20 @@ impl MachineFacts {
         self.cordoned || self.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied)
     }
 
-    /// Whether it has a plan that would start Kubernetes again and may not yet: until then it runs as it did before.
+    /// Whether it has a plan that would start Kubernetes again and may not yet: until then it runs as it did before,
+    /// unless an earlier plan that did not come to its end has stopped it.
     pub(crate) fn is_held(&self) -> bool {
         let held = |plan: &PlanFacts| {
             let ended = matches!(plan.progress, Progress::Applied | Progress::Failed(_));
-            plan.sound && !plan.is_open && !ended && plan.record.restarts()
+            let runs = plan.record.restarts() && !plan.record.may_be_down();
+            plan.sound && !plan.is_open && !ended && runs
         };
         self.has_node && self.plan.as_ref().is_some_and(held)
+    }
+
+    /// Whether it was ever told to run Kubernetes, as far as anybody remembers.
+    pub(crate) fn was_planned(&self) -> bool {
+        self.plan.is_some() || self.reported_revision.is_some()
     }
 
     /// Whether it is up, or would be if it had not been told to become something else, which it has not begun.
@@ -216,6 +226,10 @@ fn hook(machine: &Machine) -> Hook {
     let waits = deleting.is_some_and(|condition| condition.reason == WAITING_FOR_PRE_TERMINATE_HOOK);
     // Ours is the last: whoever else has one may need the machine as it is.
     if waits && hooks.len() == 1 { Hook::Awaited } else { Hook::Set }
+}
+
+fn awaited_since(deletion: Option<&MachineDeletionStatus>) -> Option<Timestamp> {
+    deletion?.wait_for_pre_terminate_hook_start_time.as_ref().map(|time| time.0)
 }
 
 /// How the plan goes by what the machine says. Only words about this very plan count.

@@ -37,12 +37,10 @@ mod status;
 mod wake;
 mod workload;
 
-use capstan_api::controlplane::CapstanControlPlane;
 use capstan_controller::external::Externals;
 use capstan_controller::remote::Remotes;
-use capstan_controller::run;
+use capstan_controller::{Scope, run};
 use kube::Client;
-use kube::api::Api;
 use std::future::Future;
 
 pub use etcd::EtcdClient;
@@ -50,15 +48,16 @@ pub use planner::Spare;
 pub use reconcile::{Ambient, ControlPlane, Tools};
 pub use workload::Workload;
 
-/// Runs the controller until `stop` is done. `externals` and `remotes` may be shared with other controllers.
+/// Runs the controller until `stop` is done, for what is in `scope`. `externals` and `remotes` may be shared with other controllers.
 pub async fn run(
     client: Client,
     externals: Externals,
     remotes: Remotes,
     tools: Tools,
+    scope: Scope,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let objects: Api<CapstanControlPlane> = Api::all(client.clone());
-    let woken = wake::control_planes(&client, &remotes);
-    run::run(ControlPlane::new(client, externals, remotes, tools), objects, woken, stop).await;
+    let (objects, own) = (scope.api(&client), scope.own());
+    let woken = wake::control_planes(&client, &scope, &remotes);
+    run::run(ControlPlane::new(client, externals, remotes, tools), objects, own, woken, stop).await;
 }

@@ -115,7 +115,7 @@ impl<'a> Round<'a> {
             self.next = Next::After(Duration::ZERO);
             return Ok(());
         }
-        let access = self.access(&endpoint, &keys);
+        let access = self.access(&keys);
         self.ask_etcd(tools.etcd.as_ref(), &access).await;
         if self.leave(tools.etcd.as_ref(), &access).await? {
             self.next = Next::After(Duration::ZERO);
@@ -149,13 +149,13 @@ impl<'a> Round<'a> {
     }
 
     /// How etcd is reached.
-    fn access(&self, endpoint: &Endpoint, keys: &Keys) -> Access {
+    fn access(&self, keys: &Keys) -> Access {
         let servers = self.facts.iter().filter(|machine| machine.control_plane);
         Access {
             namespace: self.scope.namespace.to_owned(),
             cluster: self.scope.cluster_name(),
-            api_port: endpoint.port,
-            addresses: servers.flat_map(|machine| machine.addresses.clone()).collect(),
+            addresses: servers.clone().flat_map(|machine| machine.addresses.clone()).collect(),
+            os_images: servers.filter_map(|machine| machine.os_image.clone()).collect(),
             ca: keys.certificates.etcd.certificate.as_bytes().to_vec(),
             ca_key: keys.certificates.etcd.key.as_bytes().to_vec(),
         }
@@ -182,7 +182,7 @@ impl<'a> Round<'a> {
     /// Machines on their way out leave etcd, one at a time. Says whether something was done.
     async fn leave(&mut self, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
         for machine in self.facts.iter().filter(|machine| machine.control_plane) {
-            let step = leave::decide(machine, &self.etcd, self.initialized, false);
+            let step = leave::decide(machine, &self.etcd, self.initialized, false, self.scope.now);
             if let Leaving::Hold(why) = &step {
                 self.held.insert(machine.name.clone(), why.clone());
                 self.next = self.next.or(Next::After(SOON));
@@ -197,7 +197,16 @@ impl<'a> Round<'a> {
                 done => return done,
             }
         }
-        Ok(false)
+        self.tidy_up(etcd, access).await
+    }
+
+    /// Takes members out of etcd whose machine is gone. Says whether it did.
+    async fn tidy_up(&mut self, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
+        let EtcdView::Known(members) = &self.etcd else { return Ok(false) };
+        let Some(stray) = leave::stray(&self.facts, members) else { return Ok(false) };
+        tracing::info!(member = stray.name, "etcd: member without a machine is removed");
+        etcd.remove(access, stray).await?;
+        Ok(true)
     }
 
     fn look(&mut self, keys: Option<&Keys>) {
@@ -367,7 +376,11 @@ impl<'a> Round<'a> {
             cluster: &cluster,
             initialized: self.initialized,
             answers: self.answers,
-            certificates: self.certificates.clone(),
+            certificates: match &result {
+                // Whoever can give the right looks here first.
+                Err(error @ Error::Forbidden { .. }) => Some(error.to_string()),
+                _ => self.certificates.clone(),
+            },
             machines: self.own.clone(),
             facts: self.own_facts(),
             step,

@@ -6,13 +6,13 @@ use capstan_api::conditions::find;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::meta::labels;
-use capstan_controller::identity;
 use capstan_controller::remote::Remotes;
 use capstan_controller::watch::{changed, reference};
+use capstan_controller::{Scope, identity};
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::Api;
+use kube::api::{Api, PartialObjectMeta};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
@@ -23,11 +23,12 @@ type Key = (String, String);
 /// Control planes of clusters in which something has changed.
 pub(crate) fn control_planes(
     client: &Client,
+    scope: &Scope,
     remotes: &Remotes,
 ) -> impl Stream<Item = ObjectRef<CapstanControlPlane>> + Send + 'static {
     let all = watcher::Config::default;
     let labelled = || all().labels(labels::CLUSTER_NAME);
-    let clusters = changed(Api::<Cluster>::all(client.clone()), all(), |cluster| {
+    let clusters = changed(scope.api::<Cluster>(client), all(), |cluster| {
         let status = cluster.status.as_ref();
         (
             cluster.metadata.generation,
@@ -36,19 +37,20 @@ pub(crate) fn control_planes(
         )
     })
     .map(|cluster| Some((cluster.namespace()?, cluster.name_any())));
-    let machines = changed(Api::<Machine>::all(client.clone()), all(), machine_facts)
+    let machines = changed(scope.api::<Machine>(client), all(), machine_facts)
         .map(|machine| Some((machine.namespace()?, machine.spec.cluster_name)));
-    let configs = changed(Api::<CapstanConfig>::all(client.clone()), labelled(), |config| {
+    let configs = changed(scope.api::<CapstanConfig>(client), labelled(), |config| {
         (config.metadata.generation, identity::of(config).map(str::to_owned))
     })
     .map(|config| key(&config));
     // Heartbeats, probes and facts wake nobody.
-    let reports = changed(Api::<MachineReport>::all(client.clone()), labelled(), |report| {
+    let reports = changed(scope.api::<MachineReport>(client), labelled(), |report| {
         let status = report.status.as_ref();
         status.map(|status| (status.plan.clone(), status.phase, status.applied.clone()))
     })
     .map(|report| key(&report));
-    let secrets = changed(Api::<Secret>::all(client.clone()), labelled(), ResourceExt::resource_version)
+    let secrets = scope
+        .beside_clusters(client, labelled(), |secret: &PartialObjectMeta<Secret>| secret.resource_version())
         .map(|secret| key(&secret));
     let nodes = remotes.node_changes().map(Some);
     let streams: Vec<BoxStream<'static, Option<Key>>> = vec![

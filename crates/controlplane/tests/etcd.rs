@@ -16,8 +16,8 @@ fn access(etcd: &EtcdCluster) -> Access {
     Access {
         namespace: "default".to_owned(),
         cluster: "c".to_owned(),
-        api_port: 6443,
         addresses: etcd.addresses().to_vec(),
+        os_images: Vec::new(),
         ca: ca.into_bytes(),
         ca_key: ca_key.into_bytes(),
     }

@@ -52,7 +52,14 @@ async fn a_control_plane_lives() {
     world.add_worker("w").await;
     let (externals, remotes) = (Externals::new(client.clone()), Remotes::new(client.clone()));
     let tools = tools(&world.workload);
-    tokio::spawn(capstan_controlplane::run(client, externals, remotes, tools, std::future::pending()));
+    tokio::spawn(capstan_controlplane::run(
+        client,
+        externals,
+        remotes,
+        tools,
+        capstan_controller::Scope::default(),
+        std::future::pending(),
+    ));
 
     until(&mut world, "one machine", async |world| world.stands(1, V1).await).await;
     until(&mut world, "the worker's plan", async |world| {

@@ -1,5 +1,6 @@
 //! What every controller of core is given: clients and a clock.
 
+use capstan_controller::Scope;
 use capstan_controller::external::Externals;
 use capstan_controller::remote::Remotes;
 use futures::future::BoxFuture;
@@ -25,6 +26,8 @@ pub struct Core {
     pub remotes: Remotes,
     /// Runtime extensions.
     pub extensions: Extensions,
+    /// What is looked after.
+    pub scope: Scope,
     clock: Clock,
 }
 
@@ -35,9 +38,17 @@ impl Core {
             externals: Externals::new(client.clone()),
             remotes: Remotes::new(client.clone()),
             extensions: Extensions::new(client.clone()),
+            scope: Scope::default(),
             clock: Arc::new(Timestamp::now),
             client,
         }
+    }
+
+    /// The same, looking after no more than this.
+    pub fn within(mut self, scope: Scope) -> Self {
+        self.externals = self.externals.within(scope.clone());
+        self.scope = scope;
+        self
     }
 
     /// The same with another clock.
@@ -59,9 +70,12 @@ impl Core {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Access to one kind in all namespaces.
-    pub fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
-        Api::all(self.client.clone())
+    /// Access to one kind as far as it is looked at: in all namespaces, or in one.
+    pub fn all<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        self.scope.api(&self.client)
     }
 }
 

@@ -38,13 +38,24 @@ pub struct Options {
     pub namespace: String,
     /// Certificates, as PEM, of who signs those of callers. Anybody who reaches the server is answered when unset.
     pub callers: Option<Vec<u8>>,
+    /// Says when this is the replica that registers; the others serve what it has registered. Alone when unset.
+    pub leads: Option<watch::Receiver<bool>>,
+    /// The value of the label by which core knows that the registration is meant for it.
+    pub filter: Option<String>,
 }
 
 impl Default for Options {
     /// For a core on the same machine.
     fn default() -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { listen, url: None, namespace: "capstan-system".to_owned(), callers: None }
+        Self {
+            listen,
+            url: None,
+            namespace: "capstan-system".to_owned(),
+            callers: None,
+            leads: None,
+            filter: None,
+        }
     }
 }
 
@@ -112,6 +123,8 @@ where
         hosts,
         serving,
         known,
+        leads: options.leads.clone(),
+        filter: options.filter.clone(),
     };
     let tasks: Vec<BoxFuture<'static, ()>> = vec![
         Box::pin(server::serve(listener, tls, extension, stop.clone())),

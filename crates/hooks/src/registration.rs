@@ -4,6 +4,7 @@
 //! undone, is found out. Nothing is taken away at the end: where nobody answers, core changes nothing, while without an
 //! ExtensionConfig it would replace machines.
 
+use capstan_api::meta::labels::WATCH_FILTER;
 use capstan_api::runtime::ExtensionConfig;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
 use capstan_controller::secrets;
@@ -52,6 +53,10 @@ pub(crate) struct Registration {
     pub(crate) serving: Arc<Serving>,
     /// Says whether core can find the server.
     pub(crate) known: watch::Sender<bool>,
+    /// Whether this is the replica that writes.
+    pub(crate) leads: Option<watch::Receiver<bool>>,
+    /// Marks the registration as meant for some core, if there are several.
+    pub(crate) filter: Option<String>,
 }
 
 /// What is shown: a certificate, and by whom it is signed.
@@ -67,6 +72,7 @@ impl Registration {
         let api: Api<ExtensionConfig> = Api::all(self.client.clone());
         let mut changes = changed(api, mine, |config| config.spec.clone()).boxed();
         let (mut shown, mut retry) = (None, FIRST_RETRY);
+        let mut leads = self.leads.clone();
         loop {
             let wait = match self.ensure(&mut shown, Timestamp::now()).await {
                 Ok(()) => {
@@ -75,7 +81,11 @@ impl Registration {
                     LOOK_AGAIN
                 }
                 Err(error) => {
-                    tracing::warn!(error = %chain(&error), wait = ?retry, "cannot register the hooks yet");
+                    if self.leads() {
+                        tracing::warn!(error = %chain(&error), wait = ?retry, "cannot register the hooks yet");
+                    } else {
+                        tracing::debug!(error = %chain(&error), "waits for who registers the hooks");
+                    }
                     let wait = retry;
                     retry = retry.saturating_mul(2).min(LONGEST_RETRY);
                     wait
@@ -85,6 +95,7 @@ impl Registration {
                 () = &mut stop => return,
                 () = tokio::time::sleep(wait) => {}
                 Some(_) = changes.next() => {}
+                () = turned(&mut leads) => retry = FIRST_RETRY,
             }
         }
     }
@@ -112,6 +123,7 @@ impl Registration {
         if !write {
             return Ok(authority);
         }
+        self.may_write(|| doing("write"))?;
         let mut secret = secret(&self.namespace, &authority);
         match read {
             Some(read) => {
@@ -131,6 +143,19 @@ impl Registration {
         Ok(authority)
     }
 
+    /// Whether this is the replica that writes.
+    fn leads(&self) -> bool {
+        self.leads.as_ref().is_none_or(|leads| *leads.borrow())
+    }
+
+    /// One replica writes; the others wait for what it has written.
+    fn may_write(&self, doing: impl FnOnce() -> String) -> Result<()> {
+        match self.leads() {
+            true => Ok(()),
+            false => Err(Error::transient(doing(), "that is for the replica that leads")),
+        }
+    }
+
     async fn make_namespace(&self) -> Result<()> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let metadata = ObjectMeta { name: Some(self.namespace.clone()), ..ObjectMeta::default() };
@@ -144,14 +169,27 @@ impl Registration {
         let api: Api<ExtensionConfig> = Api::all(self.client.clone());
         let doing = |what: &str| format!("cannot {what} ExtensionConfig {EXTENSION}");
         let read = api.get_opt(EXTENSION).await.doing(|| doing("read"))?;
-        if read.is_some_and(|config| is_registered(&config, &self.url, bundle)) {
+        if read.is_some_and(|config| is_registered(&config, &self.url, bundle, self.filter.as_deref())) {
             return Ok(());
         }
+        self.may_write(|| doing("write"))?;
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        let wanted = Patch::Apply(wanted(&self.url, bundle));
+        let wanted = Patch::Apply(wanted(&self.url, bundle, self.filter.as_deref()));
         api.patch(EXTENSION, &parameters, &wanted).await.doing(|| doing("write"))?;
         tracing::info!(url = self.url, "registered the hooks");
         Ok(())
+    }
+}
+
+/// Waits until another replica leads, or this one does.
+async fn turned(leads: &mut Option<watch::Receiver<bool>>) {
+    let has_turned = match leads {
+        Some(leads) => leads.changed().await.is_ok(),
+        None => false,
+    };
+    if !has_turned {
+        // Nobody is left who could tell.
+        std::future::pending::<()>().await;
     }
 }
 
@@ -183,18 +221,23 @@ fn secret(namespace: &str, authority: &Authority) -> Secret {
 }
 
 /// Whether core finds the server by what the ExtensionConfig says. What else it says is the user's.
-fn is_registered(config: &ExtensionConfig, url: &str, bundle: &str) -> bool {
+fn is_registered(config: &ExtensionConfig, url: &str, bundle: &str, filter: Option<&str>) -> bool {
     let client = &config.spec.client_config;
     client.url.as_deref() == Some(url)
         && client.ca_bundle.as_ref().is_some_and(|told| told.0 == bundle.as_bytes())
         && config.spec.namespace_selector.is_some()
+        && filter.is_none_or(|filter| config.labels().get(WATCH_FILTER).is_some_and(|value| value == filter))
 }
 
-fn wanted(url: &str, bundle: &str) -> Value {
+fn wanted(url: &str, bundle: &str, filter: Option<&str>) -> Value {
+    let mut metadata = json!({"name": EXTENSION});
+    if let Some(filter) = filter {
+        metadata["labels"] = json!({WATCH_FILTER: filter});
+    }
     json!({
         "apiVersion": "runtime.cluster.x-k8s.io/v1beta2",
         "kind": "ExtensionConfig",
-        "metadata": {"name": EXTENSION},
+        "metadata": metadata,
         "spec": {
             "clientConfig": {"url": url, "caBundle": ByteString(bundle.as_bytes().to_vec())},
             // Not the same as none: upstream takes that for no namespace at all.
@@ -228,7 +271,7 @@ mod tests {
     #[test]
     fn what_a_user_adds_to_the_registration_stays() {
         let config = |change: &Value| -> ExtensionConfig {
-            let mut value = wanted("https://a", "pem");
+            let mut value = wanted("https://a", "pem", Some("blue"));
             json_merge(&mut value, change);
             serde_json::from_value(value).expect("an ExtensionConfig")
         };
@@ -240,8 +283,11 @@ mod tests {
             (json!({"spec": {"clientConfig": {"caBundle": "eA=="}}}), false),
             (json!({"spec": {"namespaceSelector": null}}), false),
         ] {
-            assert_eq!(is_registered(&config(&change), "https://a", "pem"), registered, "{change}");
+            let config = config(&change);
+            assert_eq!(is_registered(&config, "https://a", "pem", Some("blue")), registered, "{change}");
+            assert_eq!(is_registered(&config, "https://a", "pem", None), registered, "{change}");
         }
+        assert!(!is_registered(&config(&json!({})), "https://a", "pem", Some("red")));
     }
 
     fn json_merge(value: &mut Value, change: &Value) {

@@ -9,12 +9,15 @@ use kube::{Client, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use capstan_controller::Result;
 use capstan_controller::error::Doing as _;
+use capstan_controller::{Result, Scope};
 
 use crate::driver::Drivers;
 use crate::provisioner::Provisioner;
 use crate::{host, hostcluster, hostmachine, hostpool};
+
+/// Where simulated clusters are reached, unless told otherwise.
+const LOOPBACK: &str = "127.0.0.1";
 
 /// Says what time it is.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -26,6 +29,10 @@ pub struct Infrastructure {
     pub client: Client,
     /// The ways to reach hosts.
     pub drivers: Drivers,
+    /// What is looked after.
+    pub scope: Scope,
+    /// The address at which simulated clusters are reached.
+    pub(crate) simulated_at: String,
     /// What makes machines, where something does.
     pub(crate) provisioner: Option<Arc<dyn Provisioner>>,
     clock: Clock,
@@ -34,12 +41,31 @@ pub struct Infrastructure {
 impl Infrastructure {
     /// Controllers for the management cluster that `client` leads to, and the hosts that `drivers` reach.
     pub fn new(client: Client, drivers: Drivers) -> Self {
-        Self { client, drivers, provisioner: None, clock: Arc::new(Timestamp::now) }
+        Self {
+            client,
+            drivers,
+            scope: Scope::default(),
+            simulated_at: LOOPBACK.to_owned(),
+            provisioner: None,
+            clock: Arc::new(Timestamp::now),
+        }
     }
 
     /// The same, with what makes machines for pools.
     pub fn with_provisioner(mut self, provisioner: Arc<dyn Provisioner>) -> Self {
         self.provisioner = Some(provisioner);
+        self
+    }
+
+    /// The same, looking after no more than this.
+    pub fn within(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// The same, with simulated clusters reached at another address of this machine than loopback.
+    pub fn with_simulated_at(mut self, host: String) -> Self {
+        self.simulated_at = host;
         self
     }
 
@@ -62,9 +88,18 @@ impl Infrastructure {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Access to one kind in all namespaces.
-    pub fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
-        Api::all(self.client.clone())
+    /// Access to one kind as far as it is looked at: in all namespaces, or in one.
+    pub fn all<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        self.scope.api(&self.client)
+    }
+
+    /// The hosts of a namespace that are ours to look after, and so to claim.
+    pub(crate) async fn hosts(&self, namespace: &str) -> Result<Vec<Host>> {
+        let list = self.api::<Host>(namespace).list(&self.scope.listed()).await;
+        Ok(list.doing(|| format!("cannot list Hosts in {namespace}"))?.items)
     }
 
     /// Changes the spec of a host, if it is still the one that was read: compare and swap.

@@ -44,6 +44,8 @@ pub mod host {
         pub const WAITING_FOR_RELEASE: &str = "WaitingForRelease";
         /// The machine that has the host does not exist.
         pub const CLAIM_ORPHANED: &str = "ClaimOrphaned";
+        /// A person gave the host up while a machine was on it.
+        pub const ABANDONED: &str = "Abandoned";
         /// The machine left something behind on the host.
         pub const LEFT_DIRTY: &str = "LeftDirty";
     }

@@ -8,15 +8,16 @@ use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine, HostPool};
 use capstan_controller::owners;
 use capstan_infrastructure::{
-    BootstrapData, BootstrapState, DriverError, Drivers, HostDriver, HostKind, Infrastructure, LocalMachine,
-    MachineState, PoolOfMachines, ProvisionError, Provisioner, Reached, ResetState, controllers,
+    BootstrapData, BootstrapState, DriverError, Drivers, FollowState, HandOver, HostDriver, HostKind,
+    Infrastructure, LocalMachine, MachineState, PoolOfMachines, ProvisionError, Provisioner, Reached,
+    ResetState, controllers,
 };
 use capstan_testkit::{RealPlane, eventually, install_crds};
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,9 +28,13 @@ use tokio::task::JoinSet;
 const DEADLINE: Duration = Duration::from_secs(60);
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 
-/// Remembers which claims each host was started for.
+/// Remembers which claims each host was started for, what agents were told, and which hosts are forgotten.
 #[derive(Default)]
-struct Obedient(Mutex<BTreeMap<String, BTreeSet<String>>>);
+struct Obedient(
+    Mutex<BTreeMap<String, BTreeSet<String>>>,
+    Mutex<Vec<(String, Vec<u8>)>>,
+    Mutex<BTreeSet<String>>,
+);
 
 impl HostDriver for Obedient {
     fn facts<'a>(&'a self, _: &'a Host) -> BoxFuture<'a, Result<Reached, DriverError>> {
@@ -46,8 +51,27 @@ impl HostDriver for Obedient {
         Box::pin(async { Ok(BootstrapState::Done) })
     }
 
+    fn follow<'a>(
+        &'a self,
+        _: &'a Host,
+        claim_id: &'a str,
+        told: &'a HandOver,
+    ) -> BoxFuture<'a, Result<FollowState, DriverError>> {
+        self.1.lock().unwrap().push((claim_id.to_owned(), told.0.clone()));
+        let state = match told.0.as_slice() {
+            b"from behind" => FollowState::Refused("it is of manager epoch 1".to_owned()),
+            _ => FollowState::Follows,
+        };
+        Box::pin(async { Ok(state) })
+    }
+
     fn reset<'a>(&'a self, _: &'a Host, _: &'a str) -> BoxFuture<'a, Result<ResetState, DriverError>> {
         Box::pin(async { Ok(ResetState::Clean) })
+    }
+
+    fn forget<'a>(&'a self, host: &'a Host) -> BoxFuture<'a, Result<(), DriverError>> {
+        self.2.lock().unwrap().insert(host.name_any());
+        Box::pin(async { Ok(()) })
     }
 }
 
@@ -354,4 +378,95 @@ async fn a_pool_makes_machines_and_takes_them_away() {
     .unwrap();
     assert!(shed.machines.lock().unwrap().is_empty());
     assert!(yard.api::<Host>().list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_told_to_follow_when_its_bootstrap_data_says_so() {
+    let yard = Yard::start(1).await;
+    let secret =
+        json!({"metadata": {"name": "data"}, "stringData": {"value": "x", "follow": "never asked for"}});
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    let secrets = yard.api::<Secret>();
+    secrets.create(&PostParams::default(), &secret).await.unwrap();
+    yard.create::<HostPool>("HostPool", "yard", json!({}), simulated(1)).await;
+    yard.cluster("c", json!({})).await;
+    yard.machine("m").await;
+    yard.provisioned().await;
+    yard.says::<HostMachine>("m", "Ready", "Ready").await;
+    let claim = yard.api::<HostMachine>().get("m").await.unwrap().spec.claim_id.unwrap();
+
+    // Whoever does not ask for it, such as every other bootstrap provider, gets nothing.
+    assert!(yard.driver.1.lock().unwrap().is_empty());
+    let told = async |text: Option<&str>| {
+        let label = text.map(|_| "");
+        let patch = json!({
+            "metadata": {"labels": {"capstan.dev/follow": label}}, "stringData": {"follow": text.unwrap_or("-")}});
+        secrets.patch("data", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    };
+    told(Some("from behind")).await;
+    let why = yard.says::<HostMachine>("m", "AgentFollows", "FollowingRefused").await;
+    assert!(why.contains("manager epoch 1") && why.contains("Host yard-0"), "{why}");
+    told(Some("agent.json")).await;
+    yard.says::<HostMachine>("m", "AgentFollows", "Follows").await;
+    told(None).await;
+    eventually(DEADLINE, "nobody to be told any more", async || {
+        let machine = yard.api::<HostMachine>().get("m").await?;
+        let said = get(&machine, "AgentFollows").map(|said| said.message.clone());
+        ensure!(said.as_deref() == Some(""), "{said:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let all = yard.driver.1.lock().unwrap().clone();
+    assert!(all.iter().all(|(under, _)| *under == claim), "{all:?}");
+    // It was bootstrapped once, whatever it was told.
+    assert_eq!(yard.driver.0.lock().unwrap()["yard-0"].len(), 1);
+}
+
+/// What clusterctl does to the plane that it moves everything away from.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_moved_away_takes_nothing_along() {
+    let yard = Yard::start(1).await;
+    yard.create::<HostPool>("HostPool", "yard", json!({}), simulated(2)).await;
+    yard.cluster("c", json!({})).await;
+    yard.says::<HostPool>("yard", "HostsUpToDate", "UpToDate").await;
+    let hosts = yard.api::<Host>();
+    eventually(DEADLINE, "the hosts to be known", async || {
+        let all = hosts.list(&ListParams::default()).await?.items;
+        ensure!(all.len() == 2 && all.iter().all(|host| get(host, "Ready").is_some()), "{all:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let from = hosts.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    let (merge, delete) = (PatchParams::default(), DeleteParams::default());
+    let paused = Patch::Merge(json!({"spec": {"paused": true}}));
+    yard.api::<Cluster>().patch("c", &merge, &paused).await.unwrap();
+    let moved = Patch::Merge(
+        json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}}),
+    );
+    for name in ["yard-0", "yard-1"] {
+        hosts.patch(name, &merge, &moved).await.unwrap();
+        hosts.delete(name, &delete).await.unwrap();
+        // As long as nobody takes its finalizer, it stays.
+        yard.says::<Host>(name, "Paused", "Paused").await;
+        let free = Patch::Merge(json!({"metadata": {"finalizers": []}}));
+        hosts.patch(name, &merge, &free).await.unwrap();
+    }
+    yard.api::<Cluster>().delete("c", &delete).await.unwrap();
+    // The pool is told of all that, and makes no others: it goes next.
+    let pools = yard.api::<HostPool>();
+    let poke = Patch::Merge(json!({"metadata": {"annotations": {"poke": "1"}}}));
+    pools.patch("yard", &merge, &poke).await.unwrap();
+    pools.delete("yard", &delete).await.unwrap();
+    yard.create::<Host>("Host", "marker", json!({}), json!({"simulated": {}})).await;
+    let mut events = std::pin::pin!(hosts.watch(&WatchParams::default(), &from).await.unwrap());
+    let mut added = Vec::new();
+    while !added.contains(&"marker".to_owned()) {
+        if let WatchEvent::Added(host) = events.next().await.unwrap().unwrap() {
+            added.push(host.name_any());
+        }
+    }
+    assert_eq!(added, ["marker"], "a pool made Hosts of machines that live on elsewhere");
+    assert!(yard.driver.2.lock().unwrap().is_empty(), "nothing that a Host stands for was taken away");
 }

@@ -7,6 +7,7 @@ use capstan_infrastructure::{BootstrapData, BootstrapState, DriverError, FollowS
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use std::net::IpAddr;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::fault::Fault;
@@ -32,7 +33,7 @@ impl HostDriver for Sim {
                     memory_bytes: MEMORY.try_into().ok(),
                 },
                 addresses: vec![
-                    address(MachineAddressType::InternalIP, "127.0.0.1"),
+                    address(kind_of(self.address()), self.address()),
                     address(MachineAddressType::Hostname, vm.name()),
                 ],
                 problems: Vec::new(),
@@ -81,6 +82,13 @@ impl HostDriver for Sim {
             }
         })
         .boxed()
+    }
+}
+
+fn kind_of(address: &str) -> MachineAddressType {
+    match address.parse::<IpAddr>() {
+        Ok(_) => MachineAddressType::InternalIP,
+        Err(_) => MachineAddressType::InternalDNS,
     }
 }
 

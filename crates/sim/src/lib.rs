@@ -26,6 +26,7 @@ mod sim;
 mod task;
 pub mod vm;
 
+pub use cluster::SimulatedEtcd;
 pub use fault::{FAULT_ANNOTATION, Fault};
 pub use host::OS_IMAGE;
 pub use sim::{OpenError, Sim};

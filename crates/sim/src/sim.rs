@@ -7,6 +7,7 @@ use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +47,7 @@ pub struct Sim(Arc<Inner>);
 
 struct Inner {
     folder: PathBuf,
+    host: String,
     // Before the clusters, so that nobody works on them when they go.
     hosts: Mutex<BTreeMap<HostKey, Arc<SimHost>>>,
     clusters: Clusters,
@@ -55,12 +57,23 @@ struct Inner {
 }
 
 impl Sim {
-    /// Opens the simulation in `folder`, which is made if it is not there, and goes on where it was.
+    /// Opens the simulation in `folder`, which is made if it is not there, and goes on where it was. Its machines have
+    /// a loopback address.
     ///
     /// # Errors
     /// If the folder cannot be read or written, or another process has it.
     pub async fn open(folder: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::open_at(folder, "127.0.0.1").await
+    }
+
+    /// The same, with machines that are reached under another address or name of this machine.
+    ///
+    /// # Errors
+    /// If the folder cannot be read or written, or another process has it.
+    pub async fn open_at(folder: impl AsRef<Path>, host: &str) -> Result<Self, OpenError> {
         let folder = folder.as_ref();
+        // Under a name it may be reached by any of the addresses.
+        let listen = host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let wrong = |source: io::Error| OpenError::Folder { folder: folder.to_owned(), source };
         fs::create_dir_all(folder.join("hosts")).map_err(wrong)?;
         let lock = File::create(folder.join("lock")).map_err(wrong)?;
@@ -68,10 +81,11 @@ impl Sim {
             TryLockError::WouldBlock => OpenError::InUse(folder.to_owned()),
             TryLockError::Error(error) => wrong(error),
         })?;
-        let clusters = Clusters::open(&folder.join("clusters")).map_err(wrong)?;
+        let clusters = Clusters::open(&folder.join("clusters"), listen).map_err(wrong)?;
         let (changes, _) = broadcast::channel(CHANGES_IN_FLIGHT);
         let inner = Inner {
             folder: folder.to_owned(),
+            host: host.to_owned(),
             hosts: Mutex::default(),
             clusters,
             changes,
@@ -112,9 +126,9 @@ impl Sim {
         Ok(())
     }
 
-    /// The simulated clusters, whose etcd can be asked.
-    pub fn clusters(&self) -> &Clusters {
-        &self.0.clusters
+    /// The address or name under which its machines are reached.
+    pub(crate) fn address(&self) -> &str {
+        &self.0.host
     }
 
     /// Stops everything in order. What is simulated stays as it is, and goes on when the folder is opened again.

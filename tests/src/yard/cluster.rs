@@ -222,7 +222,8 @@ impl<'a> Cluster<'a> {
         kubectl(&path, args, input).await?.success()
     }
 
-    async fn kubeconfig_file(&self) -> Result<PathBuf> {
+    /// A file with the cluster's own kubeconfig.
+    pub async fn kubeconfig_file(&self) -> Result<PathBuf> {
         let path = self.yard.folder().join(format!("{}.kubeconfig", self.name));
         std::fs::write(&path, self.kubeconfig_text().await?)?;
         Ok(path)

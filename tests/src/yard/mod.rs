@@ -207,13 +207,12 @@ impl Yard {
     /// Waits until these hosts are available, and clean: nothing is left of what was on them.
     pub async fn until_available(&self, names: &[&str]) -> Result<()> {
         eventually(DEADLINE, "the hosts to be available", async || {
-            for host in self.api::<Host>().list(&ListParams::default()).await? {
+            for name in names {
+                let host = self.api::<Host>().get(name).await?;
                 let status = host.status.clone().unwrap_or_default();
-                let wanted = names.contains(&host.name_any().as_str());
                 ensure!(
-                    !wanted || (status.state == Some(HostState::Available) && host.spec.claim.is_none()),
-                    "{} is {:?}: {:?} {:?}",
-                    host.name_any(),
+                    status.state == Some(HostState::Available) && host.spec.claim.is_none(),
+                    "{name} is {:?}: {:?} {:?}",
                     status.state,
                     host.spec.quarantine,
                     status.conditions
@@ -223,22 +222,8 @@ impl Yard {
         })
         .await?;
         for name in names {
-            self.is_clean(name).await?;
+            is_clean(self.machine(name)?).await?;
         }
-        Ok(())
-    }
-
-    /// Looks on the machine itself whether anything is left.
-    async fn is_clean(&self, name: &str) -> Result<()> {
-        let look = "for path in /opt/capstan /etc/capstan /var/lib/capstan /etc/rancher /var/lib/rancher/k3s/server \
-                    /var/lib/kubelet /var/lib/cni /run/k3s /etc/systemd/system/k3s.service \
-                    /etc/systemd/system/k3s-agent.service /etc/systemd/system/capstan-agent.service; do \
-                      [ ! -e $path ] || find $path | head -20; done; \
-                    pgrep -l 'k3s|containerd|capstan' || true; ip -o link | grep -E 'cni0|flannel|veth' || true; \
-                    iptables-save 2>/dev/null | grep -E 'KUBE|CNI|flannel' | head -5; \
-                    mount | grep -E '/var/lib/kubelet|/run/k3s' | head -5";
-        let left = self.machine(name)?.run(&format!("{look}; true")).await?;
-        ensure!(left.trim().is_empty(), "{name} is not clean:\n{left}");
         Ok(())
     }
 
@@ -275,6 +260,20 @@ impl Yard {
     }
 }
 
+/// Looks on a machine itself whether anything is left.
+pub async fn is_clean(machine: &TestMachine) -> Result<()> {
+    let look = "for path in /opt/capstan /etc/capstan /var/lib/capstan /etc/rancher /var/lib/rancher/k3s/server \
+                /var/lib/kubelet /var/lib/cni /run/k3s /etc/systemd/system/k3s.service \
+                /etc/systemd/system/k3s-agent.service /etc/systemd/system/capstan-agent.service; do \
+                  [ ! -e $path ] || find $path | head -20; done; \
+                pgrep -l 'k3s|containerd|capstan' || true; ip -o link | grep -E 'cni0|flannel|veth' || true; \
+                iptables-save 2>/dev/null | grep -E 'KUBE|CNI|flannel' | head -5; \
+                mount | grep -E '/var/lib/kubelet|/run/k3s' | head -5";
+    let left = machine.run(&format!("{look}; true")).await?;
+    ensure!(left.trim().is_empty(), "{} is not clean:\n{left}", machine.name());
+    Ok(())
+}
+
 /// The port that API servers listen on.
 const API_SERVER: u16 = 6443;
 
@@ -304,7 +303,7 @@ async fn prepare(names: &[&str]) -> Result<(Machines, TempDir)> {
 }
 
 /// The agent as it is shipped, static: the machines have another C library than this one.
-fn agent() -> Result<PathBuf> {
+pub(crate) fn agent() -> Result<PathBuf> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if let Some(path) = BUILT.get() {
         return Ok(path.clone());

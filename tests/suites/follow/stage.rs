@@ -335,8 +335,8 @@ impl Side {
         std::fs::create_dir_all(&folder)?;
         let run = async |args: &[&str], kubeconfig: &Path| -> Result<()> {
             let output = tokio::process::Command::new(locate(Program::Clusterctl)?)
+                .args(["move", "--namespace", "default"])
                 .args(args)
-                .args(["--namespace", "default", "--kubeconfig"])
                 .arg(kubeconfig)
                 .env("HOME", self.plane.folder())
                 .env("XDG_CONFIG_HOME", self.plane.folder())
@@ -347,8 +347,8 @@ impl Side {
             Ok(())
         };
         let folder = folder.to_str().context("a path")?;
-        run(&["move", "--to-directory", folder], self.plane.kubeconfig()).await?;
-        run(&["move", "--from-directory", folder], other.plane.kubeconfig()).await?;
+        run(&["--to-directory", folder, "--kubeconfig"], self.plane.kubeconfig()).await?;
+        run(&["--from-directory", folder, "--to-kubeconfig"], other.plane.kubeconfig()).await?;
         // It was paused to be copied, here and there.
         let paused = |so: Option<bool>| Patch::Merge(json!({"spec": {"paused": so}}));
         self.of(CORE, "Cluster").patch(CLUSTER, &PatchParams::default(), &paused(None)).await?;

@@ -4,6 +4,7 @@
 //! as text afterwards, and nothing here differs by kind, except what stands beside the kind itself.
 
 mod derive;
+pub mod reference;
 mod tidy;
 
 pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 use super::certificate::Certificate;
-use super::objects::{self, Kind, Verdict, Wanted, verdict};
+use super::objects::{self, Kind, ROLE_BINDING, Verdict, Wanted, verdict};
 use super::request::{self, Request};
 use crate::here::Here;
 use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED};
@@ -91,6 +91,16 @@ pub(crate) enum Change {
     Repair(Kind, String, Value),
     /// Take away the one with this UID.
     Remove(Kind, String, String),
+}
+
+impl Change {
+    /// Whether it is about what binds somebody to a role.
+    pub(crate) fn is_binding(&self) -> bool {
+        match self {
+            Self::Create(wanted) => wanted.kind == ROLE_BINDING,
+            Self::Repair(kind, ..) | Self::Remove(kind, ..) => *kind == ROLE_BINDING,
+        }
+    }
 }
 
 /// What to do, what to say, and when to look again if nothing happens.

@@ -25,7 +25,7 @@ pub(crate) const SECRET: Kind = kind("", "v1", "Secret", "secrets");
 pub(crate) const REPORT: Kind = kind("agent.capstan.dev", "v1alpha1", "MachineReport", "machinereports");
 const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases");
 const ROLE: Kind = kind(RBAC, "v1", "Role", "roles");
-const ROLE_BINDING: Kind = kind(RBAC, "v1", "RoleBinding", "rolebindings");
+pub(crate) const ROLE_BINDING: Kind = kind(RBAC, "v1", "RoleBinding", "rolebindings");
 
 /// An object that should be there, as far as it is ours to say.
 #[derive(Clone, Debug, PartialEq)]

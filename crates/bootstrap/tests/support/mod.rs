@@ -29,6 +29,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+/// Where a plane is after it was moved.
+pub(crate) const ELSEWHERE: &str = "https://elsewhere.example:6443";
+
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How a plane is reached.
@@ -174,6 +177,7 @@ impl Stage {
             client,
             self.plane(),
             Software::default(),
+            capstan_controller::Scope::default(),
             std::future::pending(),
         ))
     }
@@ -181,6 +185,21 @@ impl Stage {
     /// The controller, to be run by hand.
     pub(crate) fn reconciler(&self, client: Client) -> Bootstrap {
         Bootstrap::new(client, self.plane(), Software::default())
+    }
+
+    /// The controller of a plane that machines know by another address.
+    pub(crate) fn reconciler_elsewhere(&self, client: Client) -> Bootstrap {
+        let plane = Plane { server: ELSEWHERE.to_owned(), ..self.plane() };
+        Bootstrap::new(client, plane, Software::default())
+    }
+
+    /// What the machine is told on its standard input, if it is told anything.
+    pub(crate) async fn told_to_follow(&self, name: &str) -> Option<Value> {
+        let secret = self.api::<Secret>().get(name).await.unwrap();
+        let asked = secret.labels().contains_key("capstan.dev/follow");
+        let data = secret.data.and_then(|mut data| data.remove("follow"));
+        assert_eq!(asked, data.is_some(), "the label and what it stands for come and go together");
+        data.map(|bytes| serde_json::from_slice(&bytes.0).unwrap())
     }
 
     fn plane(&self) -> Plane {

@@ -263,7 +263,7 @@ async fn one_life(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes: i64
     for _ in 0..200 {
         let object = Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap());
         let reconciler = mortal.as_ref().filter(|_| !life.is_over()).unwrap_or(&immortal);
-        if let Err(error) = reconciler.reconcile(object).await {
+        if let Err(error) = Box::pin(reconciler.reconcile(object)).await {
             last = capstan_controller::error::chain(&error);
         }
         if life.is_over() {
@@ -303,4 +303,99 @@ async fn one_life(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes: i64
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("killed at write {writes}, the next manager gets nowhere: {last}");
+}
+
+/// A machine has enrolled, and the plane it knows is elsewhere now: it is told, and enrols with the key it has. The manager
+/// dies at every write there is on the way.
+pub(crate) async fn killed_while_following(stage: &Stage, connect: impl Fn(&Life) -> Client) {
+    let whole = Box::pin(one_hand_over(stage, &connect, i64::MAX, false)).await;
+    assert!(whole > 8, "a machine follows in {whole} writes");
+    for writes in 1..=whole {
+        for reaches in [false, true] {
+            Box::pin(one_hand_over(stage, &connect, writes, reaches)).await;
+        }
+    }
+}
+
+async fn one_hand_over(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes: i64, reaches: bool) -> i64 {
+    let name = format!("f-{}-{reaches}", if writes == i64::MAX { 0 } else { writes });
+    stage.machine(&name).await;
+    let here = stage.reconciler(stage.admin.clone());
+    let mut machine = None;
+    for _ in 0..200 {
+        let config = stage.api::<CapstanConfig>().get(&name).await.unwrap();
+        Box::pin(here.reconcile(Arc::new(config))).await.unwrap();
+        if machine.is_none() && stage.agent_config(&name).await.is_ok() {
+            let started = stage.started(&name).await;
+            stage.ask(&started.client, &name, &started.request()).await.unwrap();
+            machine = Some(started);
+        }
+        if let Some(machine) = &machine
+            && says_hello(stage, &name, machine, &stage.address.server).await
+        {
+            break;
+        }
+    }
+    let machine = machine.expect("bootstrap data");
+    let reports = stage.api::<MachineReport>();
+    let key = reports.get(&name).await.unwrap().spec.enrolled_key;
+    assert!(key.is_some() && stage.told_to_follow(&name).await.is_none());
+
+    let life = Life::of(writes, reaches);
+    let mut mortal = Some(stage.reconciler_elsewhere(connect(&life)));
+    let immortal = stage.reconciler_elsewhere(stage.admin.clone());
+    let mut asked = None;
+    let mut last = String::new();
+    for _ in 0..200 {
+        let object = Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap());
+        let reconciler = mortal.as_ref().filter(|_| !life.is_over()).unwrap_or(&immortal);
+        if let Err(error) = Box::pin(reconciler.reconcile(object)).await {
+            last = capstan_controller::error::chain(&error);
+        }
+        if life.is_over() {
+            mortal = None;
+        }
+        // The machine takes what it is told, and asks with another request, for the key it has. What lies in its report
+        // from before is no answer to that.
+        if let Some(told) = stage.told_to_follow(&name).await
+            && asked.is_none()
+        {
+            assert_eq!((&told["server"], &told["epoch"]), (&json!(super::ELSEWHERE), &json!(1)));
+            assert_eq!(reports.get(&name).await.unwrap().spec.certificate, None);
+            let client = stage.address.with_token(told["token"].as_str().unwrap()).await;
+            let patch = json!({"status": {"certificateRequest": machine.request(), "agentVersion": null}});
+            let own: Api<MachineReport> = stage.as_seen_by(&client);
+            own.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+            asked = Some(client);
+        }
+        if asked.is_some()
+            && says_hello(stage, &name, &machine, super::ELSEWHERE).await
+            && stage.told_to_follow(&name).await.is_none()
+        {
+            let report = reports.get(&name).await.unwrap();
+            assert_eq!(report.spec.enrolled_key, key, "its key is its key");
+            let requests: Api<CertificateSigningRequest> = Api::all(stage.admin.clone());
+            let left = requests.list(&ListParams::default()).await.unwrap().items;
+            if left.is_empty() {
+                return writes - life.writes.load(Ordering::SeqCst);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("killed at write {writes}, the next manager gets nowhere: {last}");
+}
+
+/// The machine shows that it has its certificate, if it has one for this address; and whether all is in order then.
+async fn says_hello(stage: &Stage, name: &str, machine: &Enrolling, server: &str) -> bool {
+    let report = stage.api::<MachineReport>().get(name).await.unwrap();
+    let with = report.spec.enrolled_with.filter(|with| with.server == server);
+    let (Some(certificate), Some(_)) = (report.spec.certificate, with) else { return false };
+    let client = stage.address.with_certificate(&certificate, &machine.key).await;
+    let hello = Patch::Merge(json!({"status": {"agentVersion": "v0"}}));
+    let reports: Api<MachineReport> = stage.as_seen_by(&client);
+    reports.patch_status(name, &PatchParams::default(), &hello).await.unwrap();
+    let config = stage.api::<CapstanConfig>().get(name).await.unwrap();
+    let is_told = capstan_api::conditions::is_true(&config, "AgentEnrolled");
+    let is_clean = stage.api::<Secret>().get_opt(&format!("{name}-enrolment")).await.unwrap().is_none();
+    is_told && is_clean
 }

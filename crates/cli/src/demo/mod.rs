@@ -9,13 +9,14 @@ mod show;
 
 use anyhow::{Context, Result};
 use capstan_artifacts::Software;
+use capstan_controller::Scope;
 use capstan_nspawn::Set;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::args::{DemoArgs, SoftwareArgs};
-use crate::controllers::{self, Selection, Surroundings};
+use crate::controllers::{self, SIM_ADDRESS, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
@@ -45,8 +46,10 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
         machines: Arc::new(scenery.machines(folder.path())),
         folder: folder.path().to_owned(),
         extensions: Extensions::default(),
+        scope: Scope::default(),
+        sim_address: SIM_ADDRESS.to_owned(),
     };
-    let running = controllers::start(&Selection::all(), &around, &stop).await?;
+    let mut running = controllers::start(&Selection::all(), &around, &stop).await?;
     println!(
         "Management plane up: https://{} (API server, store and controllers in this process)",
         plane.address
@@ -95,6 +98,7 @@ impl Scenery {
         let address = set.network().subnet().gateway();
         let software = SoftwareArgs {
             artifacts_dir: args.artifacts_dir.clone(),
+            artifacts_index: None,
             artifacts_listen: None,
             artifacts_url: None,
             agent_binary: args.agent_binary.clone(),

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use capstan_api::infrastructure::{Host, HostSpec, SecretReference, SshAccess};
+use capstan_api::meta::labels;
 use capstan_ssh::access::{Credential, PinnedKeys, keys};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -113,7 +114,14 @@ fn secret(name: &str, args: &AddArgs, data: BTreeMap<String, ByteString>) -> Sec
     Secret {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            labels: Some([(OF_HOST.to_owned(), args.name.clone())].into()),
+            // It moves with its Host, which clusterctl does not know to need it.
+            labels: Some(
+                [
+                    (OF_HOST.to_owned(), args.name.clone()),
+                    (labels::CLUSTERCTL_MOVE.to_owned(), String::new()),
+                ]
+                .into(),
+            ),
             ..Default::default()
         },
         type_: Some(type_.to_owned()),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::args::Output;
 
 /// Exit codes, beside 0 for success, 1 for failure and 2 for wrong usage: 3 when `check` finds a host that cannot be used,
-/// 4 when `remove` refuses.
+/// 4 when `remove` or `abandon` refuses.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostVerb {
     /// Put a machine that exists into the inventory
@@ -24,6 +24,11 @@ pub(crate) enum HostVerb {
     ///
     /// Exit code 4 says that it must stay: a machine has it, or a pool lists it.
     Remove(RemoveArgs),
+
+    /// Let go of a host that will never come back, with the machine on it
+    ///
+    /// It is quarantined, because nothing was cleaned. Exit code 4 says that it answers, or that nobody has it.
+    Abandon(AbandonArgs),
 }
 
 /// Which management plane, and where in it.
@@ -147,6 +152,15 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RemoveArgs {
+    /// Name of the host
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) place: Where,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AbandonArgs {
     /// Name of the host
     pub(crate) name: String,
 

@@ -1,5 +1,6 @@
 //! `capstan host`: the inventory.
 
+mod abandon;
 mod add;
 mod args;
 mod check;
@@ -33,6 +34,7 @@ pub(crate) async fn run(verb: HostVerb) -> Result<()> {
         HostVerb::List(args) => list::run(&args).await,
         HostVerb::Check(args) => check::run(&args).await,
         HostVerb::Remove(args) => remove::run(&args).await,
+        HostVerb::Abandon(args) => abandon::run(&args).await,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A plan as data: what `-o json` prints, and what the text for people is made from.
 
 use capstan_distro::{Change, Cost};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// What would happen.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -94,25 +94,16 @@ impl Refusal {
 }
 
 /// What would happen to a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    #[serde(rename = "nothing")]
     Nothing,
-    #[serde(rename = "live")]
     Live,
-    #[serde(rename = "restart")]
     Restart,
-    #[serde(rename = "drain and restart")]
     DrainAndRestart,
-    #[serde(rename = "reboot")]
     Reboot,
-    #[serde(rename = "replace")]
     Replace,
-    #[serde(rename = "create")]
     Create,
-    #[serde(rename = "delete")]
     Delete,
-    #[serde(rename = "refused")]
     Refused,
 }
 
@@ -129,6 +120,12 @@ impl Outcome {
             Self::Delete => "delete",
             Self::Refused => "refused",
         }
+    }
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

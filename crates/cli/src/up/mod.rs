@@ -5,6 +5,7 @@ mod pki;
 
 use anyhow::{Context, Result, bail};
 use capstan_apiserver::{ApiServer, Authority, Options, Storage, Tls, User};
+use capstan_controller::Scope;
 use kube::Client;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::args::UpArgs;
-use crate::controllers::Surroundings;
+use crate::controllers::{SIM_ADDRESS, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
@@ -47,8 +48,10 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         machines: Arc::new(LocalMachines::in_folder(data_dir.join("machines"))),
         folder: data_dir,
         extensions: Extensions::of(&args.hooks)?,
+        scope: Scope::default(),
+        sim_address: SIM_ADDRESS.to_owned(),
     };
-    let running = controllers::start(&args.controllers, &around, &stop).await?;
+    let mut running = controllers::start(&args.controllers, &around, &stop).await?;
     if let Some(warning) = warning(plane.bound) {
         eprintln!("{warning}");
     }

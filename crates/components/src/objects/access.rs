@@ -91,13 +91,15 @@ fn subject(provider: Provider, namespace: &str) -> Value {
     json!({ "kind": "ServiceAccount", "name": provider.manager(), "namespace": namespace })
 }
 
-/// What lets the managers into a namespace with clusters.
+/// What lets the managers into a namespace with clusters. The service account is named as the user that it is: in templates
+/// clusterctl moves ServiceAccounts of any RoleBinding into the namespace of the cluster, where there are none.
 pub(crate) fn binding_in(provider: Provider, namespace: &str) -> Value {
+    let user = format!("system:serviceaccount:{}:{}", provider.namespace(), provider.manager());
     json!({
         "apiVersion": format!("{RBAC}/v1"),
         "kind": "RoleBinding",
         "metadata": { "name": provider.manager(), "namespace": namespace },
         "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": provider.namespace_role() },
-        "subjects": [subject(provider, &provider.namespace())],
+        "subjects": [{ "apiGroup": RBAC, "kind": "User", "name": user }],
     })
 }

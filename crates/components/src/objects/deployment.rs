@@ -13,6 +13,9 @@ use crate::Provider;
 const HEALTH_PORT: u16 = 9440;
 /// The only place it may write to.
 const DATA: &str = "/var/lib/capstan";
+/// The ConfigMap with an index of software, in its key `index.yaml`.
+const SOFTWARE_INDEX: &str = "capstan-software";
+const SOFTWARE_FOLDER: &str = "/etc/capstan/software";
 /// The user that the image names: nobody on any node.
 const USER: u32 = 65532;
 
@@ -49,7 +52,7 @@ pub(super) fn object(provider: Provider, options: &Options) -> Value {
                         "effect": "NoSchedule",
                     }],
                     "containers": [container(provider, options)],
-                    "volumes": [{ "name": "data", "emptyDir": {} }],
+                    "volumes": volumes(provider),
                 },
             },
         },
@@ -84,8 +87,21 @@ fn container(provider: Provider, options: &Options) -> Value {
             "capabilities": { "drop": ["ALL"] },
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{ "name": "data", "mountPath": DATA }],
+        "volumeMounts": mounts(provider),
     })
+}
+
+/// Software that machines fetch from elsewhere is the user's to name, in a ConfigMap that need not be there.
+fn volumes(provider: Provider) -> Vec<Value> {
+    let data = json!({ "name": "data", "emptyDir": {} });
+    let index = json!({ "name": "software", "configMap": { "name": SOFTWARE_INDEX, "optional": true } });
+    std::iter::once(data).chain(provider.serves_software().then_some(index)).collect()
+}
+
+fn mounts(provider: Provider) -> Vec<Value> {
+    let data = json!({ "name": "data", "mountPath": DATA });
+    let index = json!({ "name": "software", "mountPath": SOFTWARE_FOLDER, "readOnly": true });
+    std::iter::once(data).chain(provider.serves_software().then_some(index)).collect()
 }
 
 /// The port beside that of the probes, if there is one.
@@ -99,6 +115,7 @@ fn args(provider: Provider) -> Vec<String> {
         "manager".to_owned(),
         format!("--controllers={}", provider.controllers()),
         "--leader-elect".to_owned(),
+        "--leader-elect-namespace=$(POD_NAMESPACE)".to_owned(),
         format!("--health-addr=:{HEALTH_PORT}"),
         format!("--data-dir={DATA}"),
     ];
@@ -127,6 +144,7 @@ fn args(provider: Provider) -> Vec<String> {
             _ => "CAPSTAN_CONTROL_PLANE_SOFTWARE_URL",
         };
         args.extend([
+            format!("--artifacts-index={SOFTWARE_FOLDER}/index.yaml"),
             format!("--artifacts-listen=0.0.0.0:{port}"),
             format!("--artifacts-url=${{{variable}:={inside}}}"),
         ]);

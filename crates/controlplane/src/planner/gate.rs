@@ -61,8 +61,7 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView) -> Re
     if !machine.control_plane {
         return Ok(());
     }
-    let others: Vec<&MachineFacts> =
-        all.iter().filter(|other| other.control_plane && other.name != machine.name).collect();
+    let others: Vec<&MachineFacts> = other_servers(machine, all).collect();
     if let Some(other) = others.iter().find(|other| is_on_the_move(other, etcd)) {
         return Err(format!("waits for Machine {} to carry out its plan", other.name));
     }
@@ -94,9 +93,17 @@ fn is_on_the_move(machine: &MachineFacts, etcd: &EtcdView) -> bool {
 /// Whether the cluster may be silent because of this machine: it is the only one of the control plane, and a plan that
 /// did not come to its end may have stopped it. Nobody else could bring it back, and nobody can move its pods.
 fn may_be_down(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
-    let alone = !all.iter().any(|other| other.control_plane && other.name != machine.name);
-    let ran = machine.plan.as_ref().and_then(|plan| plan.record.ran.as_ref());
-    machine.control_plane && alone && ran.is_some_and(|ran| ran.restart.is_empty())
+    let alone = other_servers(machine, all).next().is_none();
+    machine.control_plane && alone && machine.plan.as_ref().is_some_and(|plan| plan.record.may_be_down())
+}
+
+/// Servers that may run beside a machine. Whoever was never told to is none yet.
+fn other_servers<'a>(
+    machine: &MachineFacts,
+    all: &'a [MachineFacts],
+) -> impl Iterator<Item = &'a MachineFacts> {
+    let name = machine.name.clone();
+    all.iter().filter(move |other| other.control_plane && other.was_planned() && other.name != name)
 }
 
 /// Not if there is nowhere to go, if the user does not want it, or if it has taken too long.

@@ -69,6 +69,11 @@ impl Record {
         self.ran.as_ref().is_some_and(|ran| ran.restart != self.setup.restart)
     }
 
+    /// Whether an earlier plan was let through and did not come to its end, so that Kubernetes may have been stopped.
+    pub(crate) fn may_be_down(&self) -> bool {
+        self.ran.as_ref().is_some_and(|ran| ran.restart.is_empty())
+    }
+
     /// Whether pods should be moved away before.
     pub(crate) fn drains(&self) -> bool {
         self.ran.as_ref().is_some_and(|ran| ran.drain != self.setup.drain)

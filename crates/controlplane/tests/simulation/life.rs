@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
+use serde_json::json;
 
 use crate::plane::{Office, Plane};
 use crate::seen::Seen;
@@ -20,7 +21,7 @@ use crate::world::{Mood, Scene, Workload, World};
 /// How many turns the trouble lasts: short lives are many, and long ones go far.
 const TROUBLE: std::ops::Range<usize> = 10..40;
 /// How many turns before it begins: a cluster may be whole by then, or not have begun.
-const QUIET: std::ops::Range<usize> = 0..12;
+const QUIET: std::ops::Range<usize> = 0..24;
 
 pub(crate) struct Life {
     pub(crate) world: World,
@@ -58,7 +59,7 @@ impl Life {
         let pulse = Pulse::new(NEVER, false);
         let office = plane.office();
         let manager = office.manager(&world, &pulse).with_ambient(ambient.clone());
-        Ok(Self {
+        let mut life = Self {
             world,
             random,
             manager,
@@ -70,7 +71,10 @@ impl Life {
             version: 0,
             workers,
             told: Vec::new(),
-        })
+        };
+        let replicas = if life.percent(50) { 1 } else { 3 };
+        life.spec(json!({"replicas": replicas})).await?;
+        Ok(life)
     }
 
     /// From its beginning to where everything is as it should be.
@@ -115,6 +119,7 @@ impl Life {
             let before = Seen::of(&scene)?;
             (scene, failed) = self.round(&before).await?;
         }
+        self.world.now = self.now();
         self.world.tick_from(&scene).await?;
         Ok(failed)
     }

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::life::Life;
 use crate::trouble::VERSIONS;
-use crate::world::Mood;
 use crate::world::mortal::NEVER;
+use crate::world::{Mood, is_leaving, is_server};
 
 /// How many turns it may take.
 const PEACE: usize = 120;
@@ -24,9 +24,10 @@ impl Life {
         self.take_over(NEVER);
         let replicas = *[1, 3].choose(&mut self.random).unwrap();
         let version = VERSIONS[self.version];
+        let template = self.settle_on_a_template().await?;
         self.spec(json!({
             "replicas": replicas, "version": version,
-            "machineTemplate": {"spec": {"infrastructureRef": {"name": "hosts"}}},
+            "machineTemplate": {"spec": {"infrastructureRef": {"name": template}}},
         }))
         .await?;
         // A plan that was given up is tried again when the user says so.
@@ -46,6 +47,28 @@ impl Life {
             }
         }
         bail!("it does not get where it should: {last}")
+    }
+
+    /// The template of the oldest server that stays. Servers that were made from another cannot become like it, so that
+    /// the user has to let them go.
+    async fn settle_on_a_template(&mut self) -> Result<String> {
+        let scene = self.world.scene().await?;
+        let mut servers: Vec<_> =
+            scene.machines.iter().filter(|machine| is_server(machine) && !is_leaving(machine)).collect();
+        servers.sort_by_key(|machine| machine.creation_timestamp());
+        let template = |machine: &Machine| {
+            let host = scene.hosts.get(&machine.name_any());
+            host.and_then(|host| host.annotations().get("cluster.x-k8s.io/cloned-from-name").cloned())
+        };
+        let Some(kept) = servers.iter().find_map(|machine| template(machine)) else {
+            return Ok("hosts".to_owned());
+        };
+        for machine in servers {
+            if template(machine).is_some_and(|other| other != kept) {
+                self.delete(&machine.name_any()).await?;
+            }
+        }
+        Ok(kept)
     }
 
     async fn is_over(&self, replicas: i32, version: &str) -> Result<()> {

@@ -76,12 +76,17 @@ impl Life {
             }
             _ => {
                 let Some(name) = self.any_server().await? else { return Ok(()) };
-                self.tell(format!("the user deletes {name}"));
-                self.unwanted.insert(name.clone());
-                self.world.api::<Machine>().delete(&name, &DeleteParams::default()).await?;
-                Ok(())
+                self.delete(&name).await
             }
         }
+    }
+
+    /// The user wants a machine gone.
+    pub(crate) async fn delete(&mut self, name: &str) -> Result<()> {
+        self.tell(format!("the user deletes {name}"));
+        self.unwanted.insert(name.to_owned());
+        self.world.api::<Machine>().delete(name, &DeleteParams::default()).await?;
+        Ok(())
     }
 
     fn settings(&mut self, keys: &[&str]) -> Value {
@@ -106,13 +111,17 @@ impl Life {
     /// Things happen to hosts.
     async fn nature(&mut self) -> Result<()> {
         let Some(name) = self.any_server().await? else { return Ok(()) };
-        match self.random.random_range(0..4) {
-            0 | 1 => {
-                self.tell(format!("the host of {name} is lost"));
-                self.world.lost.insert(name.clone());
-                self.world.workload.is_lost(&name, true);
-            }
+        match self.random.random_range(0..5) {
+            0 | 1 => self.lose(&name),
+            // On a bad day the user mistakes one machine for another.
             2 => {
+                self.lose(&name);
+                let Some(another) = self.any_server().await?.filter(|another| *another != name) else {
+                    return Ok(());
+                };
+                self.delete(&another).await?;
+            }
+            3 => {
                 self.tell(format!("the host of {name} is well"));
                 self.world.lost.remove(&name);
                 self.world.workload.is_lost(&name, false);
@@ -126,6 +135,12 @@ impl Life {
             }
         }
         Ok(())
+    }
+
+    fn lose(&mut self, name: &str) {
+        self.tell(format!("the host of {name} is lost"));
+        self.world.lost.insert(name.to_owned());
+        self.world.workload.is_lost(name, true);
     }
 
     /// Says whether a machine is ill, as a MachineHealthCheck would.

@@ -80,8 +80,8 @@ impl World {
                     return self.report(&name, failed).await;
                 }
                 Some(Stage::Stopped) => {
-                    if is_server(machine) {
-                        self.workload.started(&name, begins(&plan));
+                    if is_server(machine) && !self.workload.started(&name, begins(&plan)) {
+                        return Ok(());
                     }
                     // What runs becomes a Node, whatever its machine is told next. Core looks once the cluster has begun.
                     if scene.is_begun() {
@@ -107,7 +107,7 @@ impl World {
     }
 
     /// The plan was carried out, and the machine says so.
-    async fn applied(&mut self, name: &str, told: &Value) -> Result<()> {
+    pub(super) async fn applied(&mut self, name: &str, told: &Value) -> Result<()> {
         let applied =
             json!({"plan": told, "phase": "Applied", "applied": told, "step": null, "message": null});
         self.report(name, applied).await?;
@@ -116,7 +116,7 @@ impl World {
     }
 
     /// Core finds the Node of a machine.
-    async fn becomes_node(&self, name: &str, plan: &VerifiedPlan) -> Result<()> {
+    pub(super) async fn becomes_node(&self, name: &str, plan: &VerifiedPlan) -> Result<()> {
         let condition = |type_: &str| {
             json!({"type": type_, "status": "True", "reason": "Ready", "message": "",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"})

@@ -93,11 +93,15 @@ impl Workload {
         state.settle();
     }
 
-    /// A server was started, as one that `begins` a cluster or as one that joins; unless it is a member.
-    pub(crate) fn started(&self, node: &str, begins: bool) {
+    /// A server was started, as one that `begins` a cluster or as one that joins; unless it is a member. Says whether it
+    /// came up: nobody is let in by those who are no majority.
+    pub(crate) fn started(&self, node: &str, begins: bool) -> bool {
         let mut state = self.state();
         state.stopped.remove(node);
         if !state.members.contains_key(node) {
+            if !begins && !state.has_majority() {
+                return false;
+            }
             if begins && !state.members.is_empty() {
                 let fault = format!("{node} began another cluster beside {:?}", state.members.keys());
                 state.faults.push(fault);
@@ -115,6 +119,7 @@ impl Workload {
             state.members.insert(node.to_owned(), member);
         }
         state.settle();
+        true
     }
 
     /// The host of a server is lost, or found again.

@@ -12,6 +12,7 @@ mod check;
 mod cluster;
 mod mood;
 pub(crate) mod mortal;
+mod moved;
 mod scene;
 
 pub(crate) use cluster::Workload;
@@ -30,6 +31,7 @@ use capstan_artifacts::{Arch, ArtifactRef, Catalog, Software, Source};
 use capstan_controller::owners;
 use capstan_controlplane::Tools;
 use capstan_plan::{Digest, VerifiedPlan};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
@@ -60,6 +62,7 @@ pub(crate) struct World {
     pub(crate) lost: BTreeSet<String>,
     /// How the others behave.
     pub(crate) mood: Mood,
+    pub(crate) now: Timestamp,
 }
 
 impl World {
@@ -76,6 +79,7 @@ impl World {
             workload: Workload::default(),
             lost: BTreeSet::new(),
             mood: Mood::default(),
+            now: Timestamp::now(),
         };
         let namespaces: Api<Namespace> = Api::all(client);
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -90,19 +94,15 @@ impl World {
                 },
             }))
             .await;
-        let status = json!({"status": {
-            "initialization": {"infrastructureProvisioned": true},
-            "failureDomains": [
-                {"name": "rack-1", "controlPlane": true}, {"name": "rack-2", "controlPlane": true},
-                {"name": "rack-3", "controlPlane": true}, {"name": "attic", "controlPlane": false}],
-        }});
-        world.patch_status::<Cluster>("c", &status).await.unwrap();
-        world
-            .make::<capstan_api::infrastructure::HostMachineTemplate>(json!({
-                "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "HostMachineTemplate",
-                "metadata": {"name": "hosts"}, "spec": {"template": {"spec": {}}},
-            }))
-            .await;
+        world.infrastructure_stands().await;
+        for template in ["hosts", "others"] {
+            world
+                .make::<capstan_api::infrastructure::HostMachineTemplate>(json!({
+                    "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "HostMachineTemplate",
+                    "metadata": {"name": template}, "spec": {"template": {"spec": {}}},
+                }))
+                .await;
+        }
         world
             .make::<CapstanControlPlane>(json!({
                 "apiVersion": "controlplane.cluster.x-k8s.io/v1alpha1", "kind": "CapstanControlPlane",
@@ -117,6 +117,17 @@ impl World {
             }))
             .await;
         world
+    }
+
+    /// What core says of the Cluster.
+    pub(crate) async fn infrastructure_stands(&self) {
+        let status = json!({"status": {
+            "initialization": {"infrastructureProvisioned": true},
+            "failureDomains": [
+                {"name": "rack-1", "controlPlane": true}, {"name": "rack-2", "controlPlane": true},
+                {"name": "rack-3", "controlPlane": true}, {"name": "attic", "controlPlane": false}],
+        }});
+        self.patch_status::<Cluster>("c", &status).await.unwrap();
     }
 
     pub(crate) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
@@ -225,7 +236,11 @@ impl World {
         if machine.annotations().keys().any(|key| key.starts_with("pre-terminate.delete.hook.")) {
             let waits = json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook",
                 "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-            return self.add_conditions(&name, vec![waits], json!({})).await;
+            let since = machine.status.as_ref().and_then(|status| status.deletion.as_ref());
+            let since = since.and_then(|deletion| deletion.wait_for_pre_terminate_hook_start_time.clone());
+            let since = since.map_or(self.now, |time| time.0);
+            let deletion = json!({"deletion": {"waitForPreTerminateHookStartTime": since.to_string()}});
+            return self.add_conditions(&name, vec![waits], deletion).await;
         }
         let owner = self.api::<CapstanControlPlane>().get_opt("cp").await?;
         let begun = |owner: &CapstanControlPlane| {

@@ -4,11 +4,11 @@ use capstan_api::conditions::{Conditioned as _, get, types};
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::labels;
 use capstan_controller::watch::{changed, reference};
-use futures::StreamExt as _;
 use futures::stream::select_all;
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use kube::api::{Api, PartialObjectMeta};
+use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher::Config;
 
@@ -32,19 +32,18 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
         })
         .filter_map(of_label)
         .boxed(),
-        changed(secrets(&core), Config::default().labels(labels::CLUSTER_NAME), |secret| {
-            secret.metadata.resource_version.clone()
-        })
-        .filter_map(of_kubeconfig)
-        .boxed(),
+        secrets(&core).filter_map(of_kubeconfig).boxed(),
     ]);
-    let api = core.all();
-    capstan_controller::run::run(ClusterReconciler::new(core), api, also, stop).await;
+    let (api, own) = (core.all(), core.scope.own());
+    capstan_controller::run::run(ClusterReconciler::new(core), api, own, also, stop).await;
 }
 
-/// Only metadata: what is in the Secrets of a whole installation does not belong in memory.
-fn secrets(core: &Core) -> Api<PartialObjectMeta<Secret>> {
-    core.all()
+/// Only metadata, and only where clusters are: what is in the Secrets of a whole installation does not belong in memory.
+fn secrets(core: &Core) -> impl Stream<Item = PartialObjectMeta<Secret>> + Send + use<> {
+    let of_clusters = Config::default().labels(labels::CLUSTER_NAME);
+    core.scope.beside_clusters(&core.client, of_clusters, |secret: &PartialObjectMeta<Secret>| {
+        secret.metadata.resource_version.clone()
+    })
 }
 
 fn machine_facts(machine: &Machine) -> impl PartialEq + Send + use<> {

@@ -40,7 +40,7 @@ pub struct ExtensionConfigReconciler {
 impl ExtensionConfigReconciler {
     /// A reconciler on these clients.
     pub fn new(core: Core) -> Self {
-        Self { core, named: wiring::Named::default() }
+        Self { core, named: wiring::Named::new() }
     }
 
     /// The ExtensionConfig with the certificates from the Secret that it names.
@@ -76,7 +76,7 @@ impl Reconciler for ExtensionConfigReconciler {
     }
 
     async fn reconcile(&self, object: Arc<ExtensionConfig>) -> Result<Next> {
-        let (api, now): (Api<ExtensionConfig>, _) = (self.core.all(), self.core.now());
+        let (api, now): (Api<ExtensionConfig>, _) = (Api::all(self.core.client.clone()), self.core.now());
         if object.metadata.deletion_timestamp.is_some()
             || !pause::allows(&api, object.as_ref(), None, now).await?
         {

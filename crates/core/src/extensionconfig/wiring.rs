@@ -1,42 +1,72 @@
 //! What wakes an ExtensionConfig's reconcile.
 
 use capstan_api::runtime::ExtensionConfig;
+use capstan_controller::scope::first_seen;
 use capstan_controller::watch::changed;
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use kube::api::PartialObjectMeta;
+use kube::api::{Api, PartialObjectMeta};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher::Config;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
 
 use super::ExtensionConfigReconciler;
 use crate::Core;
 
 /// Runs the controller until `stop` is done.
 pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'static) {
-    let secrets = core.all::<PartialObjectMeta<Secret>>();
-    let api = core.all();
+    let (client, own) = (core.client.clone(), core.scope.own());
     let reconciler = ExtensionConfigReconciler::new(core);
-    let named = reconciler.named.clone();
-    let also = changed(secrets, Config::default(), kube::ResourceExt::resource_version)
+    let (named, secrets) = (reconciler.named.clone(), client.clone());
+    let also = first_seen(reconciler.named.namespaces())
+        .map(move |namespace| {
+            let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(secrets.clone(), &namespace);
+            changed(secrets, Config::default(), kube::ResourceExt::resource_version).boxed()
+        })
+        .flatten_unordered(None)
         .flat_map(move |secret| futures::stream::iter(named.by(&secret)));
-    capstan_controller::run::run(reconciler, api, also, stop).await;
+    capstan_controller::run::run(reconciler, Api::all(client), own, also, stop).await;
 }
 
 /// Which ExtensionConfig takes its certificates from which Secret, as far as they have been reconciled: there are many
 /// Secrets, and hardly any is one of these.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Named(Arc<Mutex<BTreeMap<String, (String, String)>>>);
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    secrets: Arc<Mutex<BTreeMap<String, (String, String)>>>,
+    /// Namespaces that were named: Secrets are watched there and nowhere else.
+    namespaces: watch::Sender<BTreeSet<String>>,
+}
 
 impl Named {
+    pub(super) fn new() -> Self {
+        Self { secrets: Arc::default(), namespaces: watch::Sender::default() }
+    }
+
     pub(super) fn note(&self, config: &str, secret: Option<&(String, String)>) {
+        if let Some((namespace, _)) = secret {
+            self.namespaces.send_if_modified(|known| known.insert(namespace.clone()));
+        }
         let mut known = self.lock();
         match secret {
             Some(secret) => _ = known.insert(config.to_owned(), secret.clone()),
             None => _ = known.remove(config),
         }
+    }
+
+    /// Every namespace that is named, as often as there is a new one.
+    fn namespaces(&self) -> impl Stream<Item = String> + Send + use<> {
+        let known = self.namespaces.subscribe();
+        futures::stream::unfold((known, true), |(mut known, is_first)| async move {
+            if !is_first {
+                known.changed().await.ok()?;
+            }
+            let all: Vec<String> = known.borrow_and_update().iter().cloned().collect();
+            Some((futures::stream::iter(all), (known, false)))
+        })
+        .flatten()
     }
 
     fn by(&self, secret: &PartialObjectMeta<Secret>) -> Vec<ObjectRef<ExtensionConfig>> {
@@ -47,6 +77,6 @@ impl Named {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (String, String)>> {
         // What is inside is renewed by every reconcile: a panic elsewhere has not broken it.
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.secrets.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

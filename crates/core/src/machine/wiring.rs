@@ -59,8 +59,8 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
         .boxed(),
     ]);
     let also = select_all([core.externals.changes().boxed(), listeners(core.clone(), news).boxed()]);
-    let api = core.all();
-    capstan_controller::run::run(MachineReconciler::new(core), api, also, stop).await;
+    let (api, own) = (core.all(), core.scope.own());
+    capstan_controller::run::run(MachineReconciler::new(core), api, own, also, stop).await;
 }
 
 fn of_label(object: &impl kube::ResourceExt, label: &str) -> Audience {

@@ -8,7 +8,7 @@ use capstan_controller::watch::{changed, reference};
 use futures::StreamExt as _;
 use futures::stream::{iter, select_all};
 use kube::ResourceExt as _;
-use kube::api::ListParams;
+use kube::api::{Api, ListParams};
 use kube::core::{Selector, SelectorExt as _};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher::Config;
@@ -39,15 +39,15 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
             .then(move |cluster| deployments_of_cluster(of_clusters.clone(), cluster))
             .flat_map(iter)
             .boxed(),
-        changed(core.all::<ExtensionConfig>(), Config::default(), |config| {
+        changed(Api::<ExtensionConfig>::all(core.client.clone()), Config::default(), |config| {
             (config.spec.clone(), config.status.as_ref().map(|status| status.handlers.clone()))
         })
         .then(move |_| all_deployments(of_extensions.clone()))
         .flat_map(iter)
         .boxed(),
     ]);
-    let api = core.all();
-    capstan_controller::run::run(MachineDeploymentReconciler::new(core), api, also, stop).await;
+    let (api, own) = (core.all(), core.scope.own());
+    capstan_controller::run::run(MachineDeploymentReconciler::new(core), api, own, also, stop).await;
 }
 
 /// Its controller; if there is none, all that might want to become it.

@@ -45,8 +45,8 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
             .flat_map(iter)
             .boxed(),
     ]);
-    let api = core.all();
-    capstan_controller::run::run(MachineHealthCheckReconciler::new(core), api, also, stop).await;
+    let (api, own) = (core.all(), core.scope.own());
+    capstan_controller::run::run(MachineHealthCheckReconciler::new(core), api, own, also, stop).await;
 }
 
 async fn checks_of_machine(core: Core, machine: Machine) -> Vec<ObjectRef<MachineHealthCheck>> {

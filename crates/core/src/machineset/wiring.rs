@@ -43,8 +43,8 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
         .flat_map(iter)
         .boxed(),
     ]);
-    let api = core.all();
-    capstan_controller::run::run(MachineSetReconciler::new(core), api, also, stop).await;
+    let (api, own) = (core.all(), core.scope.own());
+    capstan_controller::run::run(MachineSetReconciler::new(core), api, own, also, stop).await;
 }
 
 /// All of a Machine that a MachineSet looks at.

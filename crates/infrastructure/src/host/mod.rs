@@ -8,16 +8,12 @@ pub use decide::{Holder, is_reachable, is_usable, state, tell};
 
 use capstan_api::conditions::types;
 use capstan_api::infrastructure::{Host, HostMachine, HostPool};
-use capstan_api::meta::labels;
 use capstan_controller::error::{Doing as _, Error};
 use capstan_controller::patch::Patcher;
 use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause, watch};
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher;
 use kube::{Resource as _, ResourceExt as _};
-use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,9 +45,9 @@ pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> 
         });
     let of_drivers =
         infrastructure.drivers.changes().map(|(namespace, name)| watch::reference(&namespace, &name));
-    let api = infrastructure.all();
+    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
     let also = futures::stream::select(of_machines, of_drivers);
-    capstan_controller::run::run(Hosts(infrastructure), api, also, stop).await;
+    capstan_controller::run::run(Hosts(infrastructure), api, own, also, stop).await;
 }
 
 impl Reconciler for Hosts {
@@ -78,7 +74,6 @@ impl Reconciler for Hosts {
             Patcher::new(api, &*host).finish(&told, &OWNED).await?;
             return Ok(Next::Changed);
         }
-        self.let_credentials_move(&host).await?;
         let is_well = look(&self.0, &host).await?;
         Ok(Next::After(if is_well { WHEN_WELL } else { WHEN_LOST }))
     }
@@ -110,28 +105,6 @@ async fn holder(infrastructure: &Infrastructure, host: &Host) -> Result<Holder> 
 }
 
 impl Hosts {
-    /// A host that is moved to another plane is of no use without the credential it is reached with. No owner reference
-    /// leads to that, because several hosts may share one and it is the user's; so it is told by its label.
-    async fn let_credentials_move(&self, host: &Host) -> Result<()> {
-        let Some(ssh) = &host.spec.ssh else { return Ok(()) };
-        let (name, api) =
-            (&ssh.credentials_ref.name, self.0.api::<Secret>(&host.namespace().unwrap_or_default()));
-        let doing = || format!("cannot label Secret {name}, so that it moves with Host {}", host.name_any());
-        let found = api.get_metadata_opt(name).await.doing(doing)?;
-        if found.is_none_or(|secret| secret.labels().contains_key(labels::CLUSTERCTL_MOVE)) {
-            return Ok(());
-        }
-        let patch = Patch::Merge(json!({"metadata": {"labels": {labels::CLUSTERCTL_MOVE: ""}}}));
-        match api.patch_metadata(name, &PatchParams::default(), &patch).await {
-            // Whoever may not do that can label it by hand; hosts are looked after all the same.
-            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
-                tracing::warn!(host = host.name_any(), secret = name, "{}", doing());
-                Ok(())
-            }
-            patched => patched.map(|_| ()).doing(doing),
-        }
-    }
-
     async fn forget(&self, host: &Host) -> Result<()> {
         self.unmake(host).await?;
         match self.0.drivers.of(host) {

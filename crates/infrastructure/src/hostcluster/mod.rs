@@ -71,9 +71,9 @@ pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> 
         futures::stream::iter(listeners.find(machine.namespace().as_deref(), |()| true))
     });
     let also = futures::stream::select(of_clusters, futures::stream::select(of_hosts, of_machines));
-    let api = infrastructure.all();
+    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
     let clusters = Clusters { infrastructure, known, reserving: Mutex::default() };
-    capstan_controller::run::run(clusters, api, also, stop).await;
+    capstan_controller::run::run(clusters, api, own, also, stop).await;
 }
 
 impl Reconciler for Clusters {
@@ -118,13 +118,7 @@ impl Reconciler for Clusters {
         if finalizers::ensure(&api, &*host_cluster, FINALIZER).await? {
             return Ok(Next::Changed);
         }
-        let hosts = self
-            .infrastructure
-            .api::<Host>(&namespace)
-            .list(&ListParams::default())
-            .await
-            .doing(|| format!("cannot list Hosts in {namespace}"))?
-            .items;
+        let hosts = self.infrastructure.hosts(&namespace).await?;
         let (endpoint, domains) = decide(&cluster, &host_cluster, &hosts);
         let current = self.settle(&host_cluster, &endpoint).await?;
         let mut told = current.clone();
@@ -150,10 +144,12 @@ impl Clusters {
                     .doing(|| "cannot list HostClusters".to_owned())?;
                 let endpoints = all.iter().filter_map(|other| other.spec.control_plane_endpoint.as_ref());
                 let promised = endpoints.map(|endpoint| endpoint.port).collect();
-                let port = port::find(&promised, rand::random()).ok_or_else(|| {
-                    Error::transient("cannot reserve a port for the API server", "no loopback port is free")
+                let host = self.infrastructure.simulated_at.clone();
+                let port = port::find(&host, &promised, rand::random()).ok_or_else(|| {
+                    let why = format!("no port of {host} is free");
+                    Error::transient("cannot reserve a port for the API server", why)
                 })?;
-                let endpoint = CompleteApiEndpoint { host: port::HOST.to_owned(), port: port.into() };
+                let endpoint = CompleteApiEndpoint { host, port: port.into() };
                 self.write(host_cluster, &endpoint).await
             }
         }

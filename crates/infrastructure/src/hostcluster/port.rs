@@ -4,22 +4,21 @@
 //! gives to clients, and never one that another HostCluster was promised.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
 
-/// The host part of the endpoint.
-pub(super) const HOST: &str = "127.0.0.1";
-
-/// A port that nobody listens on and nobody was promised. Where the search begins depends on `seed`, so that
+/// A port of the address `host` that nobody listens on and nobody was promised; of every address of this machine, if it
+/// is a name. Where the search begins depends on `seed`, so that
 /// clusters do not crowd.
-pub(super) fn find(promised: &BTreeSet<i32>, seed: u64) -> Option<u16> {
+pub(super) fn find(host: &str, promised: &BTreeSet<i32>, seed: u64) -> Option<u16> {
+    let address: IpAddr = host.parse().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
     let start = u16::try_from(seed % u64::from(COUNT)).unwrap_or_default();
     (0..COUNT)
         .map(|step| FIRST + (start + step) % COUNT)
         .filter(|port| !promised.contains(&i32::from(*port)))
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .find(|port| TcpListener::bind((address, *port)).is_ok())
 }
 
 #[cfg(test)]
@@ -28,12 +27,12 @@ mod tests {
 
     #[test]
     fn promised_and_busy_ports_are_passed_over() {
-        let first = find(&BTreeSet::new(), 7).expect("a port");
+        let first = find("127.0.0.1", &BTreeSet::new(), 7).expect("a port");
         let promised = BTreeSet::from([i32::from(first)]);
-        let second = find(&promised, 7).expect("a port");
+        let second = find("127.0.0.1", &promised, 7).expect("a port");
         assert_ne!(first, second);
         let _held = TcpListener::bind((Ipv4Addr::LOCALHOST, second)).expect("free");
-        let third = find(&promised, 7).expect("a port");
+        let third = find("127.0.0.1", &promised, 7).expect("a port");
         assert!(third != first && third != second);
         assert!((FIRST..FIRST + COUNT).contains(&third));
     }

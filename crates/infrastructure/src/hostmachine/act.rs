@@ -1,6 +1,6 @@
 //! Carries out what [`decide`](super::decide) says, one small write after the other.
 
-use capstan_api::conditions::types;
+use capstan_api::conditions::{get, types};
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostClaim, HostCluster, HostMachine};
 use capstan_controller::error::Doing as _;
@@ -9,11 +9,11 @@ use capstan_controller::plane::hand_over;
 use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::decide::{Observed, Step, decide, provider_id};
 use super::release::{self, Release};
@@ -30,6 +30,10 @@ const WAITING: Duration = Duration::from_secs(30);
 const WORKING: Duration = Duration::from_secs(2);
 /// Another try with a host that did not answer.
 const SILENT: Duration = Duration::from_secs(10);
+/// The first look at whether the agent on a machine is to be told which plane to obey.
+const SOONEST_LOOK: Duration = Duration::from_secs(5);
+/// By then somebody has asked for it, or nobody will.
+const ASKED_WITHIN: Duration = Duration::from_secs(900);
 /// No machine needs more steps than this at once.
 const MOST_STEPS: usize = 16;
 /// Conditions that are ours to say.
@@ -39,6 +43,8 @@ const OWNED: [&str; 6] =
 pub(super) struct Machines {
     pub(super) infrastructure: Infrastructure,
     pub(super) known: Roster<HostMachine, Note>,
+    /// Since when this process has been at it.
+    pub(super) started: Instant,
 }
 
 /// What a HostMachine is seen with; the hosts are read again for every step.
@@ -62,7 +68,6 @@ impl Reconciler for Machines {
         let note = Note {
             cluster: cluster_name(&machine, company.owner.as_ref()),
             is_waiting: false,
-            secret: company.owner.as_ref().and_then(|owner| owner.spec.bootstrap.data_secret_name.clone()),
             host: machine.spec.host_name.clone(),
         };
         self.known.note(&machine, note.clone());
@@ -155,8 +160,7 @@ impl Machines {
     }
 
     async fn hosts(&self, namespace: &str) -> Result<Vec<Host>> {
-        let list = self.infrastructure.api::<Host>(namespace).list(&ListParams::default()).await;
-        Ok(list.doing(|| format!("cannot list Hosts in {namespace}"))?.items)
+        self.infrastructure.hosts(namespace).await
     }
 
     /// Changes spec, if the object is still the one that was read.
@@ -242,8 +246,14 @@ impl Machines {
         tell::follows(&mut changed, host, state.as_ref(), self.infrastructure.now());
         let api = self.infrastructure.api::<HostMachine>(&namespace);
         Patcher::new(api, machine).finish(&changed, &OWNED).await?;
-        // Until it has enrolled it is told again: it may have died before it wrote anything down.
-        Ok(state.map_or(Next::Changed, |_| Next::After(SILENT)))
+        if state.is_some() {
+            // Until it has enrolled it is told again: it may have died before it wrote anything down.
+            return Ok(Next::After(SILENT));
+        }
+        let since = get(machine, BOOTSTRAP_EXECUTED).map(|told| told.last_transition_time.0);
+        let since = since.map(|since| self.infrastructure.now().duration_since(since));
+        let since = since.and_then(|since| Duration::try_from(since).ok()).unwrap_or_default();
+        Ok(next_look(since.min(self.started.elapsed())))
     }
 
     /// The bootstrap data, or why there is none.
@@ -297,6 +307,16 @@ impl Machines {
         let api = self.infrastructure.api::<HostMachine>(namespace);
         Patcher::new(api, machine).finish(&told, &OWNED).await?;
         Ok(next)
+    }
+}
+
+/// When to look again whether an agent is to be told. Nobody wakes us for that, because watching Secrets is not our right;
+/// but there is something to tell only soon after a machine has come to this plane, or after the plane has another
+/// address, which comes with another process. So it is looked at less and less often, and then no more.
+fn next_look(since: Duration) -> Next {
+    match since < ASKED_WITHIN {
+        true => Next::After(since.max(SOONEST_LOOK)),
+        false => Next::Changed,
     }
 }
 

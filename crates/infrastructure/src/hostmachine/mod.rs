@@ -15,13 +15,12 @@ pub use release::Release;
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostMachine};
 use capstan_api::meta::labels;
-use capstan_controller::plane::hand_over;
 use capstan_controller::watch;
 use futures::{Stream, StreamExt as _};
-use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Resource as _, ResourceExt as _};
+use std::time::Instant;
 
 use crate::context::Infrastructure;
 use crate::roster::Roster;
@@ -35,8 +34,6 @@ pub(crate) struct Note {
     is_waiting: bool,
     /// The host it has.
     host: Option<String>,
-    /// The Secret with the bootstrap data of its Machine.
-    secret: Option<String>,
 }
 
 /// Runs the controller until `stop` is done.
@@ -47,10 +44,16 @@ pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> 
         of_clusters(&infrastructure, known.clone()).boxed(),
         of_hosts(&infrastructure, known.clone()).boxed(),
         of_drivers(&infrastructure, known.clone()).boxed(),
-        of_hand_overs(&infrastructure, known.clone()).boxed(),
     ]);
-    let api = infrastructure.all();
-    capstan_controller::run::run(Machines { infrastructure, known }, api, also, stop).await;
+    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
+    capstan_controller::run::run(
+        Machines { infrastructure, known, started: Instant::now() },
+        api,
+        own,
+        also,
+        stop,
+    )
+    .await;
 }
 
 fn of_machines(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
@@ -105,21 +108,6 @@ fn of_drivers(
     infrastructure.drivers.changes().flat_map(move |(namespace, name)| {
         futures::stream::iter(known.find(Some(&namespace), |note| note.host.as_deref() == Some(&name)))
     })
-}
-
-/// Bootstrap data that says that an agent must be told which plane to obey.
-fn of_hand_overs(
-    infrastructure: &Infrastructure,
-    known: Roster<HostMachine, Note>,
-) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
-    let asked = watcher::Config::default().labels(hand_over::LABEL);
-    watch::changed(infrastructure.all::<Secret>(), asked, |secret: &Secret| secret.resource_version())
-        .flat_map(move |secret| {
-            let (name, namespace) = (secret.name_any(), secret.namespace());
-            futures::stream::iter(
-                known.find(namespace.as_deref(), |note| note.secret.as_deref() == Some(&name)),
-            )
-        })
 }
 
 fn cluster_name(machine: &HostMachine, owner: Option<&Machine>) -> Option<String> {

@@ -51,7 +51,7 @@ pub(super) fn decide(host: &Host, state: &Result<ResetState, DriverError>, now: 
         }
         Err(error) => {
             let told = format!(
-                "Host {name} cannot be cleaned: {error}\nIf it will never come back, remove spec.claim of the Host"
+                "Host {name} cannot be cleaned: {error}\nIf it will never come back: capstan host abandon {name}"
             );
             Release::Wait(reasons::HOST_UNREACHABLE, told)
         }

@@ -1,6 +1,7 @@
 //! Which hosts a pool should have, and what to do about the difference. Pure.
 
 use capstan_api::infrastructure::{Host, HostPool, HostSpec, HostState};
+use capstan_api::meta::labels::WATCH_FILTER;
 use capstan_controller::names::label_value;
 use capstan_controller::owners;
 use kube::core::ObjectMeta;
@@ -132,6 +133,10 @@ fn host(pool: &HostPool, number: usize, name: &str) -> Host {
 fn dress(pool: &HostPool, host: &mut Host) {
     let metadata = pool.spec.metadata.clone().unwrap_or_default();
     host.labels_mut().extend(metadata.labels);
+    // Whoever looks after the pool looks after its hosts.
+    if let Some(filter) = pool.labels().get(WATCH_FILTER) {
+        host.labels_mut().insert(WATCH_FILTER.to_owned(), filter.clone());
+    }
     host.labels_mut().insert(POOL_LABEL.to_owned(), label_value(&pool.name_any()));
     if !metadata.annotations.is_empty() {
         host.annotations_mut().extend(metadata.annotations);

@@ -59,8 +59,8 @@ pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> 
             .map(|owner| watch::reference(&host.namespace().unwrap_or_default(), &owner.name));
         std::future::ready(pool)
     });
-    let api = infrastructure.all();
-    capstan_controller::run::run(Pools(infrastructure, Quiet::default()), api, of_hosts, stop).await;
+    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
+    capstan_controller::run::run(Pools(infrastructure, Quiet::default()), api, own, of_hosts, stop).await;
 }
 
 impl Reconciler for Pools {

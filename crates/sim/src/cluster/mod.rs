@@ -16,12 +16,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 
+use crate::task::Task;
 use crate::vm::state::{Kind, Membership, State};
 use running::Running;
+
+pub use etcd::SimulatedEtcd;
 
 const FILE: &str = "cluster.json";
 
@@ -29,6 +33,8 @@ const FILE: &str = "cluster.json";
 #[derive(Clone)]
 pub struct Clusters {
     folder: Arc<PathBuf>,
+    /// Where API servers listen.
+    listen: IpAddr,
     all: Arc<std::sync::Mutex<BTreeMap<u16, Arc<Mutex<Cluster>>>>>,
 }
 
@@ -48,16 +54,16 @@ struct Cluster {
     /// Servers whose k3s runs in this process.
     up: BTreeSet<String>,
     running: Option<Running>,
-    /// Whom somebody has asked to lead etcd.
-    leader: Option<u64>,
+    /// Answers for etcd while the API server runs.
+    etcd: Option<Task>,
 }
 
 impl Clusters {
-    /// The clusters whose state lies in `folder`.
+    /// The clusters whose state lies in `folder`, with API servers that listen on this address.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn open(folder: &Path) -> io::Result<Self> {
+    pub fn open(folder: &Path, listen: IpAddr) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let mut all = BTreeMap::new();
         for entry in fs::read_dir(folder)? {
@@ -70,7 +76,7 @@ impl Clusters {
             };
             all.insert(port, Arc::new(Mutex::new(Cluster { record, ..Cluster::default() })));
         }
-        Ok(Self { folder: Arc::new(folder.to_owned()), all: Arc::new(std::sync::Mutex::new(all)) })
+        Ok(Self { folder: Arc::new(folder.to_owned()), listen, all: Arc::new(std::sync::Mutex::new(all)) })
     }
 
     /// Starts k3s, again if it runs. An error is what it would complain of.
@@ -78,8 +84,8 @@ impl Clusters {
     /// # Errors
     /// If it cannot become part of its cluster.
     pub async fn start(&self, start: Start) -> Result<Membership, String> {
-        let cluster = self.cluster(start.port);
-        let mut cluster = cluster.lock().await;
+        let shared = self.cluster(start.port);
+        let mut cluster = shared.lock().await;
         let digest = Digest::of(start.token.as_bytes()).to_string();
         let is_member =
             cluster.record.as_ref().is_some_and(|record| record.servers.contains(&start.node.name));
@@ -100,14 +106,13 @@ impl Clusters {
                 write(&folder, &record).map_err(|error| format!("cannot write the cluster down: {error}"))?;
                 cluster.record = Some(record);
             }
-            if cluster.running.is_none() {
-                cluster.running = Some(Running::start(&folder, &start).await?);
-            }
+            self.serve(&shared, &mut cluster, &start).await?;
         }
         let Some(running) = &cluster.running else { return Err(refused(start.port)) };
         running.register(&start.node, start.kind).await?;
         if is_server {
             cluster.up.insert(start.node.name.clone());
+            tell_etcd(&cluster).await;
         }
         Ok(Membership { port: start.port, node: start.node.name, kind: start.kind })
     }
@@ -118,13 +123,28 @@ impl Clusters {
     /// If it cannot be served again.
     pub async fn restore(&self, state: &State, host: &str) -> Result<(), String> {
         let start = Start::read(state, Kind::Server, host)?;
-        let cluster = self.cluster(start.port);
-        let mut cluster = cluster.lock().await;
+        let shared = self.cluster(start.port);
+        let mut cluster = shared.lock().await;
+        self.serve(&shared, &mut cluster, &start).await?;
+        cluster.up.insert(start.node.name);
+        tell_etcd(&cluster).await;
+        Ok(())
+    }
+
+    /// Sees that the API server of a cluster runs.
+    async fn serve(
+        &self,
+        shared: &Arc<Mutex<Cluster>>,
+        cluster: &mut Cluster,
+        start: &Start,
+    ) -> Result<(), String> {
         if cluster.running.is_none() {
             let folder = self.folder.join(start.port.to_string());
-            cluster.running = Some(Running::start(&folder, &start).await?);
+            let running = Running::start(&folder, start, self.listen).await?;
+            let answers = etcd::serve(running.client(), Arc::downgrade(shared), folder);
+            cluster.etcd = Some(Task::spawn(answers));
+            cluster.running = Some(running);
         }
-        cluster.up.insert(start.node.name);
         Ok(())
     }
 
@@ -145,9 +165,11 @@ impl Clusters {
             // What cannot be written now is read as one server too many, which harms nobody.
             let _ = write(&folder, record);
         }
+        tell_etcd(&cluster).await;
         if cluster.up.is_empty()
             && let Some(running) = cluster.running.take()
         {
+            cluster.etcd = None;
             running.stop().await;
         }
         if cluster.record.as_ref().is_some_and(|record| record.servers.is_empty()) {
@@ -172,7 +194,9 @@ impl Clusters {
     pub async fn close(&self) {
         let all: Vec<_> = self.lock().values().cloned().collect();
         for cluster in all {
-            if let Some(running) = cluster.lock().await.running.take() {
+            let mut cluster = cluster.lock().await;
+            cluster.etcd = None;
+            if let Some(running) = cluster.running.take() {
                 running.stop().await;
             }
         }
@@ -184,6 +208,15 @@ impl Clusters {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, Arc<Mutex<Cluster>>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says in the cluster who the members of its etcd are.
+async fn tell_etcd(cluster: &Cluster) {
+    if let Some(running) = &cluster.running
+        && let Err(error) = cluster.tell_etcd(&running.client(), None).await
+    {
+        tracing::warn!(%error, "the members of the simulated etcd cannot be told");
     }
 }
 

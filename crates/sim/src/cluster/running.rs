@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::Value;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -23,13 +23,13 @@ pub(super) struct Running {
 
 impl Running {
     /// Serves the objects in `folder` on the port of the cluster.
-    pub(super) async fn start(folder: &Path, start: &Start) -> Result<Self, String> {
+    pub(super) async fn start(folder: &Path, start: &Start, address: IpAddr) -> Result<Self, String> {
         let authorities = start.authorities.as_ref().ok_or("only a server can serve")?;
         let tls = tls::serving(authorities)?;
         let port = start.port;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        let listener = TcpListener::bind((address, port))
             .await
-            .map_err(|error| format!("listen tcp 127.0.0.1:{port}: {error}"))?;
+            .map_err(|error| format!("listen tcp {address}:{port}: {error}"))?;
         let mut options = Options::new(Storage::Folder(folder.join("objects")));
         options.version.clone_from(&start.node.version);
         let told = |error: &dyn std::error::Error| capstan_controller::error::chain(error);
@@ -37,6 +37,11 @@ impl Running {
         server.serve(listener, &tls).map_err(|error| told(&error))?;
         let client = Client::new(server.service(User::admin()), "default");
         Ok(Self { server, client })
+    }
+
+    /// A client for it that needs no socket.
+    pub(super) fn client(&self) -> Client {
+        self.client.clone()
     }
 
     /// A kubelet starts: its Node is registered once and then kept up to date.

@@ -283,7 +283,7 @@ async fn from_a_pool_to_a_machine_and_back() {
     server.stop();
     yard.api::<HostMachine>().delete("m3", &DeleteParams::default()).await.unwrap();
     let told = yard.says::<HostMachine>("m3", "Deleting", "HostUnreachable").await;
-    assert!(told.contains("remove spec.claim of the Host"), "{told}");
+    assert!(told.contains("capstan host abandon"), "{told}");
     server.listen();
     yard.state("rack-1", HostState::Available).await;
 }

@@ -6,6 +6,7 @@
 mod bootstrap;
 mod check;
 mod door;
+mod follow;
 mod secrets;
 mod server;
 mod sudo;

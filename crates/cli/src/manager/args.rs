@@ -1,0 +1,114 @@
+//! What `capstan manager` can be told. Names are those of Cluster API's managers, where they have the same.
+
+use std::path::PathBuf;
+
+use crate::args::{HooksArgs, SoftwareArgs};
+use crate::controllers::Selection;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManagerArgs {
+    /// Kubeconfig of the management plane [default: as kubectl finds it; in a pod, its service account]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Folder for software, the key of its server, and the state of simulated hosts
+    #[arg(long, value_name = "DIR", default_value = "capstan-data")]
+    pub(crate) data_dir: PathBuf,
+
+    /// Controllers to run: all, none, or some of core, infrastructure, bootstrap, control-plane, hooks
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    pub(crate) controllers: Selection,
+
+    /// Look after objects of this namespace only [default: of all]
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+
+    /// Look after objects only whose label cluster.x-k8s.io/watch-filter has this value [default: all]
+    #[arg(long, value_name = "VALUE", value_parser = label_value)]
+    pub(crate) watch_filter: Option<String>,
+
+    /// Work only while no other replica does: they agree by a Lease
+    #[arg(long)]
+    pub(crate) leader_elect: bool,
+
+    /// Namespace of that Lease [default: the pod's own, else capstan-system]
+    #[arg(long, value_name = "NAMESPACE", requires = "leader_elect")]
+    pub(crate) leader_elect_namespace: Option<String>,
+
+    /// Address and port to serve /healthz and /readyz on, as in :9440 [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) health_addr: Option<String>,
+
+    /// How machines reach the management plane, as in https://10.0.0.1:6443 [default: as this process does]
+    #[arg(long, value_name = "URL", value_parser = https)]
+    pub(crate) plane_server: Option<String>,
+
+    /// Certificates, as PEM, by which machines know the management plane [default: as this process does]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plane_ca_file: Option<PathBuf>,
+
+    /// Address or name of this machine under which the API servers of simulated clusters listen and are reached; in a
+    /// pod its own address
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1", value_parser = host)]
+    pub(crate) sim_address: String,
+
+    #[command(flatten)]
+    pub(crate) software: SoftwareArgs,
+
+    #[command(flatten)]
+    pub(crate) hooks: HooksArgs,
+}
+
+fn https(text: &str) -> Result<String, &'static str> {
+    let rest = text.strip_prefix("https://").map(|rest| rest.trim_end_matches('/'));
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.contains(['/', ' ']) => Ok(format!("https://{rest}")),
+        _ => Err("must be https:// with a host and, if it is not 443, a port"),
+    }
+}
+
+fn host(text: &str) -> Result<String, &'static str> {
+    match text.is_empty() || text.contains(['/', ' ', '[', ']']) {
+        true => Err("is neither a host name nor an address"),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn label_value(text: &str) -> Result<String, &'static str> {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let ends = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    match bytes.len() <= 63 && bytes.iter().copied().all(inside) && ends(bytes.first()) && ends(bytes.last())
+    {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "is no value of a label: at most 63 letters, digits, -, _ and ., beginning and ending with a \
+                      letter or digit",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (text, expected) in [
+            ("https://10.0.0.1:6443/", Some("https://10.0.0.1:6443")),
+            ("https://plane.example", Some("https://plane.example")),
+            ("http://plane.example", None),
+            ("https://", None),
+            ("https://a/b", None),
+            ("plane", None),
+        ] {
+            assert_eq!(https(text).ok().as_deref(), expected, "{text}");
+        }
+        assert!(host("10.42.0.7").is_ok() && host("fd00::1").is_ok() && host("sim.svc").is_ok());
+        assert!(host("").is_err() && host("https://a").is_err() && host("[::1]").is_err());
+        assert!(label_value("").is_ok() && label_value("blue-1").is_ok());
+        for wrong in ["-a", "a.", "a b", "a=b", "ä"] {
+            assert!(label_value(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `capstan manager`: the controllers alone, against a plane that is somebody else's. This is what runs in a pod.
+
+pub(crate) mod args;
+mod health;
+mod plane;
+
+use anyhow::{Context, Result};
+use capstan_controller::Scope;
+use capstan_controller::error::chain;
+use capstan_controller::leader::{Candidate, Times};
+use kube::Client;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+use crate::controllers::{Running, Selection, Surroundings};
+use crate::extensions::Extensions;
+use crate::machines::LocalMachines;
+use crate::software::Depot;
+use crate::{client, log, stop};
+use args::ManagerArgs;
+
+/// Where a pod finds out in which namespace it is.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+/// The namespace where nothing says another one.
+const NAMESPACE: &str = "capstan-system";
+
+pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
+    log::to_stderr();
+    let config = client::config(args.kubeconfig.as_deref()).await?;
+    let plane = plane::of(args, &config)?;
+    let client = Client::try_from(config).context("cannot make a client")?;
+    let stop = stop::on_signal()?;
+    let (ready, is_ready) = watch::channel(false);
+    if let Some(address) = &args.health_addr {
+        let listener = health::listen(address).await?;
+        eprintln!("health checks: http://{}", listener.local_addr().context("no address")?);
+        // Ends with the process: a kubelet asks until then.
+        tokio::spawn(health::serve(listener, is_ready));
+    }
+    let depot = Depot::open(&args.software, &args.data_dir, args.software.artifacts_listen, None).await?;
+    let scope = Scope::new(args.namespace.clone(), args.watch_filter.clone());
+    let (leads, is_leading) = watch::channel(!args.leader_elect);
+    let mut extensions = Extensions::of(&args.hooks)?;
+    extensions.hooks.leads = Some(is_leading);
+    extensions.hooks.filter = scope.filter().map(str::to_owned);
+    let around = Surroundings {
+        client,
+        plane,
+        software: depot.software(),
+        machines: Arc::new(LocalMachines::in_folder(args.data_dir.join("machines"))),
+        folder: args.data_dir.clone(),
+        extensions,
+        scope,
+        sim_address: args.sim_address.clone(),
+    };
+    let mut running = Running::serve(&args.controllers, &around, &stop).await?;
+    let taking_part = running.ready_once(ready);
+    eprintln!("{depot}");
+    let mut candidate = args.leader_elect.then(|| candidate(args, &around.client));
+    if let Some(candidate) = &mut candidate {
+        eprintln!("waiting to lead as {}", candidate.identity());
+        tokio::select! {
+            () = candidate.lead(|| _ = taking_part.send_replace(true)) => {}
+            () = stop.clone() => {
+                running.ended().await;
+                return Ok(());
+            }
+        }
+        leads.send_replace(true);
+    }
+    let work = async {
+        running.control(&args.controllers, &around, &stop).await?;
+        taking_part.send_replace(true);
+        eprintln!("controllers: {}; stop with Ctrl-C", args.controllers);
+        stop.clone().await;
+        running.ended().await;
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        ended = work => ended?,
+        why = lost(candidate.as_mut()) => {
+            // Another one may begin to work at any moment. Nothing is finished any more, nor written.
+            eprintln!("capstan: lost the Lease {}: {why}", lease_name(&args.controllers));
+            std::process::exit(1);
+        }
+    }
+    if let Some(candidate) = candidate
+        && let Err(error) = candidate.release().await
+    {
+        tracing::warn!(error = chain(&error), "another replica has to wait until the Lease runs out");
+    }
+    Ok(())
+}
+
+async fn lost(candidate: Option<&mut Candidate>) -> String {
+    match candidate {
+        Some(candidate) => candidate.keep().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn candidate(args: &ManagerArgs, client: &Client) -> Candidate {
+    let namespace = args.leader_elect_namespace.clone().unwrap_or_else(own_namespace);
+    // In a pod, its name.
+    let host = std::fs::read_to_string(HOSTNAME).unwrap_or_default();
+    let name = lease_name(&args.controllers);
+    Candidate::new(client.clone(), &namespace, &name, host.trim(), Times::default())
+}
+
+/// One Lease for each selection of controllers: Deployments that run other ones do not wait for each other.
+fn lease_name(controllers: &Selection) -> String {
+    format!("capstan-{}-leader", controllers.name())
+}
+
+fn own_namespace() -> String {
+    let told = std::fs::read_to_string(OWN_NAMESPACE).unwrap_or_default();
+    match told.trim() {
+        "" => NAMESPACE.to_owned(),
+        namespace => namespace.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_selection_of_controllers_has_a_lease_of_its_own() {
+        for (controllers, name) in [
+            ("infrastructure", "capstan-infrastructure-leader"),
+            ("control-plane", "capstan-control-plane-leader"),
+            ("bootstrap, core", "capstan-core-bootstrap-leader"),
+            ("all", "capstan-all-leader"),
+            ("none", "capstan-none-leader"),
+        ] {
+            let selection: Selection = controllers.parse().expect("a selection");
+            assert_eq!(lease_name(&selection), name);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The management plane as machines reach it.
+
+use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use capstan_bootstrap::Plane;
+use http::Uri;
+use kube::Config;
+
+use super::args::ManagerArgs;
+use crate::controllers::Group;
+
+/// What the command line says, and otherwise as we reach it ourselves.
+pub(super) fn of(args: &ManagerArgs, config: &Config) -> Result<Plane> {
+    let ours = config.cluster_url.to_string();
+    let server = args.plane_server.clone().unwrap_or_else(|| ours.trim_end_matches('/').to_owned());
+    let ca = match &args.plane_ca_file {
+        Some(file) => {
+            let pem = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+            anyhow::ensure!(
+                pem.windows(PEM.len()).any(|text| text == PEM.as_bytes()),
+                "--plane-ca-file {}: there is no certificate in it, as PEM",
+                file.display()
+            );
+            pem
+        }
+        None => pem(config).into_bytes(),
+    };
+    let service = std::env::var("KUBERNETES_SERVICE_HOST").ok();
+    let uri: Uri = server.parse().with_context(|| format!("{server} is no URL"))?;
+    if args.controllers.has(Group::Bootstrap)
+        && is_for_pods(uri.host().unwrap_or_default(), service.as_deref())
+    {
+        tracing::warn!(
+            server,
+            "machines will be told to reach the management plane where only pods do: only simulated hosts will work; \
+             pass --plane-server and --plane-ca-file"
+        );
+    }
+    Ok(Plane { server, ca })
+}
+
+const PEM: &str = "-----BEGIN CERTIFICATE-----";
+
+fn is_for_pods(host: &str, service: Option<&str>) -> bool {
+    let plain = host.trim_start_matches('[').trim_end_matches(']');
+    host.starts_with("kubernetes.default") || service == Some(plain)
+}
+
+fn pem(config: &Config) -> String {
+    let certificates = config.root_cert.iter().flatten();
+    certificates
+        .map(|der| {
+            let lines: Vec<String> = BASE64_STANDARD
+                .encode(der)
+                .as_bytes()
+                .chunks(64)
+                .map(|line| String::from_utf8_lossy(line).into_owned())
+                .collect();
+            format!("{PEM}\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_service_is_for_pods() {
+        assert!(is_for_pods("kubernetes.default.svc", None));
+        assert!(is_for_pods("10.43.0.1", Some("10.43.0.1")) && is_for_pods("[fd00::1]", Some("fd00::1")));
+        assert!(!is_for_pods("10.0.0.5", Some("10.43.0.1")) && !is_for_pods("plane.example", None));
+    }
+}

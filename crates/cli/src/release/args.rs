@@ -1,0 +1,14 @@
+//! What can be asked of `capstan release`.
+
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReleaseArgs {
+    /// Version of the release, as vX.Y.Z
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) version: String,
+
+    /// Folder to write the repository to; other versions in it stay
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}

@@ -1,0 +1,295 @@
+//! One of several replicas works; the others wait until it is gone.
+//!
+//! Who works is written in a Lease, by compare and swap. Whoever holds it renews it; another one takes it when it was
+//! not renewed for as long as it says, by the taker's own clock: clocks of two machines are never compared. The holder
+//! gives up well before that, so that there is a time in which nobody works, and never one in which two do.
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, PostParams};
+use kube::core::ObjectMeta;
+use kube::{Client, ResourceExt as _};
+use std::time::{Duration, Instant};
+
+use crate::error::{Doing as _, Result, chain};
+use crate::names;
+
+/// How often, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// A Lease that was not renewed for so long may be taken.
+    pub lease: Duration,
+    /// Who could not renew for so long gives up.
+    pub give_up: Duration,
+    /// Between two attempts.
+    pub retry: Duration,
+}
+
+impl Default for Times {
+    /// As the managers of Cluster API have it.
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(15),
+            give_up: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+        }
+    }
+}
+
+/// One who wants to lead, or does.
+pub struct Candidate {
+    leases: Api<Lease>,
+    name: String,
+    identity: String,
+    times: Times,
+    /// The Lease as it was last seen, and since when it has been so.
+    seen: Option<(Lease, Instant)>,
+    /// When the last attempt began that ended with the Lease in our name: it may be that old.
+    renewed: Instant,
+}
+
+/// What is to be done about a Lease.
+#[derive(Clone, Debug, PartialEq)]
+enum Turn {
+    /// There is none: make it.
+    Make(LeaseSpec),
+    /// It is ours, or nobody's: write it.
+    Write(LeaseSpec),
+    /// Somebody else's.
+    Wait,
+}
+
+impl Candidate {
+    /// A candidate for the Lease of this name. `host` is what people know the replica by.
+    pub fn new(client: Client, namespace: &str, name: &str, host: &str, times: Times) -> Self {
+        Self {
+            leases: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            // Another one after each start: what an earlier life was doing has ended with it.
+            identity: format!("{host}_{}{}", names::random_suffix(), names::random_suffix()),
+            times,
+            seen: None,
+            renewed: Instant::now(),
+        }
+    }
+
+    /// Who it says it is.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Tries until it leads. `asked` is called after the first attempt that was answered, whatever the answer.
+    pub async fn lead(&mut self, mut asked: impl FnMut() + Send) {
+        let mut complaint = None;
+        loop {
+            let answer = tokio::time::timeout(self.times.give_up, self.attempt()).await;
+            match answer {
+                Ok(Ok(true)) => return asked(),
+                Ok(Ok(false)) => {
+                    asked();
+                    complaint = None;
+                }
+                unanswered => {
+                    let told = unanswered.map_or_else(|late| late.to_string(), told);
+                    if complaint.as_ref() != Some(&told) {
+                        tracing::warn!(error = told, "cannot take part in the election; trying again");
+                        complaint = Some(told);
+                    }
+                }
+            }
+            tokio::time::sleep(self.times.retry).await;
+        }
+    }
+
+    /// Renews the Lease for as long as it can, and says why it cannot any more.
+    pub async fn keep(&mut self) -> String {
+        let mut why = "no answer".to_owned();
+        loop {
+            tokio::time::sleep(self.times.retry).await;
+            let left = self.times.give_up.saturating_sub(self.renewed.elapsed());
+            match tokio::time::timeout(left, self.attempt()).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => {
+                    let holder = self.seen.as_ref().and_then(|(lease, _)| holder(lease));
+                    // Somebody wrote to it in the same moment, but did not take it: once more.
+                    if holder != Some(self.identity.as_str()) {
+                        return format!("it is held by {}", holder.unwrap_or("nobody"));
+                    }
+                }
+                Ok(answer) => why = told(answer),
+                Err(_) => return format!("it could not be renewed for {:?}: {why}", self.times.give_up),
+            }
+        }
+    }
+
+    /// Lets go of the Lease, so that the next one need not wait. Only once nothing works any more.
+    pub async fn release(mut self) -> Result<()> {
+        let name = self.name.clone();
+        let doing = || format!("cannot release Lease {name}");
+        let Some((mut lease, _)) = self.seen.take() else { return Ok(()) };
+        if holder(&lease) != Some(self.identity.as_str()) {
+            return Ok(());
+        }
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = None;
+        spec.lease_duration_seconds = Some(1);
+        spec.renew_time = Some(MicroTime(Timestamp::now()));
+        self.leases.replace(&self.name, &PostParams::default(), &lease).await.map(|_| ()).doing(doing)
+    }
+
+    /// Makes, takes or renews the Lease if it may, and says whether it holds it now.
+    async fn attempt(&mut self) -> Result<bool> {
+        let name = self.name.clone();
+        let doing = |what: &str| format!("cannot {what} Lease {name}");
+        let begun = Instant::now();
+        let found = self.leases.get_opt(&self.name).await.doing(|| doing("read"))?;
+        let since = self.note(found.as_ref());
+        let turn = decide(found.as_ref(), &self.identity, since, &self.times, Timestamp::now());
+        let parameters = PostParams::default();
+        let written = match (turn, found) {
+            (Turn::Make(spec), _) => {
+                let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+                self.leases.create(&parameters, &Lease { metadata, spec: Some(spec) }).await
+            }
+            (Turn::Write(spec), Some(mut lease)) => {
+                lease.spec = Some(spec);
+                self.leases.replace(&self.name, &parameters, &lease).await
+            }
+            _ => return Ok(false),
+        };
+        match written {
+            // Somebody was faster.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            written => {
+                let lease = written.doing(|| doing("write"))?;
+                self.seen = Some((lease, Instant::now()));
+                self.renewed = begun;
+                Ok(true)
+            }
+        }
+    }
+
+    /// How long the Lease has been as it is.
+    fn note(&mut self, found: Option<&Lease>) -> Duration {
+        let Some(found) = found else {
+            self.seen = None;
+            return Duration::ZERO;
+        };
+        match &self.seen {
+            Some((seen, since)) if seen.resource_version() == found.resource_version() => since.elapsed(),
+            _ => {
+                self.seen = Some((found.clone(), Instant::now()));
+                Duration::ZERO
+            }
+        }
+    }
+}
+
+fn told(answer: Result<bool>) -> String {
+    answer.err().map(|error| chain(&error)).unwrap_or_default()
+}
+
+fn holder(lease: &Lease) -> Option<&str> {
+    lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+}
+
+/// What `me` may do about a Lease that has not changed for so long.
+fn decide(lease: Option<&Lease>, me: &str, unchanged: Duration, times: &Times, now: Timestamp) -> Turn {
+    let seconds = i32::try_from(times.lease.as_secs()).unwrap_or(i32::MAX);
+    let now = MicroTime(now);
+    let fresh = |transitions: i32| LeaseSpec {
+        holder_identity: Some(me.to_owned()),
+        lease_duration_seconds: Some(seconds),
+        acquire_time: Some(now.clone()),
+        renew_time: Some(now.clone()),
+        lease_transitions: Some(transitions),
+        ..LeaseSpec::default()
+    };
+    let Some(lease) = lease else { return Turn::Make(fresh(0)) };
+    let spec = lease.spec.clone().unwrap_or_default();
+    let transitions = spec.lease_transitions.unwrap_or_default();
+    match holder(lease) {
+        Some(holder) if holder == me => {
+            Turn::Write(LeaseSpec { lease_duration_seconds: Some(seconds), renew_time: Some(now), ..spec })
+        }
+        Some(_) => {
+            let told = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+            match unchanged > told.map_or(times.lease, Duration::from_secs) {
+                true => Turn::Write(fresh(transitions.saturating_add(1))),
+                false => Turn::Wait,
+            }
+        }
+        None => Turn::Write(fresh(transitions.saturating_add(1))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
+
+    fn lease(holder: Option<&str>, seconds: i32) -> Lease {
+        let spec = LeaseSpec {
+            holder_identity: holder.map(str::to_owned),
+            lease_duration_seconds: Some(seconds),
+            acquire_time: Some(MicroTime(Timestamp::UNIX_EPOCH)),
+            // Long ago by our clock: that alone must not matter.
+            renew_time: Some(MicroTime(Timestamp::UNIX_EPOCH)),
+            lease_transitions: Some(3),
+            ..LeaseSpec::default()
+        };
+        Lease { metadata: ObjectMeta::default(), spec: Some(spec) }
+    }
+
+    #[test]
+    fn a_lease_is_taken_when_it_is_nobodys_or_was_not_renewed() {
+        let times = Times::default();
+        for (holder, unchanged, takes) in [
+            (Some("other"), 0, false),
+            (Some("other"), 15, false),
+            (Some("other"), 16, true),
+            (Some(""), 0, true),
+            (None, 0, true),
+        ] {
+            let unchanged = Duration::from_secs(unchanged);
+            let turn = decide(Some(&lease(holder, 15)), "me", unchanged, &times, NOW);
+            let Turn::Write(spec) = turn else {
+                assert!(!takes, "{holder:?} {unchanged:?}");
+                continue;
+            };
+            assert!(takes, "{holder:?} {unchanged:?}");
+            assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("me"), Some(4)));
+            assert_eq!(spec.acquire_time, Some(MicroTime(NOW)));
+        }
+    }
+
+    #[test]
+    fn the_holder_says_how_long_others_wait() {
+        let turn = |seconds, unchanged| {
+            let unchanged = Duration::from_secs(unchanged);
+            decide(Some(&lease(Some("other"), seconds)), "me", unchanged, &Times::default(), NOW)
+        };
+        assert_eq!(turn(60, 59), Turn::Wait);
+        assert!(matches!(turn(1, 2), Turn::Write(_)));
+    }
+
+    #[test]
+    fn a_renewal_keeps_since_when_and_a_first_lease_is_made() {
+        let times = Times::default();
+        let Turn::Write(spec) = decide(Some(&lease(Some("me"), 15)), "me", Duration::ZERO, &times, NOW)
+        else {
+            panic!("not renewed");
+        };
+        assert_eq!(spec.acquire_time, Some(MicroTime(Timestamp::UNIX_EPOCH)));
+        assert_eq!((spec.renew_time, spec.lease_transitions), (Some(MicroTime(NOW)), Some(3)));
+        assert!(matches!(decide(None, "me", Duration::ZERO, &times, NOW), Turn::Make(_)));
+    }
+
+    #[test]
+    fn who_leads_gives_up_before_others_may_take_over() {
+        let times = Times::default();
+        assert!(times.give_up + times.retry < times.lease);
+    }
+}

@@ -1,0 +1,119 @@
+//! A real plane, a repository of releases, and clusterctl between them.
+
+use capstan_testkit::{RealPlane, eventually};
+use capstan_tests::capstan;
+use capstan_tools::{Program, locate};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Some twenty seconds are usual for the longest wait; a loaded machine needs more.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
+
+pub(crate) struct Stage {
+    pub(crate) plane: RealPlane,
+    folder: TempDir,
+}
+
+impl Stage {
+    /// A plane with nothing on it, and a repository with these versions.
+    pub(crate) async fn set(versions: &[&str]) -> Self {
+        let stage = Self {
+            plane: RealPlane::start().await.unwrap(),
+            folder: TempDir::with_prefix("capstan-clusterctl-").unwrap(),
+        };
+        let repository = stage.path("repository");
+        for version in versions {
+            capstan(&["release", "--version", version, "--out", repository.to_str().unwrap()]).unwrap();
+        }
+        stage
+    }
+
+    /// A place for a file of this stage.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs clusterctl as its user would, who has the release's configuration, and gives what it prints.
+    pub(crate) fn clusterctl(&self, args: &[&str]) -> String {
+        let output = Command::new(locate(Program::Clusterctl).unwrap())
+            .args(args)
+            .arg("--config")
+            .arg(self.path("repository/clusterctl.yaml"))
+            .env("CAPSTAN_REPOSITORY", self.path("repository"))
+            .env("CAPSTAN_PLANE_SERVER", self.plane.server())
+            .env("KUBECONFIG", self.plane.kubeconfig())
+            .env("HOME", self.folder.path())
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            // No network is needed, so none is used.
+            .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
+            .env("GOPROXY", "off")
+            .env("HTTPS_PROXY", "http://127.0.0.1:1")
+            .env("NO_PROXY", "127.0.0.1")
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "clusterctl {} failed: {errors}", args.join(" "));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs kubectl as the administrator.
+    pub(crate) async fn kubectl(&self, args: &[&str]) -> anyhow::Result<String> {
+        self.plane.kubectl(args).await?.success()
+    }
+
+    /// The same for what it reads as JSON.
+    pub(crate) async fn get(&self, args: &[&str]) -> anyhow::Result<Value> {
+        let text = self.kubectl(&[&["get", "--output=json"], args].concat()).await?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Every Deployment has our image in this version.
+    pub(crate) async fn images_are(&self, version: &str) {
+        let deployments = self.get(&["deployments", "--all-namespaces"]).await.unwrap();
+        let images: Vec<&str> = deployments["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|deployment| {
+                deployment["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap()
+            })
+            .collect();
+        assert_eq!(images, vec![format!("ghcr.io/capstan-dev/capstan:{version}"); 5]);
+    }
+
+    /// Nobody may touch Secrets but where clusters are.
+    pub(crate) async fn secrets_are_kept_from_others(&self) {
+        let may = async |account: &str, verb: &str, namespace: &str| {
+            let account = format!("--as=system:serviceaccount:{account}");
+            let asked = ["auth", "can-i", verb, "secrets", &account, "--namespace", namespace];
+            self.plane.kubectl(&asked).await.unwrap().stdout.trim() == "yes"
+        };
+        for controllers in super::ALL {
+            let account = format!("capstan-{controllers}-system:capstan-{controllers}-manager");
+            for verb in ["get", "list", "create", "update", "delete"] {
+                assert!(!may(&account, verb, "default").await, "{account} may {verb} any Secret");
+            }
+        }
+        assert!(
+            may("capstan-bootstrap-system:capstan-bootstrap-manager", "create", super::fleet::NAMESPACE)
+                .await
+        );
+    }
+
+    /// Nothing of a provider is left on the plane.
+    pub(crate) async fn is_empty(&self) {
+        let kinds = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings";
+        eventually(DEADLINE, "nothing of a provider to be left", async || {
+            let left = self
+                .kubectl(&["get", kinds, "--selector=cluster.x-k8s.io/provider", "--output=name"])
+                .await?;
+            anyhow::ensure!(left.is_empty(), "{left}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+}
