@@ -324,12 +324,14 @@ async fn one_hand_over(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes
     let mut machine = None;
     for _ in 0..200 {
         here.reconcile(Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap())).await.unwrap();
-        if machine.is_none() {
+        if machine.is_none() && stage.agent_config(&name).await.is_ok() {
             let started = stage.started(&name).await;
             stage.ask(&started.client, &name, &started.request()).await.unwrap();
             machine = Some(started);
         }
-        if says_hello(stage, &name, machine.as_ref().unwrap(), &stage.address.server).await {
+        if let Some(machine) = &machine
+            && says_hello(stage, &name, machine, &stage.address.server).await
+        {
             break;
         }
     }
