@@ -263,7 +263,7 @@ async fn one_life(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes: i64
     for _ in 0..200 {
         let object = Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap());
         let reconciler = mortal.as_ref().filter(|_| !life.is_over()).unwrap_or(&immortal);
-        if let Err(error) = reconciler.reconcile(object).await {
+        if let Err(error) = Box::pin(reconciler.reconcile(object)).await {
             last = capstan_controller::error::chain(&error);
         }
         if life.is_over() {
@@ -323,7 +323,8 @@ async fn one_hand_over(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes
     let here = stage.reconciler(stage.admin.clone());
     let mut machine = None;
     for _ in 0..200 {
-        here.reconcile(Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap())).await.unwrap();
+        let object = Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap());
+        Box::pin(here.reconcile(object)).await.unwrap();
         if machine.is_none() && stage.agent_config(&name).await.is_ok() {
             let started = stage.started(&name).await;
             stage.ask(&started.client, &name, &started.request()).await.unwrap();
@@ -348,7 +349,7 @@ async fn one_hand_over(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes
     for _ in 0..200 {
         let object = Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap());
         let reconciler = mortal.as_ref().filter(|_| !life.is_over()).unwrap_or(&immortal);
-        if let Err(error) = reconciler.reconcile(object).await {
+        if let Err(error) = Box::pin(reconciler.reconcile(object)).await {
             last = capstan_controller::error::chain(&error);
         }
         if life.is_over() {
