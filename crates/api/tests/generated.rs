@@ -11,7 +11,7 @@ fn committed_crds_are_those_of_the_types() {
     let crds = crd::all();
     is_committed(
         "config/crd",
-        crds.iter().map(|crd| (crd::file_name(crd), crd::to_yaml(crd).unwrap())).collect(),
+        &crds.iter().map(|crd| (crd::file_name(crd), crd::to_yaml(crd).unwrap())).collect(),
     );
 }
 
@@ -21,10 +21,10 @@ fn the_committed_reference_is_that_of_the_types() {
     let mut pages: BTreeMap<String, String> =
         crds.iter().map(|crd| (reference::file_name(crd), reference::page(crd))).collect();
     pages.insert("README.md".to_owned(), reference::index(&crds));
-    is_committed("docs/reference/api", pages);
+    is_committed("docs/reference/api", &pages);
 }
 
-fn is_committed(folder: &str, generated: BTreeMap<String, String>) {
+fn is_committed(folder: &str, generated: &BTreeMap<String, String>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
     let committed: BTreeMap<String, String> = std::fs::read_dir(&path)
         .unwrap()
@@ -35,8 +35,8 @@ fn is_committed(folder: &str, generated: BTreeMap<String, String>) {
         })
         .collect();
     let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&committed), names(&generated), "run `make generate` and commit {folder}");
-    for (name, text) in &generated {
+    assert_eq!(names(&committed), names(generated), "run `make generate` and commit {folder}");
+    for (name, text) in generated {
         assert!(committed[name] == *text, "{name} is out of date: run `make generate` and commit it");
     }
 }
