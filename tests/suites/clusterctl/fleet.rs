@@ -23,6 +23,7 @@ impl<'a> Fleet<'a> {
     /// Applies what clusterctl makes of our template, and waits until the cluster is there.
     pub(crate) async fn comes(&self) {
         self.stage.kubectl(&["create", "namespace", NAMESPACE]).await.unwrap();
+        self.lets_managers_in().await;
         let manifests = self.stage.clusterctl(&[
             "generate",
             "cluster",
@@ -38,6 +39,22 @@ impl<'a> Fleet<'a> {
         ]);
         self.stage.plane.apply_yaml(&manifests).await.unwrap();
         self.is_available().await;
+    }
+
+    /// Every template does that too. Here it comes first, because an API server takes a moment to notice a right, and the
+    /// managers would be quicker under load.
+    async fn lets_managers_in(&self) {
+        let access = ["generate", "cluster", "any", "--flavor=access", "--infrastructure=capstan"];
+        let access = self.stage.clusterctl(&[&access[..], &["--target-namespace", NAMESPACE]].concat());
+        self.stage.plane.apply_yaml(&access).await.unwrap();
+        for controllers in crate::ALL {
+            eventually(DEADLINE, &format!("{controllers} to be let in"), async || {
+                ensure!(self.stage.may(controllers, "get", NAMESPACE).await, "not yet");
+                Ok(())
+            })
+            .await
+            .unwrap();
+        }
     }
 
     async fn is_available(&self) {

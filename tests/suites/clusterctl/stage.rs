@@ -84,28 +84,27 @@ impl Stage {
         assert_eq!(images, vec![format!("ghcr.io/capstan-dev/capstan:{version}"); 5]);
     }
 
-    /// Nobody may touch Secrets but where clusters are.
-    pub(crate) async fn secrets_are_kept_from_others(&self) {
-        let may = async |account: &str, verb: &str, namespace: &str| {
-            let account = format!("--as=system:serviceaccount:{account}");
-            let asked = ["auth", "can-i", verb, "secrets", &account, "--namespace", namespace];
-            self.plane.kubectl(&asked).await.unwrap().stdout.trim() == "yes"
-        };
-        for controllers in super::ALL {
-            let account = format!("capstan-{controllers}-system:capstan-{controllers}-manager");
-            for verb in ["get", "list", "create", "update", "delete"] {
-                assert!(!may(&account, verb, "default").await, "{account} may {verb} any Secret");
-            }
-        }
-        assert!(
-            may("capstan-bootstrap-system:capstan-bootstrap-manager", "create", super::fleet::NAMESPACE)
-                .await
-        );
+    /// Whether the manager of a provider may do something to the Secrets of a namespace.
+    pub(crate) async fn may(&self, controllers: &str, verb: &str, namespace: &str) -> bool {
+        let account =
+            format!("--as=system:serviceaccount:capstan-{controllers}-system:capstan-{controllers}-manager");
+        let asked = ["auth", "can-i", verb, "secrets", &account, "--namespace", namespace];
+        self.plane.kubectl(&asked).await.unwrap().stdout.trim() == "yes"
     }
 
-    /// Nothing of a provider is left on the plane.
+    /// Nobody may touch Secrets but where clusters are.
+    pub(crate) async fn secrets_are_kept_from_others(&self) {
+        for controllers in super::ALL {
+            for verb in ["get", "list", "create", "update", "delete"] {
+                assert!(!self.may(controllers, verb, "default").await, "{controllers} may {verb} any Secret");
+            }
+        }
+        assert!(self.may("bootstrap", "create", super::fleet::NAMESPACE).await);
+    }
+
+    /// Nothing of a provider is left on the plane but its kinds.
     pub(crate) async fn is_empty(&self) {
-        let kinds = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings";
+        let kinds = "namespaces,clusterroles,clusterrolebindings";
         eventually(DEADLINE, "nothing of a provider to be left", async || {
             let left = self
                 .kubectl(&["get", kinds, "--selector=cluster.x-k8s.io/provider", "--output=name"])
