@@ -74,10 +74,10 @@ impl<'a> Fleet<'a> {
         let tree =
             self.stage.clusterctl(&["describe", "cluster", CLUSTER, "--namespace", NAMESPACE, "--echo"]);
         for part in [
-            "Cluster/blue",
-            "HostCluster/blue",
-            "CapstanControlPlane/blue-control-plane",
-            "MachineDeployment/blue-workers",
+            "Cluster fleet/blue",
+            "HostCluster fleet/blue",
+            "CapstanControlPlane fleet/blue-control-plane",
+            "MachineDeployment fleet/blue-workers",
         ] {
             assert!(tree.contains(part), "{part} is not in\n{tree}");
         }
