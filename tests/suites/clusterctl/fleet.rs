@@ -13,11 +13,13 @@ const CLUSTER: &str = "blue";
 
 pub(crate) struct Fleet<'a> {
     stage: &'a Stage,
+    /// Whose managers look after it.
+    controllers: &'a [&'a str],
 }
 
 impl<'a> Fleet<'a> {
-    pub(crate) fn of(stage: &'a Stage) -> Self {
-        Self { stage }
+    pub(crate) fn of(stage: &'a Stage, controllers: &'a [&'a str]) -> Self {
+        Self { stage, controllers }
     }
 
     /// Applies what clusterctl makes of our template, and waits until the cluster is there.
@@ -47,7 +49,7 @@ impl<'a> Fleet<'a> {
         let access = ["generate", "cluster", "any", "--flavor=access", "--infrastructure=capstan"];
         let access = self.stage.clusterctl(&[&access[..], &["--target-namespace", NAMESPACE]].concat());
         self.stage.plane.apply_yaml(&access).await.unwrap();
-        for controllers in crate::ALL {
+        for controllers in self.controllers {
             eventually(DEADLINE, &format!("{controllers} to be let in"), async || {
                 ensure!(self.stage.may(controllers, "get", NAMESPACE).await, "not yet");
                 Ok(())
@@ -74,10 +76,10 @@ impl<'a> Fleet<'a> {
         let tree =
             self.stage.clusterctl(&["describe", "cluster", CLUSTER, "--namespace", NAMESPACE, "--echo"]);
         for part in [
-            "Cluster/blue",
-            "HostCluster/blue",
-            "CapstanControlPlane/blue-control-plane",
-            "MachineDeployment/blue-workers",
+            "Cluster fleet/blue",
+            "HostCluster fleet/blue",
+            "CapstanControlPlane fleet/blue-control-plane",
+            "MachineDeployment fleet/blue-workers",
         ] {
             assert!(tree.contains(part), "{part} is not in\n{tree}");
         }

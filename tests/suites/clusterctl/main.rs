@@ -29,11 +29,11 @@ async fn a_release_is_installed_used_upgraded_and_removed() {
     stage.images_are("v0.1.0").await;
     let managers = Managers::start(&stage, &ALL).await;
 
-    let fleet = Fleet::of(&stage);
+    let fleet = Fleet::of(&stage, &ALL);
     fleet.comes().await;
     stage.secrets_are_kept_from_others().await;
-    fleet.is_described();
     fleet.nodes_run(OLD, 2).await;
+    fleet.is_described();
     fleet.changes().await;
     managers.were_refused_nothing();
     drop(managers);
@@ -68,10 +68,10 @@ async fn our_providers_are_installed_beside_upstreams_core() {
     ]);
     let _core = upstream::manager(&stage).await;
     let managers = Managers::start(&stage, &ALL[1..]).await;
-    let fleet = Fleet::of(&stage);
+    let fleet = Fleet::of(&stage, &ALL[1..]);
     fleet.comes().await;
-    fleet.is_described();
     fleet.nodes_run(OLD, 2).await;
+    fleet.is_described();
     fleet.goes().await;
     managers.were_refused_nothing();
 }
