@@ -92,7 +92,10 @@ pub(crate) fn rendered(
         images: software.images.as_ref(),
         former: former
             .and_then(|ran| programs.into_iter().find(|program| is_of_version(program, &ran.version))),
-        snapshot: former.and_then(|_| snapshot(materials.owner, revision)),
+        // Only what runs can be asked for one, and an unfinished plan may have stopped it or never have started it.
+        snapshot: former
+            .filter(|ran| !ran.restart.is_empty())
+            .and_then(|_| snapshot(materials.owner, revision)),
     })
 }
 

@@ -60,6 +60,14 @@ impl World {
             let step = json!({"name": "drained", "index": gate + 1, "total": total});
             return self.report(&name, json!({"plan": told, "phase": "Waiting", "step": step})).await;
         }
+        let has_begun = self.errands.get(&name).is_some_and(|errand| errand.digest == digest);
+        let asks_what_runs = plan.plan().steps.iter().any(|step| step.name.as_str() == "snapshot");
+        if asks_what_runs && !has_begun && !self.workload.runs(&name) {
+            let step = json!({"name": "snapshot", "index": 1, "total": total, "exitCode": 1});
+            let refused =
+                json!({"plan": told, "phase": "Failed", "step": step, "message": "connection refused"});
+            return self.report(&name, refused).await;
+        }
         loop {
             let stage = self.errands.get(&name).filter(|errand| errand.digest == digest);
             let next = match stage.map(|errand| errand.stage) {

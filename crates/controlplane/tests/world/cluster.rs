@@ -156,6 +156,12 @@ impl Workload {
         self.state().cordoned.clone()
     }
 
+    /// Whether the server on a machine runs.
+    pub(crate) fn runs(&self, node: &str) -> bool {
+        let state = self.state();
+        state.members.contains_key(node) && !state.stopped.contains(node)
+    }
+
     pub(crate) fn is_member(&self, node: &str) -> bool {
         self.state().members.contains_key(node)
     }
