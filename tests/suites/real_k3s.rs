@@ -35,9 +35,8 @@ async fn a_cluster_comes_up_is_upgraded_and_survives() {
     eprintln!("the worker is ready after {:.1} s", began.elapsed().as_secs_f64());
 
     pod(server, "near", "server", "sleep 2147483647").await.unwrap();
-    let far =
-        pod(server, "far", "worker", "echo hello > /www/index.html; httpd -f -p 80 -h /www").await.unwrap();
-    reaches(server, &far).await.unwrap();
+    pod(server, "far", "worker", "echo hello > /www/index.html; httpd -f -p 80 -h /www").await.unwrap();
+    reaches(server).await.unwrap();
     let uid = uid(server).await.unwrap();
 
     // What a control plane asks etcd, and keeps before it changes anything.
@@ -55,7 +54,7 @@ async fn a_cluster_comes_up_is_upgraded_and_survives() {
         ready(server, machine.name(), &new).await.unwrap();
     }
     assert_eq!(self::uid(server).await.unwrap(), uid, "the node is another one");
-    reaches(server, &far).await.unwrap();
+    reaches(server).await.unwrap();
 
     server.reboot().await.unwrap();
     ready(server, "server", &new).await.unwrap();
@@ -64,9 +63,9 @@ async fn a_cluster_comes_up_is_upgraded_and_survives() {
     ready(server, "server", &new).await.unwrap();
     worker.reboot().await.unwrap();
     ready(server, "worker", &new).await.unwrap();
-    let far = running(server, "far").await.unwrap();
+    running(server, "far").await.unwrap();
     running(server, "near").await.unwrap();
-    reaches(server, &far).await.unwrap();
+    reaches(server).await.unwrap();
     assert_eq!(self::uid(server).await.unwrap(), uid, "the node is another one");
 }
 
@@ -143,8 +142,10 @@ async fn running(server: &TestMachine, pod: &str) -> Result<String> {
 }
 
 /// One pod asks the other, over the network between the machines.
-async fn reaches(server: &TestMachine, far: &str) -> Result<()> {
+/// The address is asked for each time: after a reboot a pod is told of with the one it had, until it has another.
+async fn reaches(server: &TestMachine) -> Result<()> {
     eventually(DEADLINE, "one pod to reach the other", async || {
+        let far = running(server, "far").await?;
         let ask = format!(r#"exec near -- sh -c 'printf "GET / HTTP/1.0\r\n\r\n" | nc -w 5 {far} 80'"#);
         let said = kubectl(server, &ask).await?;
         ensure!(said.contains("hello"), "{said}");
