@@ -49,8 +49,9 @@ async fn killed_at_any_write_it_goes_on() {
     let (server, address) = plane().await;
     let admin = Client::new(server.service(User::admin()), "default");
     let stage = Stage::new(admin, address, "crash").await;
-    let connect =
-        |life: &support::mortal::Life| Client::new(life.layer(server.service(User::admin())), "default");
+    let connect = |life: &capstan_testkit::mortal::Pulse| {
+        Client::new(life.layer(server.service(User::admin())), "default")
+    };
     Box::pin(story::killed_at_any_write(&stage, connect)).await;
     server.shutdown().await;
 }
@@ -60,8 +61,9 @@ async fn killed_while_a_machine_follows_it_goes_on() {
     let (server, address) = plane().await;
     let admin = Client::new(server.service(User::admin()), "default");
     let stage = Stage::new(admin, address, "follow").await;
-    let connect =
-        |life: &support::mortal::Life| Client::new(life.layer(server.service(User::admin())), "default");
+    let connect = |life: &capstan_testkit::mortal::Pulse| {
+        Client::new(life.layer(server.service(User::admin())), "default")
+    };
     Box::pin(story::killed_while_following(&stage, connect)).await;
     server.shutdown().await;
 }

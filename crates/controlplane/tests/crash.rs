@@ -28,7 +28,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 use serde_json::json;
 
-use world::mortal::{NEVER, Pulse};
+use capstan_testkit::mortal::{NEVER, Pulse};
 use world::{V1, V2, Workload, World, tools};
 
 struct Manager {

@@ -11,7 +11,7 @@ use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use support::mortal::Life;
+use capstan_testkit::mortal::Pulse;
 use support::{Stage, cluster, transfer};
 
 /// What must be the same wherever an object lives: everything but what a plane gives it, and what the move writes.
@@ -105,7 +105,7 @@ async fn killed_at_every_write_it_goes_on() {
         let mut deaths = 0;
         loop {
             // One more write than is lost, so that each life gets a little further.
-            let life = Life::of(if reaches { 1 } else { 2 }, reaches);
+            let life = Pulse::new(if reaches { 1 } else { 2 }, reaches);
             let done = transfer(a.mortal(&life), b.mortal(&life)).await;
             nothing_is_lost(&before, &a, &b).await;
             match done {
@@ -189,7 +189,7 @@ async fn a_way_through_a_folder_that_was_killed_goes_on() {
     let mut deaths = 0;
     // A backup that was interrupted is made again from the beginning, so each life is longer than the one before.
     for writes in 1.. {
-        let life = Life::of(writes, true);
+        let life = Pulse::new(writes, true);
         match to_folder(&Plane::source(a.mortal(&life)), "default", folder.path(), &tell).await {
             Ok(()) => break,
             Err(Error::Request { .. }) => deaths += 1,
@@ -198,7 +198,7 @@ async fn a_way_through_a_folder_that_was_killed_goes_on() {
     }
     assert_eq!(contents(&a.all().await), before);
     for _ in 0..200 {
-        let life = Life::of(1, true);
+        let life = Pulse::new(1, true);
         match from_folder(&Plane::target(b.mortal(&life)), folder.path(), &tell).await {
             Ok(()) => break,
             Err(Error::Request { .. }) => deaths += 1,

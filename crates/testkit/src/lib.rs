@@ -2,8 +2,8 @@
 //! Cluster API's own managers, on loopback, started in seconds and gone with the test.
 //!
 //! What lives here: starting and stopping those programs ([`RealPlane`], [`EtcdCluster`], [`UpstreamManagers`]), their
-//! certificates and ports, upstream's CRDs, `kubectl`, real machines with `ssh` ([`Machines`]), and waiting with a
-//! deadline ([`eventually`]). It is the only crate that knows upstream's programs and their flags.
+//! certificates and ports, upstream's CRDs, `kubectl`, real machines with `ssh` ([`Machines`]), processes that die at a
+//! certain write ([`mortal`]), and waiting with a deadline ([`eventually`]). It is the only crate that knows upstream's programs and their flags.
 //!
 //! What must not live here: anything about Capstan's objects and controllers, and anything the product needs. Only
 //! tests depend on this crate.
@@ -19,6 +19,7 @@ mod kubeconfig;
 mod kubectl;
 mod machines;
 mod managers;
+pub mod mortal;
 mod pki;
 mod plane;
 mod ports;

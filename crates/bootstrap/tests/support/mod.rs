@@ -3,7 +3,6 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
-pub(crate) mod mortal;
 pub(crate) mod story;
 
 use std::fmt::Debug;

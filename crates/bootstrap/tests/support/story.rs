@@ -2,7 +2,6 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -20,8 +19,8 @@ use kube::{Client, ResourceExt};
 use rcgen::{KeyPair, KeyUsagePurpose, SanType};
 use serde_json::json;
 
-use super::mortal::Life;
 use super::{DEADLINE, Enrolling, Stage, request};
+use capstan_testkit::mortal::Pulse;
 
 /// From the token to the certificate and to the end of a machine's rights, and what a hostile machine may try on the way.
 pub(crate) async fn story(stage: &Stage) {
@@ -241,7 +240,7 @@ async fn nothing_else(stage: &Stage, client: &Client, is_enrolled: bool) {
 
 /// The manager dies at every write there is, before it or after, and the next one goes on. `connect` makes a client with
 /// such a life.
-pub(crate) async fn killed_at_any_write(stage: &Stage, connect: impl Fn(&Life) -> Client) {
+pub(crate) async fn killed_at_any_write(stage: &Stage, connect: impl Fn(&Pulse) -> Client) {
     let whole = Box::pin(one_life(stage, &connect, i64::MAX, false)).await;
     assert!(whole > 12, "a machine enrols in {whole} writes");
     for writes in 1..=whole {
@@ -252,21 +251,21 @@ pub(crate) async fn killed_at_any_write(stage: &Stage, connect: impl Fn(&Life) -
 }
 
 /// A machine enrols while the manager dies at a certain write, and the next one goes on. Gives how many writes it took.
-async fn one_life(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes: i64, reaches: bool) -> i64 {
+async fn one_life(stage: &Stage, connect: &impl Fn(&Pulse) -> Client, writes: i64, reaches: bool) -> i64 {
     let name = format!("m-{}-{reaches}", if writes == i64::MAX { 0 } else { writes });
     stage.machine(&name).await;
-    let life = Life::of(writes, reaches);
+    let life = Pulse::new(writes, reaches);
     let (mut mortal, immortal) =
         (Some(stage.reconciler(connect(&life))), stage.reconciler(stage.admin.clone()));
     let mut machine = None;
     let mut last = String::new();
     for _ in 0..200 {
         let object = Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap());
-        let reconciler = mortal.as_ref().filter(|_| !life.is_over()).unwrap_or(&immortal);
+        let reconciler = mortal.as_ref().filter(|_| !life.is_dead()).unwrap_or(&immortal);
         if let Err(error) = Box::pin(reconciler.reconcile(object)).await {
             last = capstan_controller::error::chain(&error);
         }
-        if life.is_over() {
+        if life.is_dead() {
             mortal = None;
         }
         if machine.is_none() && stage.agent_config(&name).await.is_ok() {
@@ -298,7 +297,7 @@ async fn one_life(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes: i64
                 "{:?}",
                 left.iter().map(ResourceExt::name_any).collect::<Vec<_>>()
             );
-            return writes - life.writes.load(Ordering::SeqCst);
+            return writes - life.left();
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -307,7 +306,7 @@ async fn one_life(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes: i64
 
 /// A machine has enrolled, and the plane it knows is elsewhere now: it is told, and enrols with the key it has. The manager
 /// dies at every write there is on the way.
-pub(crate) async fn killed_while_following(stage: &Stage, connect: impl Fn(&Life) -> Client) {
+pub(crate) async fn killed_while_following(stage: &Stage, connect: impl Fn(&Pulse) -> Client) {
     let whole = Box::pin(one_hand_over(stage, &connect, i64::MAX, false)).await;
     assert!(whole > 8, "a machine follows in {whole} writes");
     for writes in 1..=whole {
@@ -317,7 +316,12 @@ pub(crate) async fn killed_while_following(stage: &Stage, connect: impl Fn(&Life
     }
 }
 
-async fn one_hand_over(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes: i64, reaches: bool) -> i64 {
+async fn one_hand_over(
+    stage: &Stage,
+    connect: &impl Fn(&Pulse) -> Client,
+    writes: i64,
+    reaches: bool,
+) -> i64 {
     let name = format!("f-{}-{reaches}", if writes == i64::MAX { 0 } else { writes });
     stage.machine(&name).await;
     let here = stage.reconciler(stage.admin.clone());
@@ -341,18 +345,18 @@ async fn one_hand_over(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes
     let key = reports.get(&name).await.unwrap().spec.enrolled_key;
     assert!(key.is_some() && stage.told_to_follow(&name).await.is_none());
 
-    let life = Life::of(writes, reaches);
+    let life = Pulse::new(writes, reaches);
     let mut mortal = Some(stage.reconciler_elsewhere(connect(&life)));
     let immortal = stage.reconciler_elsewhere(stage.admin.clone());
     let mut asked = None;
     let mut last = String::new();
     for _ in 0..200 {
         let object = Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap());
-        let reconciler = mortal.as_ref().filter(|_| !life.is_over()).unwrap_or(&immortal);
+        let reconciler = mortal.as_ref().filter(|_| !life.is_dead()).unwrap_or(&immortal);
         if let Err(error) = Box::pin(reconciler.reconcile(object)).await {
             last = capstan_controller::error::chain(&error);
         }
-        if life.is_over() {
+        if life.is_dead() {
             mortal = None;
         }
         // The machine takes what it is told, and asks with another request, for the key it has. What lies in its report
@@ -377,7 +381,7 @@ async fn one_hand_over(stage: &Stage, connect: &impl Fn(&Life) -> Client, writes
             let requests: Api<CertificateSigningRequest> = Api::all(stage.admin.clone());
             let left = requests.list(&ListParams::default()).await.unwrap().items;
             if left.is_empty() {
-                return writes - life.writes.load(Ordering::SeqCst);
+                return writes - life.left();
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::plane::{Office, Plane};
 use crate::seen::Seen;
-use crate::world::mortal::{NEVER, Pulse};
 use crate::world::{Mood, Scene, Workload, World};
+use capstan_testkit::mortal::{NEVER, Pulse};
 
 /// How many turns the trouble lasts: short lives are many, and long ones go far.
 const TROUBLE: std::ops::Range<usize> = 10..40;

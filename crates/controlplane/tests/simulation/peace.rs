@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::life::Life;
 use crate::trouble::VERSIONS;
-use crate::world::mortal::NEVER;
 use crate::world::{Mood, is_leaving, is_server};
+use capstan_testkit::mortal::NEVER;
 
 /// How many turns it may take.
 const PEACE: usize = 120;

@@ -13,8 +13,8 @@ use kube::Client;
 use tower::Layer as _;
 
 use crate::life::Life;
-use crate::world::mortal::Pulse;
 use crate::world::{Mood, Workload, World, tools};
+use capstan_testkit::mortal::Pulse;
 
 pub(crate) struct Plane {
     server: Arc<ApiServer>,

@@ -10,7 +10,7 @@ use capstan_controller::error::{Error, Result as ControllerResult};
 use capstan_controller::etcd::{Access, Etcd, Member, Members};
 use futures::future::BoxFuture;
 
-use super::mortal::{DEAD, Fate, Pulse};
+use capstan_testkit::mortal::{DEAD, Fate, Pulse};
 
 /// Cheap to clone: all see the same.
 #[derive(Clone, Default)]

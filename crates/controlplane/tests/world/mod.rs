@@ -11,7 +11,6 @@ mod agent;
 mod check;
 mod cluster;
 mod mood;
-pub(crate) mod mortal;
 mod moved;
 mod scene;
 

@@ -1,7 +1,5 @@
 //! Two planes in memory, a cluster on one of them as controllers would have left it, and ways to look at both.
 
-pub(crate) mod mortal;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +13,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use tower::Layer as _;
 
-use mortal::Life;
+use capstan_testkit::mortal::Pulse;
 
 /// How long anything may take that usually takes no time.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -59,7 +57,7 @@ impl Stage {
     }
 
     /// A client that lives for so many writes.
-    pub(crate) fn mortal(&self, life: &Life) -> Client {
+    pub(crate) fn mortal(&self, life: &Pulse) -> Client {
         Client::new(life.layer(self.server.service(User::admin())), "default")
     }
 

@@ -8,17 +8,17 @@ use std::task::{Context, Poll};
 use kube::client::Body;
 use tower::{Layer, Service};
 
-pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the others hear of a dead process, if it could speak.
-pub(crate) const DEAD: &str = "the process is dead";
+pub const DEAD: &str = "the process is dead";
 
 /// A number of writes that nobody reaches.
-pub(crate) const NEVER: i64 = i64::MAX;
+pub const NEVER: i64 = i64::MAX;
 
 /// How many writes are left to a process. All clones are the same process.
 #[derive(Clone)]
-pub(crate) struct Pulse {
+pub struct Pulse {
     writes: Arc<AtomicI64>,
     /// Whether the last write still reaches whom it is for, so that only the answer is lost.
     reaches: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Pulse {
 
 /// What becomes of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub enum Fate {
     /// It is done and answered.
     Lives,
     /// It is done, and nobody hears the answer.
@@ -37,20 +37,22 @@ pub(crate) enum Fate {
 
 impl Pulse {
     /// Dies at the n-th write.
-    pub(crate) fn new(writes: i64, reaches: bool) -> Self {
+    pub fn new(writes: i64, reaches: bool) -> Self {
         Self { writes: Arc::new(AtomicI64::new(writes)), reaches }
     }
 
     /// Writes that are left.
-    pub(crate) fn left(&self) -> i64 {
+    pub fn left(&self) -> i64 {
         self.writes.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn is_dead(&self) -> bool {
+    /// Whether no write of it is done any more.
+    pub fn is_dead(&self) -> bool {
         self.left() < 1
     }
 
-    pub(crate) fn write(&self) -> Fate {
+    /// Takes note of a write, and says what becomes of it.
+    pub fn write(&self) -> Fate {
         match self.writes.fetch_sub(1, Ordering::SeqCst) {
             2.. => Fate::Lives,
             1 if self.reaches => Fate::LastWord,
@@ -73,7 +75,7 @@ impl<S> Layer<S> for Pulse {
 
 /// The way of such a process to an API server.
 #[derive(Clone)]
-pub(crate) struct Mortal<S> {
+pub struct Mortal<S> {
     inner: S,
     pulse: Pulse,
 }
