@@ -32,8 +32,8 @@ const WORKING: Duration = Duration::from_secs(2);
 const SILENT: Duration = Duration::from_secs(10);
 /// The first look at whether the agent on a machine is to be told which plane to obey.
 const SOONEST_LOOK: Duration = Duration::from_secs(5);
-/// By then somebody has asked for it, or nobody will.
-const ASKED_WITHIN: Duration = Duration::from_secs(900);
+/// The longest time between two looks: whoever asks may have been down for long.
+const SELDOM_LOOK: Duration = Duration::from_secs(900);
 /// No machine needs more steps than this at once.
 const MOST_STEPS: usize = 16;
 /// Conditions that are ours to say.
@@ -311,13 +311,10 @@ impl Machines {
 }
 
 /// When to look again whether an agent is to be told. Nobody wakes us for that, because watching Secrets is not our right;
-/// but there is something to tell only soon after a machine has come to this plane, or after the plane has another
-/// address, which comes with another process. So it is looked at less and less often, and then no more.
+/// but mostly there is something to tell soon after a machine has come to this plane, or after the plane has another
+/// address, which comes with another process. So it is looked at less and less often.
 fn next_look(since: Duration) -> Next {
-    match since < ASKED_WITHIN {
-        true => Next::After(since.max(SOONEST_LOOK)),
-        false => Next::Changed,
-    }
+    Next::After(since.clamp(SOONEST_LOOK, SELDOM_LOOK))
 }
 
 /// As hard to guess as a UUID.
