@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::client::PlaceArgs;
 use crate::completion::CompletionArgs;
 use crate::controllers::Selection;
 use crate::describe::Describe;
@@ -110,17 +111,8 @@ pub(crate) struct ClusterArgs {
     /// Name of the cluster
     pub(crate) name: String,
 
-    /// Namespace of the cluster
-    #[arg(short, long, default_value = "default")]
-    pub(crate) namespace: String,
-
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "CONTEXT")]
-    pub(crate) kubeconfig_context: Option<String>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -144,13 +136,8 @@ pub(crate) struct PlanArgs {
     #[arg(long)]
     pub(crate) exit_code: bool,
 
-    /// Namespace of objects that do not name theirs
-    #[arg(short, long, default_value = "default")]
-    pub(crate) namespace: String,
-
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -166,13 +153,8 @@ pub(crate) struct WhyArgs {
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) output: Option<Output>,
 
-    /// Namespace of the cluster
-    #[arg(short, long, default_value = "default")]
-    pub(crate) namespace: String,
-
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 }
 
 /// A format for programs.

@@ -1,36 +1,76 @@
-//! Which management plane to talk to.
+//! Which management plane to talk to, and where in it.
 
 use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::args::ClusterArgs;
+/// Which management plane.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct PlaneArgs {
+    /// Kubeconfig of the management plane [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
 
-/// By `--kubeconfig`, else as kubectl finds it.
-pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config> {
-    config_in(kubeconfig, None).await
+    /// Context of that kubeconfig [default: its current one]
+    #[arg(long, value_name = "CONTEXT")]
+    pub(crate) kubeconfig_context: Option<String>,
 }
 
-/// The same, in a context that is not the current one.
-pub(crate) async fn config_in(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config> {
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let Some(path) = kubeconfig else {
-        let found = match context {
-            None => Config::infer().await.map_err(anyhow::Error::from),
-            Some(_) => Config::from_kubeconfig(&options).await.map_err(anyhow::Error::from),
+/// Which management plane, and where in it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PlaceArgs {
+    /// Namespace [default: that of the context]
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) plane: PlaneArgs,
+}
+
+/// A plane that can be asked, and where.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+}
+
+impl PlaneArgs {
+    /// By `--kubeconfig`, else as kubectl finds it.
+    pub(crate) async fn config(&self) -> Result<Config> {
+        let context = self.kubeconfig_context.clone();
+        let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+        let Some(path) = &self.kubeconfig else {
+            let found = match options.context {
+                None => Config::infer().await.map_err(anyhow::Error::from),
+                Some(_) => Config::from_kubeconfig(&options).await.map_err(anyhow::Error::from),
+            };
+            return found
+                .map_err(in_one_line)
+                .context("there is no management plane to talk to: pass --kubeconfig, or set KUBECONFIG");
         };
-        return found
-            .map_err(in_one_line)
-            .context("there is no management plane to talk to: pass --kubeconfig, or set KUBECONFIG");
-    };
-    let file = Kubeconfig::read_from(path)
-        .map_err(|error| in_one_line(error.into()))
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    Config::from_custom_kubeconfig(file, &options)
-        .await
-        .map_err(|error| in_one_line(error.into()))
-        .with_context(|| format!("cannot use {}", path.display()))
+        let file = Kubeconfig::read_from(path)
+            .map_err(|error| in_one_line(error.into()))
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        Config::from_custom_kubeconfig(file, &options)
+            .await
+            .map_err(|error| in_one_line(error.into()))
+            .with_context(|| format!("cannot use {}", path.display()))
+    }
+
+    /// A client, and the namespace of the context.
+    pub(crate) async fn connect(&self) -> Result<Place> {
+        let config = self.config().await?;
+        let namespace = config.default_namespace.clone();
+        Ok(Place { client: Client::try_from(config).context("cannot make a client")?, namespace })
+    }
+}
+
+impl PlaceArgs {
+    pub(crate) async fn connect(&self) -> Result<Place> {
+        let place = self.plane.connect().await?;
+        Ok(Place { namespace: self.namespace.clone().unwrap_or(place.namespace), ..place })
+    }
 }
 
 /// What is wrong with a file, without the picture of it that may follow.
@@ -40,15 +80,39 @@ fn in_one_line(error: anyhow::Error) -> anyhow::Error {
     anyhow::anyhow!("{}", told.lines().next().unwrap_or_default().to_owned())
 }
 
-/// A client for that plane.
-pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
-    Client::try_from(config(kubeconfig).await?).context("cannot make a client")
+/// A client for the plane of that kubeconfig.
+pub(crate) async fn connect(kubeconfig: &Path) -> Result<Client> {
+    let plane = PlaneArgs { kubeconfig: Some(kubeconfig.to_owned()), kubeconfig_context: None };
+    Ok(plane.connect().await?.client)
 }
 
-impl ClusterArgs {
-    /// A client for the plane the cluster is managed by.
-    pub(crate) async fn connect(&self) -> Result<Client> {
-        let config = config_in(self.kubeconfig.as_deref(), self.kubeconfig_context.as_deref()).await?;
-        Client::try_from(config).context("cannot make a client")
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const KUBECONFIG: &str = "
+        clusters: [{name: plane, cluster: {server: 'https://127.0.0.1:1'}}]
+        users: [{name: me, user: {token: t}}]
+        contexts:
+        - {name: here, context: {cluster: plane, user: me, namespace: shop}}
+        - {name: plain, context: {cluster: plane, user: me}}
+        current-context: here";
+
+    #[tokio::test]
+    async fn the_namespace_is_that_of_the_context_unless_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        std::fs::write(&path, KUBECONFIG).unwrap();
+        let namespace = async |namespace: Option<&str>, context: Option<&str>| {
+            let kubeconfig_context = context.map(str::to_owned);
+            let plane = PlaneArgs { kubeconfig: Some(path.clone()), kubeconfig_context };
+            let place = PlaceArgs { namespace: namespace.map(str::to_owned), plane };
+            place.connect().await.unwrap().namespace
+        };
+        assert_eq!(namespace(None, None).await, "shop");
+        assert_eq!(namespace(None, Some("plain")).await, "default");
+        assert_eq!(namespace(Some("other"), None).await, "other");
     }
 }

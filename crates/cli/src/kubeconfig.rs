@@ -6,8 +6,10 @@ use kube::Client;
 use kube::api::Api;
 use std::io::Write as _;
 
-pub(crate) async fn run(client: Client, namespace: &str, cluster: &str) -> Result<()> {
-    let kubeconfig = read(&client, namespace, cluster).await?;
+use crate::client::Place;
+
+pub(crate) async fn run(place: &Place, cluster: &str) -> Result<()> {
+    let kubeconfig = read(&place.client, &place.namespace, cluster).await?;
     std::io::stdout().write_all(&kubeconfig).map_err(Into::into)
 }
 

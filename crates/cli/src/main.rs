@@ -71,12 +71,13 @@ async fn run(args: Args) -> Result<()> {
         Verb::Init(args) => init::run(&args).await,
         Verb::Delete(args) => init::delete(&args).await,
         Verb::Get(Get::Kubeconfig(args)) => {
-            kubeconfig::run(args.connect().await?, &args.namespace, &args.name).await
+            let place = args.place.connect().await?;
+            kubeconfig::run(&place, &args.name).await
         }
         Verb::Describe(Describe::Cluster(args)) => describe::run(&args).await,
         Verb::Move(args) => movement::run(&args).await,
-        Verb::Plan(args) => plan::run(client::connect(args.kubeconfig.as_deref()).await?, &args).await,
-        Verb::Why(args) => why::run(client::connect(args.kubeconfig.as_deref()).await?, &args).await,
+        Verb::Plan(args) => plan::run(&args).await,
+        Verb::Why(args) => why::run(&args).await,
         Verb::Logs(args) => logs::run(&args).await,
         Verb::Rollout(verb) | Verb::Alpha(Alpha::Rollout(verb)) => rollout::run(&verb).await,
         Verb::Completion(args) => completion::run(&args),

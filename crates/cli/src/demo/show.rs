@@ -281,7 +281,7 @@ impl Show {
         let path = folder.join("workload.kubeconfig");
         std::fs::write(&path, kubeconfig).with_context(|| format!("cannot write {}", path.display()))?;
         println!("\nThe workload cluster, through its kubeconfig ({}):", path.display());
-        crate::client::connect(Some(&path)).await
+        crate::client::connect(&path).await
     }
 
     async fn machine_uids(&self) -> Result<BTreeMap<String, Option<String>>> {

@@ -1,9 +1,9 @@
 //! What can be asked of `capstan describe`.
 
 use clap::{Subcommand, ValueEnum};
-use std::path::PathBuf;
 
 use super::tree::{Options, Shown};
+use crate::client::PlaceArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Describe {
@@ -16,17 +16,8 @@ pub(crate) struct DescribeArgs {
     /// Name of the cluster
     pub(crate) name: String,
 
-    /// Namespace of the cluster
-    #[arg(short, long, default_value = "default")]
-    pub(crate) namespace: String,
-
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "CONTEXT")]
-    pub(crate) kubeconfig_context: Option<String>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 
     /// Show every condition of these: kinds or KIND/NAME, separated by commas, or all; with a + behind it only what is
     /// not as it should be

@@ -11,15 +11,15 @@ pub(crate) use read::{external, read};
 pub(crate) use render::age;
 pub(crate) use tree::Snapshot;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use jiff::Timestamp;
-use kube::Client;
 use serde_json::Value;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use crate::args::Output;
-use crate::{client, stop};
+use crate::client::Place;
+use crate::stop;
 use args::Format;
 use render::Look;
 use tree::{Line, Options};
@@ -28,13 +28,12 @@ use tree::{Line, Options};
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: &DescribeArgs) -> Result<()> {
-    let config = client::config_in(args.kubeconfig.as_deref(), args.kubeconfig_context.as_deref()).await?;
-    let client = Client::try_from(config).context("cannot make a client")?;
+    let Place { client, namespace } = args.place.connect().await?;
     let mut stdout = std::io::stdout();
     let stop = stop::on_signal()?;
     let (mut shown, mut shown_at) = (None, Timestamp::UNIX_EPOCH);
     loop {
-        let tree = tree::tree(&read(client.clone(), &args.namespace, &args.name).await?, &args.options());
+        let tree = tree::tree(&read(client.clone(), &namespace, &args.name).await?, &args.options());
         let now = Timestamp::now();
         // On a terminal ages count on; elsewhere only news are printed.
         let is_terminal = stdout.is_terminal();

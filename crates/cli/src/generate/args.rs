@@ -3,6 +3,8 @@
 use clap::Subcommand;
 use std::path::PathBuf;
 
+use crate::client::PlaneArgs;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Generate {
     /// Print the manifests of a cluster
@@ -60,13 +62,8 @@ pub(crate) struct GenerateClusterArgs {
     #[arg(long, value_name = "KEY", requires = "from_config_map", default_value = "template")]
     pub(crate) from_config_map_key: String,
 
-    /// Kubeconfig of the management plane, for --from-config-map [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "CONTEXT")]
-    pub(crate) kubeconfig_context: Option<String>,
+    #[command(flatten)]
+    pub(crate) plane: PlaneArgs,
 
     /// Write to this file instead of standard output
     #[arg(short = 'o', long, value_name = "FILE")]

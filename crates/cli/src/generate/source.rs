@@ -2,13 +2,11 @@
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Client;
 use kube::api::Api;
 use std::io::Read as _;
 use std::path::Path;
 
 use super::args::GenerateClusterArgs;
-use crate::client;
 
 /// The template that comes with Capstan, for whatever hosts there are.
 pub(crate) const BUILT_IN: &str = include_str!("../../../../templates/cluster-template.yaml");
@@ -84,11 +82,9 @@ pub(super) fn file(from: &str) -> Result<Source> {
 }
 
 async fn config_map(args: &GenerateClusterArgs, name: &str) -> Result<Source> {
-    let config = client::config_in(args.kubeconfig.as_deref(), args.kubeconfig_context.as_deref()).await?;
-    let namespace =
-        args.from_config_map_namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let api: Api<ConfigMap> =
-        Api::namespaced(Client::try_from(config).context("cannot make a client")?, &namespace);
+    let place = args.plane.connect().await?;
+    let namespace = args.from_config_map_namespace.clone().unwrap_or(place.namespace);
+    let api: Api<ConfigMap> = Api::namespaced(place.client, &namespace);
     let found =
         api.get_opt(name).await.with_context(|| format!("cannot read ConfigMap {namespace}/{name}"))?;
     let Some(map) = found else {

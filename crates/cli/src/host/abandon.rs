@@ -12,17 +12,13 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 
 use super::args::AbandonArgs;
-use super::{Exit, REFUSED, read};
+use super::{read, refuse};
 
 pub(super) async fn run(args: &AbandonArgs) -> Result<()> {
-    let client = args.place.connect().await?;
-    let (name, namespace) = (&args.name, &args.place.namespace);
-    let api = args.place.hosts(&client);
-    let host = read(&api, name, namespace).await?;
-    if let Some(why) = obstacle(&host) {
-        eprintln!("capstan: {why}");
-        return Err(Exit(REFUSED).into());
-    }
+    let place = args.place.connect().await?;
+    let (name, namespace, api) = (&args.name, &place.namespace, place.hosts());
+    let host = read(&place, name).await?;
+    refuse(obstacle(&host))?;
     let patch = Patch::Merge(abandoned(&host, Timestamp::now()));
     match api.patch(name, &PatchParams::default(), &patch).await {
         Err(kube::Error::Api(status)) if status.code == 409 => {

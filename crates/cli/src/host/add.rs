@@ -24,9 +24,8 @@ pub(super) async fn run(args: &AddArgs) -> Result<()> {
     PinnedKeys::read(&host_keys, &args.address).context("--host-key")?;
     let data = credential(args)?;
 
-    let client = args.place.connect().await?;
-    let namespace = &args.place.namespace;
-    let hosts = args.place.hosts(&client);
+    let place = args.place.connect().await?;
+    let (namespace, hosts) = (&place.namespace, place.hosts());
     let exists = hosts
         .get_opt(&args.name)
         .await
@@ -37,7 +36,7 @@ pub(super) async fn run(args: &AddArgs) -> Result<()> {
             args.name
         );
     }
-    let secrets: Api<Secret> = Api::namespaced(client, namespace);
+    let secrets: Api<Secret> = Api::namespaced(place.client.clone(), namespace);
     let secret = match (&args.credentials, data) {
         (None, Some(data)) => {
             let name = format!("{}-ssh", args.name);

@@ -4,6 +4,7 @@ use clap::{ArgGroup, Subcommand};
 use std::path::PathBuf;
 
 use crate::args::Output;
+use crate::client::PlaceArgs;
 
 /// Exit codes, beside 0 for success, 1 for failure and 2 for wrong usage: 3 when `check` finds a host that cannot be used,
 /// 4 when `remove` or `abandon` refuses.
@@ -29,18 +30,6 @@ pub(crate) enum HostVerb {
     ///
     /// It is quarantined, because nothing was cleaned. Exit code 4 says that it answers, or that nobody has it.
     Abandon(AbandonArgs),
-}
-
-/// Which management plane, and where in it.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Where {
-    /// Namespace of the hosts
-    #[arg(short, long, default_value = "default")]
-    pub(crate) namespace: String,
-
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -103,7 +92,7 @@ pub(crate) struct AddArgs {
     pub(crate) output: Option<Output>,
 
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: PlaceArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -117,7 +106,7 @@ pub(crate) struct ListArgs {
     pub(crate) output: Option<ListOutput>,
 
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: PlaceArgs,
 }
 
 /// How a list is printed.
@@ -147,7 +136,7 @@ pub(crate) struct CheckArgs {
     pub(crate) output: Option<Output>,
 
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: PlaceArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -156,7 +145,7 @@ pub(crate) struct RemoveArgs {
     pub(crate) name: String,
 
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: PlaceArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -165,7 +154,7 @@ pub(crate) struct AbandonArgs {
     pub(crate) name: String,
 
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: PlaceArgs,
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

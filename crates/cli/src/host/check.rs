@@ -17,18 +17,17 @@ use super::{Exit, UNUSABLE, read};
 const AT_ONCE: usize = 16;
 
 pub(super) async fn run(args: &CheckArgs) -> Result<()> {
-    let client = args.place.connect().await?;
-    let namespace = &args.place.namespace;
-    let api = args.place.hosts(&client);
+    let place = args.place.connect().await?;
+    let namespace = &place.namespace;
     let mut hosts = Vec::new();
     if args.all {
-        let list = api.list(&ListParams::default()).await;
+        let list = place.hosts().list(&ListParams::default()).await;
         hosts = list.with_context(|| format!("cannot list Hosts in {namespace}"))?.items;
     }
     for name in &args.names {
-        hosts.push(read(&api, name, namespace).await?);
+        hosts.push(read(&place, name).await?);
     }
-    let driver = SshDriver::new(client);
+    let driver = SshDriver::new(place.client.clone());
     let total = hosts.len();
     let progress = std::io::stderr().is_terminal() && total > 1;
     let mut looking = futures::stream::iter(&hosts).map(|host| look(&driver, host)).buffer_unordered(AT_ONCE);

@@ -16,13 +16,13 @@ use crate::args::Output;
 use crate::describe::age;
 
 pub(super) async fn run(args: &ListArgs) -> Result<()> {
-    let client = args.place.connect().await?;
-    let namespace = &args.place.namespace;
+    let place = args.place.connect().await?;
+    let namespace = &place.namespace;
     let params = match &args.selector {
         Some(selector) => ListParams::default().labels(selector),
         None => ListParams::default(),
     };
-    let hosts = args.place.hosts(&client).list(&params).await;
+    let hosts = place.hosts().list(&params).await;
     let hosts = hosts.with_context(|| format!("cannot list Hosts in {namespace}"))?.items;
     let text = match args.output {
         Some(ListOutput::Json) => Output::Json.print(&list(&hosts))?,

@@ -12,11 +12,9 @@ pub(crate) use args::HostVerb;
 
 use anyhow::{Context, Result};
 use capstan_api::infrastructure::Host;
-use kube::Client;
 use kube::api::Api;
 
-use crate::client;
-use args::Where;
+use crate::client::Place;
 
 /// What was asked for could not be done, everything about it has been said, and this is the exit code.
 #[derive(Debug, thiserror::Error)]
@@ -38,22 +36,29 @@ pub(crate) async fn run(verb: HostVerb) -> Result<()> {
     }
 }
 
-impl Where {
-    async fn connect(&self) -> Result<Client> {
-        client::connect(self.kubeconfig.as_deref()).await
-    }
-
-    fn hosts(&self, client: &Client) -> Api<Host> {
-        Api::namespaced(client.clone(), &self.namespace)
+impl Place {
+    fn hosts(&self) -> Api<Host> {
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 }
 
-async fn read(api: &Api<Host>, name: &str, namespace: &str) -> Result<Host> {
-    api.get_opt(name).await.with_context(|| format!("cannot read Host {namespace}/{name}"))?.with_context(
-        || {
+async fn read(place: &Place, name: &str) -> Result<Host> {
+    let namespace = &place.namespace;
+    place
+        .hosts()
+        .get_opt(name)
+        .await
+        .with_context(|| format!("cannot read Host {namespace}/{name}"))?
+        .with_context(|| {
             format!(
                 "there is no Host {name} in namespace {namespace} (see `capstan host list -n {namespace}`)"
             )
-        },
-    )
+        })
+}
+
+/// Ends with what stands in the way, if anything does.
+fn refuse(obstacle: Option<String>) -> Result<()> {
+    let Some(why) = obstacle else { return Ok(()) };
+    eprintln!("capstan: {why}");
+    Err(Exit(REFUSED).into())
 }

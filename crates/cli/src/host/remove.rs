@@ -11,20 +11,16 @@ use std::time::{Duration, Instant};
 
 use super::add::OF_HOST;
 use super::args::RemoveArgs;
-use super::{Exit, REFUSED, read};
+use super::{read, refuse};
 
 /// How long a host may take to go.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(args: &RemoveArgs) -> Result<()> {
-    let client = args.place.connect().await?;
-    let (name, namespace) = (&args.name, &args.place.namespace);
-    let api = args.place.hosts(&client);
-    let host = read(&api, name, namespace).await?;
-    if let Some(why) = obstacle(&host) {
-        eprintln!("capstan: {why}");
-        return Err(Exit(REFUSED).into());
-    }
+    let place = args.place.connect().await?;
+    let (name, namespace, api) = (&args.name, &place.namespace, place.hosts());
+    let host = read(&place, name).await?;
+    refuse(obstacle(&host))?;
     // Only the host that was seen: one that has been claimed since is another version.
     let only = Preconditions { resource_version: host.resource_version(), uid: host.uid() };
     match api.delete(name, &DeleteParams::background().preconditions(only)).await {
@@ -34,7 +30,7 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<()> {
         deleted => _ = deleted.with_context(|| format!("cannot remove Host {namespace}/{name}"))?,
     }
     wait(&api, &host).await?;
-    let secrets: Api<Secret> = Api::namespaced(client, namespace);
+    let secrets: Api<Secret> = Api::namespaced(place.client.clone(), namespace);
     let ours = ListParams::default().labels(&format!("{OF_HOST}={name}"));
     for secret in secrets.list(&ours).await.context("cannot list Secrets")?.items {
         // It may be gone already: the Host owned it.

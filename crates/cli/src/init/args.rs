@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::client::PlaneArgs;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without a provider, all of Capstan's are installed; core only if there is none. What is installed is built in: nothing is \
@@ -31,7 +33,7 @@ pub(crate) struct InitArgs {
     pub(crate) dry_run: bool,
 
     #[command(flatten)]
-    pub(crate) place: PlaneArgs,
+    pub(crate) plane: PlaneArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -55,7 +57,7 @@ pub(crate) struct DeleteArgs {
     pub(crate) include_crd: bool,
 
     #[command(flatten)]
-    pub(crate) place: PlaneArgs,
+    pub(crate) plane: PlaneArgs,
 }
 
 /// Which providers, each as `NAME` or `NAME:VERSION`.
@@ -88,16 +90,4 @@ pub(crate) struct ProviderArgs {
     /// Add-on providers
     #[arg(long, value_name = "PROVIDER", value_delimiter = ',')]
     pub(crate) addon: Vec<String>,
-}
-
-/// Which management plane.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct PlaneArgs {
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "CONTEXT")]
-    pub(crate) kubeconfig_context: Option<String>,
 }

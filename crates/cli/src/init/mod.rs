@@ -13,15 +13,13 @@ pub(crate) use remove::delete;
 
 use anyhow::{Context, Result, bail};
 use capstan_api::clusterctl::Provider;
+use kube::Client;
 use kube::api::{Api, ListParams};
-use kube::{Client, Config};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
-use crate::client;
 use apply::Applier;
-use args::PlaneArgs;
 use release::Release;
 
 pub(crate) async fn run(args: &InitArgs) -> Result<()> {
@@ -31,11 +29,12 @@ pub(crate) async fn run(args: &InitArgs) -> Result<()> {
     for choice in choice::asked(&args.providers)? {
         read(&choice)?;
     }
-    let (client, config) = args.place.connect().await?;
+    let config = args.plane.config().await?;
+    let url = config.cluster_url.clone();
+    let client = Client::try_from(config).context("cannot make a client")?;
     if is_embedded(&client).await? {
         eprintln!(
-            "{} is an embedded plane, with Capstan's kinds and controllers in it: nothing needs to be installed",
-            config.cluster_url
+            "{url} is an embedded plane, with Capstan's kinds and controllers in it: nothing needs to be installed"
         );
         return Ok(());
     }
@@ -92,14 +91,6 @@ fn print(releases: &[Release]) -> Result<()> {
         }
     }
     std::io::stdout().write_all(text.as_bytes()).map_err(Into::into)
-}
-
-impl PlaneArgs {
-    async fn connect(&self) -> Result<(Client, Config)> {
-        let config =
-            client::config_in(self.kubeconfig.as_deref(), self.kubeconfig_context.as_deref()).await?;
-        Ok((Client::try_from(config.clone()).context("cannot make a client")?, config))
-    }
 }
 
 /// The embedded plane says what it was compiled with.

@@ -13,9 +13,11 @@ use super::args::DeleteArgs;
 use super::{choice, installed, is_embedded};
 
 pub(crate) async fn delete(args: &DeleteArgs) -> Result<()> {
-    let (client, config) = args.place.connect().await?;
+    let config = args.plane.config().await?;
+    let url = config.cluster_url.clone();
+    let client = Client::try_from(config).context("cannot make a client")?;
     if is_embedded(&client).await? {
-        bail!("{} is an embedded plane: its providers are part of it, and stop with it", config.cluster_url);
+        bail!("{url} is an embedded plane: its providers are part of it, and stop with it");
     }
     let installed = installed(&client).await?;
     let providers = choice::to_remove(&args.providers, args.all, &installed)?;

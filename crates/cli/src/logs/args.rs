@@ -1,8 +1,7 @@
 //! What can be asked of `capstan logs`.
 
-use std::path::PathBuf;
-
 use crate::args::Output;
+use crate::client::PlaceArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogsArgs {
@@ -17,11 +16,6 @@ pub(crate) struct LogsArgs {
     #[arg(short, long, visible_alias = "follow", conflicts_with = "output")]
     pub(crate) watch: bool,
 
-    /// Namespace of the Machine
-    #[arg(short, long, default_value = "default")]
-    pub(crate) namespace: String,
-
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 }

@@ -12,7 +12,8 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use crate::{client, stop};
+use crate::client::Place;
+use crate::stop;
 
 pub(crate) async fn run(args: &LogsArgs) -> Result<()> {
     let name = match args.what.split_once('/') {
@@ -20,9 +21,8 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<()> {
         Some(("machine" | "machines", name)) => name,
         Some((kind, _)) => bail!("{kind:?} has no logs: say machine/NAME"),
     };
-    let client = client::connect(args.kubeconfig.as_deref()).await?;
-    let namespace = &args.namespace;
-    let api: Api<MachineReport> = Api::namespaced(client, namespace);
+    let Place { client, namespace } = args.place.connect().await?;
+    let api: Api<MachineReport> = Api::namespaced(client, &namespace);
     let found = match api.get_opt(name).await {
         // Where nobody knows the kind there are no reports.
         Err(kube::Error::Api(status)) if status.code == 404 => None,

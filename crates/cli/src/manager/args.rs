@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use crate::args::{HooksArgs, SoftwareArgs};
+use crate::client::PlaneArgs;
 use crate::controllers::Selection;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManagerArgs {
-    /// Kubeconfig of the management plane [default: as kubectl finds it; in a pod, its service account]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plane: PlaneArgs,
 
     /// Folder for software, the key of its server, and the state of simulated hosts
     #[arg(long, value_name = "DIR", default_value = "capstan-data")]

@@ -16,7 +16,7 @@ use crate::controllers::{Running, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
-use crate::{client, log, stop};
+use crate::{log, stop};
 use args::ManagerArgs;
 
 /// Where a pod finds out in which namespace it is.
@@ -27,7 +27,7 @@ const NAMESPACE: &str = "capstan-system";
 
 pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     log::to_stderr();
-    let config = client::config(args.kubeconfig.as_deref()).await?;
+    let config = args.plane.config().await?;
     let plane = plane::of(args, &config)?;
     let client = Client::try_from(config).context("cannot make a client")?;
     let stop = stop::on_signal()?;

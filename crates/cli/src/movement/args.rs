@@ -3,6 +3,8 @@
 use clap::ValueEnum;
 use std::path::PathBuf;
 
+use crate::client::PlaceArgs;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Nothing is deleted before everything has been made at the target and compared. A move that was interrupted is finished by \
@@ -25,17 +27,9 @@ pub(crate) struct MoveArgs {
     #[arg(long, value_name = "DIR", group = "destination", conflicts_with_all = ["kubeconfig", "namespace"])]
     pub(crate) from_directory: Option<PathBuf>,
 
-    /// Kubeconfig of the plane to move from [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "CONTEXT")]
-    pub(crate) kubeconfig_context: Option<String>,
-
-    /// Namespace whose clusters are moved [default: that of the context]
-    #[arg(short, long)]
-    pub(crate) namespace: Option<String>,
+    /// Where they are now.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 
     /// Say what would be moved, in which order, and write nothing
     #[arg(long, group = "destination", conflicts_with_all = ["to_directory", "from_directory"])]

@@ -6,34 +6,28 @@ pub(crate) use args::MoveArgs;
 
 use anyhow::{Context, Result, bail};
 use capstan_mover::{Plane, Told, Transfer, Waits, from_folder, to_folder};
-use kube::Client;
 use std::io::Write as _;
-use std::path::Path;
 
-use crate::client;
+use crate::client::{Place, PlaneArgs};
 
 pub(crate) async fn run(args: &MoveArgs) -> Result<()> {
     let tell = |told: Told| eprintln!("{told}");
     if let Some(folder) = &args.from_directory {
-        let target = connect(args.to_kubeconfig.as_deref(), args.to_kubeconfig_context.as_deref()).await?;
-        from_folder(&Plane::target(target.0), folder, &tell).await?;
+        let target = args.target().connect().await?.client;
+        from_folder(&Plane::target(target), folder, &tell).await?;
         return Ok(());
     }
-    let (client, its_namespace) =
-        connect(args.kubeconfig.as_deref(), args.kubeconfig_context.as_deref()).await?;
-    let namespace = args.namespace.clone().unwrap_or(its_namespace);
+    let Place { client, namespace } = args.place.connect().await?;
     let source = Plane::source(client);
     if let Some(folder) = &args.to_directory {
         to_folder(&source, &namespace, folder, &tell).await?;
         return Ok(());
     }
-    let Some(kubeconfig) = &args.to_kubeconfig else {
+    if args.to_kubeconfig.is_none() {
         bail!("--dry-run also needs --to-kubeconfig, because what would be refused depends on the target");
-    };
-    let (target, _) = connect(Some(kubeconfig), args.to_kubeconfig_context.as_deref())
-        .await
-        .context("cannot reach the target")?;
-    let target = Plane::target(target);
+    }
+    let target = args.target().connect().await.context("cannot reach the target")?;
+    let target = Plane::target(target.client);
     let transfer =
         Transfer { source, target, namespace: namespace.clone(), waits: Waits::default(), tell: &tell };
     if args.dry_run {
@@ -53,9 +47,11 @@ pub(crate) async fn run(args: &MoveArgs) -> Result<()> {
     Ok(())
 }
 
-/// A client, and the namespace of its context.
-async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<(Client, String)> {
-    let config = client::config_in(kubeconfig, context).await?;
-    let namespace = config.default_namespace.clone();
-    Ok((Client::try_from(config).context("cannot make a client")?, namespace))
+impl MoveArgs {
+    fn target(&self) -> PlaneArgs {
+        PlaneArgs {
+            kubeconfig: self.to_kubeconfig.clone(),
+            kubeconfig_context: self.to_kubeconfig_context.clone(),
+        }
+    }
 }

@@ -14,10 +14,10 @@ mod timeline;
 mod workers;
 
 use anyhow::{Context, Result};
-use kube::Client;
 use std::io::Write as _;
 
 use crate::args::PlanArgs;
+use crate::client::Place;
 use crate::host::Exit;
 use future::Future;
 use report::{Action, Object, Plan};
@@ -28,8 +28,8 @@ const REFUSED: u8 = 1;
 /// Something would change, and `--exit-code` asks for that to be told.
 const CHANGES: u8 = 2;
 
-pub(crate) async fn run(client: Client, args: &PlanArgs) -> Result<()> {
-    let plan = Box::pin(plan(client, args)).await?;
+pub(crate) async fn run(args: &PlanArgs) -> Result<()> {
+    let plan = Box::pin(plan(args.place.connect().await?, args)).await?;
     let text = match args.output {
         Some(output) => output.print(&plan)?,
         None => render::text(&plan),
@@ -49,9 +49,9 @@ fn code(plan: &Plan, tells_changes: bool) -> u8 {
     }
 }
 
-async fn plan(client: Client, args: &PlanArgs) -> Result<Plan> {
+async fn plan(Place { client, namespace }: Place, args: &PlanArgs) -> Result<Plan> {
     let mut tried = Vec::new();
-    for manifest in manifests::read(&args.files, &args.namespace)? {
+    for manifest in manifests::read(&args.files, &namespace)? {
         tried.push(server::attempt(&client, manifest, args.force).await?);
     }
     let plan = Plan { objects: tried.iter().map(object).collect(), ..Plan::default() };

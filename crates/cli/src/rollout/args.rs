@@ -1,7 +1,8 @@
 //! What can be asked of `capstan rollout`.
 
 use clap::Subcommand;
-use std::path::PathBuf;
+
+use crate::client::PlaceArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutVerb {
@@ -21,17 +22,8 @@ pub(crate) struct RolloutArgs {
     #[arg(required = true, value_name = "KIND/NAME")]
     pub(crate) what: Vec<String>,
 
-    /// Namespace of the objects
-    #[arg(short, long, default_value = "default")]
-    pub(crate) namespace: String,
-
-    /// Kubeconfig of the management plane [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "CONTEXT")]
-    pub(crate) kubeconfig_context: Option<String>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 }
 
 /// What clusterctl still calls alpha.

@@ -7,12 +7,11 @@ pub(crate) use args::{Alpha, RolloutVerb};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::ApiResource;
 use std::io::Write as _;
 
-use crate::client;
+use crate::client::Place;
 use decide::{Action, Target, decide};
 
 pub(crate) async fn run(verb: &RolloutVerb) -> Result<()> {
@@ -23,19 +22,16 @@ pub(crate) async fn run(verb: &RolloutVerb) -> Result<()> {
     };
     // All names first: nothing is done when one of them is wrong.
     let targets: Vec<Target> = args.what.iter().map(|what| what.parse()).collect::<Result<_>>()?;
-    let config = client::config_in(args.kubeconfig.as_deref(), args.kubeconfig_context.as_deref()).await?;
-    let client = Client::try_from(config).context("cannot make a client")?;
+    let Place { client, namespace } = args.place.connect().await?;
     for target in &targets {
         let resource = ApiResource::from_gvk_with_plural(&target.kind.gvk(), target.kind.plural());
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &args.namespace, &resource);
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
         let found = match api.get_opt(&target.name).await {
             // Also where nobody knows the kind.
             Err(kube::Error::Api(status)) if status.code == 404 => None,
-            found => {
-                found.with_context(|| format!("cannot read {target} in namespace {}", args.namespace))?
-            }
+            found => found.with_context(|| format!("cannot read {target} in namespace {namespace}"))?,
         };
-        let found = found.with_context(|| format!("there is no {target} in namespace {}", args.namespace))?;
+        let found = found.with_context(|| format!("there is no {target} in namespace {namespace}"))?;
         let patch = decide(action, target, &found, Timestamp::now())?;
         api.patch(&target.name, &PatchParams::default(), &Patch::Merge(&patch))
             .await

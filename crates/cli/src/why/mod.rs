@@ -6,23 +6,24 @@ mod machine;
 
 use anyhow::{Result, bail};
 use jiff::Timestamp;
-use kube::Client;
 use serde_json::Value;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use crate::args::WhyArgs;
+use crate::client::Place;
 use crate::{describe, stop};
 
 /// How often `--watch` looks.
 const LOOK: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(client: Client, args: &WhyArgs) -> Result<()> {
+pub(crate) async fn run(args: &WhyArgs) -> Result<()> {
+    let place = args.place.connect().await?;
     let mut stdout = std::io::stdout();
     let stop = stop::on_signal()?;
     let mut told = String::new();
     loop {
-        let text = explain(client.clone(), args).await?;
+        let text = explain(&place, args).await?;
         if text != told {
             if args.watch && stdout.is_terminal() {
                 stdout.write_all(b"\x1b[H\x1b[2J")?;
@@ -42,20 +43,20 @@ pub(crate) async fn run(client: Client, args: &WhyArgs) -> Result<()> {
     }
 }
 
-async fn explain(client: Client, args: &WhyArgs) -> Result<String> {
-    let namespace = &args.namespace;
+async fn explain(place: &Place, args: &WhyArgs) -> Result<String> {
+    let Place { client, namespace } = place;
     let now = Timestamp::now();
     let (kind, name) = args.what.split_once('/').unwrap_or(("cluster", &args.what));
     Ok(match kind.to_ascii_lowercase().as_str() {
         "cluster" | "clusters" => {
-            let snapshot = describe::read(client, namespace, name).await?;
+            let snapshot = describe::read(client.clone(), namespace, name).await?;
             match args.output {
                 Some(output) => output.print(&cluster::json(&snapshot))?,
                 None => cluster::explain(&snapshot, now),
             }
         }
         "machine" | "machines" => {
-            let world = machine::read(client, namespace, name).await?;
+            let world = machine::read(client.clone(), namespace, name).await?;
             match args.output {
                 Some(output) => output.print(&machine::json(&world))?,
                 None => machine::text(&world, now),
