@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use capstan_testkit::eventually;
-use capstan_tests::{K3S, Yard, capstan, kubectl};
+use capstan_tests::{K3S, Yard, capstan, capstan_told, kubectl};
 use capstan_tools::{Program, k3s_bundle, locate};
 use serde_json::Value;
 
@@ -140,8 +140,9 @@ async fn pivot(yard: &Yard, home: &Path) {
     let map = ["create", "configmap", "capstan-software", "-n", "capstan-control-plane-system", &index];
     kubectl(Path::new(home), &map, "").unwrap();
     let from = yard.kubeconfig();
-    let told = capstan(&["move", "--kubeconfig", from.to_str().unwrap(), "--to-kubeconfig", home]);
-    told.unwrap_or_else(|error| panic!("{error:#}"));
+    let args = ["move", "--kubeconfig", from.to_str().unwrap(), "--to-kubeconfig", home];
+    let (code, _, told) = capstan_told(&args, "").unwrap();
+    assert_eq!(code, 0, "{told}");
     let left = json(&from, &["get", "clusters,machines,hosts", "-o", "json"]);
     assert_eq!(left["items"].as_array().unwrap().len(), 0, "{left}");
     eventually(DEADLINE, "the pods to look after the cluster", async || {
