@@ -18,6 +18,7 @@ use crate::manager::args::ManagerArgs;
 use crate::movement::MoveArgs;
 use crate::release::ReleaseArgs;
 use crate::rollout::{Alpha, RolloutVerb};
+use crate::show::ShowArgs;
 use crate::version::VersionArgs;
 
 /// Cluster API in Rust, for machines people keep.
@@ -124,9 +125,8 @@ pub(crate) struct PlanArgs {
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// For programs: json or yaml
-    #[arg(short, long, value_name = "FORMAT")]
-    pub(crate) output: Option<Output>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 
     /// Take over fields that somebody else has set, as `kubectl apply --server-side --force-conflicts` would
     #[arg(long)]
@@ -145,13 +145,8 @@ pub(crate) struct WhyArgs {
     /// machine/NAME, cluster/NAME, or the name of a cluster
     pub(crate) what: String,
 
-    /// Say it again whenever it has changed, until Ctrl-C
-    #[arg(short, long, conflicts_with = "output")]
-    pub(crate) watch: bool,
-
-    /// For programs: json or yaml
-    #[arg(short, long, value_name = "FORMAT")]
-    pub(crate) output: Option<Output>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 
     #[command(flatten)]
     pub(crate) place: PlaceArgs,

@@ -27,6 +27,7 @@ mod output;
 mod plan;
 mod release;
 mod rollout;
+mod show;
 mod software;
 mod stop;
 mod terminal;

@@ -1,9 +1,153 @@
-//! What is known of the terminal: whether there is one, how wide it is, and whether it is to be coloured.
+//! What is known of the terminal: whether there is one, how wide it is, and whether it is to be coloured; and how a text is
+//! made to fit it.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
+
+/// How a text is to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) color: bool,
+    /// Columns of the terminal, where there is one.
+    pub(crate) width: Option<usize>,
+    /// Lines stay whole, however long.
+    pub(crate) wide: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Color {
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+    Gray,
+}
+
+impl Color {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Red => "\x1b[31m",
+            Self::Green => "\x1b[32m",
+            Self::Yellow => "\x1b[33m",
+            Self::Cyan => "\x1b[36m",
+            Self::Gray => "\x1b[90m",
+        }
+    }
+}
+
+/// What stands before the lines that a broken one goes on in, beside its own blanks.
+const HANGING: usize = 4;
+/// No line is broken into shorter ones.
+const SHORTEST: usize = 30;
+
+impl Look {
+    /// For standard output; `color` and `wide` as somebody asked for.
+    pub(crate) fn of_stdout(asked: Option<bool>, wide: bool) -> Self {
+        Self { color: color(asked), width: width(), wide }
+    }
+
+    /// The text in that colour, where there is colour.
+    pub(crate) fn paint(self, color: Color, text: &str) -> String {
+        if self.color && !text.is_empty() {
+            format!("{}{text}\x1b[0m", color.code())
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// The text with lines that fit the terminal. What no terminal shows stays as it is: programs such as grep read lines.
+    pub(crate) fn fit(self, text: &str) -> String {
+        match self.width {
+            Some(width) if !self.wide => {
+                let room = width.max(SHORTEST);
+                text.lines().flat_map(|line| broken(line, room, HANGING)).map(|line| line + "\n").collect()
+            }
+            _ => text.to_owned(),
+        }
+    }
+}
+
+/// The text without what would steer the terminal: what a machine says must not.
+pub(crate) fn harmless(text: &str) -> String {
+    text.replace(|letter: char| letter.is_control() && !matches!(letter, '\n' | '\t'), "\u{fffd}")
+}
+
+/// The line in pieces of at most `room` columns, broken between words where that is possible. What goes on stands under the words of
+/// the line, or of its list item, and `hanging` columns to the right of that.
+pub(crate) fn broken(line: &str, room: usize, hanging: usize) -> Vec<String> {
+    let words = line.trim_start_matches(' ');
+    let item = if words.starts_with("* ") || words.starts_with("- ") { 2 } else { hanging };
+    let indent = " ".repeat(line.len() - words.len() + item);
+    let mut lines = Vec::new();
+    let mut rest = line.to_owned();
+    while let Some(at) = break_at(&rest, room) {
+        lines.push(rest[..at].trim_end().to_owned());
+        rest = format!("{indent}{}", rest[at..].trim_start());
+    }
+    lines.push(rest);
+    lines
+}
+
+/// The last blank that leaves at most `room` columns before it, if the line is longer; else the first behind that.
+fn break_at(line: &str, room: usize) -> Option<usize> {
+    let start = line.len() - line.trim_start_matches(' ').len();
+    let mut found = None;
+    for (column, (at, letter)) in visible(line).enumerate() {
+        let is_blank = letter == ' ' && at > start;
+        if is_blank && (column <= room || found.is_none()) {
+            found = Some(at);
+        }
+        if !is_blank && column >= room && found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// The characters that take a column, and where they are: not those that only colour.
+fn visible(line: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut is_code = false;
+    line.char_indices().filter(move |(_, letter)| {
+        let was_code = is_code;
+        is_code = *letter == '\x1b' || is_code && *letter != 'm';
+        !is_code && !was_code
+    })
+}
+
+/// As much of the line as fits.
+pub(crate) fn cut(line: &str, width: usize) -> String {
+    match visible(line).nth(width) {
+        Some((at, _)) if line.contains('\x1b') => format!("{}\x1b[0m", &line[..at]),
+        Some((at, _)) => line[..at].to_owned(),
+        None => line.to_owned(),
+    }
+}
+
+/// A line on the terminal that is drawn over while something takes long. Elsewhere nothing is shown.
+pub(crate) struct Progress {
+    is_shown: bool,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        Self { is_shown: std::io::stderr().is_terminal() }
+    }
+
+    pub(crate) fn tell(&self, text: &str) {
+        if self.is_shown {
+            // Nothing is lost if it cannot be drawn.
+            _ = write!(std::io::stderr(), "\r{text}\x1b[K");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.tell("");
+    }
+}
 
 /// Whether to print in colour: on a terminal, unless somebody says otherwise. `NO_COLOR` goes before everything.
-pub(crate) fn color(asked: Option<bool>) -> bool {
+fn color(asked: Option<bool>) -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     decide(asked, forbidden, std::io::stdout().is_terminal())
 }
@@ -35,5 +179,44 @@ mod tests {
         ] {
             assert_eq!(decide(asked, forbidden, is_terminal), expected);
         }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_goes_on_under_its_words() {
+        assert_eq!(broken("  one two three", 9, 2), ["  one two", "    three"]);
+        assert_eq!(broken("* one two three", 9, 0), ["* one two", "  three"]);
+        assert_eq!(broken("a  b  c", 10, 4), ["a  b  c"], "columns stay");
+        assert_eq!(broken("unbreakable", 4, 0), ["unbreakable"]);
+        assert_eq!(broken("unbreakable at first", 4, 0), ["unbreakable", "at", "first"]);
+        assert_eq!(broken("", 4, 0), [""]);
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        let look = Look { color: true, ..Look::default() };
+        let line = format!("{} two", look.paint(Color::Red, "one"));
+        assert_eq!(broken(&line, 7, 0), [line.as_str()]);
+        assert_eq!(broken(&line, 6, 0), ["\x1b[31mone\x1b[0m", "two"]);
+        assert_eq!(cut(&line, 7), line);
+        assert_eq!(cut(&line, 2), "\x1b[31mon\x1b[0m");
+        assert_eq!(cut("plain", 2), "pl");
+    }
+
+    #[test]
+    fn what_a_machine_says_does_not_steer_the_terminal() {
+        assert_eq!(
+            harmless("a\x1b]0;title\x07\tb\r\nc\u{9b}2J"),
+            "a\u{fffd}]0;title\u{fffd}\tb\u{fffd}\nc\u{fffd}2J"
+        );
+    }
+
+    #[test]
+    fn only_a_terminal_that_is_narrow_breaks_lines() {
+        let text = format!("{}\nshort\n", "word ".repeat(20).trim_end());
+        let fit = |width, wide| Look { width, wide, color: false }.fit(&text);
+        assert_eq!(fit(None, false), text);
+        assert_eq!(fit(Some(40), true), text);
+        assert!(fit(Some(40), false).lines().all(|line| line.len() <= 40));
+        assert!(fit(Some(40), false).ends_with("\nshort\n"));
     }
 }

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use std::io::IsTerminal as _;
 
-use crate::{describe, terminal};
+use crate::describe;
+use crate::terminal::{self, Look};
 
 /// Where progress is shown: a tree that is drawn anew on a terminal, a line for every change elsewhere.
 pub(super) enum Screen {
@@ -22,12 +23,12 @@ impl Screen {
     pub(super) fn show(&mut self, snapshot: &describe::Snapshot) {
         match self {
             Self::Terminal { drawn } => {
-                let tree = describe::render(snapshot, Timestamp::now());
+                let look = Look::of_stdout(None, true);
+                let tree = describe::render(snapshot, Timestamp::now(), look);
                 // Up to where the last drawing began, and away with what is below. A line that wraps would
                 // spoil the count, so each is cut at the edge.
-                let width = terminal::width().unwrap_or(80);
-                let lines: Vec<String> =
-                    tree.lines().map(|line| line.chars().take(width).collect()).collect();
+                let width = look.width.unwrap_or(80);
+                let lines: Vec<String> = tree.lines().map(|line| terminal::cut(line, width)).collect();
                 if *drawn > 0 {
                     print!("\x1b[{drawn}A\x1b[J");
                 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::cast::Cast;
 use super::screen::Screen;
-use crate::describe;
+use crate::{describe, terminal};
 
 pub(super) const NAMESPACE: &str = "default";
 pub(super) const CLUSTER: &str = "demo";
@@ -292,7 +292,7 @@ impl Show {
 
     async fn print_tree(&self) -> Result<()> {
         let snapshot = describe::read(self.client.clone(), NAMESPACE, CLUSTER).await?;
-        print!("\n{}", describe::render(&snapshot, Timestamp::now()));
+        print!("\n{}", describe::render(&snapshot, Timestamp::now(), terminal::Look::of_stdout(None, false)));
         Ok(())
     }
 }

@@ -1,9 +1,10 @@
 //! What can be asked of `capstan describe`.
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 
 use super::tree::{Options, Shown};
 use crate::client::PlaceArgs;
+use crate::show::{Format, ShowArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Describe {
@@ -49,30 +50,13 @@ pub(crate) struct DescribeArgs {
     #[arg(long, hide = true)]
     pub(crate) disable_grouping: bool,
 
-    /// In colour or not [default: on a terminal, unless NO_COLOR is set]
-    #[arg(short, long, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
-    pub(crate) color: Option<bool>,
-
     /// Conditions of v1beta2, which are the only ones there are
     #[arg(long, hide = true, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         default_missing_value = "true", require_equals = true)]
     pub(crate) v1beta2: bool,
 
-    /// json or yaml for programs; wide for messages that are not broken into lines
-    #[arg(short, long, value_name = "FORMAT")]
-    pub(crate) output: Option<Format>,
-
-    /// Show it again whenever it has changed, until Ctrl-C
-    #[arg(short, long)]
-    pub(crate) watch: bool,
-}
-
-/// How the tree is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    Json,
-    Yaml,
-    Wide,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 impl DescribeArgs {
@@ -86,7 +70,7 @@ impl DescribeArgs {
             // Programs count for themselves.
             grouping: self.grouping
                 && !self.disable_grouping
-                && !matches!(self.output, Some(Format::Json | Format::Yaml)),
+                && !matches!(self.show.output, Some(Format::Json | Format::Yaml)),
         }
     }
 }

@@ -14,14 +14,10 @@ pub(crate) use tree::Snapshot;
 use anyhow::Result;
 use jiff::Timestamp;
 use serde_json::Value;
-use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use crate::args::Output;
 use crate::client::Place;
-use crate::stop;
-use args::Format;
-use render::Look;
+use crate::terminal::Look;
 use tree::{Line, Options};
 
 /// How often `--watch` looks.
@@ -29,51 +25,13 @@ const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: &DescribeArgs) -> Result<()> {
     let Place { client, namespace } = args.place.connect().await?;
-    let mut stdout = std::io::stdout();
-    let stop = stop::on_signal()?;
-    let (mut shown, mut shown_at) = (None, Timestamp::UNIX_EPOCH);
-    loop {
-        let tree = tree::tree(&read(client.clone(), &namespace, &args.name).await?, &args.options());
-        let now = Timestamp::now();
-        // On a terminal ages count on; elsewhere only news are printed.
-        let is_terminal = stdout.is_terminal();
-        if shown.as_ref() != Some(&tree) || is_terminal && now.duration_since(shown_at).as_secs() >= 5 {
-            let text = print(args, &tree, now)?;
-            if args.watch && is_terminal {
-                stdout.write_all(b"\x1b[H\x1b[2J")?;
-            }
-            stdout.write_all(text.as_bytes())?;
-            stdout.flush()?;
-            (shown, shown_at) = (Some(tree), now);
-        }
-        if !args.watch {
-            return Ok(());
-        }
-        tokio::select! {
-            () = stop.clone() => return Ok(()),
-            () = tokio::time::sleep(LOOK) => {}
-        }
-    }
-}
-
-fn print(args: &DescribeArgs, tree: &Line, now: Timestamp) -> Result<String> {
-    match args.output {
-        Some(Format::Json) => Output::Json.print(tree),
-        Some(Format::Yaml) => Output::Yaml.print(tree),
-        wide => {
-            let look = Look {
-                color: crate::terminal::color(args.color),
-                width: crate::terminal::width(),
-                wide: wide == Some(Format::Wide),
-            };
-            Ok(render::render(tree, now, look))
-        }
-    }
+    let find = async || Ok(tree::tree(&read(client.clone(), &namespace, &args.name).await?, &args.options()));
+    args.show.show(LOOK, find, |tree, look| render::render(tree, Timestamp::now(), look)).await.map(drop)
 }
 
 /// The tree as text, with a line for each machine.
-pub(crate) fn render(snapshot: &Snapshot, now: Timestamp) -> String {
-    render::render(&tree::tree(snapshot, &Options::default()), now, Look::default())
+pub(crate) fn render(snapshot: &Snapshot, now: Timestamp, look: Look) -> String {
+    render::render(&tree::tree(snapshot, &Options::default()), now, look)
 }
 
 /// From the cluster down to what it waits for: at each step the first part that is not well.

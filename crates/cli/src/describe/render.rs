@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::tree::{Line, NEGATIVE, State};
+use crate::terminal::{self, Color, Look, harmless};
 
 const TITLES: [&str; 9] =
     ["NAME", "REPLICAS", "AVAILABLE", "READY", "UP TO DATE", "STATUS", "REASON", "SINCE", "MESSAGE"];
@@ -13,16 +14,6 @@ const USUAL_MESSAGE: usize = 100;
 /// And never into shorter ones.
 const SHORTEST_MESSAGE: usize = 30;
 
-/// How a tree is to look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
-    pub(crate) color: bool,
-    /// Columns of the terminal, where there is one.
-    pub(crate) width: Option<usize>,
-    /// Messages stay on one line, however long.
-    pub(crate) wide: bool,
-}
-
 /// A cell, and the colour of its text.
 #[derive(Clone, Debug, Default)]
 struct Cell {
@@ -32,34 +23,13 @@ struct Cell {
     color: Option<Color>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Color {
-    Red,
-    Green,
-    Yellow,
-    Cyan,
-    Gray,
-}
-
-impl Color {
-    const fn code(self) -> &'static str {
-        match self {
-            Self::Red => "\x1b[31m",
-            Self::Green => "\x1b[32m",
-            Self::Yellow => "\x1b[33m",
-            Self::Cyan => "\x1b[36m",
-            Self::Gray => "\x1b[90m",
-        }
-    }
-
-    fn of(state: &State) -> Option<Self> {
-        let is_negative = NEGATIVE.contains(&state.condition.as_str());
-        match (state.status.as_str(), is_negative) {
-            ("True", false) | ("False", true) | ("Applied", _) => Some(Self::Green),
-            ("False", false) | ("True", true) | ("Failed" | "Refused", _) => Some(Self::Red),
-            ("Unknown" | "Applying" | "Waiting", _) => Some(Self::Yellow),
-            _ => None,
-        }
+fn color(state: &State) -> Option<Color> {
+    let is_negative = NEGATIVE.contains(&state.condition.as_str());
+    match (state.status.as_str(), is_negative) {
+        ("True", false) | ("False", true) | ("Applied", _) => Some(Color::Green),
+        ("False", false) | ("True", true) | ("Failed" | "Refused", _) => Some(Color::Red),
+        ("Unknown" | "Applying" | "Waiting", _) => Some(Color::Yellow),
+        _ => None,
     }
 }
 
@@ -67,7 +37,7 @@ type Row = [Cell; 9];
 
 impl Cell {
     fn plain(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ..Self::default() }
+        Self { text: harmless(&text.into()), ..Self::default() }
     }
 
     fn width(&self) -> usize {
@@ -76,12 +46,8 @@ impl Cell {
 
     fn print(&self, width: usize, look: Look) -> String {
         let blanks = " ".repeat(width.saturating_sub(self.width()));
-        let painted =
-            |text: &str, color: Option<Color>| match color.filter(|_| look.color && !text.is_empty()) {
-                Some(color) => format!("{}{text}\x1b[0m", color.code()),
-                None => text.to_owned(),
-            };
-        format!("{}{}{blanks}", painted(&self.prefix, Some(Color::Gray)), painted(&self.text, self.color))
+        let text = self.color.map_or_else(|| self.text.clone(), |color| look.paint(color, &self.text));
+        format!("{}{text}{blanks}", look.paint(Color::Gray, &self.prefix))
     }
 }
 
@@ -99,7 +65,7 @@ pub(crate) fn render(tree: &Line, now: Timestamp, look: Look) -> String {
         Some(width) => width.saturating_sub(before).max(SHORTEST_MESSAGE),
         None => USUAL_MESSAGE,
     };
-    let rows: Vec<Row> = rows.into_iter().flat_map(|row| broken(row, room)).collect();
+    let rows: Vec<Row> = rows.into_iter().flat_map(|row| rows_of(row, room)).collect();
     widths[8] = 0;
     let titles = TITLES.map(Cell::plain);
     std::iter::once(&titles)
@@ -157,7 +123,7 @@ fn push(rows: &mut Vec<Row>, line: &Line, first: &str, rest: &str, now: Timestam
 fn row_of(name: Cell, state: Option<&State>, status: String, now: Timestamp) -> Row {
     let mut row: Row = Default::default();
     row[0] = name;
-    row[5] = Cell { color: state.and_then(Color::of), ..Cell::plain(status) };
+    row[5] = Cell { color: state.and_then(color), ..Cell::plain(status) };
     row[6] = Cell::plain(state.map(|state| state.reason.clone()).unwrap_or_default());
     row[7] =
         Cell::plain(state.and_then(|state| state.since).map(|since| age(since, now)).unwrap_or_default());
@@ -172,9 +138,10 @@ fn with_continuation(mut row: Row, below: &str) -> Row {
 }
 
 /// The row, and further ones for the rest of its message.
-fn broken(mut row: Row, room: usize) -> Vec<Row> {
+fn rows_of(mut row: Row, room: usize) -> Vec<Row> {
     let below = std::mem::take(&mut row[8].prefix);
-    let mut lines = paragraphs(&row[8].text, room).into_iter();
+    let mut lines =
+        row[8].text.lines().flat_map(|line| terminal::broken(line, room, 0)).collect::<Vec<_>>().into_iter();
     row[8].text = lines.next().unwrap_or_default();
     let more = lines.map(|text| {
         let mut row: Row = Default::default();
@@ -183,34 +150,6 @@ fn broken(mut row: Row, room: usize) -> Vec<Row> {
         row
     });
     std::iter::once(row).chain(more.collect::<Vec<_>>()).collect()
-}
-
-/// Lines of at most `room` characters, broken between words. What goes on stands under the words of its list item.
-fn paragraphs(text: &str, room: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    for paragraph in text.lines() {
-        let words_start = paragraph.trim_start();
-        let mut indent = " ".repeat(paragraph.chars().count() - words_start.chars().count());
-        let mut line = indent.clone();
-        if words_start.starts_with("* ") {
-            indent.push_str("  ");
-        }
-        for word in words_start.split_whitespace() {
-            let is_first = line.trim().is_empty();
-            let needed = line.chars().count() + word.chars().count() + usize::from(!is_first);
-            if !is_first && needed > room {
-                lines.push(std::mem::replace(&mut line, indent.clone()));
-                line.push_str(word);
-                continue;
-            }
-            if !is_first {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        lines.push(line);
-    }
-    lines
 }
 
 /// `12s`, `5m`, `3h`, `2d`: the largest unit that fits.

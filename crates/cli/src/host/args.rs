@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::args::Output;
 use crate::client::PlaceArgs;
+use crate::show::ShowArgs;
 
 /// Exit codes, beside 0 for success, 1 for failure and 2 for wrong usage: 3 when `check` finds a host that cannot be used,
 /// 4 when `remove` or `abandon` refuses.
@@ -131,9 +132,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, group = "which")]
     pub(crate) all: bool,
 
-    /// For programs: json or yaml
-    #[arg(short, long, value_name = "FORMAT")]
-    pub(crate) output: Option<Output>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 
     #[command(flatten)]
     pub(crate) place: PlaceArgs,

@@ -8,47 +8,49 @@ use futures::StreamExt as _;
 use kube::ResourceExt as _;
 use kube::api::ListParams;
 use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use super::args::CheckArgs;
 use super::{Exit, UNUSABLE, read};
+use crate::client::Place;
+use crate::terminal::{Color, Look, Progress, harmless};
 
 /// Hosts that are looked at, at the same time.
 const AT_ONCE: usize = 16;
+/// How often `--watch` looks at them.
+const PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(args: &CheckArgs) -> Result<()> {
     let place = args.place.connect().await?;
-    let namespace = &place.namespace;
+    let driver = SshDriver::new(place.client.clone());
+    let find = async || check(args, &place, &driver).await;
+    let text = |reports: &Vec<Report>, look: Look| {
+        look.fit(&reports.iter().map(|report| render(report, look)).collect::<String>())
+    };
+    let reports = args.show.show(PAUSE, find, text).await?;
+    if reports.iter().all(|report| report.usable) { Ok(()) } else { Err(Exit(UNUSABLE).into()) }
+}
+
+async fn check(args: &CheckArgs, place: &Place, driver: &SshDriver) -> Result<Vec<Report>> {
     let mut hosts = Vec::new();
     if args.all {
         let list = place.hosts().list(&ListParams::default()).await;
-        hosts = list.with_context(|| format!("cannot list Hosts in {namespace}"))?.items;
+        hosts = list.with_context(|| format!("cannot list Hosts in {}", place.namespace))?.items;
     }
     for name in &args.names {
-        hosts.push(read(&place, name).await?);
+        hosts.push(read(place, name).await?);
     }
-    let driver = SshDriver::new(place.client.clone());
-    let total = hosts.len();
-    let progress = std::io::stderr().is_terminal() && total > 1;
-    let mut looking = futures::stream::iter(&hosts).map(|host| look(&driver, host)).buffer_unordered(AT_ONCE);
+    let progress = Progress::new();
+    let tell = |done: usize| progress.tell(&format!("checked {done} of {}", hosts.len()));
+    tell(0);
+    let mut looking = futures::stream::iter(&hosts).map(|host| look(driver, host)).buffer_unordered(AT_ONCE);
     let mut reports: Vec<Report> = Vec::new();
     while let Some(report) = looking.next().await {
         reports.push(report);
-        if progress {
-            // A line that is drawn over; nothing is lost if it cannot be.
-            _ = write!(std::io::stderr(), "\rchecked {} of {total}\x1b[K", reports.len());
-        }
-    }
-    if progress {
-        _ = write!(std::io::stderr(), "\r\x1b[K");
+        tell(reports.len());
     }
     reports.sort_by(|a, b| a.host.cmp(&b.host));
-    let text = match args.output {
-        Some(output) => output.print(&reports)?,
-        None => reports.iter().map(render).collect(),
-    };
-    std::io::stdout().write_all(text.as_bytes())?;
-    if reports.iter().all(|report| report.usable) { Ok(()) } else { Err(Exit(UNUSABLE).into()) }
+    Ok(reports)
 }
 
 async fn look(driver: &SshDriver, host: &Host) -> Report {
@@ -59,19 +61,21 @@ async fn look(driver: &SshDriver, host: &Host) -> Report {
     }
 }
 
-fn render(report: &Report) -> String {
-    let mut text = match report.usable {
-        true => format!("{}: can be used\n", report.host),
-        false => format!("{}: cannot be used\n", report.host),
+fn render(report: &Report, look: Look) -> String {
+    let verdict = match report.usable {
+        true => look.paint(Color::Green, "can be used"),
+        false => look.paint(Color::Red, "cannot be used"),
     };
+    let mut text = format!("{}: {verdict}\n", report.host);
     for finding in &report.findings {
-        let level = match finding.level {
-            Level::Problem => "problem",
-            Level::Warning => "warning",
-            Level::Note => "note",
+        let (level, color) = match finding.level {
+            Level::Problem => ("problem", Color::Red),
+            Level::Warning => ("warning", Color::Yellow),
+            Level::Note => ("note", Color::Gray),
         };
+        let level = look.paint(color, &format!("{level:<8}"));
         // Writing to a String cannot fail.
-        _ = writeln!(text, "  {level:<8} {}: {}", finding.subject, finding.message);
+        _ = writeln!(text, "  {level} {}: {}", finding.subject, harmless(&finding.message));
         if let Some(remedy) = &finding.remedy {
             _ = writeln!(text, "  {:<8} → {remedy}", "");
         }
@@ -94,7 +98,7 @@ mod tests {
         };
         let report = Report { host: "rack-1".to_owned(), usable: false, findings: vec![finding] };
         assert_eq!(
-            render(&report),
+            render(&report, Look::default()),
             "rack-1: cannot be used\n  problem  ports: port 6443 is in use\n           → stop who listens there\n"
         );
     }

@@ -14,6 +14,7 @@ use std::io::Write as _;
 
 use crate::client::Place;
 use crate::stop;
+use crate::terminal::harmless;
 
 pub(crate) async fn run(args: &LogsArgs) -> Result<()> {
     let name = match args.what.split_once('/') {
@@ -36,7 +37,7 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<()> {
     })?;
     let told = match args.output {
         Some(output) => output.print(&report)?,
-        None => text(&report),
+        None => harmless(&text(&report)),
     };
     std::io::stdout().write_all(told.as_bytes())?;
     if args.watch {

@@ -13,28 +13,28 @@ mod server;
 mod timeline;
 mod workers;
 
-use anyhow::{Context, Result};
-use std::io::Write as _;
+use anyhow::Result;
+use std::time::Duration;
 
 use crate::args::PlanArgs;
 use crate::client::Place;
 use crate::host::Exit;
+use crate::terminal::Progress;
 use future::Future;
 use report::{Action, Object, Plan};
 use server::Tried;
 
+/// How often `--watch` looks.
+const LOOK: Duration = Duration::from_secs(2);
 /// Something would be refused.
 const REFUSED: u8 = 1;
 /// Something would change, and `--exit-code` asks for that to be told.
 const CHANGES: u8 = 2;
 
 pub(crate) async fn run(args: &PlanArgs) -> Result<()> {
-    let plan = Box::pin(plan(args.place.connect().await?, args)).await?;
-    let text = match args.output {
-        Some(output) => output.print(&plan)?,
-        None => render::text(&plan),
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    let place = args.place.connect().await?;
+    let find = async || Box::pin(plan(&place, args)).await;
+    let plan = args.show.show(LOOK, find, |plan, look| look.fit(&render::text(plan, look))).await?;
     match code(&plan, args.exit_code) {
         0 => Ok(()),
         code => Err(Exit(code).into()),
@@ -49,13 +49,18 @@ fn code(plan: &Plan, tells_changes: bool) -> u8 {
     }
 }
 
-async fn plan(Place { client, namespace }: Place, args: &PlanArgs) -> Result<Plan> {
+async fn plan(place: &Place, args: &PlanArgs) -> Result<Plan> {
+    let progress = Progress::new();
+    let manifests = manifests::read(&args.files, &place.namespace)?;
+    let total = manifests.len();
     let mut tried = Vec::new();
-    for manifest in manifests::read(&args.files, &namespace)? {
-        tried.push(server::attempt(&client, manifest, args.force).await?);
+    for (number, manifest) in (1..).zip(manifests) {
+        progress.tell(&format!("asking the server about {number} of {total}"));
+        tried.push(server::attempt(&place.client, manifest, args.force).await?);
     }
     let plan = Plan { objects: tried.iter().map(object).collect(), ..Plan::default() };
-    Ok(Future::new(client, &tried, plan).foresee().await?.sum_up())
+    progress.tell("asking the controllers what they would do");
+    Ok(Future::new(place.client.clone(), &tried, plan).foresee().await?.sum_up())
 }
 
 impl Tried {

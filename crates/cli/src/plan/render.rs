@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use super::report::{Action, Field, Machine, Object, Outcome, Plan};
+use crate::terminal::{Color, Look};
 
 /// The whole plan.
-pub(super) fn text(plan: &Plan) -> String {
+pub(super) fn text(plan: &Plan, look: Look) -> String {
     let mut text = String::new();
     for object in plan.objects.iter().filter(|object| object.action != Action::Unchanged) {
-        object_text(&mut text, object);
+        object_text(&mut text, object, look);
     }
     let (moved, still): (Vec<_>, Vec<_>) = plan
         .machines
@@ -17,7 +18,7 @@ pub(super) fn text(plan: &Plan) -> String {
     if !moved.is_empty() {
         let has_order = moved.iter().any(|machine| machine.step.is_some());
         text.push_str(if has_order { "Machines, in this order:\n" } else { "Machines:\n" });
-        moved.iter().for_each(|machine| machine_text(&mut text, machine));
+        moved.iter().for_each(|machine| machine_text(&mut text, machine, look));
         text.push('\n');
     }
     if !still.is_empty() {
@@ -26,7 +27,12 @@ pub(super) fn text(plan: &Plan) -> String {
         _ = writeln!(text, "Nothing happens to: {}\n", names.join(", "));
     }
     for refusal in &plan.refusals {
-        _ = writeln!(text, "Refused: {}", place(&refusal.field, &refusal.reason));
+        _ = writeln!(
+            text,
+            "{} {}",
+            look.paint(Color::Red, "Refused:"),
+            place(&refusal.field, &refusal.reason)
+        );
     }
     for note in &plan.notes {
         _ = writeln!(text, "Note: {note}");
@@ -34,7 +40,7 @@ pub(super) fn text(plan: &Plan) -> String {
     if !plan.refusals.is_empty() || !plan.notes.is_empty() {
         text.push('\n');
     }
-    _ = writeln!(text, "{}", sum(plan));
+    _ = writeln!(text, "{}", look.paint(if plan.refused { Color::Red } else { Color::Green }, &sum(plan)));
     text
 }
 
@@ -42,13 +48,14 @@ fn place(field: &str, reason: &str) -> String {
     if field.is_empty() { reason.to_owned() } else { format!("{field}: {reason}") }
 }
 
-fn object_text(text: &mut String, object: &Object) {
-    let what = match object.action {
-        Action::Create => "would be created",
-        Action::Change => "would be changed",
-        Action::Unchanged => "stays as it is",
-        Action::Refused => "would be refused by the server",
+fn object_text(text: &mut String, object: &Object, look: Look) {
+    let (what, color) = match object.action {
+        Action::Create => ("would be created", Color::Green),
+        Action::Change => ("would be changed", Color::Yellow),
+        Action::Unchanged => ("stays as it is", Color::Gray),
+        Action::Refused => ("would be refused by the server", Color::Red),
     };
+    let what = look.paint(color, what);
     _ = writeln!(text, "{}/{} {what}", object.kind, object.name);
     for refusal in &object.refusals {
         _ = writeln!(text, "    {}", place(&refusal.field, &refusal.reason));
@@ -59,14 +66,19 @@ fn object_text(text: &mut String, object: &Object) {
     text.push('\n');
 }
 
-fn machine_text(text: &mut String, machine: &Machine) {
+fn machine_text(text: &mut String, machine: &Machine, look: Look) {
     let step = machine.step.map(|step| format!("{step:>3}. ")).unwrap_or_else(|| "   - ".to_owned());
     let name = if machine.outcome == Outcome::Create {
         "a new Machine".to_owned()
     } else {
         format!("Machine/{}", machine.name)
     };
-    _ = writeln!(text, "{step}{name} of {}: {}", machine.owner, machine.outcome.name());
+    _ = writeln!(
+        text,
+        "{step}{name} of {}: {}",
+        machine.owner,
+        look.paint(color(machine.outcome), machine.outcome.name())
+    );
     for field in &machine.fields {
         let cost = field.cost.unwrap_or_default();
         _ = writeln!(text, "         {}", change(field));
@@ -76,6 +88,16 @@ fn machine_text(text: &mut String, machine: &Machine) {
     }
     for note in &machine.notes {
         _ = writeln!(text, "         {note}");
+    }
+}
+
+/// By how much it is felt.
+const fn color(outcome: Outcome) -> Color {
+    match outcome {
+        Outcome::Nothing => Color::Gray,
+        Outcome::Live | Outcome::Create => Color::Green,
+        Outcome::Restart | Outcome::DrainAndRestart | Outcome::Reboot => Color::Yellow,
+        Outcome::Replace | Outcome::Delete | Outcome::Refused => Color::Red,
     }
 }
 
@@ -166,7 +188,7 @@ mod tests {
 
     #[test]
     fn people_see_what_happens_and_in_which_order() {
-        let text = text(&plan().sum_up());
+        let text = text(&plan().sum_up(), Look::default());
         let expected = "\
 CapstanControlPlane/cp would be changed
     spec.version: v1 -> v2
@@ -190,10 +212,10 @@ Machines: 2 drained and restarted.
     fn a_refusal_is_said_last_and_nothing_is_said_plainly() {
         let mut refused = plan();
         refused.refusals.push(Refusal::new("spec.version", "Kubernetes cannot go back"));
-        let told = text(&refused.sum_up());
+        let told = text(&refused.sum_up(), Look::default());
         assert!(told.contains("Refused: spec.version: Kubernetes cannot go back\n"), "{told}");
         assert!(told.ends_with("Something would be refused: see above.\n"), "{told}");
-        let nothing = text(&Plan::default().sum_up());
+        let nothing = text(&Plan::default().sum_up(), Look::default());
         assert_eq!(nothing, "Nothing would happen: everything is as the manifests say.\n");
     }
 }

@@ -4,7 +4,7 @@ use capstan_distro::{Change, Cost};
 use serde::{Serialize, Serializer};
 
 /// What would happen.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Plan {
     /// Each object of the manifests.
@@ -35,7 +35,7 @@ pub(crate) enum Action {
 }
 
 /// One object of the manifests.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Object {
     pub(crate) kind: String,
@@ -144,7 +144,7 @@ impl From<Cost> for Outcome {
 }
 
 /// One machine.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Machine {
     pub(crate) namespace: String,

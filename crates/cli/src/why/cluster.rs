@@ -6,12 +6,13 @@ use std::fmt::Write as _;
 
 use super::last_lines;
 use crate::describe;
+use crate::terminal::{Color, Look, harmless};
 
 /// From the cluster down: every object on the way that is not well, the last one being the one that waits.
-pub(super) fn explain(snapshot: &describe::Snapshot, now: Timestamp) -> String {
+pub(super) fn text(snapshot: &describe::Snapshot, now: Timestamp, look: Look) -> String {
     let chain = describe::waiting(snapshot);
     let Some(last) = chain.last() else {
-        return "Nothing waits: the cluster is available.\n".to_owned();
+        return look.paint(Color::Green, "Nothing waits: the cluster is available.") + "\n";
     };
     let mut text = String::new();
     for (depth, line) in chain.iter().enumerate() {
@@ -19,13 +20,17 @@ pub(super) fn explain(snapshot: &describe::Snapshot, now: Timestamp) -> String {
         let since =
             state.since.map(|since| format!(", for {}", describe::age(since, now))).unwrap_or_default();
         let indent = "  ".repeat(depth);
+        let color = if state.status == "False" { Color::Red } else { Color::Yellow };
         // Writing to a String cannot fail.
         _ = writeln!(
             text,
             "{indent}{}: {} is {} ({}{since})",
-            line.name, state.condition, state.status, state.reason
+            line.name,
+            state.condition,
+            look.paint(color, &state.status),
+            state.reason
         );
-        for message in state.message.lines() {
+        for message in harmless(&state.message).lines() {
             _ = writeln!(text, "{indent}    {message}");
         }
     }
@@ -94,18 +99,21 @@ mod tests {
             ..describe::Snapshot::default()
         };
         let now = Timestamp::from_second(60).expect("a minute is a time");
-        let text = explain(&snapshot, now);
-        let lines: Vec<&str> = text.lines().collect();
+        let told = text(&snapshot, now, Look::default());
+        let lines: Vec<&str> = told.lines().collect();
         assert_eq!(lines[0], "Cluster/demo: Available is False (Because, for 60s)");
-        assert!(lines.iter().any(|line| line.trim() == "no host is available"), "{text}");
-        assert!(!text.contains("HostCluster"), "{text}");
-        assert!(text.ends_with("    boom\n"), "{text}");
+        assert!(lines.iter().any(|line| line.trim() == "no host is available"), "{told}");
+        assert!(!told.contains("HostCluster"), "{told}");
+        assert!(told.ends_with("    boom\n"), "{told}");
     }
 
     #[test]
     fn all_is_well_when_the_cluster_is_available() {
         let cluster = object("Cluster", "demo", "Available", "True", "");
         let snapshot = describe::Snapshot { cluster, ..describe::Snapshot::default() };
-        assert_eq!(explain(&snapshot, Timestamp::UNIX_EPOCH), "Nothing waits: the cluster is available.\n");
+        assert_eq!(
+            text(&snapshot, Timestamp::UNIX_EPOCH, Look::default()),
+            "Nothing waits: the cluster is available.\n"
+        );
     }
 }

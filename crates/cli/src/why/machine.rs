@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use super::handoffs::{HandOff, Stand, World, handoffs, waiting};
 use super::last_lines;
 use crate::describe;
+use crate::terminal::{Color, Look, harmless};
 
 /// Reads all that the hand-offs are told by.
 pub(super) async fn read(client: Client, namespace: &str, name: &str) -> Result<World> {
@@ -63,19 +64,20 @@ fn object(object: Option<&impl serde::Serialize>, kind: &str) -> Value {
 }
 
 /// For people.
-pub(super) fn text(world: &World, now: Timestamp) -> String {
+pub(super) fn text(world: &World, now: Timestamp, look: Look) -> String {
     let handoffs = handoffs(world);
     let mut text = String::new();
     for handoff in &handoffs {
         // Writing to a String cannot fail.
-        _ = writeln!(text, "{}", line(handoff, now));
+        _ = writeln!(text, "{}", line(handoff, now, look));
     }
     let Some(waiting) = waiting(&handoffs) else {
-        text.push_str("\nNothing waits: the machine is ready.\n");
+        let well = look.paint(Color::Green, "Nothing waits: the machine is ready.");
+        _ = writeln!(text, "\n{well}");
         return text;
     };
     text.push('\n');
-    for message in waiting.message.lines() {
+    for message in harmless(&waiting.message).lines() {
         _ = writeln!(text, "  {message}");
     }
     if let Some(who) = &waiting.who {
@@ -87,11 +89,11 @@ pub(super) fn text(world: &World, now: Timestamp) -> String {
     text
 }
 
-fn line(handoff: &HandOff, now: Timestamp) -> String {
+fn line(handoff: &HandOff, now: Timestamp, look: Look) -> String {
     let mark = match handoff.stand {
-        Stand::Done => "✓",
-        Stand::Waiting => "▶",
-        Stand::NotYet => "·",
+        Stand::Done => look.paint(Color::Green, "✓"),
+        Stand::Waiting => look.paint(Color::Yellow, "▶"),
+        Stand::NotYet => look.paint(Color::Gray, "·"),
     };
     let mut line = format!("{mark} {:<27} {}", handoff.what, handoff.object);
     if handoff.stand == Stand::Waiting {
@@ -133,7 +135,7 @@ mod tests {
             report: json!({"status": {"output": {"stderr": {"tail": "boom"}}}}),
             ..World::default()
         };
-        let text = text(&world, Timestamp::from_second(60).expect("a time"));
+        let text = text(&world, Timestamp::from_second(60).expect("a time"), Look::default());
         assert!(
             text.contains("▶ host claimed                HostMachine/web-0  NoHostAvailable, for 60s"),
             "{text}"

@@ -6,61 +6,65 @@ mod machine;
 
 use anyhow::{Result, bail};
 use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
-use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use crate::args::WhyArgs;
 use crate::client::Place;
-use crate::{describe, stop};
+use crate::describe;
+use crate::terminal::{Look, harmless};
+use handoffs::World;
 
 /// How often `--watch` looks.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: &WhyArgs) -> Result<()> {
     let place = args.place.connect().await?;
-    let mut stdout = std::io::stdout();
-    let stop = stop::on_signal()?;
-    let mut told = String::new();
-    loop {
-        let text = explain(&place, args).await?;
-        if text != told {
-            if args.watch && stdout.is_terminal() {
-                stdout.write_all(b"\x1b[H\x1b[2J")?;
-            } else if !told.is_empty() {
-                stdout.write_all(b"\n")?;
-            }
-            stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
-            told = text;
-        }
-        if !args.watch {
-            return Ok(());
-        }
-        tokio::select! {
-            () = stop.clone() => return Ok(()),
-            () = tokio::time::sleep(LOOK) => {}
-        }
+    let find = async || explain(&place, &args.what).await;
+    let text = |answer: &Answer, look: Look| {
+        let now = Timestamp::now();
+        look.fit(&match &answer.about {
+            About::Cluster(snapshot) => cluster::text(snapshot, now, look),
+            About::Machine(world) => machine::text(world, now, look),
+        })
+    };
+    args.show.show(LOOK, find, text).await.map(drop)
+}
+
+/// What is known, and what programs are told of it, by which answers are compared: ages count on, and are no news.
+struct Answer {
+    about: About,
+    told: Value,
+}
+
+enum About {
+    Cluster(Box<describe::Snapshot>),
+    Machine(Box<World>),
+}
+
+impl PartialEq for Answer {
+    fn eq(&self, other: &Self) -> bool {
+        self.told == other.told
     }
 }
 
-async fn explain(place: &Place, args: &WhyArgs) -> Result<String> {
-    let Place { client, namespace } = place;
-    let now = Timestamp::now();
-    let (kind, name) = args.what.split_once('/').unwrap_or(("cluster", &args.what));
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.told.serialize(serializer)
+    }
+}
+
+async fn explain(Place { client, namespace }: &Place, what: &str) -> Result<Answer> {
+    let (kind, name) = what.split_once('/').unwrap_or(("cluster", what));
     Ok(match kind.to_ascii_lowercase().as_str() {
         "cluster" | "clusters" => {
             let snapshot = describe::read(client.clone(), namespace, name).await?;
-            match args.output {
-                Some(output) => output.print(&cluster::json(&snapshot))?,
-                None => cluster::explain(&snapshot, now),
-            }
+            Answer { told: cluster::json(&snapshot), about: About::Cluster(Box::new(snapshot)) }
         }
         "machine" | "machines" => {
             let world = machine::read(client.clone(), namespace, name).await?;
-            match args.output {
-                Some(output) => output.print(&machine::json(&world))?,
-                None => machine::text(&world, now),
-            }
+            Answer { told: machine::json(&world), about: About::Machine(Box::new(world)) }
         }
         other => bail!("{other:?} cannot be asked about: say cluster/NAME or machine/NAME"),
     })
@@ -74,6 +78,7 @@ fn last_lines(report: &Value) -> Option<String> {
         excerpt["tail"].as_str().or_else(|| excerpt["head"].as_str()).map(str::to_owned)
     };
     let text: String = ["stdout", "stderr"].into_iter().filter_map(part).collect();
+    let text = harmless(&text);
     let lines: Vec<String> = text.lines().map(|line| format!("    {line}\n")).collect();
     (!lines.is_empty()).then(|| lines[lines.len().saturating_sub(10)..].concat())
 }
