@@ -50,6 +50,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("in_place"),
         real("plan"),
         real("quick_start"),
+        real("dialect"),
         real("install"),
         real("movement"),
         real("follow"),
