@@ -8,11 +8,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use capstan_testkit::{RealPlane, eventually, install_crds};
-use capstan_tests::{K3S, Running, Yard, condition, namespaced, not_true};
+use capstan_testkit::{RealPlane, eventually};
+use capstan_tests::{K3S, Running, Yard, capstan_told, condition, namespaced, not_true};
 use capstan_tools::{Program, locate};
 use k8s_openapi::api::core::v1::{Node, Secret};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -37,11 +36,10 @@ async fn a_real_machine_follows_and_refuses_who_had_it_before() {
     let runs = runs(&yard).await.unwrap();
 
     let plane = RealPlane::start_at(yard.machines().gateway()).await.unwrap();
-    install_crds(&plane.client(), &capstan_api::crd::all()).await.unwrap();
+    let (code, _, told) =
+        capstan_told(&["init", "--kubeconfig", plane.kubeconfig().to_str().unwrap()], "").unwrap();
+    assert_eq!(code, 0, "{told}");
     let mut manager = manager(&yard, &plane).unwrap();
-    for client in [yard.client(), plane.client()] {
-        say_that_clusterctl_installed_it(&client).await.unwrap();
-    }
     let old = yard.machine("first").unwrap().run("cat /etc/capstan/agent.json").await.unwrap();
 
     clusterctl_move(&yard.kubeconfig(), plane.kubeconfig(), yard.folder()).await.unwrap();
@@ -125,15 +123,6 @@ fn manager(yard: &Yard, plane: &RealPlane) -> Result<Running> {
     let args: Vec<String> = std::iter::once("manager".to_owned()).chain(args).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     Running::start(&args, &yard.folder().join("there.log"))
-}
-
-async fn say_that_clusterctl_installed_it(client: &Client) -> Result<()> {
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let label = Patch::Merge(json!({"metadata": {"labels": {"clusterctl.cluster.x-k8s.io": ""}}}));
-    for crd in crds.list_metadata(&ListParams::default()).await? {
-        crds.patch_metadata(&crd.name_any(), &PatchParams::default(), &label).await?;
-    }
-    Ok(())
 }
 
 async fn clusterctl_move(from: &Path, to: &Path, home: &Path) -> Result<()> {

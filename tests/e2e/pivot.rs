@@ -8,8 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use capstan_testkit::eventually;
-use capstan_tests::{K3S, Yard, capstan, capstan_told, kubectl};
-use capstan_tools::{Program, k3s_bundle, locate};
+use capstan_tests::{K3S, Surroundings, Yard, capstan, capstan_told, follow, kubectl};
+use capstan_tools::k3s_bundle;
 use serde_json::Value;
 
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -25,7 +25,6 @@ async fn a_cluster_is_made_into_its_own_management_plane() {
     let home = cluster.kubeconfig_file().await.unwrap();
 
     install(&yard, &release, &home).await;
-    simulated_cluster(&release, &home).await;
     pivot(&yard, &home).await;
 
     // What is changed from now on is changed by the pods, on the machine that they run on.
@@ -64,7 +63,8 @@ fn release() -> PathBuf {
     root.join("target/dist").join(version)
 }
 
-/// The image is brought to the machine, and the rest is clusterctl's.
+/// The image is brought to the machine, and the rest is as the quick start says: clusterctl installs, and the pods make a
+/// cluster of simulated hosts and take it away again.
 async fn install(yard: &Yard, release: &Path, home: &Path) {
     let machine = yard.machine("only").unwrap();
     let image = release.join("capstan-image-linux-amd64.tar");
@@ -72,53 +72,21 @@ async fn install(yard: &Yard, release: &Path, home: &Path) {
     let import = "k3s=$(systemctl show k3s --property ExecStart --value | sed 's/.*path=\\([^ ;]*\\).*/\\1/'); \
                   $k3s ctr images import /root/capstan.tar && rm /root/capstan.tar";
     machine.run(import).await.unwrap();
-    let server = format!("https://{}:6443", machine.address());
-    clusterctl(
-        release,
-        home,
-        &server,
-        &[
-            "init",
-            "--core=cluster-api",
-            "--bootstrap=capstan",
-            "--control-plane=capstan",
-            "--infrastructure=capstan",
-            "--runtime-extension=capstan",
-            "--wait-providers",
-        ],
+    let values = format!(
+        "export KUBECONFIG={} CAPSTAN_PLANE_SERVER=https://{}:6443 CAPSTAN_REPOSITORY={}\n\
+         export CLUSTERCTL_DISABLE_VERSIONCHECK=true GOPROXY=off\n",
+        home.display(),
+        machine.address(),
+        release.join("repository").display(),
     );
+    let told = follow("clusterctl.md", Surroundings::Machines(&values)).await.unwrap();
+    assert!(told.contains("cluster.cluster.x-k8s.io/blue condition met"), "{told}");
     let pods = json(home, &["get", "pods", "-A", "-l", "cluster.x-k8s.io/provider", "-o", "json"]);
     let pods = pods["items"].as_array().unwrap();
     assert_eq!(pods.len(), 5);
     for pod in pods {
         assert_eq!(pod["status"]["containerStatuses"][0]["ready"], true, "{}", pod["status"]);
     }
-}
-
-/// The pods make a cluster of simulated hosts, and take it away again.
-async fn simulated_cluster(release: &Path, home: &Path) {
-    kubectl(home, &["create", "namespace", "fleet"], "").unwrap();
-    let manifests = clusterctl(
-        release,
-        home,
-        "",
-        &[
-            "generate",
-            "cluster",
-            "blue",
-            "--flavor=simulated",
-            "--target-namespace=fleet",
-            "--kubernetes-version=v1.36.0+k3s1",
-            "--worker-machine-count=1",
-        ],
-    );
-    kubectl(home, &["apply", "-f", "-"], &manifests).unwrap();
-    let wait = ["wait", "cluster/blue", "-n", "fleet", "--for=condition=Available", "--timeout=5m"];
-    if let Err(error) = kubectl(home, &wait, "") {
-        let told = capstan(&["why", "blue", "-n", "fleet", "--kubeconfig", home.to_str().unwrap()]);
-        panic!("{error:#}\n{told:?}");
-    }
-    kubectl(home, &["delete", "cluster", "blue", "-n", "fleet", "--timeout=5m"], "").unwrap();
 }
 
 /// The cluster moves from the embedded plane into itself.
@@ -151,27 +119,6 @@ async fn pivot(yard: &Yard, home: &Path) {
     })
     .await
     .unwrap();
-}
-
-fn clusterctl(release: &Path, kubeconfig: &Path, server: &str, args: &[&str]) -> String {
-    let repository = release.join("repository");
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(locate(Program::Clusterctl).unwrap())
-        .args(args)
-        .arg("--config")
-        .arg(repository.join("clusterctl.yaml"))
-        .env("CAPSTAN_REPOSITORY", &repository)
-        .env("CAPSTAN_PLANE_SERVER", server)
-        .env("KUBECONFIG", kubeconfig)
-        .env("HOME", folder.path())
-        .env("XDG_CONFIG_HOME", folder.path())
-        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
-        .env("GOPROXY", "off")
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "clusterctl {} failed: {errors}", args.join(" "));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 fn json(kubeconfig: &Path, args: &[&str]) -> Value {

@@ -32,7 +32,9 @@ pub async fn follow(page: &str, around: Surroundings<'_>) -> Result<String> {
     let bin = folder.path().join("bin");
     std::fs::create_dir(&bin)?;
     put(&program::build()?, &bin.join("capstan"))?;
-    put(&locate(Program::Kubectl)?, &bin.join("kubectl"))?;
+    for (program, name) in [(Program::Kubectl, "kubectl"), (Program::Clusterctl, "clusterctl")] {
+        put(&locate(program)?, &bin.join(name))?;
+    }
     let (mut shell, values) = match around {
         Surroundings::Nothing => (alone(), ""),
         Surroundings::Machines(values) => {
