@@ -1,18 +1,22 @@
 //! What goes wrong on the way: a disk that fills up in the middle of a plan, and a machine that loses its power in the
-//! middle of its bootstrap data. Both are said, and both go on once the cause is gone.
+//! middle of its bootstrap data. Both are said, and both go on once the cause is gone. And a host that is given up.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use capstan_api::infrastructure::Host;
 use capstan_testkit::{TestMachine, eventually};
-use capstan_tests::{K3S, Yard};
+use capstan_tests::{K3S, Yard, is_clean};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 
 use crate::stage::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_and_a_power_cut_are_told_and_survived() {
+async fn a_full_disk_a_power_cut_and_a_lost_host_are_told_and_survived() {
     let _turn = turn().await;
     let yard = Yard::embedded(&["rack"]).await.unwrap();
     a_disk_fills_up(&yard, yard.machine("rack").unwrap()).await.unwrap();
     power_is_cut(&yard, yard.machine("rack").unwrap()).await.unwrap();
+    a_host_is_given_up(&yard, yard.machine("rack").unwrap()).await.unwrap();
 }
 
 async fn a_disk_fills_up(yard: &Yard, rack: &TestMachine) -> Result<()> {
@@ -75,5 +79,41 @@ async fn power_is_cut(yard: &Yard, rack: &TestMachine) -> Result<()> {
     yard.cluster("cut").until_ready(1, K3S[0]).await?;
     ensure!(host(yard, "rack").await?.spec.claim == claim, "another claim");
     yard.cluster("cut").delete().await?;
-    yard.until_available(&["rack"]).await
+    yard.until_available(&["rack"]).await?;
+    yard.capstan(&["host", "remove", "rack"])?;
+    rack.run("rm /usr/local/bin/curl /var/tmp/hung").await?;
+    Ok(())
+}
+
+async fn a_host_is_given_up(yard: &Yard, rack: &TestMachine) -> Result<()> {
+    add_rightly(yard, "rack", "lost")?;
+    yard.until_available(&["rack"]).await?;
+    order(yard, "lost", rack.address(), None).await?;
+    yard.cluster("lost").until_ready(1, K3S[0]).await?;
+    let refused = yard.run(&["host", "abandon", "rack"])?;
+    ensure!(refused.status.code() == Some(4), "{refused:?}");
+    expect(&String::from_utf8_lossy(&refused.stderr), &["Host rack answers", "delete the Machine"])?;
+
+    rack.pull_the_plug().await?;
+    let given_up = eventually(PATIENCE, "the host to be given up", async || {
+        ensure!(machine(yard, "lost").await?.metadata.deletion_timestamp.is_some(), "not deleted yet");
+        yard.capstan(&["host", "abandon", "rack"])
+    });
+    let cluster = yard.cluster("lost");
+    let (gone, told) = tokio::join!(cluster.delete(), given_up);
+    expect(&told?, &["host/rack abandoned"])?;
+    gone?;
+    let quarantine = host(yard, "rack").await?.spec.quarantine.context("not quarantined")?;
+    ensure!(quarantine.reason == "Abandoned", "{quarantine:?}");
+
+    // It comes back after all, and is put right as the quarantine says.
+    rack.start().await?;
+    let reset = "/opt/capstan/capstan-agent reset";
+    expect(quarantine.message.as_deref().unwrap_or_default(), &[reset])?;
+    rack.run(reset).await?;
+    is_clean(rack).await?;
+    let free = Patch::Merge(json!({"spec": {"quarantine": null}}));
+    yard.api::<Host>().patch("rack", &PatchParams::default(), &free).await?;
+    yard.until_available(&["rack"]).await?;
+    yard.capstan(&["host", "check", "rack"]).map(drop)
 }

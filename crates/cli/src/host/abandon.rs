@@ -53,8 +53,8 @@ fn abandoned(host: &Host, now: Timestamp) -> Value {
     let quarantine = HostQuarantine {
         reason: reasons::ABANDONED.to_owned(),
         message: Some(format!(
-            "given up while {was_on_it} was on it: nothing was cleaned. If the host comes back, run `capstan-agent reset` \
-             there"
+            "given up while {was_on_it} was on it: nothing was cleaned. If the host comes back, run \
+             `/opt/capstan/capstan-agent reset` there"
         )),
         since: Some(Time(now)),
     };
