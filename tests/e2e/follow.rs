@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use capstan_testkit::{RealPlane, eventually};
-use capstan_tests::{K3S, Running, Yard, capstan_told, condition, namespaced, not_true};
-use capstan_tools::{Program, locate};
+use capstan_tests::{K3S, Running, Yard, capstan_told, clusterctl, condition, namespaced, not_true};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
@@ -42,7 +41,7 @@ async fn a_real_machine_follows_and_refuses_who_had_it_before() {
     let mut manager = manager(&yard, &plane).unwrap();
     let old = yard.machine("first").unwrap().run("cat /etc/capstan/agent.json").await.unwrap();
 
-    clusterctl_move(&yard.kubeconfig(), plane.kubeconfig(), yard.folder()).await.unwrap();
+    clusterctl_move(&yard.kubeconfig(), plane.kubeconfig()).unwrap();
     until_followed(&yard, &plane.client(), plane.server(), 2).await.unwrap();
     assert_eq!(self::runs(&yard).await.unwrap(), runs, "k3s or the machine was started anew");
     manager.ensure_running().unwrap();
@@ -70,7 +69,7 @@ async fn a_real_machine_follows_and_refuses_who_had_it_before() {
     assert!(said["refused"].as_str().unwrap().contains("epoch 2"), "{said}");
     Told::by(&yard).await.unwrap().obeys(2).unwrap();
 
-    clusterctl_move(plane.kubeconfig(), &yard.kubeconfig(), yard.folder()).await.unwrap();
+    clusterctl_move(plane.kubeconfig(), &yard.kubeconfig()).unwrap();
     until_followed(&yard, &yard.client(), &here.server, 3).await.unwrap();
     cluster.until_ready(1, K3S[0]).await.unwrap();
     assert_eq!(nodes.get(&node.name_any()).await.unwrap().uid(), node.uid());
@@ -125,20 +124,10 @@ fn manager(yard: &Yard, plane: &RealPlane) -> Result<Running> {
     Running::start(&args, &yard.folder().join("there.log"))
 }
 
-async fn clusterctl_move(from: &Path, to: &Path, home: &Path) -> Result<()> {
-    let output = tokio::process::Command::new(locate(Program::Clusterctl)?)
-        .args(["move", "--namespace", "default", "--kubeconfig"])
-        .arg(from)
-        .arg("--to-kubeconfig")
-        .arg(to)
-        .env("HOME", home)
-        .env("XDG_CONFIG_HOME", home)
-        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
-        .output()
-        .await
-        .context("cannot run clusterctl")?;
-    ensure!(output.status.success(), "clusterctl: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
+fn clusterctl_move(from: &Path, to: &Path) -> Result<()> {
+    let [from, to] = [from, to].map(|path| path.to_str().unwrap());
+    let args = ["move", "--namespace", "default", "--kubeconfig", from, "--to-kubeconfig", to];
+    clusterctl(&args, &[], "").map(drop)
 }
 
 /// Waits until the cluster stands at a plane, and the agent of its machine is there, too.

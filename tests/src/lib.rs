@@ -19,7 +19,7 @@ pub use caller::{Answer, Caller, Credential, Place};
 pub use embedded::Embedded;
 pub use in_memory::InMemoryCluster;
 pub use objects::{condition, namespaced, not_true};
-pub use program::{agent_binary, capstan, capstan_told, kubectl};
+pub use program::{agent_binary, capstan, capstan_told, clusterctl, kubectl};
 pub use quick_start::{Surroundings, follow};
 pub use refusal::is_refused;
 pub use resource::Resource;

@@ -42,6 +42,26 @@ pub fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> 
     String::from_utf8(output.stdout).context("kubectl printed something that is not text")
 }
 
+/// Runs the real clusterctl with these variables on an input, and gives what it prints. It keeps its files to itself, and
+/// no network is needed, so none is used.
+pub fn clusterctl(args: &[&str], variables: &[(&str, &str)], input: &str) -> Result<String> {
+    let home = tempfile::tempdir()?;
+    let mut command = Command::new(locate(Program::Clusterctl)?);
+    command
+        .args(args)
+        .env("HOME", home.path())
+        .env("XDG_CONFIG_HOME", home.path())
+        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
+        .env("GOPROXY", "off")
+        .env("HTTPS_PROXY", "http://127.0.0.1:1")
+        .env("NO_PROXY", "127.0.0.1,10.0.0.0/8")
+        .envs(variables.iter().copied());
+    let output = fed(&mut command, input)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "clusterctl {} failed: {errors}", args.join(" "));
+    String::from_utf8(output.stdout).context("clusterctl printed something that is not text")
+}
+
 /// Runs a program on an input.
 fn fed(command: &mut Command, input: &str) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();

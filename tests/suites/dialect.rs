@@ -3,11 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 use capstan_template::Template;
-use capstan_tools::{Program, locate};
+use capstan_tests::clusterctl;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -118,24 +116,9 @@ fn rendered_by_clusterctl(expressions: &[String]) -> Result<Vec<String>, String>
     for (number, expression) in expressions.iter().enumerate() {
         writeln!(template, "  e{number}: '{expression}'").unwrap();
     }
-    let home = tempfile::tempdir().unwrap();
-    let mut clusterctl = Command::new(locate(Program::Clusterctl).unwrap())
-        .args(["generate", "yaml", "--from", "-"])
-        .env_clear()
-        .envs(VALUES)
-        .env("HOME", home.path())
-        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    clusterctl.stdin.take().unwrap().write_all(template.as_bytes()).unwrap();
-    let output = clusterctl.wait_with_output().unwrap();
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    let object: Value = serde_saphyr::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+    let rendered = clusterctl(&["generate", "yaml", "--from", "-"], &VALUES, &template)
+        .map_err(|error| error.to_string())?;
+    let object: Value = serde_saphyr::from_str(&rendered).map_err(|error| error.to_string())?;
     Ok((0..expressions.len())
         .map(|number| object["data"][format!("e{number}")].as_str().unwrap().to_owned())
         .collect())

@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use capstan_testkit::{RealPlane, eventually};
 use capstan_tests::{Embedded, capstan_told};
-use capstan_tools::{Program, locate};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -42,7 +41,7 @@ async fn clusterctl_and_we_see_and_remove_what_the_other_has_installed() {
     assert!(elsewhere.contains("cannot be installed beside infrastructure-capstan"), "{elsewhere}");
 
     // Without the kinds: clusterctl trips over those that it has deleted itself a moment ago.
-    clusterctl(&plane, &["delete", "--all", "--include-namespace"]).await;
+    clusterctl(&plane, &["delete", "--all", "--include-namespace"]);
     only_kinds_are_left(&plane).await;
 
     told(plane.kubeconfig(), &["init", "--target-namespace", "capstan"], 0);
@@ -84,18 +83,9 @@ fn told(kubeconfig: &Path, args: &[&str], expected: i32) -> (String, String) {
     (printed, complaint)
 }
 
-async fn clusterctl(plane: &RealPlane, args: &[&str]) {
-    let home = tempfile::tempdir().unwrap();
-    let output = tokio::process::Command::new(locate(Program::Clusterctl).unwrap())
-        .args(args)
-        .args(["--kubeconfig", plane.kubeconfig().to_str().unwrap()])
-        .env("HOME", home.path())
-        .env("XDG_CONFIG_HOME", home.path())
-        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
-        .output()
-        .await
-        .unwrap();
-    assert!(output.status.success(), "clusterctl {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+fn clusterctl(plane: &RealPlane, args: &[&str]) {
+    let plane = ["--kubeconfig", plane.kubeconfig().to_str().unwrap()];
+    capstan_tests::clusterctl(&[args, &plane].concat(), &[], "").unwrap();
 }
 
 async fn kubectl(plane: &RealPlane, args: &[&str]) -> Result<String> {

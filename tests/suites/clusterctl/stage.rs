@@ -2,10 +2,8 @@
 
 use capstan_testkit::{RealPlane, eventually};
 use capstan_tests::capstan;
-use capstan_tools::{Program, locate};
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -38,25 +36,15 @@ impl Stage {
 
     /// Runs clusterctl as its user would, who has the release's configuration, and gives what it prints.
     pub(crate) fn clusterctl(&self, args: &[&str]) -> String {
-        let output = Command::new(locate(Program::Clusterctl).unwrap())
-            .args(args)
-            .arg("--config")
-            .arg(self.path("repository/clusterctl.yaml"))
-            .env("CAPSTAN_REPOSITORY", self.path("repository"))
-            .env("CAPSTAN_PLANE_SERVER", self.plane.server())
-            .env("KUBECONFIG", self.plane.kubeconfig())
-            .env("HOME", self.folder.path())
-            .env("XDG_CONFIG_HOME", self.path("config"))
-            // No network is needed, so none is used.
-            .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
-            .env("GOPROXY", "off")
-            .env("HTTPS_PROXY", "http://127.0.0.1:1")
-            .env("NO_PROXY", "127.0.0.1")
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "clusterctl {} failed: {errors}", args.join(" "));
-        String::from_utf8(output.stdout).unwrap()
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let repository = text(&self.path("repository"));
+        let config = text(&self.path("repository/clusterctl.yaml"));
+        let variables = [
+            ("CAPSTAN_REPOSITORY", repository.as_str()),
+            ("CAPSTAN_PLANE_SERVER", self.plane.server()),
+            ("KUBECONFIG", &text(self.plane.kubeconfig())),
+        ];
+        capstan_tests::clusterctl(&[args, &["--config", &config]].concat(), &variables, "").unwrap()
     }
 
     /// Runs kubectl as the administrator.

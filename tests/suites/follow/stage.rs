@@ -7,8 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use capstan_plan::{Epoch, SealedPlan, SigningKey};
 use capstan_testkit::{RealPlane, eventually, install_crds};
-use capstan_tests::{Running, capstan, condition, namespaced, not_true};
-use capstan_tools::{Program, locate};
+use capstan_tests::{Running, capstan, clusterctl, condition, namespaced, not_true};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
@@ -186,20 +185,9 @@ impl Side {
 
     /// Moves everything with the real clusterctl.
     pub(crate) async fn move_to(&self, other: &Self) -> Result<()> {
-        let home = self.plane.folder();
-        let output = tokio::process::Command::new(locate(Program::Clusterctl)?)
-            .args(["move", "--namespace", "default", "-v", "5", "--kubeconfig"])
-            .arg(self.plane.kubeconfig())
-            .arg("--to-kubeconfig")
-            .arg(other.plane.kubeconfig())
-            .env("HOME", home)
-            .env("XDG_CONFIG_HOME", home)
-            .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
-            .output()
-            .await
-            .context("cannot run clusterctl")?;
-        ensure!(output.status.success(), "clusterctl: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(())
+        let [from, to] = [self, other].map(|side| side.plane.kubeconfig().to_str().unwrap());
+        let args = ["move", "--namespace", "default", "-v", "5", "--kubeconfig", from, "--to-kubeconfig", to];
+        clusterctl(&args, &[], "").map(drop)
     }
 
     /// Nothing of the cluster or its hosts is left.
@@ -333,22 +321,14 @@ impl Side {
     pub(crate) async fn copies_to(&self, other: &Self) -> Result<()> {
         let folder = self.plane.folder().join("backup");
         std::fs::create_dir_all(&folder)?;
-        let run = async |args: &[&str], kubeconfig: &Path| -> Result<()> {
-            let output = tokio::process::Command::new(locate(Program::Clusterctl)?)
-                .args(["move", "--namespace", "default"])
-                .args(args)
-                .arg(kubeconfig)
-                .env("HOME", self.plane.folder())
-                .env("XDG_CONFIG_HOME", self.plane.folder())
-                .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
-                .output()
-                .await?;
-            ensure!(output.status.success(), "clusterctl: {}", String::from_utf8_lossy(&output.stderr));
-            Ok(())
-        };
         let folder = folder.to_str().context("a path")?;
-        run(&["--to-directory", folder, "--kubeconfig"], self.plane.kubeconfig()).await?;
-        run(&["--from-directory", folder, "--to-kubeconfig"], other.plane.kubeconfig()).await?;
+        let [from, to] = [self, other].map(|side| side.plane.kubeconfig().to_str().unwrap());
+        for (folder_flag, plane_flag, plane) in
+            [("--to-directory", "--kubeconfig", from), ("--from-directory", "--to-kubeconfig", to)]
+        {
+            let args = ["move", "--namespace", "default", folder_flag, folder, plane_flag, plane];
+            clusterctl(&args, &[], "")?;
+        }
         // It was paused to be copied, here and there.
         let paused = |so: Option<bool>| Patch::Merge(json!({"spec": {"paused": so}}));
         self.of(CORE, "Cluster").patch(CLUSTER, &PatchParams::default(), &paused(None)).await?;
