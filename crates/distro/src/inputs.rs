@@ -115,6 +115,9 @@ pub struct Snapshot {
     pub revision: u64,
     /// How many are kept.
     pub retention: u32,
+    /// Whether nobody knows if the server is up: an earlier plan was let through and did not come to its end. Then it is
+    /// asked for a snapshot only if it is.
+    pub may_be_down: bool,
 }
 
 /// Everything a plan is made from.

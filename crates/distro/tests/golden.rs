@@ -224,13 +224,16 @@ fn told(rendered: &Rendered) -> String {
 #[test]
 fn plans_are_as_written_down() {
     let mut upgrade = setup();
-    upgrade.snapshot = Some(Snapshot { revision: 7, retention: 5 });
+    upgrade.snapshot = Some(Snapshot { revision: 7, retention: 5, may_be_down: false });
     upgrade.former = Some(former());
+    let mut interrupted = upgrade.clone();
+    interrupted.snapshot = Some(Snapshot { revision: 8, retention: 5, may_be_down: true });
     for (name, role, setup) in [
         ("init", Role::Init, setup()),
         ("server", Role::Server, setup()),
         ("worker", Role::Worker, worker()),
         ("upgrade", Role::Server, upgrade),
+        ("upgrade-interrupted", Role::Server, interrupted),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/k3s-{name}.txt"));
         let told = told(&render(&setup.inputs(role)).unwrap());
@@ -282,7 +285,7 @@ fn only_what_matters_restarts() {
     // Where software comes from, what must not be lost and what is saved are no inputs.
     assert_eq!(with(|s| s.software = software("elsewhere")), base);
     assert_eq!(with(|s| s.former = Some(former())), base);
-    assert_eq!(with(|s| s.snapshot = Some(Snapshot { revision: 9, retention: 1 })), base);
+    assert_eq!(with(|s| s.snapshot = Some(Snapshot { revision: 9, retention: 1, may_be_down: true })), base);
     let setup = setup();
     let after = Inputs { restart_after: Some("2026-01-01T00:00:00Z"), ..setup.inputs(Role::Server) };
     let after = render(&after).unwrap().fingerprint;

@@ -92,10 +92,7 @@ pub(crate) fn rendered(
         images: software.images.as_ref(),
         former: former
             .and_then(|ran| programs.into_iter().find(|program| is_of_version(program, &ran.version))),
-        // Only what runs can be asked for one, and an unfinished plan may have stopped it or never have started it.
-        snapshot: former
-            .filter(|ran| !ran.restart.is_empty())
-            .and_then(|_| snapshot(materials.owner, revision)),
+        snapshot: former.and_then(|ran| snapshot(materials.owner, ran, revision)),
     })
 }
 
@@ -110,13 +107,14 @@ pub(crate) fn restart_after(
     (was_there && now >= after).then(|| after.to_string())
 }
 
-fn snapshot(owner: &CapstanControlPlane, revision: Revision) -> Option<Snapshot> {
+fn snapshot(owner: &CapstanControlPlane, ran: &Setup, revision: Revision) -> Option<Snapshot> {
     let wanted = owner.spec.etcd.as_ref().and_then(|etcd| etcd.snapshots.as_ref());
     if wanted.and_then(|wanted| wanted.before_upgrade) == Some(false) {
         return None;
     }
     let retention = wanted.and_then(|wanted| u32::try_from(wanted.retention?).ok()).unwrap_or(SNAPSHOTS);
-    Some(Snapshot { revision: revision.get(), retention })
+    // Only what runs can be asked for one, and an unfinished plan may have stopped it or never have started it.
+    Some(Snapshot { revision: revision.get(), retention, may_be_down: ran.is_uncertain() })
 }
 
 fn node_labels(machine: &Machine) -> BTreeMap<String, String> {

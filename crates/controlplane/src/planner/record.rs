@@ -23,6 +23,11 @@ impl Setup {
             drain: fingerprint.drain.to_string(),
         }
     }
+
+    /// Whether nobody knows what runs, or whether anything does: a plan was let through and did not come to its end.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        self.restart.is_empty()
+    }
 }
 
 /// Beside a plan.
@@ -71,7 +76,7 @@ impl Record {
 
     /// Whether an earlier plan was let through and did not come to its end, so that Kubernetes may have been stopped.
     pub(crate) fn may_be_down(&self) -> bool {
-        self.ran.as_ref().is_some_and(|ran| ran.restart.is_empty())
+        self.ran.as_ref().is_some_and(Setup::is_uncertain)
     }
 
     /// Whether pods should be moved away before.

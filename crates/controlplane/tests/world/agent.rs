@@ -7,7 +7,7 @@
 use anyhow::{Result, ensure};
 use capstan_api::agent::{MachineReport, PlanPhase};
 use capstan_api::core::Machine;
-use capstan_plan::VerifiedPlan;
+use capstan_plan::{Action, Step, VerifiedPlan};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ impl World {
             return self.report(&name, json!({"plan": told, "phase": "Waiting", "step": step})).await;
         }
         let has_begun = self.errands.get(&name).is_some_and(|errand| errand.digest == digest);
-        let asks_what_runs = plan.plan().steps.iter().any(|step| step.name.as_str() == "snapshot");
+        let asks_what_runs = plan.plan().steps.iter().any(asks_for_snapshot);
         if asks_what_runs && !has_begun && !self.workload.runs(&name) {
             let step = json!({"name": "snapshot", "index": 1, "total": total, "exitCode": 1});
             let refused =
@@ -146,4 +146,10 @@ fn is_given_up(report: &MachineReport, plan: &VerifiedPlan) -> bool {
         status.phase == Some(PlanPhase::Failed)
             && told.is_some_and(|told| plan.id().is_named_by(&told.digest, told.revision))
     })
+}
+
+/// Whether a step fails where no server runs: one that does not know looks first.
+fn asks_for_snapshot(step: &Step) -> bool {
+    let Action::Command(command) = &step.action else { return false };
+    step.name.as_str() == "snapshot" && command.argv.program().ends_with("/k3s")
 }

@@ -65,6 +65,10 @@ pub(crate) const GATE: &str = "drained";
 /// Snapshots before upgrades are called this, then the node's name and the time.
 const SNAPSHOT: &str = "capstan-before-upgrade";
 
+/// Runs the words behind it if the server is up, which it may be about to be: two minutes, as long as it says so.
+const IF_UP: &str = "for _ in $(seq 60); do case $(systemctl is-active k3s) in active) exec \"$@\" ;; \
+    activating | reloading) sleep 2 ;; *) break ;; esac; done; echo 'k3s is not up: nothing to take a snapshot of'";
+
 pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let k3s = software::program_path(inputs.version)?;
     let config = config::render(inputs)?;
@@ -159,6 +163,11 @@ fn ready_words<'a>(inputs: &Inputs<'a>, k3s: &'a str) -> [&'a str; 6] {
 fn save(k3s: &str, inputs: &Inputs<'_>, snapshot: Snapshot) -> Step {
     let server = format!("https://127.0.0.1:{}", inputs.listen_port());
     let words = [k3s, "etcd-snapshot", "save", "--etcd-server", &server, "--name", SNAPSHOT];
+    let words = if snapshot.may_be_down {
+        [&["/bin/sh", "-c", IF_UP, "sh"], &words[..]].concat()
+    } else {
+        words.to_vec()
+    };
     // What makes it another command in another revision.
     let env = vec![EnvVar::new("CAPSTAN_REVISION", snapshot.revision.to_string())];
     Step { timeout_seconds: 300, repeat: Repeat::Once, ..command("snapshot", argv(&words), env) }

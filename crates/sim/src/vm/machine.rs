@@ -84,6 +84,7 @@ impl VmMachine {
                 true => (0, String::new()),
                 false => (1, "connection refused".to_owned()),
             }),
+            Program::SnapshotIfUp => Ok((0, String::new())),
             Program::Enroll => {
                 Ok((1, "the agent enrols when the machine is started, not in a plan".to_owned()))
             }

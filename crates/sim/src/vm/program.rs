@@ -22,6 +22,8 @@ pub enum Program {
     Joined,
     /// Something with snapshots of etcd.
     Snapshot,
+    /// The same, if the server is up.
+    SnapshotIfUp,
     /// Start the agent.
     Enroll,
     /// End at once, with this code.
@@ -66,6 +68,10 @@ impl Program {
             ["sh" | "/bin/sh", SCRIPT, "ready", "server", ..] => Self::Ready,
             ["sh" | "/bin/sh", SCRIPT, "ready", "agent", ..] => Self::Joined,
             [k3s, "etcd-snapshot", "save" | "prune", ..] if k3s.ends_with("/k3s") => Self::Snapshot,
+            // The words of a plan that does not know whether the server is up.
+            ["/bin/sh", "-c", _, "sh", k3s, "etcd-snapshot", "save", ..] if k3s.ends_with("/k3s") => {
+                Self::SnapshotIfUp
+            }
             ["true" | "/bin/true" | "/usr/bin/true", ..] => Self::Exit(0),
             ["false" | "/bin/false" | "/usr/bin/false", ..] => Self::Exit(1),
             ["sh" | "/bin/sh" | "bash" | "/bin/bash", ..] => Self::complain(
