@@ -223,17 +223,17 @@ fn told(rendered: &Rendered) -> String {
 
 #[test]
 fn plans_are_as_written_down() {
-    let mut upgrade = setup();
-    upgrade.snapshot = Some(Snapshot { revision: 7, retention: 5, may_be_down: false });
-    upgrade.former = Some(former());
-    let mut interrupted = upgrade.clone();
-    interrupted.snapshot = Some(Snapshot { revision: 8, retention: 5, may_be_down: true });
+    let upgrade = |may_be_down| Setup {
+        snapshot: Some(Snapshot { revision: 7, retention: 5, may_be_down }),
+        former: Some(former()),
+        ..setup()
+    };
     for (name, role, setup) in [
         ("init", Role::Init, setup()),
         ("server", Role::Server, setup()),
         ("worker", Role::Worker, worker()),
-        ("upgrade", Role::Server, upgrade),
-        ("upgrade-interrupted", Role::Server, interrupted),
+        ("upgrade", Role::Server, upgrade(false)),
+        ("upgrade-interrupted", Role::Server, upgrade(true)),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/k3s-{name}.txt"));
         let told = told(&render(&setup.inputs(role)).unwrap());
