@@ -1,16 +1,16 @@
 //! What can be asked of `capstan logs`.
 
-use crate::args::Output;
 use crate::client::PlaceArgs;
+use crate::show::Format;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogsArgs {
     /// machine/NAME, or the name of a Machine
     pub(crate) what: String,
 
-    /// For programs: json or yaml
+    /// json or yaml for programs; lines are never broken, so wide is the same as none
     #[arg(short, long, value_name = "FORMAT")]
-    pub(crate) output: Option<Output>,
+    pub(crate) output: Option<Format>,
 
     /// Go on, with every step the machine takes
     #[arg(short, long, visible_alias = "follow", conflicts_with = "output")]

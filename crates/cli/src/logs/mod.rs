@@ -12,7 +12,9 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use crate::args::Output;
 use crate::client::Place;
+use crate::show::Format;
 use crate::stop;
 use crate::terminal::harmless;
 
@@ -36,8 +38,9 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<()> {
         )
     })?;
     let told = match args.output {
-        Some(output) => output.print(&report)?,
-        None => harmless(&text(&report)),
+        Some(Format::Json) => Output::Json.print(&report)?,
+        Some(Format::Yaml) => Output::Yaml.print(&report)?,
+        Some(Format::Wide) | None => text(&report),
     };
     std::io::stdout().write_all(told.as_bytes())?;
     if args.watch {
@@ -92,7 +95,7 @@ fn text(report: &MachineReport) -> String {
             _ = writeln!(text, "{stream}  {line}");
         }
     }
-    text
+    harmless(&text)
 }
 
 fn lines(excerpt: &Excerpt) -> Vec<String> {
@@ -117,12 +120,12 @@ mod tests {
             "status": {
                 "plan": {"digest": "0".repeat(64), "revision": 3}, "phase": "Failed", "message": "it did not start",
                 "step": {"name": "start", "index": 2, "total": 7, "exitCode": 1},
-                "output": {"stdout": {"head": "a\nb", "tail": "z"}, "stderr": {"head": "no"}},
+                "output": {"stdout": {"head": "a\n\x1b[2Jb", "tail": "z"}, "stderr": {"head": "no"}},
             },
         }))
         .expect("a report");
         let expected = "plan 3: Failed, step 2 of 7, start (exit code 1)\nit did not start\n\
-                        stdout  a\nstdout  b\nstdout  […]\nstdout  z\nstderr  no\n";
+                        stdout  a\nstdout  \u{fffd}[2Jb\nstdout  […]\nstdout  z\nstderr  no\n";
         assert_eq!(text(&report), expected);
     }
 }
