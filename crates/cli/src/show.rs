@@ -50,12 +50,15 @@ impl ShowArgs {
         let mut stdout = std::io::stdout();
         let redraws = self.watch && stdout.is_terminal();
         let stop = stop::on_signal()?;
-        let mut found = find().await?;
-        let mut is_news = true;
+        let mut last: Option<T> = None;
         let mut shown_at = Instant::now();
-        let mut is_first = true;
         loop {
-            if is_news || redraws && shown_at.elapsed() >= REDRAWN {
+            // Also the first time: hosts that do not answer take long.
+            let found = tokio::select! {
+                () = stop.clone() => return last.context("interrupted before there was anything to show"),
+                found = find() => found?,
+            };
+            if last.as_ref() != Some(&found) || redraws && shown_at.elapsed() >= REDRAWN {
                 let printed = match self.output {
                     Some(Format::Json) => Output::Json.print(&found)?,
                     Some(Format::Yaml) => Output::Yaml.print(&found)?,
@@ -63,7 +66,7 @@ impl ShowArgs {
                 };
                 let before: &[u8] = match self.output {
                     _ if redraws => CLEAR,
-                    _ if is_first => b"",
+                    _ if last.is_none() => b"",
                     Some(Format::Yaml) => b"---\n",
                     _ => b"\n",
                 };
@@ -72,21 +75,15 @@ impl ShowArgs {
                     .and_then(|()| stdout.write_all(printed.as_bytes()))
                     .and_then(|()| stdout.flush())
                     .context("cannot write to standard output")?;
-                (shown_at, is_first) = (Instant::now(), false);
+                shown_at = Instant::now();
             }
             if !self.watch {
                 return Ok(found);
             }
             tokio::select! {
                 () = stop.clone() => return Ok(found),
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(pause) => last = Some(found),
             }
-            let next = tokio::select! {
-                () = stop.clone() => return Ok(found),
-                next = find() => next?,
-            };
-            is_news = next != found;
-            found = next;
         }
     }
 }

@@ -106,3 +106,30 @@ fn arguments_that_contradict_each_other_are_refused_as_usage() {
         assert!(complaint.starts_with("error: "), "{complaint}");
     }
 }
+
+#[test]
+fn whoever_waits_for_a_plane_that_says_nothing_can_stop() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let server = format!("http://{}", silent.local_addr().unwrap());
+    let config = format!(
+        "clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\nusers: [{{name: u, user: {{}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\ncurrent-context: c\n"
+    );
+    std::fs::write(&kubeconfig, config).unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_capstan"))
+        .args(["host", "check", "--all", "--kubeconfig"])
+        .arg(&kubeconfig)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It asks, and nobody answers.
+    let _asked = silent.accept().unwrap();
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(told, "capstan: interrupted before there was anything to show\n");
+    assert_eq!(output.status.code(), Some(1));
+}
