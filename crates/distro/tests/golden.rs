@@ -245,6 +245,35 @@ fn plans_are_as_written_down() {
     }
 }
 
+/// The words of the step themselves, with another systemd and nothing to wait for.
+#[test]
+fn what_may_be_down_is_saved_if_it_is_up() {
+    let snapshot = Some(Snapshot { revision: 7, retention: 5, may_be_down: true });
+    let setup = Setup { snapshot, former: Some(former()), ..setup() };
+    let rendered = render(&setup.inputs(Role::Server)).unwrap();
+    let save = rendered.steps.iter().find(|step| step.name.as_str() == "snapshot").unwrap();
+    let Action::Command(save) = &save.action else { panic!("{save:?}") };
+    let [shell, flag, script, name, saving @ ..] = save.argv.words() else { panic!("{save:?}") };
+    assert!(saving[0].ends_with("/k3s"), "{saving:?}");
+    for (at_first, later, is_saved) in [
+        ("active", "active", true),
+        ("activating", "active", true),
+        ("reloading", "active", true),
+        ("activating", "failed", false),
+        ("activating", "activating", false),
+        ("inactive", "active", false),
+        ("failed", "active", false),
+    ] {
+        let world =
+            format!("now={at_first}; systemctl() {{ echo $now; }}; sleep() {{ now={later}; }}; {script}");
+        let output =
+            std::process::Command::new(shell).args([flag, &world, name, "echo", "saved"]).output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{at_first}, {later}: {told}");
+        assert_eq!(told == "saved\n", is_saved, "{at_first}, {later}: {told}");
+    }
+}
+
 #[test]
 fn servers_may_listen_elsewhere_than_the_endpoint() {
     let mut behind = setup();
