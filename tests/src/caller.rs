@@ -94,6 +94,8 @@ pub struct Answer {
     pub code: u16,
     /// The body, if it is JSON; of a watch, its first line.
     pub body: Value,
+    /// What the server warns of.
+    pub warnings: Vec<String>,
 }
 
 impl Caller {
@@ -111,18 +113,32 @@ impl Caller {
         headers: &[(&str, &str)],
     ) -> Result<Answer> {
         let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        self.send(method, path, media, bytes, headers).await
+    }
+
+    /// Sends bytes of some media type.
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        media: &str,
+        bytes: Vec<u8>,
+        headers: &[(&str, &str)],
+    ) -> Result<Answer> {
         let mut request = http::Request::builder().method(method).uri(path).header("content-type", media);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let response = self.0.send(request.body(Body::from(bytes))?).await?;
         let code = response.status().as_u16();
+        let warnings = response.headers().get_all("warning").iter();
+        let warnings = warnings.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
         let bytes = response.into_body().collect_bytes().await?;
         let body = serde_json::from_slice(&bytes).ok().or_else(|| {
             let line = bytes.split(|byte| *byte == b'\n').next()?;
             serde_json::from_slice(line).ok()
         });
-        Ok(Answer { code, body: body.unwrap_or_default() })
+        Ok(Answer { code, body: body.unwrap_or_default(), warnings })
     }
 }

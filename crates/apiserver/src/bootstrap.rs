@@ -42,7 +42,7 @@ pub(crate) async fn run(plane: &Arc<Plane>) -> Result<()> {
 }
 
 /// Roles and the groups they are bound to, by the names they have everywhere.
-fn roles() -> [(&'static str, Value, &'static [&'static str]); 4] {
+fn roles() -> [(&'static str, Value, &'static [&'static str]); 5] {
     let health = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
     let discovery = [
         "/api",
@@ -57,6 +57,7 @@ fn roles() -> [(&'static str, Value, &'static [&'static str]); 4] {
         "/version",
         "/version/",
     ];
+    let monitoring = ["/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/readyz", "/readyz/*"];
     let reviews = [
         ("authorization.k8s.io", vec!["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
         ("authentication.k8s.io", vec!["selfsubjectreviews"]),
@@ -72,6 +73,7 @@ fn roles() -> [(&'static str, Value, &'static [&'static str]); 4] {
         ("system:discovery", read(&discovery), &[AUTHENTICATED]),
         ("system:basic-user", json!(reviews), &[AUTHENTICATED]),
         ("system:public-info-viewer", read(&health), &[AUTHENTICATED, UNAUTHENTICATED]),
+        ("system:monitoring", read(&monitoring), &["system:monitoring"]),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! From a request with a user to an answer: the one path that every request takes.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
@@ -100,11 +100,20 @@ fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Resul
         ["healthz" | "livez" | "readyz", ..] => {
             Ok(respond::bytes(StatusCode::OK, "text/plain; charset=utf-8", "ok"))
         }
+        ["metrics"] => {
+            let mut objects: BTreeMap<String, usize> = BTreeMap::new();
+            for stored in &plane.store.everything().items {
+                *objects.entry(stored.key.resource.to_string()).or_default() += 1;
+            }
+            let text = plane.metrics.text(&objects, plane.store.revision());
+            Ok(respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
+        }
         ["version"] => Ok(respond::value(StatusCode::OK, &version(&plane.version), Output::JSON.format)),
         ["openapi", "v3", rest @ ..] => openapi::answer(&registry, &plane.version, &rest.join("/"), query),
         ["api" | "apis", ..] => discovery::answer(&registry, &parts, headers),
         [] => {
-            let paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"];
+            let paths =
+                ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"];
             Ok(respond::value(StatusCode::OK, &json!({"paths": paths}), Output::JSON.format))
         }
         _ => Err(ApiError::no_such_path()),

@@ -31,6 +31,8 @@ mod discovery;
 mod dispatch;
 mod fields;
 mod gc;
+mod limits;
+mod metrics;
 mod namespace;
 mod object;
 mod openapi;
@@ -52,6 +54,7 @@ mod watch;
 
 pub use auth::{User, token::KeyError};
 pub use certificates::authority::{Authority, AuthorityError};
+pub use limits::Limits;
 pub use options::{Clock, Options};
 pub use respond::Body;
 pub use server::{ApiServer, StartError};

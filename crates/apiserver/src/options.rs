@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use jiff::Timestamp;
 
-use crate::{auth::User, certificates::authority::Authority, store::Storage};
+use crate::{auth::User, certificates::authority::Authority, limits::Limits, store::Storage};
 
 /// Tells the time; a simulation has its own.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -27,6 +27,8 @@ pub struct Options {
     /// What signs approved requests for client certificates; without one they wait. It is the authority
     /// that [`crate::Tls::client_ca`] names.
     pub client_authority: Option<Authority>,
+    /// What one client may take of the server over a socket.
+    pub limits: Limits,
 }
 
 impl Options {
@@ -40,6 +42,7 @@ impl Options {
             tokens: HashMap::new(),
             issuer: "https://kubernetes.default.svc".to_owned(),
             client_authority: None,
+            limits: Limits::default(),
         }
     }
 }

@@ -9,6 +9,8 @@ use jiff::Timestamp;
 
 use crate::{
     auth::{User, service_account::Issuer, token::TokenKey},
+    limits::{Gate, Limits},
+    metrics::Metrics,
     object,
     options::{Clock, Options},
     registry::{Registry, custom, kinds::DEFINITIONS},
@@ -27,6 +29,9 @@ pub(crate) struct Plane {
     pub(crate) tokens: HashMap<String, User>,
     /// Of tokens for service accounts.
     pub(crate) issuer: Issuer,
+    pub(crate) limits: Limits,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Plane {
@@ -43,8 +48,9 @@ impl Plane {
         let observed = Arc::clone(&registry);
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
         let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
-        let Options { clock, version, tokens, .. } = options;
-        Ok(Self { store, registry, clock, version, tokens, issuer })
+        let Options { clock, version, tokens, limits, .. } = options;
+        let gate = Gate::new(limits);
+        Ok(Self { store, registry, clock, version, tokens, issuer, limits, gate, metrics: Arc::default() })
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {

@@ -42,7 +42,12 @@ pub(crate) fn value(code: StatusCode, value: &Value, format: Format) -> Response
 }
 
 pub(crate) fn error(error: &ApiError) -> Response<Body> {
-    value(error.code(), &error.to_status(), Format::Json)
+    let status = error.to_status();
+    let mut response = value(error.code(), &status, Format::Json);
+    if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
 }
 
 /// One object, in the form that was asked for.

@@ -4,11 +4,13 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 
+use http_body_util::BodyExt as _;
 use hyper::service::service_fn;
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulShutdown},
 };
 use tokio::{
@@ -30,9 +32,12 @@ use crate::{
         authority::{AuthorityError, Signer},
         cleaner, signer,
     },
-    cleanup, gc, namespace,
+    cleanup, gc,
+    limits::Crowd,
+    namespace,
     options::Options,
     plane::Plane,
+    request::{Query, RequestInfo, Verb},
     respond,
     service::{self, InProcess},
     store::OpenError,
@@ -41,6 +46,10 @@ use crate::{
 
 /// How long open requests may take to end once the server stops.
 const DRAIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// How long the headers of a request may take to come, also on a connection that waits for its next one. Longer than clients
+/// keep those, so that none is closed under a request.
+const HEADERS: std::time::Duration = std::time::Duration::from_secs(120);
 
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
@@ -139,10 +148,11 @@ struct Door {
 async fn accept(plane: Arc<Plane>, listener: TcpListener, door: Door, mut stopping: watch::Receiver<bool>) {
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
+    let crowd = Crowd::new(&plane.limits);
     loop {
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of files, most likely: the connections that end will free some.
                     tracing::warn!(%error, "cannot accept");
@@ -153,8 +163,16 @@ async fn accept(plane: Arc<Plane>, listener: TcpListener, door: Door, mut stoppi
             () = stopped(&mut stopping) => break,
             Some(_) = connections.join_next() => continue,
         };
+        let Some(visitor) = crowd.enter(peer.ip()) else {
+            tracing::warn!(address = %peer.ip(), "too many connections from one address");
+            continue;
+        };
         let watcher = graceful.watcher();
-        connections.spawn(connection(Arc::clone(&plane), stream, door.clone(), stopping.clone(), watcher));
+        let served = connection(Arc::clone(&plane), stream, door.clone(), stopping.clone(), watcher);
+        connections.spawn(async move {
+            served.await;
+            drop(visitor);
+        });
     }
     drop(listener);
     tokio::select! {
@@ -196,18 +214,31 @@ async fn http<S>(
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (plane, shown, stopping) = (Arc::clone(&plane), shown.clone(), stopping.clone());
         async move {
-            let user = authenticate::user(&plane, &shown, request.headers());
-            Ok::<_, std::convert::Infallible>(match user {
-                Ok(user) => service::respond(&plane, &user, request, stopping).await,
+            let entered = authenticate::user(&plane, &shown, request.headers())
+                .and_then(|user| Ok((plane.gate.enter(&user, is_watch(&request), Instant::now())?, user)));
+            Ok::<_, std::convert::Infallible>(match entered {
+                Ok((pass, user)) => {
+                    let response = service::respond(&plane, &user, request, stopping).await;
+                    // Held until the last of the answer has gone.
+                    response.map(|body| body.map_frame(move |frame| (&pass, frame).1).boxed_unsync())
+                }
                 Err(error) => respond::error(&error),
             })
         }
     });
-    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // Whoever begins a request and does not go on does not hold the connection for ever.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
     let served = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(served).await {
         tracing::debug!(error, "connection");
     }
+}
+
+fn is_watch<B>(request: &http::Request<B>) -> bool {
+    let query = Query::parse(request.uri().query());
+    let info = RequestInfo::parse(request.method(), request.uri().path(), &query);
+    matches!(info, Some(RequestInfo::Resource(request)) if request.verb == Verb::Watch)
 }
 
 /// Waits until the server stops.

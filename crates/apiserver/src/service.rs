@@ -6,6 +6,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -17,7 +18,9 @@ use tower_service::Service;
 use crate::{
     auth::User,
     dispatch::{self, Incoming},
+    metrics::Labels,
     plane::Plane,
+    request::{Query, RequestInfo},
     respond::{self, Body},
     status::{ApiError, Result},
 };
@@ -66,6 +69,9 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
+    let started = Instant::now();
+    let (verb, group, resource) = kind_of(plane, &parts);
+    let watching = (verb == "watch").then(|| plane.metrics.watch());
     let mut response = match read(body).await {
         Ok(body) => {
             let incoming = Incoming { method: parts.method, uri: parts.uri, headers: parts.headers, body };
@@ -74,7 +80,28 @@ where
         Err(error) => respond::error(&error),
     };
     dispatch::audit(&mut response);
-    response
+    let code = response.status().as_u16();
+    plane.metrics.note(Labels { verb, group, resource, code }, started.elapsed());
+    match watching {
+        Some(watching) => {
+            response.map(|body| body.map_frame(move |frame| (&watching, frame).1).boxed_unsync())
+        }
+        None => response,
+    }
+}
+
+/// What a request is counted as. Nothing that a client makes up: only what is served has a name.
+fn kind_of(plane: &Plane, parts: &http::request::Parts) -> (&'static str, String, String) {
+    let query = Query::parse(parts.uri.query());
+    match RequestInfo::parse(&parts.method, parts.uri.path(), &query) {
+        Some(RequestInfo::Resource(request)) => {
+            match plane.registry().get(&request.group, &request.resource) {
+                Some(_) => (request.verb.as_str(), request.group, request.resource),
+                None => (request.verb.as_str(), String::new(), String::new()),
+            }
+        }
+        Some(RequestInfo::Other) | None => ("other", String::new(), String::new()),
+    }
 }
 
 async fn read<B>(body: B) -> Result<Bytes>

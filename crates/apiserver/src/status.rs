@@ -303,6 +303,14 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
+    /// Whoever is told so waits a second and comes again.
+    pub(crate) fn too_many_requests() -> Self {
+        let message = "too many requests, please try again later".to_owned();
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        error.0.details.insert("retryAfterSeconds".to_owned(), 1.into());
+        error
+    }
+
     pub(crate) fn unavailable(detail: &str) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", detail.to_owned())
     }

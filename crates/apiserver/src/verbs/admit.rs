@@ -48,7 +48,8 @@ pub(crate) fn incoming(
     Ok((value, odd))
 }
 
-fn check_kind(call: &Call, value: &mut Value) -> Result<()> {
+/// Refuses what says of itself that it is something else.
+pub(crate) fn check_kind(call: &Call, value: &mut Value) -> Result<()> {
     let (api_version, kind) = (call.api_version(), call.resource.kind.as_str());
     let (given_version, given_kind) = (object::api_version(value), object::kind(value));
     if given_kind.is_empty() && call.resource.is_custom() {

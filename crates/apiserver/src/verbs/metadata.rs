@@ -148,7 +148,9 @@ fn owner_errors(object: &Value) -> Vec<Cause> {
             if object::text(owner, &[field]).is_empty() {
                 // No index, as upstream.
                 let path = format!("metadata.ownerReferences.{field}");
-                causes.push(Cause::invalid(path, &"".into(), "must not be empty"));
+                let why =
+                    if field == "apiVersion" { "version must not be empty" } else { "must not be empty" };
+                causes.push(Cause::invalid(path, &"".into(), why));
             }
         }
         controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));

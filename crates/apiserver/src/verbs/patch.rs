@@ -24,9 +24,6 @@ enum Kind {
     Apply,
 }
 
-const SUPPORTED: &str =
-    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-
 impl Kind {
     fn of(media_type: &str, custom: bool) -> Result<Self> {
         match media_type {
@@ -35,7 +32,11 @@ impl Kind {
             "application/strategic-merge-patch+json" if !custom => Ok(Self::Strategic),
             "application/apply-patch+yaml" => Ok(Self::Apply),
             _ => {
-                Err(ApiError::unsupported_media_type(format!("415: Unsupported Media Type: use {SUPPORTED}")))
+                let strategic = if custom { "" } else { "application/strategic-merge-patch+json, " };
+                Err(ApiError::unsupported_media_type(format!(
+                    "the body of the request was in an unknown format - accepted media types include: \
+                     application/json-patch+json, application/merge-patch+json, {strategic}application/apply-patch+yaml"
+                )))
             }
         }
     }
@@ -123,14 +124,18 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
         if current.is_none() && !call.side.is_main() {
             return Err(call.not_found());
         }
-        let decoded = Decoded { value: value.clone(), duplicates: duplicates.clone() };
-        let (mut applied, warnings) = admit::incoming(call, decoded, options.field_validation)?;
+        let mut applied = value.clone();
+        admit::check_kind(call, &mut applied)?;
         check_applied(call, &mut applied)?;
-        let mut object = fields::apply(call, current, &applied, options)?;
-        // An applied resourceVersion is a condition, as in an update.
-        let version = match object::meta_str(&applied, "resourceVersion") {
-            "" => current.map_or("", |current| object::meta_str(current, "resourceVersion")),
-            given => given,
+        // As it was sent: what the schema does not know is refused here, and nowhere else.
+        let merged = fields::apply(call, current, &applied, options)?;
+        let decoded = Decoded { value: merged, duplicates: duplicates.clone() };
+        let (mut object, warnings) = admit::incoming(call, decoded, options.field_validation)?;
+        // An applied resourceVersion is a condition, as in an update; where there is nothing, it says nothing.
+        let version = match (current, object::meta_str(&applied, "resourceVersion")) {
+            (None, _) => "",
+            (Some(current), "") => object::meta_str(current, "resourceVersion"),
+            (Some(_), given) => given,
         };
         let metadata = object::metadata_mut(&mut object);
         if version.is_empty() {
