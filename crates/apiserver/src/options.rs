@@ -1,6 +1,10 @@
 //! How a server is opened.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
@@ -27,6 +31,9 @@ pub struct Options {
     /// What signs approved requests for client certificates; without one they wait. It is the authority
     /// that [`crate::Tls::client_ca`] names.
     pub client_authority: Option<Authority>,
+    /// Where the services are that webhooks name: from `namespace/name` to an `https` URL. There is no cluster
+    /// network behind this server to find them in.
+    pub webhook_services: BTreeMap<String, String>,
 }
 
 impl Options {
@@ -40,6 +47,7 @@ impl Options {
             tokens: HashMap::new(),
             issuer: "https://kubernetes.default.svc".to_owned(),
             client_authority: None,
+            webhook_services: BTreeMap::new(),
         }
     }
 }

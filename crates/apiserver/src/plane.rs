@@ -14,6 +14,7 @@ use crate::{
     registry::{Registry, custom, kinds::DEFINITIONS},
     server::StartError,
     store::{Change, Event, GroupResource, Key, Store, Stored},
+    webhook::Webhooks,
 };
 
 /// The registry as it is now; replaced whole, never changed.
@@ -27,6 +28,7 @@ pub(crate) struct Plane {
     pub(crate) tokens: HashMap<String, User>,
     /// Of tokens for service accounts.
     pub(crate) issuer: Issuer,
+    pub(crate) webhooks: Webhooks,
 }
 
 impl Plane {
@@ -43,8 +45,9 @@ impl Plane {
         let observed = Arc::clone(&registry);
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
         let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
-        let Options { clock, version, tokens, .. } = options;
-        Ok(Self { store, registry, clock, version, tokens, issuer })
+        let Options { clock, version, tokens, webhook_services, .. } = options;
+        let webhooks = Webhooks::new(webhook_services);
+        Ok(Self { store, registry, clock, version, tokens, issuer, webhooks })
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {
