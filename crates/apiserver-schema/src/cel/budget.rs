@@ -89,19 +89,3 @@ pub(super) fn register(context: &mut Context<'_>) {
     context.add_function(GROWN, |value: Value| spend(length(&value) / 10).map(|()| value));
     context.add_function(PLANNED, |length: i64| spend(length.unsigned_abs()).map(|()| length));
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_call_and_all_calls_have_an_end() {
-        let mut budget = Budget::default();
-        assert_eq!(budget.run(|| spend(10).is_ok()), Ok(true));
-        assert_eq!(budget.run(|| spend(PER_CALL)), Err(Overrun::Call));
-        for _ in 0..9 {
-            let _ = budget.run(|| spend(PER_CALL));
-        }
-        assert_eq!(budget.run(|| spend(1)), Err(Overrun::Object));
-    }
-}
