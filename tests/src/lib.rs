@@ -13,6 +13,7 @@ mod quick_start;
 mod refusal;
 mod resource;
 mod running;
+mod upstream_webhooks;
 mod yard;
 
 pub use caller::{Answer, Caller, Credential, Place};
@@ -24,4 +25,5 @@ pub use quick_start::{Surroundings, follow};
 pub use refusal::is_refused;
 pub use resource::Resource;
 pub use running::Running;
+pub use upstream_webhooks::{admission, converted_by};
 pub use yard::{Cluster, K3S, Kept, Yard, is_clean, settings};

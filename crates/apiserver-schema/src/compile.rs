@@ -28,7 +28,7 @@ pub(crate) fn compile(written: &Value, at: &str) -> Result<Node, SchemaErrors> {
     let mut compiler = Compiler { root: at, errors: Vec::new() };
     let node = compiler.node(schema, at, None);
     refuse(compiler.errors)?;
-    let mut errors = Vec::new();
+    let mut errors = cel::check_cost(schema, at);
     check_defaults(&node, at, true, &mut errors);
     refuse(errors)?;
     Ok(node)

@@ -19,6 +19,7 @@ mod raw;
 mod structural;
 mod validate;
 
+pub use cel::Expression;
 pub use error::{ErrorKind, FieldError, SchemaErrors};
 
 use correlate::Correlation;

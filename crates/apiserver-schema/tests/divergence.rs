@@ -67,14 +67,14 @@ fn types_in_rules_are_not_checked_beforehand() {
     assert_eq!(errors(&schema, &json!({"text": "x"})).len(), 1);
 }
 
-/// Fail-open: neither the estimated cost of rules nor their cost at run time is bounded.
+/// Fail-open: the estimated cost of rules is a lower bound of upstream's, which counts most functions for more. What a
+/// rule really costs is bounded.
 #[test]
-fn rules_may_cost_what_they_like() {
-    let list = json!({"type": "array", "items": {"type": "string"}});
-    let rule = json!([{"rule": "self.all(a, self.all(b, self.all(c, a != b || b != c || a == c)))"}]);
-    let mut costly = list;
-    costly["x-kubernetes-validations"] = rule;
-    assert!(Structural::compile(&whole(&json!({"type": "object", "properties": {"l": costly}}))).is_ok());
+fn rules_may_look_cheaper() {
+    let text = json!({"type": "string"});
+    let rule = json!([{"rule": "self.all(a, a.split(',').all(b, b.upperAscii() != 'X'))"}]);
+    let list = json!({"type": "array", "items": text, "maxItems": 100, "x-kubernetes-validations": rule});
+    assert!(Structural::compile(&whole(&json!({"type": "object", "properties": {"l": list}}))).is_ok());
 }
 
 /// Fail-closed with `==`, fail-open with `!=`: only fields of `self` and `oldSelf` are compared without regard to the

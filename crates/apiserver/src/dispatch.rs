@@ -148,7 +148,7 @@ async fn resource(
     match request.verb {
         Verb::Get => {
             let stored = call.stored()?;
-            let object = call.present(&stored);
+            let object = call.present(&stored).await?;
             match call.side {
                 Side::Scale => {
                     Ok(respond::value(StatusCode::OK, &scale::show(call, &object)?, output.format))
@@ -161,9 +161,9 @@ async fn resource(
         }
         Verb::List => {
             let page = read::list(call, &ListOptions::parse(query, false)?)?;
-            Ok(respond::list(call, &page, output, include))
+            respond::list(call, &page, output, include).await
         }
-        Verb::Watch => watching::watch(call, query, output, shutdown),
+        Verb::Watch => watching::watch(call, query, output, shutdown).await,
         Verb::Create | Verb::Update | Verb::Patch => {
             write(call, request, query, incoming, output, include).await
         }
@@ -174,7 +174,8 @@ async fn resource(
                     Ok(respond::value(StatusCode::OK, &read::success(call, &stored), output.format))
                 }
                 Deleted::Pending(stored) => {
-                    Ok(respond::object(call, StatusCode::OK, &call.present(&stored), output, include))
+                    let object = call.present(&stored).await?;
+                    Ok(respond::object(call, StatusCode::OK, &object, output, include))
                 }
             }
         }
@@ -190,7 +191,7 @@ async fn resource(
                     deleted => drop(deleted?),
                 }
             }
-            Ok(respond::list(call, &page, output, include))
+            respond::list(call, &page, output, include).await
         }
     }
 }

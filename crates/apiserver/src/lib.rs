@@ -21,6 +21,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
+mod admission;
 mod answers;
 mod auth;
 mod bootstrap;
@@ -51,6 +52,7 @@ mod table;
 mod tls;
 mod verbs;
 mod watch;
+mod webhook;
 
 pub use auth::{User, token::KeyError};
 pub use certificates::authority::{Authority, AuthorityError};

@@ -1,6 +1,10 @@
 //! How a server is opened.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
@@ -29,6 +33,9 @@ pub struct Options {
     pub client_authority: Option<Authority>,
     /// What one client may take of the server over a socket.
     pub limits: Limits,
+    /// Where the services are that webhooks name: from `namespace/name` to an `https` URL. There is no cluster
+    /// network behind this server to find them in.
+    pub webhook_services: BTreeMap<String, String>,
 }
 
 impl Options {
@@ -43,6 +50,7 @@ impl Options {
             issuer: "https://kubernetes.default.svc".to_owned(),
             client_authority: None,
             limits: Limits::default(),
+            webhook_services: BTreeMap::new(),
         }
     }
 }

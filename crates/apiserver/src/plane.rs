@@ -16,6 +16,7 @@ use crate::{
     registry::{Registry, custom, kinds::DEFINITIONS},
     server::StartError,
     store::{Change, Event, GroupResource, Key, Store, Stored},
+    webhook::Webhooks,
 };
 
 /// The registry as it is now; replaced whole, never changed.
@@ -32,6 +33,7 @@ pub(crate) struct Plane {
     pub(crate) limits: Limits,
     pub(crate) gate: Arc<Gate>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) webhooks: Webhooks,
 }
 
 impl Plane {
@@ -48,9 +50,11 @@ impl Plane {
         let observed = Arc::clone(&registry);
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
         let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
-        let Options { clock, version, tokens, limits, .. } = options;
+        let Options { clock, version, tokens, limits, webhook_services, .. } = options;
         let gate = Gate::new(limits);
-        Ok(Self { store, registry, clock, version, tokens, issuer, limits, gate, metrics: Arc::default() })
+        let webhooks = Webhooks::new(webhook_services);
+        let metrics = Arc::default();
+        Ok(Self { store, registry, clock, version, tokens, issuer, limits, gate, metrics, webhooks })
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {

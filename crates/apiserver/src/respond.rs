@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::{
     request::negotiate::{Form, Format, Output},
-    status::ApiError,
+    status::{ApiError, Result},
+    store::Stored,
     table::{self, Include},
     verbs::{
         Call,
@@ -70,8 +71,15 @@ pub(crate) fn object(
 }
 
 /// A list, in the form that was asked for.
-pub(crate) fn list(call: &Call, page: &Page, output: Output, include: Include) -> Response<Body> {
+pub(crate) async fn list(
+    call: &Call,
+    page: &Page,
+    output: Output,
+    include: Include,
+) -> Result<Response<Body>> {
     let (api_version, kind) = list_kind(call);
+    let items: Vec<&Stored> = page.items.iter().map(AsRef::as_ref).collect();
+    let objects = call.present_all(&items).await?;
     if output == Output::JSON {
         // The items are serialised already: copied, not walked.
         let head = json!({"kind": kind, "apiVersion": api_version, "metadata": page.metadata}).to_string();
@@ -79,20 +87,19 @@ pub(crate) fn list(call: &Call, page: &Page, output: Output, include: Include) -
         let mut body = BytesMut::with_capacity(head.len() + size + 16);
         body.put_slice(&head.as_bytes()[..head.len() - 1]);
         body.put_slice(br#","items":["#);
-        for (index, stored) in page.items.iter().enumerate() {
+        for (index, (stored, object)) in page.items.iter().zip(&objects).enumerate() {
             if index > 0 {
                 body.put_u8(b',');
             }
             if call.is_presentable(stored) {
                 body.put_slice(&stored.json);
             } else {
-                body.put_slice(call.present(stored).to_string().as_bytes());
+                body.put_slice(object.to_string().as_bytes());
             }
         }
         body.put_slice(b"]}");
-        return bytes(StatusCode::OK, "application/json", body.freeze());
+        return Ok(bytes(StatusCode::OK, "application/json", body.freeze()));
     }
-    let objects: Vec<_> = page.items.iter().map(|stored| call.present(stored)).collect();
     let shown = match output.form {
         Form::Table => {
             let objects = objects.iter().map(AsRef::as_ref);
@@ -109,7 +116,7 @@ pub(crate) fn list(call: &Call, page: &Page, output: Output, include: Include) -
             json!({"kind": kind, "apiVersion": api_version, "metadata": page.metadata, "items": objects})
         }
     };
-    value(StatusCode::OK, &shown, output.format)
+    Ok(value(StatusCode::OK, &shown, output.format))
 }
 
 /// A stream of lines.

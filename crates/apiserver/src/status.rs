@@ -2,6 +2,8 @@
 //!
 //! Clients switch on `reason` and `code` and print `message`; all three follow upstream to the letter.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -70,7 +72,7 @@ pub struct ApiError(Box<Parts>);
 #[derive(Clone, Debug)]
 struct Parts {
     code: StatusCode,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Map<String, Value>,
     continue_token: Option<String>,
@@ -81,6 +83,7 @@ pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: String) -> Self {
+        let reason = Cow::Borrowed(reason);
         Self(Box::new(Parts { code, reason, message, details: Map::new(), continue_token: None }))
     }
 
@@ -115,7 +118,7 @@ impl ApiError {
 
     /// The machine-readable reason.
     pub fn reason(&self) -> &str {
-        self.0.reason
+        &self.0.reason
     }
 
     /// The `Status` object.
@@ -126,7 +129,7 @@ impl ApiError {
         }
         status["message"] = self.0.message.as_str().into();
         if !self.0.reason.is_empty() {
-            status["reason"] = self.0.reason.into();
+            status["reason"] = self.0.reason.as_ref().into();
         }
         if !self.0.details.is_empty() {
             status["details"] = Value::Object(self.0.details.clone());
@@ -193,6 +196,24 @@ impl ApiError {
             format!("{resource} {name:?} is forbidden")
         };
         Self::new(StatusCode::FORBIDDEN, "Forbidden", format!("{what}: {detail}")).about(resource, name)
+    }
+
+    /// A webhook has refused, with a `Status` that may say nothing.
+    pub(crate) fn denied(webhook: &str, status: &Value) -> Self {
+        let denied = format!("admission webhook {webhook:?} denied the request");
+        let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (reason, message) = (text("reason"), text("message"));
+        let message = match (message, reason) {
+            ("", "") => format!("{denied} without explanation"),
+            ("", reason) => format!("{denied}: {reason}"),
+            (message, _) => format!("{denied}: {message}"),
+        };
+        let code = status.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+        let code = code.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
+        let mut error = Self::new(code.unwrap_or(StatusCode::BAD_REQUEST), "", message);
+        error.0.reason = Cow::Owned(reason.to_owned());
+        error.0.details = status.get("details").and_then(Value::as_object).cloned().unwrap_or_default();
+        error
     }
 
     /// A path that is not a resource, refused.

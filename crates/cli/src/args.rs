@@ -205,11 +205,28 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) controllers: Selection,
 
+    /// Where a service is that webhooks of the API name; may be given several times
+    #[arg(long, value_name = "NAMESPACE/NAME=URL", value_parser = webhook_service)]
+    pub(crate) webhook_service: Vec<(String, String)>,
+
     #[command(flatten)]
     pub(crate) software: SoftwareArgs,
 
     #[command(flatten)]
     pub(crate) hooks: HooksArgs,
+}
+
+/// Reads `namespace/name=https://...`.
+fn webhook_service(text: &str) -> Result<(String, String), String> {
+    let (service, url) = text.split_once('=').ok_or("no URL: write NAMESPACE/NAME=https://HOST:PORT")?;
+    let parts: Vec<&str> = service.split('/').collect();
+    if parts.len() != 2 || parts.iter().any(|part| part.is_empty()) {
+        return Err(format!("{service:?} is not a namespace and the name of a service"));
+    }
+    if !url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty()) {
+        return Err(format!("{url:?} does not begin with https://"));
+    }
+    Ok((service.to_owned(), url.to_owned()))
 }
 
 /// How Cluster API's core, ours or upstream's, asks which changes machines take in place.

@@ -32,7 +32,7 @@ pub(crate) fn write_kubeconfig(path: &Path, server: &str, authority: &str, user:
 }
 
 /// A client for the kubeconfig at `path`.
-pub(crate) async fn client(path: &Path) -> Result<kube::Client> {
+pub async fn client(path: &Path) -> Result<kube::Client> {
     let read = async || -> Result<kube::Client> {
         let kubeconfig = Kubeconfig::read_from(path)?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;

@@ -1,7 +1,7 @@
 //! Cluster API's own managers, as processes beside a plane.
 //!
-//! Their webhooks are served, because a manager does not run otherwise, but nobody calls them: objects must
-//! arrive with every default filled in.
+//! Their webhooks are served, because a manager does not run otherwise. Who wants them called tells the plane where
+//! they are ([`UpstreamManagers::webhook`]); without that, objects must arrive with every default filled in.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,7 +58,20 @@ pub struct UpstreamManagers {
     crew: Crew,
     _folder: TempDir,
     _turn: Option<Turn>,
+    webhooks: BTreeMap<Manager, ManagerWebhook>,
 }
+
+/// Where a manager serves its webhooks, and who signed its certificate.
+#[derive(Clone, Debug)]
+pub struct ManagerWebhook {
+    /// Without a path.
+    pub url: String,
+    /// PEM.
+    pub authority: String,
+}
+
+/// What came of one attempt to start.
+type Started = (Crew, TempDir, BTreeMap<Manager, ManagerWebhook>);
 
 impl UpstreamManagers {
     /// Starts the managers `which` on `plane` and returns when all are healthy. The plane has the CRDs of all
@@ -75,25 +88,26 @@ impl UpstreamManagers {
             false => None,
         };
         let start = async || Self::start_once(kubeconfig, which, gates).await;
-        let (crew, folder) = ports::retrying(start).await.context("upstream's managers do not start")?;
-        Ok(Self { crew, _folder: folder, _turn: turn })
+        let started = ports::retrying(start).await.context("upstream's managers do not start")?;
+        let (crew, folder, webhooks) = started;
+        Ok(Self { crew, _folder: folder, _turn: turn, webhooks })
     }
 
-    async fn start_once(
-        kubeconfig: &Path,
-        which: &[Manager],
-        gates: &FeatureGates,
-    ) -> Result<(Crew, TempDir)> {
+    async fn start_once(kubeconfig: &Path, which: &[Manager], gates: &FeatureGates) -> Result<Started> {
         let folder = TempDir::with_prefix("capstan-managers-").context("no temporary folder")?;
         let mut crew = Crew::default();
         let mut health_ports = Vec::new();
+        let mut webhooks = BTreeMap::new();
         for &manager in which {
             let name = manager.program().name();
             let [webhook, health, diagnostics] = ports::free()?;
             let certificates = folder.path().join(name);
             fs::create_dir(&certificates)
                 .with_context(|| format!("cannot make {}", certificates.display()))?;
-            Authority::new(name)?.server(name, &[])?.write(&certificates, "tls")?;
+            let authority = Authority::new(name)?;
+            authority.server(name, &[])?.write(&certificates, "tls")?;
+            let (url, authority) = (format!("https://127.0.0.1:{webhook}"), authority.certificate());
+            webhooks.insert(manager, ManagerWebhook { url, authority });
             let mut launch = Launch::new(locate(manager.program())?)
                 .path_arg("--kubeconfig", kubeconfig)
                 .path_arg("--webhook-cert-dir", &certificates)
@@ -121,12 +135,17 @@ impl UpstreamManagers {
             .await;
             healthy.with_context(|| format!("the ends of the logs:\n{}", crew.tails()))??;
         }
-        Ok((crew, folder))
+        Ok((crew, folder, webhooks))
     }
 
     /// Fails, with the end of its log, if one of them has ended.
     pub fn ensure_running(&mut self) -> Result<()> {
         self.crew.ensure_running()
+    }
+
+    /// Where one of them serves its webhooks, if it was started.
+    pub fn webhook(&self, manager: Manager) -> Option<&ManagerWebhook> {
+        self.webhooks.get(&manager)
     }
 
     /// The lines of all their logs that hold one of `words`, each after the name of its manager.

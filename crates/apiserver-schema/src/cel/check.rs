@@ -1,6 +1,7 @@
 //! Runs the rules of a schema along with the values they are written for. Rules that compare with the old value
 //! run where there is one; failures of values that did not change are tolerated.
 
+use super::budget::{Budget, Overrun};
 use super::rewrite::{OLD_SELF, SELF, SORTED, mentions};
 use super::values::View;
 use super::{Rule, functions};
@@ -57,10 +58,19 @@ pub(crate) fn check(
     resource: bool,
     prefix: &str,
 ) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut found = Found::default();
     let ratchet = Ratchet { current: correlation, parent: None };
-    walk(node, value, old, ratchet, resource, prefix, &mut errors);
-    errors
+    walk(node, value, old, ratchet, resource, prefix, &mut found);
+    found.errors
+}
+
+/// What came of the rules so far, and what the rest may cost.
+#[derive(Default)]
+struct Found {
+    errors: Vec<FieldError>,
+    budget: Budget,
+    /// A limit was met: no more rules.
+    over: bool,
 }
 
 fn walk(
@@ -70,30 +80,30 @@ fn walk(
     ratchet: Ratchet<'_>,
     resource: bool,
     at: &str,
-    errors: &mut Vec<FieldError>,
+    found: &mut Found,
 ) {
-    if value.is_null() || !node.has_rules {
+    if value.is_null() || !node.has_rules || found.over {
         return;
     }
     let old = old.filter(|old| !old.is_null());
-    rules(node, value, old, ratchet, resource || node.embedded, at, errors);
+    rules(node, value, old, ratchet, resource || node.embedded, at, found);
     match value {
         Value::Array(items) => {
             let Some(schema) = &node.items else { return };
             let before = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             for (i, item) in items.iter().enumerate() {
                 let old = correlate::same_key(node, before, item);
-                walk(schema, item, old, ratchet.index(i), false, &index(at, i), errors);
+                walk(schema, item, old, ratchet.index(i), false, &index(at, i), found);
             }
         }
         Value::Object(fields) => {
             for (name, field) in fields {
                 let old = old.and_then(|old| old.get(name));
                 if let Some(schema) = node.additional_schema() {
-                    walk(schema, field, old, ratchet.key(name), false, &key(at, name), errors);
+                    walk(schema, field, old, ratchet.key(name), false, &key(at, name), found);
                 }
                 if let Some(schema) = node.properties.get(name) {
-                    walk(schema, field, old, ratchet.key(name), false, &child(at, name), errors);
+                    walk(schema, field, old, ratchet.key(name), false, &child(at, name), found);
                 }
             }
         }
@@ -108,7 +118,7 @@ fn rules(
     ratchet: Ratchet<'_>,
     resource: bool,
     at: &str,
-    errors: &mut Vec<FieldError>,
+    found: &mut Found,
 ) {
     let input = Input { node, value, old, resource };
     for rule in &node.rules {
@@ -116,29 +126,56 @@ fn rules(
             continue;
         }
         let ty = node.ty.map_or("", |ty| ty.name());
-        match input.evaluate(&rule.expression, rule.optional_old_self) {
+        let evaluated = found.budget.run(|| input.evaluate(&rule.expression, rule.optional_old_self));
+        let evaluated = match evaluated {
+            Ok(evaluated) => evaluated,
+            Err(overrun) => {
+                found.over = true;
+                found.errors.push(FieldError::invalid(at, ty, too_costly(overrun, rule)));
+                return;
+            }
+        };
+        match evaluated {
             Ok(Cel::Bool(true)) => {}
             Ok(Cel::Bool(false)) => {
                 if rule.uses_old_self || !ratchet.tolerates() {
-                    errors.push(failure(rule, &input, at));
+                    let failure = failure(rule, &input, at, &mut found.budget);
+                    found.errors.push(failure);
                 }
             }
             Ok(_) => {
                 let why = format!("cel expression must evaluate to a bool: {}", rule.title());
-                errors.push(FieldError::invalid(at, ty, why));
+                found.errors.push(FieldError::invalid(at, ty, why));
             }
-            Err(error) => errors.push(FieldError::invalid(at, ty, failed_to_run(&error, rule))),
+            Err(error) => found.errors.push(FieldError::invalid(at, ty, failed_to_run(&error, rule))),
         }
     }
 }
 
-fn failure(rule: &Rule, input: &Input<'_>, at: &str) -> FieldError {
+/// The words for a rule that costs more than may be spent.
+fn too_costly(overrun: Overrun, rule: &Rule) -> String {
+    match overrun {
+        Overrun::Call => format!(
+            "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost \
+             exceeds limit for rule: {}",
+            rule.title()
+        ),
+        Overrun::Object => {
+            "validation failed due to running out of cost budget, no further validation rules will be run"
+                .to_string()
+        }
+    }
+}
+
+fn failure(rule: &Rule, input: &Input<'_>, at: &str, budget: &mut Budget) -> FieldError {
     let at = if rule.field_path.is_empty() { at.to_string() } else { child(at, &rule.field_path) };
     let written = || {
         if rule.message.is_empty() { format!("failed rule: {}", rule.source) } else { rule.message.clone() }
     };
-    let detail =
-        rule.message_expression.as_ref().and_then(|message| input.message(message)).unwrap_or_else(written);
+    let expressed = rule.message_expression.as_ref();
+    // A message that costs too much is none.
+    let expressed = expressed.and_then(|message| budget.run(|| input.message(message)).ok().flatten());
+    let detail = expressed.unwrap_or_else(written);
     // Objects and lists would drown the message.
     let compound = input.value.is_object() || input.value.is_array();
     let shown = (!compound).then(|| input.value.clone());

@@ -1,6 +1,7 @@
 //! The functions a rule may call: those of `cel` and `kube-cel`, with `matches` made to read Go's patterns and
 //! `size` to count characters, and `type`, `dyn` and `bool` added.
 
+use super::budget;
 use crate::pattern;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::extractors::This;
@@ -89,6 +90,7 @@ pub(super) fn with_base<T>(with: impl FnOnce(&Context<'static>) -> T) -> T {
 
 fn base() -> Context<'static> {
     let mut context = Context::default().with_all();
+    budget::register(&mut context);
     context.add_function("matches", matches);
     context.add_function("type", |value: Value| type_of(&value));
     context.add_function("dyn", |value: Value| Ok::<_, ExecutionError>(value));

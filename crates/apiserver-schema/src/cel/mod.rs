@@ -3,15 +3,20 @@
 //! reads is decided here. A rule that cannot be compiled is refused together with its schema, and one that cannot
 //! be evaluated refuses the object: nothing fails open.
 
+mod budget;
 mod check;
+mod estimate;
 mod field_path;
+mod free;
 mod functions;
 mod names;
 mod rewrite;
 mod values;
 
 pub(crate) use check::check;
+pub(crate) use estimate::check as check_cost;
 pub(crate) use field_path::resolve as resolve_field_path;
+pub use free::Expression;
 
 use crate::error::ErrorKind;
 use crate::raw::Raw;

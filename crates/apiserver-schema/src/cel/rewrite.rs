@@ -2,16 +2,18 @@
 //! of its own is said differently:
 //! * optional selection (`a.?b.c`) becomes optional indexing, which knows absent keys;
 //! * `optMap`, `optFlatMap` and the comparison of optional values are expanded as their documentation says;
+//! * loops, and what makes texts and lists longer, are charged for ([`super::budget`]);
 //! * `size(a)` becomes `a.size()`, because only the target of a call keeps its own error;
 //! * fields of `self` and `oldSelf` that are compared with each other are taken from copies in which sets and
 //!   maps of lists are sorted, because their order must not matter.
 
-use super::functions;
 use super::names::escape;
+use super::{budget, functions};
 use crate::raw::Raw;
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr, operators,
 };
+use serde_json::Value;
 
 pub(super) const SELF: &str = "self";
 pub(super) const OLD_SELF: &str = "oldSelf";
@@ -24,6 +26,16 @@ const BUILT_IN: usize = 2 + functions::TYPES.len();
 /// The expression to evaluate, or what the evaluator cannot do.
 pub(super) fn rewrite(mut expr: IdedExpr, place: Place<'_>) -> Result<IdedExpr, String> {
     let mut scope: Vec<String> = vec![SELF.into(), OLD_SELF.into()];
+    scope.extend(functions::TYPES.map(String::from));
+    Rewrite { place }.visit(&mut expr, &mut scope)?;
+    Ok(expr)
+}
+
+/// The same for an expression that stands alone and speaks of these variables.
+pub(super) fn rewrite_free(mut expr: IdedExpr, variables: &[&str]) -> Result<IdedExpr, String> {
+    static NO_SCHEMA: Value = Value::Null;
+    let place = Place { schema: Raw::new(&NO_SCHEMA), resource: false, optional_old_self: false };
+    let mut scope: Vec<String> = variables.iter().map(|name| (*name).to_string()).collect();
     scope.extend(functions::TYPES.map(String::from));
     Rewrite { place }.visit(&mut expr, &mut scope)?;
     Ok(expr)
@@ -95,6 +107,7 @@ impl<'a> Rewrite<'a> {
             self.visit(part, scope)?;
         }
         scope.truncate(outer);
+        charge_loop(it);
         Ok(())
     }
 
@@ -144,6 +157,7 @@ impl<'a> Rewrite<'a> {
                 *expr = string_of(call);
             }
         }
+        charge_growth(expr);
         Ok(())
     }
 
@@ -192,6 +206,52 @@ impl<'a> Rewrite<'a> {
             },
             _ => false,
         }
+    }
+}
+
+/// Has every turn of a loop paid for. A loop that collects a list copies it at each turn.
+fn charge_loop(it: &mut ComprehensionExpr) {
+    let taken = |part: &mut IdedExpr| std::mem::take(part);
+    if matches!(it.accu_init.expr, Expr::List(_)) {
+        it.iter_range = call(budget::COPIED, None, vec![taken(&mut it.iter_range)]);
+    }
+    // Upstream charges each step of each part, but not those that are skipped: half is a careful guess.
+    let weight = (weight(&it.loop_step) / 2).max(1);
+    let weight = IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::Int(weight.into())) };
+    let turn = call(budget::TURN, None, vec![weight]);
+    it.loop_cond = call(operators::LOGICAL_AND, None, vec![taken(&mut it.loop_cond), turn]);
+}
+
+/// How many steps an expression has, without those of loops in it, which are charged for themselves.
+fn weight(expr: &IdedExpr) -> i64 {
+    match &expr.expr {
+        Expr::Ident(_) => 1,
+        Expr::Select(select) => 1 + weight(&select.operand),
+        Expr::Call(call) => {
+            let target = call.target.as_deref().map_or(0, weight);
+            1 + target + call.args.iter().map(weight).sum::<i64>()
+        }
+        Expr::List(list) => list.elements.iter().map(weight).sum(),
+        _ => 0,
+    }
+}
+
+/// Has what makes texts and lists longer paid for.
+fn charge_growth(expr: &mut IdedExpr) {
+    let Expr::Call(made) = &mut expr.expr else { return };
+    match made.func_name.as_str() {
+        // One more element: the loop around it is charged.
+        operators::ADD if matches!(made.args.last().map(|arg| &arg.expr), Some(Expr::List(_))) => {}
+        operators::ADD | "format" | "join" | "replace" => {
+            let made = std::mem::take(expr);
+            *expr = call(budget::GROWN, None, vec![made]);
+        }
+        "range" if made.target.is_some() => {
+            for length in &mut made.args {
+                *length = call(budget::PLANNED, None, vec![std::mem::take(length)]);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	admissionregistration "k8s.io/api/admissionregistration/v1"
 	apps "k8s.io/api/apps/v1"
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
@@ -38,11 +39,13 @@ var kinds = map[string][]any{
 	"coordination.k8s.io/v1":       {coordination.Lease{}},
 	"rbac.authorization.k8s.io/v1": {rbac.Role{}, rbac.RoleBinding{}, rbac.ClusterRole{}, rbac.ClusterRoleBinding{}},
 	"apiextensions.k8s.io/v1":      {apiextensions.CustomResourceDefinition{}},
-	"apps/v1":                      {apps.Deployment{}, apps.DaemonSet{}},
-	"autoscaling/v1":               {autoscaling.Scale{}},
-	"policy/v1":                    {policy.PodDisruptionBudget{}},
-	"storage.k8s.io/v1":            {storage.VolumeAttachment{}},
-	"certificates.k8s.io/v1":       {certificates.CertificateSigningRequest{}},
+	"admissionregistration.k8s.io/v1": {admissionregistration.MutatingWebhookConfiguration{},
+		admissionregistration.ValidatingWebhookConfiguration{}},
+	"apps/v1":                {apps.Deployment{}, apps.DaemonSet{}},
+	"autoscaling/v1":         {autoscaling.Scale{}},
+	"policy/v1":              {policy.PodDisruptionBudget{}},
+	"storage.k8s.io/v1":      {storage.VolumeAttachment{}},
+	"certificates.k8s.io/v1": {certificates.CertificateSigningRequest{}},
 	"authentication.k8s.io/v1": {authentication.TokenRequest{}, authentication.TokenReview{},
 		authentication.SelfSubjectReview{}},
 	"authorization.k8s.io/v1": {authorization.SubjectAccessReview{}, authorization.LocalSubjectAccessReview{},

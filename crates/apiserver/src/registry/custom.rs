@@ -13,6 +13,7 @@ use crate::{
     status::Cause,
     store::{GroupResource, Stored},
     table::jsonpath::JsonPath,
+    webhook::conversion::{Converter, validate_conversion},
 };
 
 /// The entry a CRD stands for; nothing if it is not established or cannot be served.
@@ -47,7 +48,7 @@ pub(crate) fn resource(stored: &Stored) -> Option<Resource> {
         versions: served,
         stored_version: object::join_api_version(&group, object::text(storage, &["name"])),
         stored_schema,
-        conversion: Conversion::Rename,
+        conversion: conversion(crd),
         origin: Origin::Custom { key: stored.key.clone(), revision: stored.revision },
         rules: &Rules::CUSTOM,
         answer: None,
@@ -71,11 +72,16 @@ pub(super) fn validate(crd: &Value, _old: Option<&Value>) -> Vec<Cause> {
             );
         }
     }
-    if object::text(crd, &["spec", "conversion", "strategy"]) == "Webhook" && all.len() > 1 {
-        let detail = "this server has no conversion webhooks yet: use None";
-        causes.push(Cause::forbidden("spec.conversion.strategy", detail));
-    }
+    causes.extend(validate_conversion(&crd["spec"]["conversion"]));
     causes
+}
+
+/// How its objects change versions. A webhook that cannot be read has been refused when it was written.
+fn conversion(crd: &Value) -> Conversion {
+    let converter = object::at(crd, &["spec", "conversion"])
+        .filter(|conversion| object::text(conversion, &["strategy"]) == "Webhook")
+        .and_then(Converter::of);
+    converter.map_or(Conversion::Rename, |converter| Conversion::Webhook(Box::new(converter)))
 }
 
 fn versions(crd: &Value) -> &[Value] {

@@ -24,6 +24,7 @@ use crate::{
     object,
     store::{GroupResource, Key},
     table::jsonpath::JsonPath,
+    webhook::conversion::Converter,
 };
 
 /// One resource, whatever serves it.
@@ -97,12 +98,14 @@ pub(crate) struct Scale {
 }
 
 /// How an object is turned from one version into another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
     /// Only the `apiVersion` differs.
     Rename,
     /// Core events shown as those of `events.k8s.io`.
     Events,
+    /// Somebody else does it.
+    Webhook(Box<Converter>),
 }
 
 /// Who defines a resource.

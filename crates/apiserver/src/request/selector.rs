@@ -78,6 +78,29 @@ impl LabelSelector {
         Ok(Self(requirements))
     }
 
+    /// Reads a selector as objects hold it, with `matchLabels` and `matchExpressions`; nothing if it is none.
+    /// Without either, or without a selector, everything matches.
+    pub(crate) fn of(written: &Value) -> Option<Self> {
+        let mut requirements = Vec::new();
+        for (key, value) in written.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+            requirements.push(Requirement::In(key.clone(), [value.as_str()?.to_owned()].into()));
+        }
+        let expressions = written.get("matchExpressions").and_then(Value::as_array);
+        for expression in expressions.into_iter().flatten() {
+            let key = object::text(expression, &["key"]).to_owned();
+            let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+            let values: BTreeSet<String> = values.filter_map(Value::as_str).map(str::to_owned).collect();
+            requirements.push(match object::text(expression, &["operator"]) {
+                "In" if !values.is_empty() => Requirement::In(key, values),
+                "NotIn" if !values.is_empty() => Requirement::NotIn(key, values),
+                "Exists" if values.is_empty() => Requirement::Exists(key),
+                "DoesNotExist" if values.is_empty() => Requirement::Absent(key),
+                _ => return None,
+            });
+        }
+        Some(Self(requirements))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -83,6 +83,14 @@ fn gvk(api_version: &str, kind: &str) -> String {
     format!("{group}/{version}, Kind={kind}")
 }
 
+/// Makes what somebody else has changed fit the resource again.
+pub(crate) fn refit(call: &Call, object: &mut Value) -> Result<()> {
+    metadata::prune(object).map_err(|detail| ApiError::internal(&detail))?;
+    call.version.schema.prune(object);
+    default(call, object);
+    Ok(())
+}
+
 /// Fills in what the schema and the kind fill in.
 pub(crate) fn default(call: &Call, object: &mut Value) {
     call.version.schema.default(object);

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::{Call, Outcome, admit};
 use crate::{
+    admission::{self, Attempt},
     fields, object,
     registry::Origin,
     request::options::WriteOptions,
@@ -37,7 +38,12 @@ pub(crate) async fn create(
         }
         // Guards first: what is checked below must still hold when the write happens.
         let guards = guards(call, object::name(&object))?;
-        prepare(call, &mut object, options, tracked)?;
+        prepare(call, &mut object, options, tracked);
+        let (mut object, warnings) = admitted(call, object, warnings.clone(), options).await?;
+        settle(call, &mut object)?;
+        let attempt = Attempt::create(object::name(&object), options);
+        let more = admission::validate(call, &attempt, Some(&object)).await?;
+        let warnings = [warnings, more].concat();
         let key = call.resource.key(&call.namespace, object::name(&object));
         if options.dry_run {
             if call.plane.store.get(&key).is_some() {
@@ -48,12 +54,12 @@ pub(crate) async fn create(
         let write = Write {
             key: key.clone(),
             expect: Expect::Absent,
-            action: Action::Put(call.to_stored(object)),
+            action: Action::Put(call.to_stored(object).await?),
             guards,
         };
         match call.plane.store.write(write).await {
             Ok(stored) => {
-                let object = call.present(&stored).into_owned();
+                let object = call.present(&stored).await?.into_owned();
                 return Ok(Outcome { object, created: true, warnings });
             }
             Err(WriteError::Conflict) if call.plane.store.get(&key).is_some() && generated.is_none() => {
@@ -108,7 +114,29 @@ fn guards(call: &Call, name: &str) -> Result<Vec<(Key, u64)>> {
     Ok(guards)
 }
 
-fn prepare(call: &Call, object: &mut Value, options: &WriteOptions, tracked: bool) -> Result<()> {
+/// The object as webhooks leave it: still what it was, where it was.
+async fn admitted(
+    call: &Call,
+    object: Value,
+    mut warnings: Vec<String>,
+    options: &WriteOptions,
+) -> Result<(Value, Vec<String>)> {
+    let before = object::metadata(&object).cloned().unwrap_or_default();
+    let name = object::name(&object).to_owned();
+    let (changed, more) = admission::mutate(call, &Attempt::create(&name, options), Some(object)).await?;
+    warnings.extend(more);
+    let mut object = changed.unwrap_or_default();
+    let metadata = object::metadata_mut(&mut object);
+    for field in ["name", "namespace", "uid", "creationTimestamp", "generation"] {
+        match before.get(field) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.shift_remove(field),
+        };
+    }
+    Ok((object, warnings))
+}
+
+fn prepare(call: &Call, object: &mut Value, options: &WriteOptions, tracked: bool) {
     let env = call.env();
     let rules = call.resource.rules;
     if call.version.status
@@ -130,7 +158,12 @@ fn prepare(call: &Call, object: &mut Value, options: &WriteOptions, tracked: boo
     if !tracked {
         fields::track(call, None, object, options);
     }
-    (rules.on_create)(object, &env);
+}
+
+/// Has the kind fill in its own, and refuses what breaks a rule.
+fn settle(call: &Call, object: &mut Value) -> Result<()> {
+    let rules = call.resource.rules;
+    (rules.on_create)(object, &call.env());
     debug_assert!(call.side.is_main(), "subresources do not create");
     (rules.admit)(call, object, None)?;
     admit::validate(call, object, None)

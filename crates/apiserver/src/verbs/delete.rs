@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Call, update::is_unheld};
 use crate::{
+    admission::{self, Attempt},
     object,
     registry::kinds::definition,
     request::options::{DeleteOptions, Propagation},
@@ -30,6 +31,7 @@ pub(crate) async fn delete(call: &Call, options: &DeleteOptions) -> Result<Delet
         let stored = call.stored()?;
         check_preconditions(call, &stored.value, options)?;
         (call.resource.rules.before_delete)(&stored.value)?;
+        admitted(call, &stored, options).await?;
         let marked = mark(call, &stored.value, options.propagation);
         let action = if is_unheld(&marked) {
             Action::Delete
@@ -51,6 +53,19 @@ pub(crate) async fn delete(call: &Call, options: &DeleteOptions) -> Result<Delet
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Asks webhooks, if there are any to be asked: an object that cannot be converted can still be deleted
+/// where nobody wants to see it.
+async fn admitted(call: &Call, stored: &Stored, options: &DeleteOptions) -> Result<()> {
+    if !admission::is_watched(call) {
+        return Ok(());
+    }
+    let old = call.present(stored).await?;
+    let attempt = Attempt::delete(&call.name, &old, options);
+    admission::mutate(call, &attempt, None).await?;
+    admission::validate(call, &attempt, None).await?;
+    Ok(())
 }
 
 fn check_preconditions(call: &Call, object: &Value, options: &DeleteOptions) -> Result<()> {

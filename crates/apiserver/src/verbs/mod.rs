@@ -4,6 +4,7 @@
 //! [`delete`] are loops around one conditional write; [`read`] and [`watching`] answer from memory.
 
 pub(crate) mod admit;
+mod convert;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod metadata;
@@ -14,15 +15,14 @@ pub(crate) mod strategic;
 pub(crate) mod update;
 pub(crate) mod watching;
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::{
     auth::User,
-    object,
     plane::Plane,
-    registry::{Below, Conversion, Door, Env, Origin, Registry, Resource, Version, kinds::events},
+    registry::{Below, Door, Env, Registry, Resource, Version},
     request::ResourceRequest,
     status::{ApiError, Result},
     store::{Key, Stored},
@@ -151,48 +151,6 @@ impl Call {
 
     pub(crate) fn stored(&self) -> Result<Arc<Stored>> {
         self.plane.store.get(&self.key()).ok_or_else(|| self.not_found())
-    }
-
-    /// Whether a stored object can be sent as it is.
-    pub(crate) fn is_presentable(&self, stored: &Stored) -> bool {
-        let current = match self.resource.origin {
-            Origin::BuiltIn => true,
-            // Written under the CRD as it is now: pruned and defaulted by it.
-            Origin::Custom { revision, .. } => stored.revision > revision,
-        };
-        current && object::api_version(&stored.value) == self.api_version()
-    }
-
-    /// A stored object in the version that was asked for.
-    pub(crate) fn present<'a>(&self, stored: &'a Stored) -> Cow<'a, Value> {
-        if self.is_presentable(stored) {
-            return Cow::Borrowed(&stored.value);
-        }
-        if self.resource.conversion == Conversion::Events {
-            return Cow::Owned(events::from_core(&stored.value));
-        }
-        let mut object = stored.value.clone();
-        object["apiVersion"] = self.api_version().into();
-        if self.resource.is_custom() {
-            self.version.schema.prune(&mut object);
-            self.version.schema.default(&mut object);
-        }
-        Cow::Owned(object)
-    }
-
-    /// An object of the version that was asked for, as it is stored.
-    pub(crate) fn to_stored(&self, mut object: Value) -> Value {
-        match self.resource.conversion {
-            Conversion::Events => events::to_core(&object),
-            Conversion::Rename => {
-                if object::api_version(&object) != self.resource.stored_version {
-                    object["apiVersion"] = self.resource.stored_version.as_str().into();
-                    self.resource.stored_schema.prune(&mut object);
-                    self.resource.stored_schema.default(&mut object);
-                }
-                object
-            }
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Call, Outcome, Side, admit, create};
 use crate::{
+    admission::{self, Attempt},
     auth::{authorize, rule::Access},
     fields, object,
     request::options::WriteOptions,
@@ -50,31 +51,39 @@ pub(crate) async fn update(
                 outcome => return outcome,
             }
         };
-        let old = call.present(&stored).into_owned();
-        let Edit { object, warnings, tracked } = edit(Some(&old))?;
-        let mut new = prepare(call, object, &old, tracked, options)?;
+        let old = call.present(&stored).await?.into_owned();
+        let Edit { object, mut warnings, tracked } = edit(Some(&old))?;
+        let attempt = Attempt::update(&call.name, &old, options);
+        let sent = prepare(call, object, &old, tracked, options)?;
+        let (changed, more) = admission::mutate(call, &attempt, Some(sent)).await?;
+        warnings.extend(more);
+        let mut new = settle(call, changed.unwrap_or_default(), &old)?;
+        warnings.extend(admission::validate(call, &attempt, Some(&new)).await?);
         if fields::same(&mut new, &old) {
             return Ok(Outcome { object: old, created: false, warnings });
         }
         if options.dry_run {
             return Ok(Outcome { object: new, created: false, warnings });
         }
-        match write(call, &stored, new).await {
-            Ok(object) => return Ok(Outcome { object, created: false, warnings }),
-            Err(WriteError::Conflict) => {}
-            Err(error) => return Err(error.into()),
+        if let Some(object) = write(call, &stored, new).await? {
+            return Ok(Outcome { object, created: false, warnings });
         }
     }
     Err(ApiError::modified(&call.resource.name, &call.name))
 }
 
-async fn write(call: &Call, stored: &Arc<Stored>, new: Value) -> Result<Value, WriteError> {
+/// Writes what came of `stored`; gives it, or nothing if somebody else was faster.
+async fn write(call: &Call, stored: &Arc<Stored>, new: Value) -> Result<Option<Value>> {
     let finished = object::is_terminating(&new) && is_unheld(&new);
-    let action = if finished { Action::Delete } else { Action::Put(call.to_stored(new.clone())) };
+    let action = if finished { Action::Delete } else { Action::Put(call.to_stored(new.clone()).await?) };
     let expect = Expect::Revision(stored.revision);
     let write = Write { key: stored.key.clone(), expect, action, guards: Vec::new() };
-    let written = call.plane.store.write(write).await?;
-    Ok(if finished { new } else { call.present(&written).into_owned() })
+    match call.plane.store.write(write).await {
+        Ok(_) if finished => Ok(Some(new)),
+        Ok(written) => Ok(Some(call.present(&written).await?.into_owned())),
+        Err(WriteError::Conflict) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whether nothing keeps an object that is being deleted.
@@ -87,7 +96,7 @@ pub(crate) fn is_unheld(object: &Value) -> bool {
     object::finalizers(object).is_empty() && !held
 }
 
-/// The object as it will be stored: what the client may change from `new`, all else from `old`.
+/// The object as it was sent, with all that a client cannot change from `old`.
 fn prepare(call: &Call, new: Value, old: &Value, tracked: bool, options: &WriteOptions) -> Result<Value> {
     let mut new = new;
     check_identity(call, &mut new, old)?;
@@ -95,6 +104,12 @@ fn prepare(call: &Call, new: Value, old: &Value, tracked: bool, options: &WriteO
     if !tracked {
         fields::track(call, Some(old), &mut new, options);
     }
+    Ok(new)
+}
+
+/// The object as it will be stored: what this side of it may change from `new`, all else from `old`.
+fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
+    keep(&mut new, old);
     let mut new = merge_sides(call, new, old);
     let env = call.env();
     let rules = call.resource.rules;
@@ -149,6 +164,12 @@ fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
         }
         _ => {}
     }
+    keep(new, old);
+    Ok(())
+}
+
+/// Puts back what nobody can change.
+fn keep(new: &mut Value, old: &Value) {
     let before = object::metadata(old).cloned().unwrap_or_default();
     let metadata = object::metadata_mut(new);
     let kept = [
@@ -168,7 +189,6 @@ fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
             None => metadata.shift_remove(field),
         };
     }
-    Ok(())
 }
 
 /// Which side of the object the request may write.

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Opens a watch.
-pub(crate) fn watch(
+pub(crate) async fn watch(
     call: &Call,
     query: &Query,
     output: Output,
@@ -22,5 +22,6 @@ pub(crate) fn watch(
     let options = ListOptions::parse(query, true)?;
     let include = Include::parse(query.get("includeObject"));
     let lines = Lines { form: output.form, include, columns_sent: false };
-    Ok(respond::stream(stream::open(call.clone(), &options, lines, shutdown)?))
+    let stream = stream::open(call.clone(), &options, lines, shutdown).await?;
+    Ok(respond::stream(stream))
 }

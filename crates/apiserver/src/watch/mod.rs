@@ -4,16 +4,16 @@ pub(crate) mod stream;
 
 use std::{borrow::Cow, sync::Arc};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
     request::negotiate::Form,
-    status::ApiError,
+    status::{ApiError, Result},
     store::{Change, Event, Stored},
     table::{self, Include},
-    verbs::{Call, read::Filter},
+    verbs::Call,
 };
 
 /// The word for an event.
@@ -65,14 +65,27 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// A line for an event of the store, if the filter lets it through.
-    fn event(&mut self, call: &Call, filter: &Filter, event: &Event, now: Timestamp) -> Option<Bytes> {
-        let (kind, object) = relative(event, |stored| filter.matches(stored))?;
-        Some(self.object(call, kind, &object, now))
+    /// Lines for objects, each with what happened to it.
+    async fn objects(&mut self, call: &Call, seen: &[(Kind, Cow<'_, Arc<Stored>>)]) -> Result<BytesMut> {
+        let stored: Vec<&Stored> = seen.iter().map(|(_, stored)| stored.as_ref().as_ref()).collect();
+        let objects = call.present_all(&stored).await?;
+        let now = call.plane.now();
+        let mut bytes = BytesMut::new();
+        for (((kind, _), stored), object) in seen.iter().zip(stored).zip(objects) {
+            bytes.extend_from_slice(&self.object(call, *kind, stored, object, now));
+        }
+        Ok(bytes)
     }
 
-    /// A line for an object.
-    fn object(&mut self, call: &Call, kind: Kind, stored: &Stored, now: Timestamp) -> Bytes {
+    /// A line for an object, which is shown in the version that was asked for.
+    fn object(
+        &mut self,
+        call: &Call,
+        kind: Kind,
+        stored: &Stored,
+        object: Cow<'_, Value>,
+        now: Timestamp,
+    ) -> Bytes {
         let word = kind.as_str();
         if self.form == Form::Object && call.is_presentable(stored) {
             let mut line = Vec::with_capacity(stored.json.len() + 40);
@@ -83,7 +96,6 @@ impl Lines {
             line.extend_from_slice(b"}\n");
             return line.into();
         }
-        let object = call.present(stored);
         let shown = match self.form {
             Form::Object | Form::Discovery => object.into_owned(),
             Form::Metadata => table::metadata_only(&object),

@@ -2,20 +2,21 @@
 //! cursor when the client is ready for more, so a slow client costs nothing. One that falls out of the
 //! store's window is told so (410) and closed; no event is ever left out silently.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::stream::{self, Stream};
 use tokio::{
     sync::watch,
     time::{Instant, Interval, MissedTickBehavior, interval_at},
 };
 
-use super::{Kind, Lines, error_line};
+use super::{Kind, Lines, error_line, relative};
 use crate::{
     request::options::{Freshness, ListOptions},
     server::stopped,
     status::{ApiError, Result},
+    store::Stored,
     verbs::{Call, read::Filter},
 };
 
@@ -48,7 +49,7 @@ enum Woken {
 }
 
 /// Opens a watch.
-pub(crate) fn open(
+pub(crate) async fn open(
     call: Call,
     options: &ListOptions,
     mut lines: Lines,
@@ -69,7 +70,7 @@ pub(crate) fn open(
         }
         (true, _) => {
             let (revision, bytes) =
-                initial_events(&call, &filter, &mut lines, options.initial_events == Some(true));
+                initial_events(&call, &filter, &mut lines, options.initial_events == Some(true)).await?;
             (revision, Some(bytes))
         }
         (false, Freshness::NotOlderThan(asked) | Freshness::Exact(asked)) => (asked, None),
@@ -89,18 +90,16 @@ pub(crate) fn open(
     }))
 }
 
-fn initial_events(call: &Call, filter: &Filter, lines: &mut Lines, end: bool) -> (u64, Bytes) {
+async fn initial_events(call: &Call, filter: &Filter, lines: &mut Lines, end: bool) -> Result<(u64, Bytes)> {
     let namespace = Some(call.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let listing = call.plane.store.list(&call.resource.stored_as, namespace);
-    let now = call.plane.now();
-    let mut bytes = BytesMut::new();
-    for stored in listing.items.iter().filter(|stored| filter.matches(stored)) {
-        bytes.extend_from_slice(&lines.object(call, Kind::Added, stored, now));
-    }
+    let seen = listing.items.iter().filter(|stored| filter.matches(stored));
+    let seen: Vec<_> = seen.map(|stored| (Kind::Added, Cow::Borrowed(stored))).collect();
+    let mut bytes = lines.objects(call, &seen).await?;
     if end {
         bytes.extend_from_slice(&lines.bookmark(call, listing.revision, true));
     }
-    (listing.revision, bytes.freeze())
+    Ok((listing.revision, bytes.freeze()))
 }
 
 impl Watcher {
@@ -111,7 +110,7 @@ impl Watcher {
         }
         while !self.done {
             self.signal.mark_unchanged();
-            match self.take() {
+            match self.take().await {
                 Some(bytes) if !bytes.is_empty() => return Some(bytes),
                 Some(_) => {}
                 None => break,
@@ -124,10 +123,8 @@ impl Watcher {
     }
 
     /// What has happened since; empty if nothing has, nothing if the resource is gone.
-    fn take(&mut self) -> Option<Bytes> {
+    async fn take(&mut self) -> Option<Bytes> {
         self.refresh()?;
-        let now = self.call.plane.now();
-        let mut bytes = BytesMut::new();
         loop {
             let resource = &self.call.resource.stored_as;
             let Some(batch) = self.call.plane.store.events_after(Some(resource), self.cursor, BATCH) else {
@@ -135,14 +132,18 @@ impl Watcher {
                 let current = self.call.plane.store.revision();
                 let error =
                     ApiError::expired(format!("too old resource version: {} ({current})", self.cursor));
-                bytes.extend_from_slice(&error_line(&error));
-                return Some(bytes.freeze());
+                return Some(error_line(&error));
             };
-            for event in &batch.events {
-                if let Some(line) = self.lines.event(&self.call, &self.filter, event, now) {
-                    bytes.extend_from_slice(&line);
+            let matches = |stored: &Stored| self.filter.matches(stored);
+            let seen: Vec<_> = batch.events.iter().filter_map(|event| relative(event, matches)).collect();
+            let bytes = match self.lines.objects(&self.call, &seen).await {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    // Nothing may be left out: the client begins again, from where it was.
+                    self.done = true;
+                    return Some(error_line(&error));
                 }
-            }
+            };
             let more = batch.events.len() == BATCH;
             self.cursor = batch.through;
             if !more || !bytes.is_empty() {

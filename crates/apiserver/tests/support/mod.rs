@@ -3,6 +3,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::needless_pass_by_value)]
 
 pub mod pki;
+pub mod webhook;
 
 use std::{future::Future, sync::Arc, time::Duration};
 

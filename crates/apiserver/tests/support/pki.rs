@@ -25,8 +25,16 @@ impl Authority {
 
     /// What a server on loopback needs.
     pub(crate) fn server(&self) -> Result<Tls> {
+        self.server_of(&[])
+    }
+
+    /// The same for a server that has other names as well.
+    pub(crate) fn server_of(&self, names: &[&str]) -> Result<Tls> {
         let mut parameters = CertificateParams::default();
         parameters.subject_alt_names = vec![SanType::IpAddress("127.0.0.1".parse()?)];
+        for name in names {
+            parameters.subject_alt_names.push(SanType::DnsName((*name).try_into()?));
+        }
         let key = KeyPair::generate()?;
         let certificate = parameters.signed_by(&key, &self.issuer)?.pem();
         Ok(Tls { certificate, key: key.serialize_pem(), client_ca: Some(self.pem.clone()) })

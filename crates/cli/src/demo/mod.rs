@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use capstan_artifacts::Software;
 use capstan_controller::Scope;
 use capstan_nspawn::Set;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
     let stop = stop::when(async { _ = finished.await });
 
     let scenery = Scenery::build(args, folder.path()).await?;
-    let plane = Plane::start(folder.path(), (scenery.address, 0).into(), None).await?;
+    let plane = Plane::start(folder.path(), (scenery.address, 0).into(), None, BTreeMap::new()).await?;
     let kubeconfig = folder.path().join("admin.kubeconfig");
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use capstan_apiserver::{ApiServer, Authority, Options, Storage, Tls, User};
 use capstan_controller::Scope;
 use kube::Client;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,9 +31,9 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         None => default_data_dir()?,
     };
     let stop = stop::on_signal()?;
-    let plane =
-        Plane::start(&data_dir, where_it_was(&data_dir, args.listen), args.advertise_address.as_deref())
-            .await?;
+    let listen = where_it_was(&data_dir, args.listen);
+    let services = args.webhook_service.iter().cloned().collect();
+    let plane = Plane::start(&data_dir, listen, args.advertise_address.as_deref(), services).await?;
     remember(&data_dir, plane.bound.port())?;
     let kubeconfig = args.kubeconfig_out.clone().unwrap_or_else(|| data_dir.join("admin.kubeconfig"));
     plane.write_kubeconfig(&kubeconfig)?;
@@ -78,8 +79,13 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// Opens the store in `data_dir` and serves it.
-    pub(crate) async fn start(data_dir: &Path, listen: SocketAddr, advertise: Option<&str>) -> Result<Self> {
+    /// Opens the store in `data_dir` and serves it. `services` says where those are that webhooks name.
+    pub(crate) async fn start(
+        data_dir: &Path,
+        listen: SocketAddr,
+        advertise: Option<&str>,
+        services: BTreeMap<String, String>,
+    ) -> Result<Self> {
         std::fs::create_dir_all(data_dir).with_context(|| format!("cannot make {}", data_dir.display()))?;
         let host = advertised(listen.ip(), advertise)?;
         let own = listen.ip().to_string();
@@ -95,6 +101,7 @@ impl Plane {
             .with_context(|| format!("cannot listen on {listen}: is another plane up? (see --listen)"))?;
         let storage = Storage::Folder(data_dir.join("store"));
         let mut options = Options::new(storage);
+        options.webhook_services = services;
         let (certificate, key) = (pki.authority.clone(), pki.authority_key.clone());
         options.client_authority = Some(Authority { certificate, key });
         let server = ApiServer::open(options)

@@ -190,6 +190,28 @@ pub(super) const TABLE: &[BuiltIn] = &[
         ..ROW
     },
     BuiltIn {
+        group: "admissionregistration.k8s.io",
+        resource: "mutatingwebhookconfigurations",
+        kind: "MutatingWebhookConfiguration",
+        schema: "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
+        categories: &["api-extensions"],
+        namespaced: false,
+        columns: &[("Webhooks", "integer", Computed(cells::webhooks))],
+        rules: &kinds::WEBHOOK_CONFIGURATION,
+        ..ROW
+    },
+    BuiltIn {
+        group: "admissionregistration.k8s.io",
+        resource: "validatingwebhookconfigurations",
+        kind: "ValidatingWebhookConfiguration",
+        schema: "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
+        categories: &["api-extensions"],
+        namespaced: false,
+        columns: &[("Webhooks", "integer", Computed(cells::webhooks))],
+        rules: &kinds::WEBHOOK_CONFIGURATION,
+        ..ROW
+    },
+    BuiltIn {
         group: "apps",
         resource: "deployments",
         kind: "Deployment",

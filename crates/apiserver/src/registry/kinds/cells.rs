@@ -8,6 +8,11 @@ use crate::{
     table::age::{duration, human},
 };
 
+/// How many webhooks a configuration has.
+pub(crate) fn webhooks(configuration: &Value, _: Timestamp) -> Value {
+    configuration.get("webhooks").and_then(Value::as_array).map_or(0, Vec::len).into()
+}
+
 /// How long ago it was made.
 pub(crate) fn age(value: &Value, now: Timestamp) -> Value {
     human(object::meta_str(value, "creationTimestamp"), now).into()

@@ -6,7 +6,10 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::{Env, Registry, Rules, custom};
+use super::{
+    super::{Env, Registry, Rules, custom},
+    webhooks::default_port,
+};
 use crate::{object, status::Cause, store::GroupResource};
 
 /// Keeps a CRD until its objects are gone.
@@ -36,6 +39,7 @@ fn default(definition: &mut Value) {
     if definition["spec"].get("conversion").is_none() {
         definition["spec"]["conversion"] = json!({"strategy": "None"});
     }
+    default_port(definition.pointer_mut("/spec/conversion/webhook/clientConfig"));
 }
 
 /// Writes names, versions and conditions into the status.

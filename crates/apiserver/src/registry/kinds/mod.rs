@@ -5,6 +5,7 @@ mod certificates;
 mod core;
 pub(crate) mod definition;
 pub(crate) mod events;
+mod webhooks;
 
 pub(crate) use self::{
     certificates::{APPROVAL, CERTIFICATE_SIGNING_REQUEST},
@@ -13,4 +14,5 @@ pub(crate) use self::{
         SECRET, SERVICE, WITH_GENERATION, WORKLOAD,
     },
     definition::{CLEANUP_FINALIZER, CUSTOM_RESOURCE_DEFINITION, DEFINITIONS},
+    webhooks::WEBHOOK_CONFIGURATION,
 };

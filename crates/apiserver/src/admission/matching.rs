@@ -1,0 +1,188 @@
+//! Whether a webhook is asked about a write, and in which version.
+
+use serde_json::Value;
+
+use super::{
+    Attempt, Operation,
+    hook::{Hook, Rule},
+    review::{Asked, gvk_of},
+};
+use crate::{
+    object,
+    request::selector::LabelSelector,
+    status::{ApiError, Result},
+    store::GroupResource,
+    verbs::Call,
+};
+
+/// The version in which a webhook is asked about a write; nothing if it is not asked.
+pub(super) fn version(
+    call: &Call,
+    attempt: &Attempt<'_>,
+    hook: &Hook,
+    object: Option<&Value>,
+) -> Result<Option<String>> {
+    let Some(version) = ruled(call, attempt.operation, hook) else { return Ok(None) };
+    let objects = [object, attempt.old];
+    let selected = objects.into_iter().flatten().any(|object| hook.objects.matches(object));
+    if !selected || !is_in_namespaces(call, attempt, &hook.namespaces, object)? {
+        return Ok(None);
+    }
+    Ok(meets_conditions(call, attempt, hook, &version, object)?.then_some(version))
+}
+
+/// The version that a rule names: the request's own if it can be.
+fn ruled(call: &Call, operation: Operation, hook: &Hook) -> Option<String> {
+    let own = std::iter::once(call.version.name.as_str());
+    let others = call.resource.versions.iter().map(|version| version.name.as_str());
+    let versions = own.chain(others.filter(|_| hook.equivalent));
+    let subresource = call.side.subresource();
+    let (group, resource) = (call.resource.name.group(), call.resource.name.resource());
+    for version in versions {
+        let asked = Request {
+            operation: operation.as_str(),
+            group,
+            version,
+            resource,
+            subresource,
+            namespaced: call.resource.namespaced,
+        };
+        if hook.rules.iter().any(|rule| asked.is_meant_by(rule)) {
+            return Some(version.to_owned());
+        }
+    }
+    None
+}
+
+struct Request<'a> {
+    operation: &'a str,
+    group: &'a str,
+    version: &'a str,
+    resource: &'a str,
+    subresource: &'a str,
+    namespaced: bool,
+}
+
+impl Request<'_> {
+    fn is_meant_by(&self, rule: &Rule) -> bool {
+        let named = |names: &[String], own: &str| names.iter().any(|name| name == "*" || name == own);
+        let scope = match rule.scope.as_str() {
+            "Namespaced" => self.namespaced,
+            "Cluster" => !self.namespaced,
+            _ => true,
+        };
+        let resource = |name: &String| {
+            let (resource, subresource) = name.split_once('/').unwrap_or((name, ""));
+            (resource == "*" || resource == self.resource)
+                && (subresource == "*" || subresource == self.subresource)
+        };
+        scope
+            && named(&rule.operations, self.operation)
+            && named(&rule.groups, self.group)
+            && named(&rule.versions, self.version)
+            && rule.resources.iter().any(resource)
+    }
+}
+
+/// Whether the object's namespace is one the webhook cares for. A namespace is in itself; what is in none is
+/// everybody's.
+fn is_in_namespaces(
+    call: &Call,
+    attempt: &Attempt<'_>,
+    selector: &LabelSelector,
+    object: Option<&Value>,
+) -> Result<bool> {
+    if selector.is_empty() {
+        return Ok(true);
+    }
+    let namespaces = GroupResource::new("", "namespaces");
+    if call.resource.name == namespaces {
+        let object = object.or(attempt.old);
+        return Ok(object.is_none_or(|namespace| selector.matches(namespace)));
+    }
+    if call.namespace.is_empty() {
+        return Ok(true);
+    }
+    let namespace = call.plane.namespace(&call.namespace);
+    let namespace = namespace.ok_or_else(|| ApiError::not_found(&namespaces, &call.namespace))?;
+    Ok(selector.matches(&namespace.value))
+}
+
+/// Whether all conditions hold. One that is false counts more than one that cannot be evaluated.
+fn meets_conditions(
+    call: &Call,
+    attempt: &Attempt<'_>,
+    hook: &Hook,
+    version: &str,
+    object: Option<&Value>,
+) -> Result<bool> {
+    if hook.conditions.is_empty() {
+        return Ok(true);
+    }
+    let asked = Asked { call, attempt, version, review: hook.review, uid: "" };
+    let mut request = asked.review(None, None)["request"].take();
+    for field in ["object", "oldObject", "uid"] {
+        request.as_object_mut().map(|request| request.shift_remove(field));
+    }
+    let null = Value::Null;
+    let variables = [
+        ("object", object.unwrap_or(&null)),
+        ("oldObject", attempt.old.unwrap_or(&null)),
+        ("request", &request),
+    ];
+    let mut failed = None;
+    for (name, condition) in &hook.conditions {
+        match condition.holds(&variables) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(reason) => failed = failed.or(Some(format!("match condition {name:?}: {reason}"))),
+        }
+    }
+    match failed {
+        None => Ok(true),
+        Some(_) if hook.ignored => Ok(false),
+        Some(reason) => {
+            let detail = format!("{}: {reason}", gvk_of(object.or(attempt.old)));
+            Err(ApiError::forbidden(&call.resource.name, object::name(object.unwrap_or(&null)), &detail))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_name_what_they_mean() {
+        let rule = |resources: &[&str], scope: &str| Rule {
+            operations: vec!["CREATE".to_owned()],
+            groups: vec!["g".to_owned()],
+            versions: vec!["*".to_owned()],
+            resources: resources.iter().map(|resource| (*resource).to_owned()).collect(),
+            scope: scope.to_owned(),
+        };
+        let request = |subresource: &'static str, operation: &'static str| Request {
+            operation,
+            group: "g",
+            version: "v1",
+            resource: "things",
+            subresource,
+            namespaced: true,
+        };
+        let cases: [(&[&str], &str, &str, &str, bool); 9] = [
+            (&["things"], "*", "", "CREATE", true),
+            (&["things"], "*", "", "UPDATE", false),
+            (&["things"], "*", "status", "CREATE", false),
+            (&["things/status"], "*", "status", "CREATE", true),
+            (&["*/status"], "", "status", "CREATE", true),
+            (&["*/*"], "", "", "CREATE", true),
+            (&["*"], "", "status", "CREATE", false),
+            (&["things"], "Cluster", "", "CREATE", false),
+            (&["others", "things"], "Namespaced", "", "CREATE", true),
+        ];
+        for (resources, scope, subresource, operation, meant) in cases {
+            let found = request(subresource, operation).is_meant_by(&rule(resources, scope));
+            assert_eq!(found, meant, "{resources:?} {scope} {subresource} {operation}");
+        }
+    }
+}

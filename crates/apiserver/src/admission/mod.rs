@@ -1,0 +1,220 @@
+//! Admission by webhooks: what others have to say about a write before it happens. Those that mutate are asked
+//! one after the other and may change the object; those that validate are asked all at once, about what will be
+//! written.
+//!
+//! Nothing here knows a kind. The configurations themselves are not asked about: a broken one could then not
+//! be mended.
+
+mod hook;
+mod matching;
+mod review;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub(crate) use hook::validate as validate_configuration;
+
+use crate::{
+    fields,
+    request::options::{DeleteOptions, WriteOptions},
+    status::{ApiError, Result},
+    verbs::{Call, Side, scale},
+};
+use hook::{Hook, Phase};
+use review::{Asked, Verdict};
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// A write that wants to be admitted.
+pub(crate) struct Attempt<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) name: &'a str,
+    /// What there is now, in the version of the request.
+    pub(crate) old: Option<&'a Value>,
+    pub(crate) dry_run: bool,
+    /// The options of the request, as its verb calls them.
+    pub(crate) options: Value,
+}
+
+impl<'a> Attempt<'a> {
+    pub(crate) fn create(name: &'a str, options: &WriteOptions) -> Self {
+        let (dry_run, options) = (options.dry_run, written(options, "CreateOptions"));
+        Self { operation: Operation::Create, name, old: None, dry_run, options }
+    }
+
+    pub(crate) fn update(name: &'a str, old: &'a Value, options: &WriteOptions) -> Self {
+        let (dry_run, options) = (options.dry_run, written(options, "UpdateOptions"));
+        Self { operation: Operation::Update, name, old: Some(old), dry_run, options }
+    }
+
+    pub(crate) fn delete(name: &'a str, old: &'a Value, options: &DeleteOptions) -> Self {
+        let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+        if options.dry_run {
+            shown["dryRun"] = json!(["All"]);
+        }
+        let operation = Operation::Delete;
+        Self { operation, name, old: Some(old), dry_run: options.dry_run, options: shown }
+    }
+}
+
+fn written(options: &WriteOptions, kind: &str) -> Value {
+    let mut shown = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+    if options.dry_run {
+        shown["dryRun"] = json!(["All"]);
+    }
+    if let Some(manager) = &options.field_manager {
+        shown["fieldManager"] = manager.as_str().into();
+    }
+    shown
+}
+
+/// Whether nobody is asked about a resource.
+fn is_exempt(call: &Call) -> bool {
+    call.resource.name.group() == hook::GROUP && !call.resource.is_custom()
+}
+
+/// Whether there is a webhook at all that might want to see writes of a resource.
+pub(crate) fn is_watched(call: &Call) -> bool {
+    let phases = [Phase::Mutating, Phase::Validating];
+    !is_exempt(call) && phases.into_iter().any(|phase| !hook::all(&call.plane.store, phase).is_empty())
+}
+
+/// Lets webhooks change an object; gives it as they leave it, and their warnings. Without an object it is a
+/// deletion, which they can only refuse.
+pub(crate) async fn mutate(
+    call: &Call,
+    attempt: &Attempt<'_>,
+    mut object: Option<Value>,
+) -> Result<(Option<Value>, Vec<String>)> {
+    let mut warnings = Vec::new();
+    let hooks = if is_exempt(call) { Vec::new() } else { hook::all(&call.plane.store, Phase::Mutating) };
+    // The object as a webhook left it that wants to see what others make of that.
+    let mut left: Vec<Option<Value>> = vec![None; hooks.len()];
+    for round in 0..2 {
+        for (hook, left) in hooks.iter().zip(&mut left) {
+            if round == 1 && left.take_if(|left| object.as_ref() != Some(left)).is_none() {
+                continue;
+            }
+            let Some(version) = matching::version(call, attempt, hook, object.as_ref())? else { continue };
+            let Some(verdict) = ask(call, attempt, hook, &version, object.as_ref()).await? else { continue };
+            warnings.extend(verdict.warnings);
+            if let (Some(patch), Some(current)) = (verdict.patch, object.as_mut()) {
+                *current = patched(call, hook, &version, current, &patch).await?;
+            }
+            if hook.reinvoked {
+                left.clone_from(&object);
+            }
+        }
+    }
+    Ok((object, warnings))
+}
+
+/// Lets webhooks refuse what will be written.
+pub(crate) async fn validate(
+    call: &Call,
+    attempt: &Attempt<'_>,
+    object: Option<&Value>,
+) -> Result<Vec<String>> {
+    if is_exempt(call) {
+        return Ok(Vec::new());
+    }
+    let hooks = hook::all(&call.plane.store, Phase::Validating);
+    let mut asked = Vec::new();
+    for hook in &hooks {
+        if let Some(version) = matching::version(call, attempt, hook, object)? {
+            asked.push(async move { ask(call, attempt, hook, &version, object).await });
+        }
+    }
+    let mut warnings = Vec::new();
+    for verdict in join_all(asked).await {
+        warnings.extend(verdict?.map(|verdict| verdict.warnings).unwrap_or_default());
+    }
+    Ok(warnings)
+}
+
+/// Asks one webhook; nothing if it does not answer and may be done without.
+async fn ask(
+    call: &Call,
+    attempt: &Attempt<'_>,
+    hook: &Hook,
+    version: &str,
+    object: Option<&Value>,
+) -> Result<Option<Verdict>> {
+    if attempt.dry_run && !hook.dry_runs {
+        let name = &hook.name;
+        return Err(ApiError::bad_request(format!("admission webhook {name:?} does not support dry run")));
+    }
+    let mut shown = [None, None];
+    for (shown, object) in shown.iter_mut().zip([object, attempt.old]) {
+        if let Some(object) = object {
+            *shown = Some(seen(call, version, object).await?);
+        }
+    }
+    let [object, old] = shown;
+    let uid = Uuid::new_v4().to_string();
+    let asked = Asked { call, attempt, version, review: hook.review, uid: &uid };
+    let review = asked.review(object.as_ref(), old.as_ref());
+    let query = format!("?timeout={}s", hook.timeout.as_secs());
+    let answer = call.plane.webhooks.call(&hook.target, &query, hook.timeout, &review).await;
+    let verdict = answer
+        .map_err(|error| format!("failed to call webhook: {error}"))
+        .and_then(|answer| review::read(&answer, hook.review, &uid, hook.mutating));
+    match verdict {
+        Ok(verdict) => match &verdict.denied {
+            Some(status) => Err(ApiError::denied(&hook.name, status)),
+            None => Ok(Some(verdict)),
+        },
+        Err(reason) if hook.ignored => {
+            tracing::warn!(webhook = hook.name, %reason, "a webhook failed and is ignored");
+            Ok(None)
+        }
+        Err(reason) => Err(ApiError::internal(&format!("failed calling webhook {:?}: {reason}", hook.name))),
+    }
+}
+
+/// An object as a webhook sees it: in the version it knows, and of a scale only that.
+async fn seen(call: &Call, version: &str, object: &Value) -> Result<Value> {
+    match call.side {
+        Side::Scale => scale::show(call, object),
+        _ => call.in_version(object, version).await,
+    }
+}
+
+/// An object after a webhook's patch, in the version of the request again.
+async fn patched(call: &Call, hook: &Hook, version: &str, object: &Value, patch: &Value) -> Result<Value> {
+    let mut changed = seen(call, version, object).await?;
+    fields::json_patch(&mut changed, patch).map_err(|error| {
+        ApiError::internal(&format!("cannot apply the patch of {:?}: {error}", hook.name))
+    })?;
+    if let Side::Scale = call.side {
+        return scale::set(call, object, &changed);
+    }
+    for field in ["apiVersion", "kind"] {
+        let expected =
+            if field == "kind" { call.resource.kind.clone() } else { call.resource.api_version(version) };
+        if changed[field] != expected {
+            let name = &hook.name;
+            return Err(ApiError::internal(&format!("the patch of {name:?} makes another {field} of it")));
+        }
+    }
+    let mut changed = call.in_version(&changed, &call.version.name).await?;
+    crate::verbs::admit::refit(call, &mut changed)?;
+    Ok(changed)
+}
