@@ -1,6 +1,11 @@
 //! How a server is opened.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
@@ -27,6 +32,8 @@ pub struct Options {
     /// What signs approved requests for client certificates; without one they wait. It is the authority
     /// that [`crate::Tls::client_ca`] names.
     pub client_authority: Option<Authority>,
+    /// Files that belong into a backup beside the objects, by the names they are to have in it.
+    pub backup_files: BTreeMap<String, PathBuf>,
 }
 
 impl Options {
@@ -40,6 +47,7 @@ impl Options {
             tokens: HashMap::new(),
             issuer: "https://kubernetes.default.svc".to_owned(),
             client_authority: None,
+            backup_files: BTreeMap::new(),
         }
     }
 }

@@ -1,19 +1,27 @@
 //! What every request and every background task shares: the store, the registry, the clock.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
 };
 
 use jiff::Timestamp;
 
 use crate::{
-    auth::{User, service_account::Issuer, token::TokenKey},
+    auth::{
+        User,
+        service_account::Issuer,
+        token::{self, TokenKey},
+    },
     object,
     options::{Clock, Options},
     registry::{Registry, custom, kinds::DEFINITIONS},
     server::StartError,
-    store::{Change, Event, GroupResource, Key, Store, Stored},
+    store::{
+        Change, Event, GroupResource, Key, Store, Stored,
+        backup::{Backup, BackupError},
+    },
 };
 
 /// The registry as it is now; replaced whole, never changed.
@@ -27,6 +35,7 @@ pub(crate) struct Plane {
     pub(crate) tokens: HashMap<String, User>,
     /// Of tokens for service accounts.
     pub(crate) issuer: Issuer,
+    backup_files: BTreeMap<String, PathBuf>,
 }
 
 impl Plane {
@@ -43,8 +52,14 @@ impl Plane {
         let observed = Arc::clone(&registry);
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
         let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
-        let Options { clock, version, tokens, .. } = options;
-        Ok(Self { store, registry, clock, version, tokens, issuer })
+        let Options { clock, version, tokens, mut backup_files, .. } = options;
+        backup_files.extend(token::own_files(&options.storage));
+        Ok(Self { store, registry, clock, version, tokens, issuer, backup_files })
+    }
+
+    /// Everything as it is now.
+    pub(crate) fn backup(&self) -> Result<Backup, BackupError> {
+        Backup::of(&self.store, &self.backup_files, self.now())
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {
