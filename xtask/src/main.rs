@@ -19,7 +19,7 @@ mod tidy;
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- demo [--real] | test [--all] | check | bench | tools | agent | release VERSION | tidy | licences";
+const USAGE: &str = "usage: cargo run -p xtask -- demo [--real] | test [--all | SUITE…] | check | bench | tools | agent | release VERSION | tidy | licences";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +38,7 @@ fn run(words: &[&str]) -> Result<ExitCode> {
         ["check"] => Ok(suite::run_all(&plan::check())),
         ["test"] => Ok(suite::run_all(&plan::test())),
         ["test", "--all"] => Ok(suite::run_all(&plan::test_all())),
+        ["test", names @ ..] => Ok(suite::run_all(&plan::only(names)?)),
         ["tools"] => done(tools()),
         ["agent"] => done(agent::build().map(drop)),
         ["release", version] => done(release::run(version)),

@@ -1,6 +1,6 @@
 //! Which suites there are, and in what order: the quick ones first, the slow ones last.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::suite::{Suite, Tests};
 use crate::{cargo, licences, release, tidy};
@@ -91,6 +91,19 @@ pub(crate) fn test_all() -> Vec<Suite> {
     suites
 }
 
+/// Some suites out of all, by name. What they need is taken to be there.
+pub(crate) fn only(names: &[&str]) -> Result<Vec<Suite>> {
+    let all = test_all();
+    if let Some(unknown) = names.iter().find(|name| all.iter().all(|suite| suite.name != **name)) {
+        let known: Vec<&str> = all.iter().map(|suite| suite.name).collect();
+        bail!("there is no suite {unknown}: take some of {}", known.join(", "));
+    }
+    let named = all.into_iter().filter(|suite| names.contains(&suite.name));
+    Ok(named
+        .map(|suite| Suite { needs: suite.needs.filter(|needed| names.contains(needed)), ..suite })
+        .collect())
+}
+
 /// So many seeded lives of control planes; among the unit tests there are only a few.
 fn simulation(lives: &'static str) -> Suite {
     let run = move || {
@@ -135,4 +148,20 @@ fn real(name: &'static str) -> Suite {
 /// The same on real machines.
 fn on_machines(name: &'static str) -> Suite {
     Suite { needs: Some("machines"), ..real(name) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn suites_are_found_by_name_and_need_only_each_other() {
+        let suites = only(&["e2e", "machines"]).unwrap();
+        let found: Vec<_> = suites.iter().map(|suite| (suite.name, suite.needs)).collect();
+        assert_eq!(found, [("machines", None), ("e2e", Some("machines"))]);
+        assert_eq!(only(&["e2e"]).unwrap()[0].needs, None);
+        assert!(only(&["e3e"]).err().unwrap().to_string().contains("no suite e3e"));
+    }
 }

@@ -14,6 +14,9 @@ use std::io::Write as _;
 use super::args::AbandonArgs;
 use super::{read, refuse};
 
+/// What takes everything off a host, and then the note of whose it was.
+const CLEAN: &str = "/opt/capstan/capstan-agent reset && rm -r /var/lib/capstan-claims";
+
 pub(super) async fn run(args: &AbandonArgs) -> Result<()> {
     let place = args.place.connect().await?;
     let (name, namespace, api) = (&args.name, &place.namespace, place.hosts());
@@ -54,7 +57,7 @@ fn abandoned(host: &Host, now: Timestamp) -> Value {
         reason: reasons::ABANDONED.to_owned(),
         message: Some(format!(
             "given up while {was_on_it} was on it: nothing was cleaned. If the host comes back, run \
-             `/opt/capstan/capstan-agent reset` there"
+             `{CLEAN}` there"
         )),
         since: Some(Time(now)),
     };

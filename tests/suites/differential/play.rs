@@ -1,0 +1,110 @@
+//! Sends requests to both planes, and compares what they say.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::ensure;
+use capstan_testkit::eventually;
+use capstan_tests::{Answer, Caller};
+use serde_json::{Value, json};
+
+use crate::kinds;
+use crate::same;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Stands for the name of the object a sequence is about: another one each time it is played.
+pub(crate) const NAME: &str = "@name";
+/// Stands for the resourceVersion that the object has on the plane the request goes to.
+pub(crate) const CURRENT: &str = "@current";
+
+/// A request with places for what differs from one plane to the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: &'static str,
+    pub(crate) path: String,
+    pub(crate) media: &'static str,
+    pub(crate) body: Value,
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {}", self.method, self.path)?;
+        if !self.body.is_null() {
+            write!(out, " {} {}", self.media, self.body)?;
+        }
+        Ok(())
+    }
+}
+
+/// A real plane and an embedded one.
+pub(crate) struct Planes {
+    real: Caller,
+    embedded: Caller,
+    played: AtomicU64,
+}
+
+impl Planes {
+    /// Both, with the kinds that requests are about.
+    pub(crate) async fn new(real: Caller, embedded: Caller) -> Self {
+        for plane in [&real, &embedded] {
+            let namespace = json!({"metadata": {"name": kinds::NAMESPACE}});
+            let made = plane.ask("POST", "/api/v1/namespaces", &namespace).await.unwrap();
+            assert_eq!(made.code, 201, "{made:?}");
+            let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            let made = plane.ask("POST", definitions, &kinds::definition()).await.unwrap();
+            assert_eq!(made.code, 201, "{made:?}");
+            eventually(DEADLINE, "the kind to be served", async || {
+                let listed = plane.ask("GET", kinds::WIDGETS, &Value::Null).await?;
+                ensure!(listed.code == 200, "{listed:?}");
+                Ok(())
+            })
+            .await
+            .unwrap();
+        }
+        Self { real, embedded, played: AtomicU64::new(0) }
+    }
+
+    /// Plays a sequence on both planes, and says where they part.
+    pub(crate) async fn first_difference(&self, sequence: &[Request]) -> Option<String> {
+        let name = format!("x{}", self.played.fetch_add(1, Ordering::Relaxed));
+        let mut versions = [String::from("1"), String::from("1")];
+        let mut found = None;
+        for request in sequence {
+            let [real, embedded] = [(&self.real, &versions[0]), (&self.embedded, &versions[1])]
+                .map(|(plane, version)| send(plane, request, &name, version));
+            let (real, embedded) = tokio::join!(real, embedded);
+            for (version, answer) in versions.iter_mut().zip([&real, &embedded]) {
+                if let Some(seen) = answer.body["metadata"]["resourceVersion"].as_str() {
+                    seen.clone_into(version);
+                }
+            }
+            found = same::difference(&real, &embedded).map(|what| format!("  at {request}\n{what}"));
+            if found.is_some() {
+                break;
+            }
+        }
+        for plane in [&self.real, &self.embedded] {
+            self.clean(plane, &name).await;
+        }
+        found
+    }
+
+    /// Takes away what a sequence has left, also what waits for a finalizer.
+    async fn clean(&self, plane: &Caller, name: &str) {
+        for kind in kinds::KINDS {
+            let path = format!("{}/{name}", kind.path);
+            let free = json!({"metadata": {"finalizers": null}});
+            plane.ask("PATCH", &path, &free).await.unwrap();
+            plane.ask("DELETE", &path, &Value::Null).await.unwrap();
+        }
+    }
+}
+
+async fn send(plane: &Caller, request: &Request, name: &str, version: &str) -> Answer {
+    let filled = |text: &str| text.replace(NAME, name).replace(CURRENT, version);
+    let body =
+        if request.body.is_null() { Vec::new() } else { filled(&request.body.to_string()).into_bytes() };
+    plane.send(request.method, &filled(&request.path), request.media, body, &[]).await.unwrap()
+}

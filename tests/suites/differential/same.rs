@@ -1,0 +1,109 @@
+//! Whether two answers are the same but for what is never the same: UIDs, times and revisions.
+
+use capstan_tests::Answer;
+use serde_json::Value;
+
+/// Where two answers part, told in one line for each place.
+pub(crate) fn difference(real: &Answer, embedded: &Answer) -> Option<String> {
+    let [one, other] = [real, embedded].map(|answer| {
+        let mut body = answer.body.clone();
+        normalise(&mut body);
+        serde_json::json!({"code": answer.code, "warnings": answer.warnings, "body": body})
+    });
+    let mut told = Vec::new();
+    compare("", &one, &other, &mut told);
+    (!told.is_empty()).then(|| told.concat())
+}
+
+fn compare(path: &str, real: &Value, embedded: &Value, told: &mut Vec<String>) {
+    match (real, embedded) {
+        (Value::Object(one), Value::Object(other)) => {
+            let mut keys: Vec<&String> = one.keys().chain(other.keys()).collect();
+            keys.sort();
+            keys.dedup();
+            for key in keys {
+                let at =
+                    |object: &serde_json::Map<String, Value>| object.get(key).cloned().unwrap_or(Value::Null);
+                compare(&format!("{path}.{key}"), &at(one), &at(other), told);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (index, (one, other)) in one.iter().zip(other).enumerate() {
+                compare(&format!("{path}[{index}]"), one, other, told);
+            }
+        }
+        _ if real == embedded || differs_on_purpose(real, embedded) => {}
+        _ => told.push(format!("    {path}\n      real     {real}\n      embedded {embedded}\n")),
+    }
+}
+
+/// Texts that differ and mean the same. Each stands in docs/reference/embedded-plane.md with its reason.
+const ON_PURPOSE: [(&str, &str); 3] = [
+    (
+        "the server rejected our request due to an error in our request",
+        "the server rejected our request due to an error in our request: ",
+    ),
+    (": json: cannot unmarshal ", ": json: cannot unmarshal "),
+    (": illegal base64 data ", ": json: cannot unmarshal "),
+];
+
+/// Whether both say the same up to words that stand for each other.
+fn differs_on_purpose(real: &Value, embedded: &Value) -> bool {
+    let (Some(real), Some(embedded)) = (real.as_str(), embedded.as_str()) else { return false };
+    ON_PURPOSE.iter().any(|(theirs, ours)| match (real.split_once(theirs), embedded.split_once(ours)) {
+        (Some((real, _)), Some((embedded, _))) => real == embedded,
+        _ => false,
+    })
+}
+
+/// Puts words in place of what no two planes have in common.
+fn normalise(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            // No client can tell the one from the other.
+            if object.get("details") == Some(&serde_json::json!({})) {
+                object.remove("details");
+            }
+            for (key, value) in object.iter_mut() {
+                match (key.as_str(), &value) {
+                    (
+                        "uid" | "resourceVersion" | "creationTimestamp" | "deletionTimestamp" | "time",
+                        Value::String(text),
+                    ) if !text.is_empty() => {
+                        *value = format!("some {key}").into();
+                    }
+                    _ => normalise(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalise),
+        Value::String(text) => *text = without_identities(text),
+        _ => {}
+    }
+}
+
+/// A text without the UIDs in it.
+fn without_identities(text: &str) -> String {
+    const LENGTH: usize = 36;
+    let is_uid = |part: &str| {
+        part.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+    };
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        match rest.get(..LENGTH) {
+            Some(part) if is_uid(part) => {
+                out.push_str("some uid");
+                rest = &rest[LENGTH..];
+            }
+            _ => {
+                out.push(letter);
+                rest = &rest[letter.len_utf8()..];
+            }
+        }
+    }
+    out
+}
