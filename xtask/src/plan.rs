@@ -69,6 +69,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
 pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = tests("3000");
     suites.extend([
+        durability("200"),
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         on_machines("real_k3s"),
         on_machines("e2e"),
@@ -112,6 +113,17 @@ fn simulation(lives: &'static str) -> Suite {
         )
     };
     suite("simulation", run)
+}
+
+/// The embedded API server is killed so many times; among the unit tests it is a dozen.
+fn durability(times: &'static str) -> Suite {
+    let run = move || {
+        cargo::test_with(
+            &["test", "--locked", "--workspace", "--test", "durability"],
+            &[("CAPSTAN_KILLS", times)],
+        )
+    };
+    suite("durability", run)
 }
 
 /// All tests of one crate, with those that need the programs that `tools` builds.

@@ -9,7 +9,7 @@ use tokio::sync::watch as signal;
 
 use crate::{
     answers::Answer,
-    auth::{User, authorize, impersonate, rule::Access},
+    auth::{MASTERS, User, authorize, impersonate, rule::Access},
     discovery, openapi,
     plane::Plane,
     request::{
@@ -29,6 +29,9 @@ use crate::{
         watching,
     },
 };
+
+/// Where a backup is taken from.
+const BACKUP: &str = "/capstan/v1/backup";
 
 /// A request whose body has been read.
 pub(crate) struct Incoming {
@@ -81,7 +84,10 @@ async fn answer(
         RequestInfo::Other => {
             let verb = incoming.method.as_str().to_lowercase();
             authorize::require(&plane.store, &user, &Access::Path { verb: &verb, path })?;
-            other(plane, path, &query, &incoming.headers)
+            match path.trim_end_matches('/') {
+                BACKUP => backup(plane, &user, &incoming.method),
+                _ => other(plane, path, &query, &incoming.headers),
+            }
         }
     }
 }
@@ -118,6 +124,19 @@ fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Resul
         }
         _ => Err(ApiError::no_such_path()),
     }
+}
+
+/// Everything there is, secrets and keys included: not for whom a role lets read all paths, only for those
+/// who are above all roles.
+fn backup(plane: &Plane, user: &User, method: &Method) -> Result<Response<Body>> {
+    if !user.is_in(MASTERS) {
+        return Err(ApiError::forbidden_path(format!("only the group {MASTERS} may take a backup")));
+    }
+    if method != Method::GET {
+        return Err(ApiError::method_not_allowed(""));
+    }
+    let backup = plane.backup().map_err(|error| ApiError::internal(&error.to_string()))?;
+    Ok(respond::stream(futures::stream::iter(backup.into_chunks())))
 }
 
 fn version(version: &str) -> Value {

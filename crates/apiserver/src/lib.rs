@@ -62,5 +62,8 @@ pub use respond::Body;
 pub use server::{ApiServer, StartError};
 pub use service::InProcess;
 pub use status::{ApiError, Cause};
-pub use store::{OpenError, Storage};
+pub use store::{
+    OpenError, Storage,
+    backup::{Backup, BackupError, PartialFile},
+};
 pub use tls::{Tls, TlsError};

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -36,6 +37,8 @@ pub struct Options {
     /// Where the services are that webhooks name: from `namespace/name` to an `https` URL. There is no cluster
     /// network behind this server to find them in.
     pub webhook_services: BTreeMap<String, String>,
+    /// Files that belong into a backup beside the objects, by the names they are to have in it.
+    pub backup_files: BTreeMap<String, PathBuf>,
 }
 
 impl Options {
@@ -51,6 +54,7 @@ impl Options {
             client_authority: None,
             limits: Limits::default(),
             webhook_services: BTreeMap::new(),
+            backup_files: BTreeMap::new(),
         }
     }
 }

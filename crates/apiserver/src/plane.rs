@@ -1,21 +1,29 @@
 //! What every request and every background task shares: the store, the registry, the clock.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
 };
 
 use jiff::Timestamp;
 
 use crate::{
-    auth::{User, service_account::Issuer, token::TokenKey},
+    auth::{
+        User,
+        service_account::Issuer,
+        token::{self, TokenKey},
+    },
     limits::{Gate, Limits},
     metrics::Metrics,
     object,
     options::{Clock, Options},
     registry::{Registry, custom, kinds::DEFINITIONS},
     server::StartError,
-    store::{Change, Event, GroupResource, Key, Store, Stored},
+    store::{
+        Change, Event, GroupResource, Key, Store, Stored,
+        backup::{Backup, BackupError},
+    },
     webhook::Webhooks,
 };
 
@@ -34,6 +42,7 @@ pub(crate) struct Plane {
     pub(crate) gate: Arc<Gate>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) webhooks: Webhooks,
+    backup_files: BTreeMap<String, PathBuf>,
 }
 
 impl Plane {
@@ -50,11 +59,26 @@ impl Plane {
         let observed = Arc::clone(&registry);
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
         let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
-        let Options { clock, version, tokens, limits, webhook_services, .. } = options;
-        let gate = Gate::new(limits);
-        let webhooks = Webhooks::new(webhook_services);
-        let metrics = Arc::default();
-        Ok(Self { store, registry, clock, version, tokens, issuer, limits, gate, metrics, webhooks })
+        let Options { clock, version, tokens, limits, webhook_services, mut backup_files, .. } = options;
+        backup_files.extend(token::own_files(&options.storage));
+        Ok(Self {
+            store,
+            registry,
+            clock,
+            version,
+            tokens,
+            issuer,
+            limits,
+            gate: Gate::new(limits),
+            metrics: Arc::default(),
+            webhooks: Webhooks::new(webhook_services),
+            backup_files,
+        })
+    }
+
+    /// Everything as it is now.
+    pub(crate) fn backup(&self) -> Result<Backup, BackupError> {
+        Backup::of(&self.store, &self.backup_files, self.now())
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {

@@ -40,7 +40,10 @@ use crate::{
     request::{Query, RequestInfo, Verb},
     respond,
     service::{self, InProcess},
-    store::OpenError,
+    store::{
+        OpenError,
+        backup::{Backup, BackupError},
+    },
     tls::{Clients, Tls, TlsError},
 };
 
@@ -125,6 +128,14 @@ impl ApiServer {
     /// The last revision that has been written.
     pub fn revision(&self) -> u64 {
         self.plane.store.revision()
+    }
+
+    /// Everything as of one revision, without stopping anybody. Also served at `/capstan/v1/backup`.
+    ///
+    /// # Errors
+    /// If one of [`Options::backup_files`] cannot be read.
+    pub fn backup(&self) -> Result<Backup, BackupError> {
+        self.plane.backup()
     }
 
     /// Ends watches, waits for requests and tasks, closes the store.

@@ -341,7 +341,8 @@ impl From<WriteError> for ApiError {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::Closed => Self::unavailable("the server is shutting down"),
-            WriteError::Conflict | WriteError::Commit(_) => Self::internal(&error.to_string()),
+            WriteError::Commit(cause) => Self::internal(&format!("cannot write to the store: {cause}")),
+            WriteError::Conflict => Self::internal(&error.to_string()),
         }
     }
 }

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::backup::{BackupArgs, RestoreArgs};
 use crate::client::PlaceArgs;
 use crate::completion::CompletionArgs;
 use crate::controllers::Selection;
@@ -36,6 +37,12 @@ pub(crate) enum Verb {
 
     /// Run the management plane: API server, store and controllers in one process
     Up(UpArgs),
+
+    /// Write everything an embedded plane holds to a file, while it runs or not
+    Backup(BackupArgs),
+
+    /// Bring an embedded plane back from a backup; its controllers wait until you say so
+    Restore(RestoreArgs),
 
     /// Run the controllers against a management plane that is there already
     Manager(ManagerArgs),
@@ -208,6 +215,10 @@ pub(crate) struct UpArgs {
     /// Where a service is that webhooks of the API name; may be given several times
     #[arg(long, value_name = "NAMESPACE/NAME=URL", value_parser = webhook_service)]
     pub(crate) webhook_service: Vec<(String, String)>,
+
+    /// Let the controllers go on after `capstan restore`: from now on, not only for this start
+    #[arg(long)]
+    pub(crate) resume_after_restore: bool,
 
     #[command(flatten)]
     pub(crate) software: SoftwareArgs,

@@ -63,6 +63,10 @@ impl Selection {
         Self(Group::ALL.to_vec())
     }
 
+    pub(crate) fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// Whether a group is among them.
     pub(crate) fn has(&self, group: Group) -> bool {
         self.0.contains(&group)
@@ -86,7 +90,7 @@ impl FromStr for Selection {
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "all" => return Ok(Self::all()),
-            "none" => return Ok(Self(Vec::new())),
+            "none" => return Ok(Self::none()),
             _ => {}
         }
         let mut groups = Vec::new();

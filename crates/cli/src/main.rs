@@ -5,6 +5,7 @@
 
 mod args;
 mod artifacts;
+mod backup;
 mod client;
 mod completion;
 mod controllers;
@@ -63,6 +64,8 @@ async fn run(args: Args) -> Result<()> {
     match args.verb {
         Verb::Demo(args) => demo::run(&args).await,
         Verb::Up(args) => up::run(&args).await,
+        Verb::Backup(args) => backup::run(&args).await,
+        Verb::Restore(args) => backup::restore(&args),
         Verb::Manager(args) => manager::run(&args).await,
         Verb::Artifacts(verb) => artifacts::run(&verb),
         Verb::Host(verb) => host::run(verb).await,

@@ -21,7 +21,10 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use serde_json::{Value, json};
 
-use crate::{pem, store::Storage};
+use crate::{
+    pem,
+    store::{Storage, backup::OWN},
+};
 
 /// The key's file in the data folder.
 const FILE: &str = "service-account.key";
@@ -125,6 +128,14 @@ fn keep(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&partial, path)?;
     fs::File::open(folder)?.sync_all()
+}
+
+/// What belongs into a backup, by its name there: without the key no token of before would be known again.
+pub(crate) fn own_files(storage: &Storage) -> Option<(String, PathBuf)> {
+    match storage {
+        Storage::Folder(folder) => Some((format!("{OWN}{FILE}"), folder.join(FILE))),
+        Storage::Memory => None,
+    }
 }
 
 #[cfg(test)]

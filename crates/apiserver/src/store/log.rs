@@ -4,7 +4,7 @@
 //! log. What an event left behind is therefore the next event's previous state, or the current object, and
 //! nothing is written twice.
 
-use std::{collections::HashMap, fs, os::unix::fs::PermissionsExt as _, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use redb::{
@@ -12,7 +12,7 @@ use redb::{
 };
 use serde_json::Value;
 
-use super::{Change, Event, Key, OpenError, Storage, Stored, index::State};
+use super::{Change, Event, Key, OpenError, Storage, Stored, file::Held, index::State};
 
 const OBJECTS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("objects");
 /// Revision to (change, key, revision of the previous state, previous state).
@@ -21,28 +21,45 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const REVISION: &str = "revision";
 /// Events up to this revision have been forgotten.
 const FLOOR: &str = "floor";
+/// Which format the file is in.
+const VERSION: &str = "format";
+/// The format that is written, and the newest that can be read.
+pub(super) const FORMAT: u64 = 1;
 
 /// The file, open and locked.
 pub(super) struct Log {
-    database: Database,
+    /// Nothing while it cannot be written: see [`Log::reopen`].
+    database: Option<Database>,
+    /// Nothing if there is only memory.
+    held: Option<Held>,
     /// How many events are kept.
     pub(super) history: usize,
 }
 
 impl Log {
     pub(super) fn open(storage: &Storage, history: usize) -> Result<Self, OpenError> {
-        let database = match storage {
-            Storage::Memory => Database::builder().create_with_backend(InMemoryBackend::new()),
-            Storage::Folder(folder) => {
-                // For its owner only: there are secrets in it.
-                fs::create_dir_all(folder)
-                    .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(0o700)))
-                    .map_err(|error| OpenError::Folder(folder.clone(), error))?;
-                Database::create(folder.join("store.redb"))
+        let (database, held) = match storage {
+            Storage::Memory => {
+                let database = Database::builder().create_with_backend(InMemoryBackend::new());
+                (database.map_err(redb::Error::from)?, None)
             }
-        }
-        .map_err(redb::Error::from)?;
-        Ok(Self { database, history })
+            Storage::Folder(folder) => {
+                let held = Held::take(folder)?;
+                if held.is_new() {
+                    held.create(|database| Ok(fill(database, &[], 0)?))?;
+                }
+                (held.open()?, Some(held))
+            }
+        };
+        Ok(Self { database: Some(database), held, history })
+    }
+
+    /// Opens the file once more after an error, which has closed it; reads what it holds now.
+    pub(super) fn reopen(&mut self) -> Result<State, OpenError> {
+        // Closed before it is opened again.
+        drop(self.database.take());
+        self.database = Some(self.held.as_ref().ok_or(OpenError::Closed)?.open()?);
+        self.load()
     }
 
     /// Commits events, durably, and forgets those up to `floor`.
@@ -50,8 +67,12 @@ impl Log {
         Ok(self.commit_events(events, floor)?)
     }
 
+    fn database(&self) -> Result<&Database, redb::Error> {
+        self.database.as_ref().ok_or(redb::Error::DatabaseClosed)
+    }
+
     fn commit_events(&self, events: &[Arc<Event>], floor: u64) -> Result<(), redb::Error> {
-        let transaction = self.database.begin_write()?;
+        let transaction = self.database()?.begin_write()?;
         {
             let mut objects = transaction.open_table(OBJECTS)?;
             let mut log = transaction.open_table(LOG)?;
@@ -111,7 +132,7 @@ impl Log {
 
     #[expect(clippy::type_complexity, reason = "read once, by the caller just above")]
     fn rows(&self) -> Result<(Vec<Arc<Stored>>, Vec<Row>, u64, u64), OpenError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
+        let read = self.database()?.begin_read().map_err(redb::Error::from)?;
         let table = match read.open_table(OBJECTS) {
             Err(TableError::TableDoesNotExist(_)) => return Ok((Vec::new(), Vec::new(), 0, 0)),
             table => table.map_err(redb::Error::from)?,
@@ -142,6 +163,31 @@ impl Log {
             Ok(meta.get(name).map_err(redb::Error::from)?.map_or(0, |value| value.value()))
         };
         Ok((objects, rows, number(REVISION)?, number(FLOOR)?))
+    }
+}
+
+/// Writes the first rows of a new file, durably: objects without a history, as of a revision.
+pub(super) fn fill(database: &Database, objects: &[Arc<Stored>], revision: u64) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    {
+        let mut table = transaction.open_table(OBJECTS)?;
+        for object in objects {
+            table.insert(object.key.encode().as_str(), (object.revision, object.json.as_ref()))?;
+        }
+        transaction.open_table(LOG)?;
+        let mut meta = transaction.open_table(META)?;
+        for (name, value) in [(VERSION, FORMAT), (REVISION, revision), (FLOOR, revision)] {
+            meta.insert(name, value)?;
+        }
+    }
+    Ok(transaction.commit()?)
+}
+
+/// The format a file is in. The first one did not say so.
+pub(super) fn format(database: &Database) -> Result<u64, redb::Error> {
+    match database.begin_read()?.open_table(META) {
+        Err(TableError::TableDoesNotExist(_)) => Ok(1),
+        meta => Ok(meta?.get(VERSION)?.map_or(1, |value| value.value())),
     }
 }
 

@@ -2,15 +2,20 @@
 //!
 //! One writer thread ([`writer`]) owns the file, checks each write against what it expects to find, gives
 //! out revisions, and commits in groups with one fsync. Only then does it publish to memory ([`index`]),
-//! from which every read and every watch is served, and only then does it acknowledge. [`log`] is the file.
+//! from which every read and every watch is served, and only then does it acknowledge. [`log`] is what the
+//! file holds, [`file`] how it is opened, [`backup`] how it is copied and brought back.
 //!
 //! Nothing in here knows what the objects mean: no kinds, no selectors, no HTTP.
 
+pub(crate) mod backup;
+mod file;
 mod index;
 mod key;
 mod log;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trouble;
 mod writer;
 
 use std::{
@@ -121,21 +126,59 @@ pub(crate) enum WriteError {
     Closed,
 }
 
-/// Why a store could not be opened or its file not be read or written.
+/// Why a store could not be opened or its file not be read or written. Each says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The data folder cannot be made.
-    #[error("cannot create or protect the data folder {}", .0.display())]
+    /// The folder or a file in it cannot be made, read or written.
+    #[error("cannot create, read or protect {}", .0.display())]
     Folder(PathBuf, #[source] std::io::Error),
+    /// Somebody else has it open.
+    #[error("{} is in use by another process: stop that one first, or use another folder", .0.display())]
+    InUse(PathBuf),
+    /// Cut short, overwritten, or never a store.
+    #[error(
+        "{} is damaged or not a store, and has been left as it is: bring back a backup, or move the file away to \
+         begin with nothing", .0.display()
+    )]
+    Damaged(PathBuf),
+    /// Written by a program that knows more.
+    #[error(
+        "{} is in format {found} and this program knows up to {known}; it has been left as it is: use the newer \
+         program that wrote it", .path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The newest that can be read.
+        known: u64,
+    },
+    /// There is no room left on the disk.
+    #[error("the disk is full: nothing can be written until there is room again")]
+    Full,
     /// redb's own word for it.
     #[error("cannot use the store's file")]
-    File(#[from] redb::Error),
+    File(#[source] redb::Error),
+    /// An earlier error has closed the file.
+    #[error("the store's file is closed after an error: start again")]
+    Closed,
     /// A row that this program did not write, or a damaged one.
-    #[error("cannot read the row {0:?} of the store")]
+    #[error("cannot read the row {0:?} of the store: bring back a backup")]
     Row(String),
     /// The writer thread did not start.
     #[error("cannot start the writer")]
     Thread(#[source] std::io::Error),
+}
+
+impl From<redb::Error> for OpenError {
+    fn from(error: redb::Error) -> Self {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        match error {
+            redb::Error::Io(io) if matches!(io.kind(), StorageFull | QuotaExceeded) => Self::Full,
+            error => Self::File(error),
+        }
+    }
 }
 
 /// Called on the writer thread with what has been committed, before anybody else can see it.

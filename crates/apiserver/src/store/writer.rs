@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, PoisonError, RwLock, mpsc},
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -13,11 +14,21 @@ use super::{
 
 /// As many writes as one fsync may carry.
 const GROUP: usize = 256;
+/// How long writes are refused out of hand before it is tried whether the disk has room again: to open the
+/// file means to read it.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
     log: Log,
     state: Arc<RwLock<State>>,
     observer: Observer,
+    /// Why nothing can be written at the moment.
+    failure: Option<Failure>,
+}
+
+struct Failure {
+    error: Arc<OpenError>,
+    seen: Instant,
 }
 
 /// What the group has done so far, over what is published.
@@ -30,12 +41,16 @@ struct Group {
 
 impl Writer {
     pub(super) fn new(log: Log, state: Arc<RwLock<State>>, observer: Observer) -> Self {
-        Self { log, state, observer }
+        Self { log, state, observer, failure: None }
     }
 
     /// Works until every sender is gone.
-    pub(super) fn run(self, queue: &mpsc::Receiver<Job>) {
+    pub(super) fn run(mut self, queue: &mpsc::Receiver<Job>) {
         while let Ok(first) = queue.recv() {
+            if let Some(error) = self.unusable() {
+                drop(first.1.send(Err(WriteError::Commit(error))));
+                continue;
+            }
             let mut group = Group::default();
             let mut next = Some(first);
             while let Some((write, reply)) = next {
@@ -79,20 +94,62 @@ impl Writer {
         Ok(object)
     }
 
-    fn finish(&self, group: Group) {
+    fn finish(&mut self, group: Group) {
         if group.events.is_empty() {
             return;
         }
         let floor = self.floor_after(&group);
         if let Err(error) = self.log.commit(&group.events, floor) {
-            tracing::error!(%error, "cannot commit to the store");
-            return refuse(group.replies, error);
+            let error = self.fail(error);
+            for (reply, _) in group.replies {
+                drop(reply.send(Err(WriteError::Commit(Arc::clone(&error)))));
+            }
+            return;
         }
-        (self.observer)(&group.events);
-        self.state.write().unwrap_or_else(PoisonError::into_inner).publish(&group.events, floor);
+        self.publish(&group.events, floor);
         for (reply, object) in group.replies {
             drop(reply.send(Ok(object)));
         }
+    }
+
+    fn publish(&self, events: &[Arc<Event>], floor: u64) {
+        (self.observer)(events);
+        self.state.write().unwrap_or_else(PoisonError::into_inner).publish(events, floor);
+    }
+
+    fn fail(&mut self, error: OpenError) -> Arc<OpenError> {
+        tracing::error!(error = &error as &dyn std::error::Error, "cannot write to the store");
+        let error = Arc::new(error);
+        self.failure = Some(Failure { error: Arc::clone(&error), seen: Instant::now() });
+        error
+    }
+
+    /// Why nothing can be written. A full disk is looked at again; after any other error what the disk
+    /// really holds is anybody's guess, and only a new start reads it afresh.
+    fn unusable(&mut self) -> Option<Arc<OpenError>> {
+        let Failure { error, seen } = self.failure.as_ref()?;
+        if !matches!(**error, OpenError::Full) || seen.elapsed() < RETRY_AFTER {
+            return Some(Arc::clone(error));
+        }
+        match self.log.reopen().and_then(|found| self.catch_up(&found)) {
+            Ok(()) => {
+                self.failure = None;
+                tracing::info!("the store can be written again");
+                None
+            }
+            Err(error) => Some(self.fail(error)),
+        }
+    }
+
+    /// Publishes what is in the file and was refused all the same: the error came after the commit.
+    fn catch_up(&mut self, found: &State) -> Result<(), OpenError> {
+        let known = self.state.read().unwrap_or_else(PoisonError::into_inner).revision();
+        // A window so small that it has forgotten them: only a new start reads everything.
+        let missed = found.events_after(None, known, usize::MAX).ok_or(OpenError::Closed)?;
+        if !missed.events.is_empty() {
+            self.publish(&missed.events, found.floor());
+        }
+        Ok(())
     }
 
     /// The floor that keeps the window at its size, the new events included.
@@ -105,12 +162,5 @@ impl Writer {
             excess => group.events.get(excess - state.window() - 1).map(|event| event.revision),
         };
         newest_forgotten.unwrap_or_else(|| state.floor())
-    }
-}
-
-fn refuse(replies: Vec<(Reply, Arc<Stored>)>, error: OpenError) {
-    let error = Arc::new(error);
-    for (reply, _) in replies {
-        drop(reply.send(Err(WriteError::Commit(Arc::clone(&error)))));
     }
 }

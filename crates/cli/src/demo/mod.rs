@@ -21,7 +21,7 @@ use crate::controllers::{self, SIM_ADDRESS, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
-use crate::up::Plane;
+use crate::up::{DataFolder, Plane};
 use crate::{install, log, stop};
 use cast::Cast;
 use show::{CLUSTER, Show};
@@ -36,7 +36,8 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
     let stop = stop::when(async { _ = finished.await });
 
     let scenery = Scenery::build(args, folder.path()).await?;
-    let plane = Plane::start(folder.path(), (scenery.address, 0).into(), None, BTreeMap::new()).await?;
+    let data = DataFolder::take(folder.path())?;
+    let plane = Plane::start(data, (scenery.address, 0).into(), None, BTreeMap::new()).await?;
     let kubeconfig = folder.path().join("admin.kubeconfig");
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;

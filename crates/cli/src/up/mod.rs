@@ -1,10 +1,11 @@
 //! `capstan up`: the management plane in one process. API server, durable store and controllers.
 
+pub(crate) mod folder;
 mod kubeconfig;
 mod pki;
 
 use anyhow::{Context, Result, bail};
-use capstan_apiserver::{ApiServer, Authority, Options, Storage, Tls, User};
+use capstan_apiserver::{ApiServer, Authority, OpenError, Options, StartError, Storage, Tls, User};
 use capstan_controller::Scope;
 use kube::Client;
 use std::collections::BTreeMap;
@@ -14,12 +15,15 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::args::UpArgs;
-use crate::controllers::{SIM_ADDRESS, Surroundings};
+use crate::controllers::{SIM_ADDRESS, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
 use crate::{controllers, install, log, stop};
+pub(crate) use folder::DataFolder;
+use folder::Restored;
 use pki::Pki;
+pub(crate) use pki::write_secret;
 
 /// File of the data folder that keeps the port.
 const PORT: &str = "port";
@@ -31,12 +35,17 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         None => default_data_dir()?,
     };
     let stop = stop::on_signal()?;
+    let folder = DataFolder::take(&data_dir)?;
+    let selection = go_on(&folder, args)?;
     let listen = where_it_was(&data_dir, args.listen);
     let services = args.webhook_service.iter().cloned().collect();
-    let plane = Plane::start(&data_dir, listen, args.advertise_address.as_deref(), services).await?;
+    let plane = Plane::start(folder, listen, args.advertise_address.as_deref(), services).await?;
     remember(&data_dir, plane.bound.port())?;
-    let kubeconfig = args.kubeconfig_out.clone().unwrap_or_else(|| data_dir.join("admin.kubeconfig"));
-    plane.write_kubeconfig(&kubeconfig)?;
+    // In the folder in any case: `capstan backup --data-dir` finds the plane by it.
+    let own = folder::kubeconfig(&data_dir);
+    let kubeconfig = args.kubeconfig_out.as_ref().unwrap_or(&own);
+    plane.write_kubeconfig(&own)?;
+    plane.write_kubeconfig(kubeconfig)?;
     install::crds(&plane.client).await?;
     install::inventory(&plane.client).await?;
     let listen = args.software.artifacts_listen.unwrap_or_else(|| after(args.listen));
@@ -52,22 +61,49 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         scope: Scope::default(),
         sim_address: SIM_ADDRESS.to_owned(),
     };
-    let mut running = controllers::start(&args.controllers, &around, &stop).await?;
+    let mut running = controllers::start(&selection, &around, &stop).await?;
     if let Some(warning) = warning(plane.bound) {
         eprintln!("{warning}");
     }
-    eprintln!("management plane: https://{}", plane.address);
-    eprintln!("{depot}");
-    eprintln!("controllers: {}", args.controllers);
-    eprintln!("next: export KUBECONFIG={}   (stop with Ctrl-C)", kubeconfig.display());
+    if selection != Selection::none() {
+        eprintln!("{depot}");
+    }
+    eprintln!(
+        "ready: https://{}, controllers: {selection}; export KUBECONFIG={}   (stop with Ctrl-C)",
+        plane.address,
+        kubeconfig.display()
+    );
     stop.await;
     running.ended().await;
     plane.shutdown().await;
     Ok(())
 }
 
+/// Which controllers run: none on a plane that was restored, until somebody says that they may.
+fn go_on(folder: &DataFolder, args: &UpArgs) -> Result<Selection> {
+    let restored = match folder.restored()? {
+        Restored::No => return Ok(args.controllers.clone()),
+        Restored::Unfinished => bail!(
+            "a restore in {0} was cut off: run `capstan restore FILE --data-dir {0} --force` again",
+            folder.path().display()
+        ),
+        Restored::Paused(restored) => restored,
+    };
+    if args.resume_after_restore {
+        folder.resume()?;
+        return Ok(args.controllers.clone());
+    }
+    eprintln!(
+        "WARNING: this plane was restored from {restored}, so NO CONTROLLERS RUN. Look whether everything is as it \
+         should be; then start it with --resume-after-restore."
+    );
+    Ok(Selection::none())
+}
+
 /// A running management plane.
 pub(crate) struct Plane {
+    /// Ours as long as it runs.
+    _folder: DataFolder,
     server: Arc<ApiServer>,
     pki: Pki,
     /// Where it is reached.
@@ -79,14 +115,14 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// Opens the store in `data_dir` and serves it. `services` says where those are that webhooks name.
+    /// Opens the store in `folder` and serves it. `services` says where those are that webhooks name.
     pub(crate) async fn start(
-        data_dir: &Path,
+        folder: DataFolder,
         listen: SocketAddr,
         advertise: Option<&str>,
         services: BTreeMap<String, String>,
     ) -> Result<Self> {
-        std::fs::create_dir_all(data_dir).with_context(|| format!("cannot make {}", data_dir.display()))?;
+        let data_dir = folder.path();
         let host = advertised(listen.ip(), advertise)?;
         let own = listen.ip().to_string();
         let mut names = vec!["localhost", "127.0.0.1"];
@@ -94,19 +130,17 @@ impl Plane {
             [host.as_str(), &own].iter().filter(|name| !["127.0.0.1", "0.0.0.0", "::"].contains(*name)),
         );
         names.dedup();
-        let pki = Pki::open(&data_dir.join("pki"), &names)?;
+        let pki = Pki::open(&folder::pki(data_dir), &names)?;
         // Before the store: who cannot listen should not lock anybody out.
         let listener = TcpListener::bind(listen)
             .await
             .with_context(|| format!("cannot listen on {listen}: is another plane up? (see --listen)"))?;
-        let storage = Storage::Folder(data_dir.join("store"));
-        let mut options = Options::new(storage);
+        let mut options = Options::new(Storage::Folder(folder::store(data_dir)));
         options.webhook_services = services;
+        options.backup_files = folder::backup_files(data_dir);
         let (certificate, key) = (pki.authority.clone(), pki.authority_key.clone());
         options.client_authority = Some(Authority { certificate, key });
-        let server = ApiServer::open(options)
-            .await
-            .with_context(|| format!("cannot open the store in {}", data_dir.display()))?;
+        let server = ApiServer::open(options).await.map_err(|error| with_remedy(error, data_dir))?;
         let tls = Tls {
             certificate: pki.server.certificate.clone(),
             key: pki.server.key.clone(),
@@ -117,7 +151,7 @@ impl Plane {
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         let address = format!("{host}:{}", bound.port());
         let client = Client::new(server.service(User::admin()), "default");
-        Ok(Self { server, pki, address, bound, client })
+        Ok(Self { _folder: folder, server, pki, address, bound, client })
     }
 
     /// Writes the administrator's kubeconfig.
@@ -137,6 +171,17 @@ impl Plane {
     pub(crate) async fn shutdown(self) {
         self.server.shutdown().await;
     }
+}
+
+/// Says how a damaged store is replaced.
+fn with_remedy(error: StartError, data_dir: &Path) -> anyhow::Error {
+    let damaged = matches!(error, StartError::Store(OpenError::Damaged(_)));
+    let error = anyhow::Error::new(error);
+    if !damaged {
+        return error;
+    }
+    let restore = format!("capstan restore FILE --data-dir {} --force", data_dir.display());
+    error.context(format!("cannot start, but `{restore}` brings back a backup"))
 }
 
 /// The name or address that machines and kubeconfigs use.

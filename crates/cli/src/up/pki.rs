@@ -106,7 +106,7 @@ fn new_key() -> Result<KeyPair> {
 }
 
 /// Writes a file whole or not at all, readable by its owner only.
-pub(super) fn write_secret(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write_secret(path: &Path, text: &str) -> Result<()> {
     let partial = path.with_extension("partial");
     let write = || -> std::io::Result<()> {
         let mut file =

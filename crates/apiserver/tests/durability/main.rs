@@ -1,0 +1,13 @@
+//! What was acknowledged stays: over kills at any moment, a full disk, a clock that is set back, and a backup that
+//! is brought back.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod backup;
+mod clients;
+mod clock;
+mod disk_full;
+mod kills;
+mod server;
+#[path = "../support/mod.rs"]
+mod support;

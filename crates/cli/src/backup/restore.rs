@@ -1,0 +1,64 @@
+//! `capstan restore`: a plane is brought back from a backup, and waits for somebody to look at it.
+
+use anyhow::{Context, Result, bail};
+use capstan_apiserver::Backup;
+use std::fs;
+use std::path::Path;
+
+use super::RestoreArgs;
+use crate::up::folder::{self, DataFolder};
+use crate::up::{default_data_dir, write_secret};
+
+pub(crate) fn run(args: &RestoreArgs) -> Result<()> {
+    let data_dir = match &args.data_dir {
+        Some(folder) => folder.clone(),
+        None => default_data_dir()?,
+    };
+    // Nothing is touched for a backup that is not whole.
+    let backup = Backup::read(&args.file)?;
+    let held = DataFolder::take(&data_dir)?;
+    if held.is_occupied()? && !args.force {
+        bail!(
+            "{} is not empty: pass another --data-dir, or --force to move the store that is there aside",
+            data_dir.display()
+        );
+    }
+    held.begin_restore()?;
+    for old in [folder::store(&data_dir), folder::pki(&data_dir)] {
+        set_aside(&old)?;
+    }
+    let pki = folder::pki(&data_dir);
+    fs::create_dir_all(&pki).with_context(|| format!("cannot make {}", pki.display()))?;
+    let known = folder::backup_files(&data_dir);
+    for (name, bytes) in backup.files() {
+        let path = known
+            .get(name)
+            .with_context(|| format!("the backup has a file {name:?}, which is none of ours"))?;
+        let text = std::str::from_utf8(bytes).with_context(|| format!("{name} of the backup is no text"))?;
+        write_secret(path, text)?;
+    }
+    let revision = backup.restore(&folder::store(&data_dir))?;
+    let what = format!("the backup of {:.0}", backup.taken());
+    held.end_restore(&what)?;
+    eprintln!(
+        "{}: {} objects of {what}, now at revision {revision}. No controllers run until you have looked and say \
+         `capstan up --data-dir {} --resume-after-restore`",
+        data_dir.display(),
+        backup.objects(),
+        data_dir.display()
+    );
+    Ok(())
+}
+
+/// Moves away what is there, under a name that says since when.
+fn set_aside(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
+    let aside = path.with_extension(format!("before-{now}"));
+    fs::rename(path, &aside)
+        .with_context(|| format!("cannot move {} to {}", path.display(), aside.display()))?;
+    eprintln!("what was there is now {}", aside.display());
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! `capstan up` from outside: what it says when it is ready and when it cannot start, that it stops when told to,
+//! and that a backup brings it back.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+fn capstan() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
+    command.env_clear().env("RUST_BACKTRACE", "1").env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+/// A plane in this folder, on a free port.
+fn up(data: &Path, more: &[&str]) -> Command {
+    let mut command = capstan();
+    command.args(["up", "--listen", "127.0.0.1:0", "--hooks-listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+    command.args(["--artifacts-listen", "127.0.0.1:0"]).args(more);
+    command
+}
+
+const QUIET: &[&str] = &["--controllers", "none"];
+
+/// What a command that must fail complains of: one line, and not with success.
+fn refused(mut command: Command) -> String {
+    let Output { status, stderr, .. } = command.output().unwrap();
+    let complaint = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{complaint}");
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    assert!(complaint.starts_with("capstan: "), "{complaint}");
+    complaint
+}
+
+fn done(mut command: Command) -> String {
+    let Output { status, stderr, .. } = command.output().unwrap();
+    let told = String::from_utf8(stderr).unwrap();
+    assert!(status.success(), "{told}");
+    told
+}
+
+/// A plane that runs; dropping it kills it.
+struct Running {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    /// All lines up to the one that says it is ready.
+    said: Vec<String>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended instead of starting: {said:?}");
+            said.push(line.trim_end().to_owned());
+            if line.starts_with("ready: ") {
+                return Self { child, stderr, said };
+            }
+        }
+    }
+
+    /// Stops it as a service manager would.
+    fn stop(mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        let mut rest = String::new();
+        while self.stderr.read_line(&mut rest).unwrap() > 0 {}
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {rest}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn store(data: &Path) -> PathBuf {
+    data.join("store/store.redb")
+}
+
+#[test]
+fn ready_is_one_line_and_a_signal_stops_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let kubeconfig = folder.path().join("kubeconfig");
+    for _ in 0..2 {
+        let more = [QUIET, &["--kubeconfig-out", kubeconfig.to_str().unwrap()]].concat();
+        let plane = Running::start(up(&data, &more));
+        assert_eq!(plane.said.len(), 1, "{:?}", plane.said);
+        assert!(plane.said[0].contains("https://127.0.0.1:") && plane.said[0].contains("controllers: none"));
+        assert!(kubeconfig.exists());
+        plane.stop();
+    }
+}
+
+#[test]
+fn what_keeps_it_from_starting_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    Running::start(up(&data, QUIET)).stop();
+
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = capstan();
+    let listen = taken.local_addr().unwrap().to_string();
+    command.args(["up", "--controllers", "none", "--listen", &listen, "--data-dir"]).arg(&data);
+    let complaint = refused(command);
+    assert!(complaint.contains(&listen) && complaint.contains("--listen"), "{complaint}");
+
+    let running = Running::start(up(&data, QUIET));
+    let complaint = refused(up(&data, QUIET));
+    let process = format!("process {}", running.child.id());
+    assert!(complaint.contains(&process) && complaint.contains("--data-dir"), "{complaint}");
+    running.stop();
+
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    for unusable in [file.join("data"), file, PathBuf::from("/proc/capstan")] {
+        let complaint = refused(up(&unusable, QUIET));
+        assert!(complaint.contains("--data-dir"), "{complaint}");
+    }
+
+    let sound = fs::read(store(&data)).unwrap();
+    let mut scribbled = sound.clone();
+    scribbled[..4096].fill(7);
+    for damaged in [&sound[..sound.len() / 2], &scribbled, b"", b"not a store"] {
+        fs::write(store(&data), damaged).unwrap();
+        let complaint = refused(up(&data, QUIET));
+        assert!(complaint.contains("damaged") && complaint.contains("capstan restore"), "{complaint}");
+        assert_eq!(fs::read(store(&data)).unwrap(), damaged, "it was touched");
+    }
+    fs::write(store(&data), &sound).unwrap();
+
+    {
+        const META: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("meta");
+        let database = redb::Database::open(store(&data)).unwrap();
+        let transaction = database.begin_write().unwrap();
+        transaction.open_table(META).unwrap().insert("format", 99).unwrap();
+        transaction.commit().unwrap();
+    }
+    let newer = fs::read(store(&data)).unwrap();
+    let complaint = refused(up(&data, QUIET));
+    assert!(complaint.contains("format 99") && complaint.contains("newer program"), "{complaint}");
+    assert_eq!(fs::read(store(&data)).unwrap(), newer, "it was touched");
+
+    // Nothing was damaged by any of it.
+    fs::write(store(&data), &sound).unwrap();
+    Running::start(up(&data, QUIET)).stop();
+
+    for wrong in [&["--listen", "here"][..], &["--controllers", "cor"], &["--no-such-flag"]] {
+        let output = up(&data, wrong).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: "), "{wrong:?}");
+    }
+}
+
+fn backup(to: &Path, from: &[&str]) -> Command {
+    let mut command = capstan();
+    command.arg("backup").arg(to).args(from);
+    command
+}
+
+fn restore(from: &Path, data: &Path, more: &[&str]) -> Command {
+    let mut command = capstan();
+    command.arg("restore").arg(from).arg("--data-dir").arg(data).args(more);
+    command
+}
+
+#[test]
+fn a_backup_brings_a_plane_back_and_its_controllers_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (data, restored) = (path("data"), path("restored"));
+    let data_dir = ["--data-dir", data.to_str().unwrap()];
+    let kubeconfig = path("kubeconfig");
+    let kubeconfig = ["--kubeconfig", kubeconfig.to_str().unwrap()];
+
+    assert!(refused(backup(&path("none"), &data_dir)).contains("no plane"));
+    let more = [QUIET, &["--kubeconfig-out", kubeconfig[1]]].concat();
+    let plane = Running::start(up(&data, &more));
+    let told = done(backup(&path("by-folder"), &data_dir));
+    assert!(told.contains("objects") && told.contains("keep it safe"), "{told}");
+    done(backup(&path("by-kubeconfig"), &kubeconfig));
+    assert!(refused(backup(&path("by-kubeconfig"), &kubeconfig)).contains("by-kubeconfig"));
+    assert!(refused(restore(&path("by-folder"), &data, &[])).contains("in use"));
+    assert!(refused(restore(&path("by-folder"), &data, &["--force"])).contains("in use"));
+    plane.stop();
+    done(backup(&path("at-rest"), &data_dir));
+
+    let whole = fs::read(path("at-rest")).unwrap();
+    fs::write(path("cut"), &whole[..whole.len() - 10]).unwrap();
+    assert!(refused(restore(&path("cut"), &restored, &[])).contains("not complete"));
+    assert!(!restored.exists(), "nothing is begun with half a backup");
+
+    for name in ["by-folder", "by-kubeconfig", "at-rest"] {
+        let data = path(&format!("from-{name}"));
+        let told = done(restore(&path(name), &data, &[]));
+        assert!(told.contains("--resume-after-restore"), "{told}");
+        assert_eq!(
+            fs::read(data.join("pki/ca.key")).unwrap(),
+            fs::read(path("data").join("pki/ca.key")).unwrap(),
+            "machines know the plane by its authority"
+        );
+    }
+    let restored = path("from-by-folder");
+    let paused = Running::start(up(&restored, &[]));
+    assert!(paused.said.iter().any(|line| line.contains("NO CONTROLLERS RUN")), "{:?}", paused.said);
+    assert!(paused.said.last().unwrap().contains("controllers: none"), "{:?}", paused.said);
+    paused.stop();
+    let resumed = Running::start(up(&restored, &["--resume-after-restore"]));
+    assert!(!resumed.said.last().unwrap().contains("controllers: none"), "{:?}", resumed.said);
+    resumed.stop();
+    let again = Running::start(up(&restored, &[]));
+    assert!(!again.said.last().unwrap().contains("controllers: none"), "{:?}", again.said);
+    again.stop();
+
+    // Over a plane: refused, or moved aside.
+    assert!(refused(restore(&path("at-rest"), &restored, &[])).contains("--force"));
+    done(restore(&path("at-rest"), &restored, &["--force"]));
+    let aside = fs::read_dir(&restored).unwrap().map(|entry| entry.unwrap().file_name());
+    let aside: Vec<_> = aside.filter(|name| name.to_string_lossy().contains(".before-")).collect();
+    assert_eq!(aside.len(), 2, "the store and the keys: {aside:?}");
+
+    // Cut off half-way, it does not start.
+    fs::write(restored.join("restored"), "unfinished\n").unwrap();
+    assert!(refused(up(&restored, QUIET)).contains("cut off"));
+}
