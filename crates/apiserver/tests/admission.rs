@@ -34,7 +34,7 @@ fn answer(path: &str, request: &Value) -> Value {
     }
 }
 
-fn hook(name: &str, config: Value) -> Value {
+fn hook(name: &str, config: &Value) -> Value {
     json!({
         "name": format!("{name}.example.com"), "clientConfig": config, "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
@@ -50,10 +50,10 @@ fn configuration(name: &str, hooks: &[Value]) -> Value {
 async fn objects_are_changed_in_order_and_once_more_if_wanted() {
     let server = Webhook::start(answer).await;
     let plane = Plane::start().await;
-    let mut see = hook("see", server.client_config("/see"));
+    let mut see = hook("see", &server.client_config("/see"));
     see["reinvocationPolicy"] = "IfNeeded".into();
     let hooks =
-        [see, hook("add", server.client_config("/add/b")), hook("move", server.client_config("/move"))];
+        [see, hook("add", &server.client_config("/add/b")), hook("move", &server.client_config("/move"))];
     let made = plane.admin.make(MUTATING, &configuration("a", &hooks)).await;
     assert_eq!(made["webhooks"][1]["timeoutSeconds"], 10);
     assert_eq!(made["webhooks"][1]["rules"][0]["scope"], "*");
@@ -81,7 +81,7 @@ async fn objects_are_changed_in_order_and_once_more_if_wanted() {
 async fn what_is_refused_is_not_done() {
     let server = Webhook::start(answer).await;
     let plane = Plane::start().await;
-    let hooks = [hook("warn", server.client_config("/warn")), hook("deny", server.client_config("/deny"))];
+    let hooks = [hook("warn", &server.client_config("/warn")), hook("deny", &server.client_config("/deny"))];
     plane.admin.make(MAPS, &map("no")).await;
     plane.admin.make(VALIDATING, &configuration("a", &hooks)).await;
     let (code, refused) = plane.admin.merge(&format!("{MAPS}/no"), &json!({"data": {"x": "y"}})).await;
@@ -115,7 +115,7 @@ async fn who_is_asked() {
     let server = Webhook::start(answer).await;
     let plane = Plane::start().await;
     let with = |name: &str, field: &str, value: Value| {
-        let mut hook = hook(name, server.client_config(&format!("/{name}")));
+        let mut hook = hook(name, &server.client_config(&format!("/{name}")));
         hook[field] = value;
         hook
     };
@@ -155,7 +155,7 @@ async fn who_is_asked() {
 async fn failures_dry_runs_and_other_versions() {
     let server = Webhook::start(answer).await;
     let plane = Plane::start().await;
-    let mut ignored = hook("ignored", server.client_config("/nonsense"));
+    let mut ignored = hook("ignored", &server.client_config("/nonsense"));
     ignored["failurePolicy"] = "Ignore".into();
     plane.admin.make(VALIDATING, &configuration("a", &[ignored])).await;
     plane.admin.make(MAPS, &map("a")).await;
@@ -163,7 +163,7 @@ async fn failures_dry_runs_and_other_versions() {
         .admin
         .merge(
             &format!("{VALIDATING}/a"),
-            &json!({"webhooks": [hook("fails", server.client_config("/nonsense"))]}),
+            &json!({"webhooks": [hook("fails", &server.client_config("/nonsense"))]}),
         )
         .await;
     assert_eq!(fails["webhooks"][0]["failurePolicy"], "Fail");
@@ -179,7 +179,7 @@ async fn failures_dry_runs_and_other_versions() {
     second["storage"] = false.into();
     crd["spec"]["versions"].as_array_mut().unwrap().push(second);
     plane.admin.make(CRDS, &crd).await;
-    let mut equivalent = hook("equivalent", server.client_config("/x"));
+    let mut equivalent = hook("equivalent", &server.client_config("/x"));
     equivalent["rules"] = json!([{"operations": ["CREATE"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["widgets"]}]);
     let mut exact = equivalent.clone();
     exact["name"] = "exact.example.com".into();

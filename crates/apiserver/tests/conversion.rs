@@ -34,7 +34,7 @@ fn convert(_: &str, request: &Value) -> Value {
     json!({"convertedObjects": objects.collect::<Vec<_>>(), "result": {"status": "Success"}})
 }
 
-fn definition(client_config: Value) -> Value {
+fn definition(client_config: &Value) -> Value {
     let mut crd = widgets();
     let mut v1 = crd["spec"]["versions"][0].take();
     v1["storage"] = false.into();
@@ -55,7 +55,7 @@ fn definition(client_config: Value) -> Value {
     crd
 }
 
-fn widget(name: &str, spec: Value) -> Value {
+fn widget(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }
 
@@ -63,7 +63,7 @@ async fn by_service(hook: &Webhook) -> Plane {
     let mut options = Options::new(Storage::Memory);
     options.webhook_services = hook.services();
     let plane = Plane::open(options).await;
-    plane.admin.make(CRDS, &definition(hook.by_service("/convert"))).await;
+    plane.admin.make(CRDS, &definition(&hook.by_service("/convert"))).await;
     plane
 }
 
@@ -72,7 +72,7 @@ async fn every_verb_goes_through_it() {
     let hook = Webhook::start(convert).await;
     let plane = by_service(&hook).await;
     let mut watch = plane.admin.watch(&format!("{V1}?watch=1&resourceVersion=0")).await;
-    let made = plane.admin.make(V1, &widget("a", json!({"size": "S"}))).await;
+    let made = plane.admin.make(V1, &widget("a", &json!({"size": "S"}))).await;
     assert_eq!((&made["apiVersion"], &made["spec"]["size"]), (&json!("example.com/v1"), &json!("S")));
     assert!(made["metadata"].get("finalizers").is_none(), "not the webhook's to set: {made}");
     let (_, stored) = plane.admin.get(&format!("{V2}/a")).await;
@@ -88,7 +88,7 @@ async fn every_verb_goes_through_it() {
     let (code, invalid) = plane.admin.merge(&format!("{V1}/a"), &json!({"spec": {"size": "XL"}})).await;
     assert_eq!(code, 422, "{invalid}");
 
-    let applied = widget("a", json!({"size": "S", "replicas": 3}));
+    let applied = widget("a", &json!({"size": "S", "replicas": 3}));
     let (code, applied) = plane.admin.apply(&format!("{V1}/a?fieldManager=m&force=true"), &applied).await;
     assert_eq!((code, &applied["spec"]), (200, &json!({"replicas": 3, "size": "S"})));
     let mut replaced = applied.clone();
@@ -107,7 +107,7 @@ async fn a_list_is_one_call_and_what_is_stored_is_none() {
     let hook = Webhook::start(convert).await;
     let plane = by_service(&hook).await;
     for name in ["a", "b", "c"] {
-        let mut widget = widget(name, json!({"dimensions": "S"}));
+        let mut widget = widget(name, &json!({"dimensions": "S"}));
         widget["apiVersion"] = "example.com/v2".into();
         plane.admin.make(V2, &widget).await;
     }
@@ -130,7 +130,7 @@ async fn a_list_is_one_call_and_what_is_stored_is_none() {
 async fn failures_are_said() {
     let hook = Webhook::start(convert).await;
     let plane = by_service(&hook).await;
-    let mut broken = widget("a", json!({"dimensions": "S", "broken": true}));
+    let mut broken = widget("a", &json!({"dimensions": "S", "broken": true}));
     broken["apiVersion"] = "example.com/v2".into();
     plane.admin.make(V2, &broken).await;
     let (code, error) = plane.admin.get(&format!("{V1}/a")).await;
@@ -140,7 +140,7 @@ async fn failures_are_said() {
     assert!(text.contains("must have the same uid"), "{text}");
     assert_eq!(plane.admin.delete(&format!("{V2}/a"), &Value::Null).await.0, 200, "it can still be deleted");
     drop(hook);
-    let (code, error) = plane.admin.post(V1, &widget("b", json!({}))).await;
+    let (code, error) = plane.admin.post(V1, &widget("b", &json!({}))).await;
     assert!(code == 500 && error["message"].as_str().unwrap().contains("failed"), "{error}");
 }
 
@@ -149,8 +149,8 @@ async fn whom_to_trust_and_where_to_look() {
     let hook = Webhook::start(convert).await;
     // Not in the map.
     let plane = Plane::start().await;
-    plane.admin.make(CRDS, &definition(hook.by_service("/convert"))).await;
-    let (code, error) = plane.admin.post(V1, &widget("a", json!({}))).await;
+    plane.admin.make(CRDS, &definition(&hook.by_service("/convert"))).await;
+    let (code, error) = plane.admin.post(V1, &widget("a", &json!({}))).await;
     assert!(
         code == 500 && error["message"].as_str().unwrap().contains("--webhook-service system/hook="),
         "{error}"
@@ -163,10 +163,10 @@ async fn whom_to_trust_and_where_to_look() {
     let by_url = json!({"service": null, "url": config["url"], "caBundle": config["caBundle"]});
     let (code, answer) = plane.admin.merge(&path, &change(&by_url)).await;
     assert_eq!(code, 200, "{answer}");
-    assert_eq!(plane.admin.post(V1, &widget("a", json!({"size": "L"}))).await.0, 201);
+    assert_eq!(plane.admin.post(V1, &widget("a", &json!({"size": "L"}))).await.0, 201);
     config["caBundle"] = other.client_config("")["caBundle"].clone();
     plane.admin.merge(&path, &change(&config)).await;
-    let (code, error) = plane.admin.post(V1, &widget("b", json!({}))).await;
+    let (code, error) = plane.admin.post(V1, &widget("b", &json!({}))).await;
     assert!(code == 500 && error["message"].as_str().unwrap().contains("certificate"), "{error}");
     // A CRD that cannot work is refused.
     let (code, refused) = plane.admin.merge(&path, &change(&json!({"url": "http://a"}))).await;

@@ -171,7 +171,7 @@ async fn a_backup_that_is_not_whole_is_refused() {
     let told = |bytes: &[u8]| {
         let path = away.path().join("altered");
         fs::write(&path, bytes).unwrap();
-        Backup::read(&path).err().expect("it is refused")
+        Backup::read(&path).expect_err("it is refused")
     };
     for len in [whole.len() - 1, whole.len() - 40, whole.len() / 2, 200] {
         assert!(matches!(told(&whole[..len]), BackupError::Truncated(_)), "{len}");

@@ -49,7 +49,7 @@ async fn acknowledged_writes_survive_kills() {
         watched.catch_up(&client, &ledger).await;
         let mut tasks = tokio::task::JoinSet::new();
         let follow = watched.clone().follow(client.clone());
-        tasks.spawn(async move { drop(follow.await) });
+        tasks.spawn(async move { _ = follow.await });
         for task in 0..4 {
             tasks.spawn(ledger.clone().write(client.clone(), task, dice.below(1 << 31)));
         }

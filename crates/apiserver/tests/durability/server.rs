@@ -32,7 +32,7 @@ pub(crate) async fn serve(folder: &Path) {
     std::fs::write(folder.join("kubeconfig"), kubeconfig).unwrap();
     // One call, so that the line is whole.
     std::io::stdout().write_all(format!("\n{READY}\n").as_bytes()).unwrap();
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// A running one; dropping it kills it.
