@@ -23,6 +23,14 @@ fn conditions_of_webhooks() {
         ("has(object.spec.absent)", false),
         ("!request.userInfo.username.startsWith('system:node:')", false),
         ("object.spec.l.exists(i, i == 'q') && object.metadata.labels['x'] == '1'", true),
+        ("optional.of(1).optMap(a, a + 1).optMap(b, b * 2).value() == 4", true),
+        (
+            "optional.of(object.spec).optMap(a, optional.of(a.n).optMap(b, b + a.n).value()).value() == 6",
+            true,
+        ),
+        ("object.?spec.optFlatMap(a, a.?absent).optMap(b, b + 1).hasValue()", false),
+        ("object.?spec.?n == optional.of(3) && object.?spec.?absent == optional.none()", true),
+        ("string(string(object.spec.n == 3)) + string(object.spec.n) == 'true3'", true),
     ] {
         assert_eq!(holds(source), Ok(expected), "{source}");
     }

@@ -5,7 +5,7 @@ use super::budget;
 use crate::pattern;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::extractors::This;
-use kube_cel::cel::objects::Opaque;
+use kube_cel::cel::objects::{Opaque, OptionalValue};
 use kube_cel::cel::{Context, ExecutionError, Value};
 use std::sync::Arc;
 
@@ -77,6 +77,8 @@ impl Opaque for TypeName {
 
 /// Whether a value is true or false. No rule can write the name.
 pub(super) const IS_BOOL: &str = "#isBool";
+/// An optional value as a list of one or none: unlike the optional value, it survives being given a name.
+pub(super) const OPENED: &str = "#opened";
 
 thread_local! {
     // Registering a hundred functions costs more than most rules do.
@@ -99,10 +101,16 @@ fn base() -> Context<'static> {
     context.add_function(IS_BOOL, |This(value): This<Value>| {
         Ok::<_, ExecutionError>(matches!(value, Value::Bool(_)))
     });
+    context.add_function(OPENED, |value: Value| opened(&value));
     for name in TYPES {
         context.add_variable_from_value(name, Value::Opaque(Arc::new(TypeName(name))));
     }
     context
+}
+
+fn opened(value: &Value) -> Result<Value, ExecutionError> {
+    let optional = <&OptionalValue>::try_from(value)?;
+    Ok(Value::List(Arc::new(optional.value().cloned().into_iter().collect())))
 }
 
 // The evaluator hands over values, not references.

@@ -20,10 +20,9 @@ pub(super) const OLD_SELF: &str = "oldSelf";
 /// [`SELF`] and [`OLD_SELF`] with sets and maps of lists in one order.
 pub(super) const SORTED: [(&str, &str); 2] = [(SELF, "self#sorted"), (OLD_SELF, "oldSelf#sorted")];
 
-/// Names for what an expansion needs more than once. No rule can use them, and none is needed below where it is given
+/// A name for what an expansion needs more than once. No rule can use it, and it is not needed below where it is given
 /// anew.
 const ONE: &str = "#one";
-const OTHER: &str = "#other";
 
 /// How many names every rule knows from the start.
 const BUILT_IN: usize = 2 + functions::TYPES.len();
@@ -153,7 +152,7 @@ impl<'a> Rewrite<'a> {
         }
         let compares = matches!(call.func_name.as_str(), operators::EQUALS | operators::NOT_EQUALS);
         if compares && call.args.iter().any(|side| self.is_optional(side)) {
-            *expr = compare_optionals(call);
+            open_both(call);
         } else if compares && !shadowed(scope) && call.args.iter().all(|side| root_of(side).is_some()) {
             call.args.iter_mut().for_each(sort_root);
         } else if call.target.is_none() && functions::is_method(&call.func_name) && call.args.len() == 1 {
@@ -276,22 +275,10 @@ fn string_of(conversion: &mut CallExpr) -> IdedExpr {
 }
 
 /// `a == b` or `a != b` of two optional values: both absent, or both there and equal.
-fn compare_optionals(comparison: &mut CallExpr) -> IdedExpr {
-    let has = |name: &str| call("hasValue", Some(ident(name)), vec![]);
-    let value = |name: &str| call("value", Some(ident(name)), vec![]);
-    let operator = |name: &str, args| call(name, None, args);
-    let same = operator(operators::EQUALS, vec![has(ONE), has(OTHER)]);
-    let absent = operator(operators::LOGICAL_NOT, vec![has(ONE)]);
-    let equal = operator(operators::EQUALS, vec![value(ONE), value(OTHER)]);
-    let either = operator(operators::LOGICAL_OR, vec![absent, equal]);
-    let mut body = operator(operators::LOGICAL_AND, vec![same, either]);
-    if comparison.func_name == operators::NOT_EQUALS {
-        body = operator(operators::LOGICAL_NOT, vec![body]);
+fn open_both(comparison: &mut CallExpr) {
+    for side in &mut comparison.args {
+        *side = call(functions::OPENED, None, vec![std::mem::take(side)]);
     }
-    let mut sides = std::mem::take(&mut comparison.args).into_iter();
-    let mut side = || sides.next().unwrap_or_default();
-    let (one, other) = (side(), side());
-    bind(ONE, one, bind(OTHER, other, body))
 }
 
 /// `prefix.name` if that is how a function is called that lives under a prefix.
@@ -315,12 +302,15 @@ fn expand(expr: &IdedExpr) -> Result<Option<IdedExpr>, String> {
     if !flat && func_name != "optMap" {
         return Ok(None);
     }
-    let mapped = bind(&variable(name)?, call("value", Some(ident(ONE)), vec![]), body.clone());
+    let first = IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::Int(0.into())) };
+    let value = call(operators::INDEX, None, vec![ident(ONE), first]);
+    let mapped = bind(&variable(name)?, value, body.clone());
     let optional = || Some(ident("optional"));
     let then = if flat { mapped } else { call("of", optional(), vec![mapped]) };
-    let has = call("hasValue", Some(ident(ONE)), vec![]);
+    let none = IdedExpr { id: 0, expr: Expr::List(ListExpr::new(vec![])) };
+    let has = call(operators::NOT_EQUALS, None, vec![ident(ONE), none]);
     let choice = call(operators::CONDITIONAL, None, vec![has, then, call("none", optional(), vec![])]);
-    Ok(Some(bind(ONE, (**target).clone(), choice)))
+    Ok(Some(bind(ONE, call(functions::OPENED, None, vec![(**target).clone()]), choice)))
 }
 
 /// `body` with `variable` standing for `value`: a loop over nothing, whose result is the body.
