@@ -42,8 +42,9 @@ impl Trial {
         let sequences =
             number("CAPSTAN_SEQUENCES").map_or(SEQUENCES, |number| usize::try_from(number).unwrap());
         eprintln!("CAPSTAN_SEED={seed} plays the same again");
-        let (real, embedded) = tokio::join!(RealPlane::start(), Embedded::start());
-        let (real, embedded) = (real.unwrap(), embedded.unwrap());
+        // One after the other: the first may be built before it starts, and nothing else moves meanwhile.
+        let embedded = Embedded::start().await.unwrap();
+        let real = RealPlane::start().await.unwrap();
         let admin =
             async |kubeconfig: &std::path::Path| Place::of(kubeconfig).unwrap().admin().await.unwrap();
         let planes = Planes::new(admin(real.kubeconfig()).await, admin(&embedded.kubeconfig()).await).await;

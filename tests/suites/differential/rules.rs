@@ -23,7 +23,9 @@ const REFUSED: &str = "refused";
 /// Makes a kind on both planes, objects of it, and then generated rules; and tries other objects on them, in the places of those
 /// and in new ones. Gives what the planes judge differently.
 pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner, number: usize) -> Vec<String> {
-    let rules = drawn(&prop::collection::vec(boolean(DEPTH), RULES), runner);
+    let mut rules = drawn(&prop::collection::vec(boolean(DEPTH), RULES), runner);
+    rules.sort();
+    rules.dedup();
     let kind = format!("Ruled{number}");
     let plural = kind.to_lowercase() + "s";
     let path = format!("/apis/rules.capstan.dev/v1/namespaces/{NAMESPACE}/{plural}");
@@ -37,16 +39,24 @@ pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner, number
         let made = planes.both(&Request { method: "POST", path: path.clone(), media: JSON, body }).await;
         assert_eq!(made.clone().map(|made| made.code), [201, 201], "{made:?}");
     }
-    let ruled = Request {
+    let ruled = |rules: &[String]| Request {
         method: "PATCH",
         path: format!("{DEFINITIONS}/{plural}.rules.capstan.dev"),
         media: "application/merge-patch+json",
-        body: json!({"spec": {"versions": definition(&kind, &plural, &rules)["spec"]["versions"]}}),
+        body: json!({"spec": {"versions": definition(&kind, &plural, rules)["spec"]["versions"]}}),
     };
-    let [real, embedded] = planes.both(&ruled).await;
+    let [mut real, mut embedded] = planes.both(&ruled(&rules)).await;
+    while real.code == 422 && !rules.is_empty() {
+        // It judges types and costs beforehand, which the embedded plane does when a rule runs.
+        let refused = refused(&real.body);
+        let mut index = 0;
+        rules.retain(|_| (!refused.contains(&index), index += 1).0);
+        [real, embedded] = planes.both(&ruled(&rules)).await;
+    }
     if [real.code, embedded.code] != [200, 200] {
         return told("the definition", &real.body, &embedded.body);
     }
+    assert!(rules.len() > RULES / 4, "only {} rules are left", rules.len());
     let refused = object("refused".to_owned(), &json!({"text": REFUSED}));
     planes.refuses(&format!("{path}?dryRun=All"), &refused).await;
     let mut found = Vec::new();
@@ -67,6 +77,16 @@ pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner, number
 
 fn drawn<S: Strategy>(strategy: &S, runner: &mut TestRunner) -> S::Value {
     strategy.new_tree(runner).unwrap().current()
+}
+
+/// Which rules a definition was refused for.
+fn refused(body: &Value) -> BTreeSet<usize> {
+    let causes = body["details"]["causes"].as_array().cloned().unwrap_or_default();
+    let index = |cause: &Value| {
+        let (_, rest) = cause["field"].as_str()?.split_once("x-kubernetes-validations[")?;
+        rest.split_once(']')?.0.parse().ok()
+    };
+    causes.iter().filter_map(index).collect()
 }
 
 /// What only one of the planes complains about.
@@ -100,8 +120,7 @@ fn definition(kind: &str, plural: &str, rules: &[String]) -> Value {
     let list =
         |kind: &str| json!({"type": "array", "maxItems": 5, "x-kubernetes-list-type": kind, "items": text});
     let probe = json!({"rule": format!("!has(self.text) || self.text != '{REFUSED}'")});
-    let mut seen = BTreeSet::new();
-    let rules = rules.iter().filter(|rule| seen.insert(*rule)).map(|rule| json!({"rule": rule}));
+    let rules = rules.iter().map(|rule| json!({"rule": rule}));
     let rules: Vec<Value> = rules.chain([probe]).collect();
     let spec = json!({
         "type": "object", "x-kubernetes-validations": rules,
@@ -322,7 +341,7 @@ fn integer(depth: u32) -> BoxedStrategy<String> {
             form("size({})", vec![texts(depth)]),
             forms(&["{}.indexOf({})", "{}.lastIndexOf({})"], move || vec![text(depth), text(depth)]),
             forms(&["{}.indexOf({})", "{}.lastIndexOf({})"], move || vec![texts(depth), text(depth)]),
-            form("int({})", vec![text(depth)]),
+            form("int({})", vec![one_of(&["self.text", "self.word", "'7'"])]),
             form("int({})", vec![double(depth)]),
             form("(({}) ? {} : {})", vec![boolean(depth), integer(depth), integer(depth)]),
         ]
@@ -337,7 +356,7 @@ fn double(depth: u32) -> BoxedStrategy<String> {
                 vec![double(depth), double(depth)]
             }),
             form("double({})", vec![integer(depth)]),
-            form("double({})", vec![text(depth)]),
+            form("double({})", vec![one_of(&["self.text", "self.word", "'1.5'"])]),
         ]
     })
 }
@@ -358,14 +377,7 @@ fn text(depth: u32) -> BoxedStrategy<String> {
         vec![
             form("({} + {})", vec![text(depth), text(depth)]),
             forms(
-                &[
-                    "{}.lowerAscii()",
-                    "{}.upperAscii()",
-                    "{}.trim()",
-                    "{}.reverse()",
-                    "{}.find('[a-z]+')",
-                    "string({})",
-                ],
+                &["{}.lowerAscii()", "{}.upperAscii()", "{}.trim()", "{}.find('[a-z]+')", "string({})"],
                 move || vec![text(depth)],
             ),
             form("string({})", vec![integer(depth)]),
