@@ -72,6 +72,8 @@ pub(crate) struct MachineFacts {
     pub(crate) retry: Option<String>,
     /// What differs from what the control plane asks for; empty for workers.
     pub(crate) changes: Vec<Change>,
+    /// Whether etcd says that its member on the machine is well.
+    pub(crate) is_heard_of: bool,
     /// Taken to be up. Only where the future is thought through, never where something is done.
     pub(crate) taken_as_up: bool,
 }
@@ -181,12 +183,14 @@ impl MachineFacts {
     }
 
     /// Whether it has a plan that would start Kubernetes again and may not yet: until then it runs as it did before,
-    /// unless an earlier plan that did not come to its end has stopped it.
+    /// unless an earlier plan that did not come to its end has stopped it. That has not happened if etcd hears of it once
+    /// it is done with earlier plans.
     pub(crate) fn is_held(&self) -> bool {
         let held = |plan: &PlanFacts| {
             let ended = matches!(plan.progress, Progress::Applied | Progress::Failed(_));
-            let runs = plan.record.restarts() && !plan.record.may_be_down();
-            plan.sound && !plan.is_open && !ended && runs
+            let was_not_stopped = plan.progress == Progress::AtGate && self.is_heard_of;
+            let runs = !plan.record.may_be_down() || was_not_stopped;
+            plan.sound && !plan.is_open && !ended && plan.record.restarts() && runs
         };
         self.has_node && self.plan.as_ref().is_some_and(held)
     }

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use crate::certificates::{self, Decision, Keys};
 use crate::delete::{self, Ending};
+use crate::etcd::quorum;
 use crate::facts::{EtcdView, Hook, MachineFacts};
 use crate::kubeconfig;
 use crate::machines::leave::{self, Leaving};
@@ -177,6 +178,16 @@ impl<'a> Round<'a> {
                 EtcdView::Unknown(chain(&error))
             }
         };
+        self.hear_of_members();
+    }
+
+    /// Notes whom etcd hears of.
+    fn hear_of_members(&mut self) {
+        let EtcdView::Known(members) = &self.etcd else { return };
+        for machine in self.facts.iter_mut().filter(|machine| machine.control_plane) {
+            let member = quorum::member_of(members, machine.node_name(), &machine.addresses);
+            machine.is_heard_of = member.is_some_and(|member| member.is_healthy);
+        }
     }
 
     /// Machines on their way out leave etcd, one at a time. Says whether something was done.
@@ -213,6 +224,7 @@ impl<'a> Round<'a> {
         let trusted: Option<TrustedKeys> = keys.map(|keys| [keys.signing.public()].into_iter().collect());
         let (owner, plans) = (self.scope.owner, &self.secrets.plans);
         self.facts = self.observed.facts(owner, plans, trusted.as_ref(), &self.cordoned);
+        self.hear_of_members();
         let own = |machine: &&Machine| Machines::is_of(machine, self.scope.owner);
         self.own = self.observed.machines.values().filter(own).cloned().collect();
     }

@@ -194,7 +194,9 @@ fn domain(staying: &[&MachineFacts], domains: &[&str]) -> Option<String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::facts::Progress;
     use crate::facts::fixtures::members;
+    use crate::planner::record::Setup;
 
     pub(crate) fn up(name: &str) -> MachineFacts {
         MachineFacts::server(name).up()
@@ -238,6 +240,19 @@ pub(super) mod tests {
 
     fn step(machines: &[MachineFacts], replicas: usize) -> String {
         told(decide(machines, &wanted(replicas, &well(machines))))
+    }
+
+    /// Two members bear no restart: the one at its gate waits for the third.
+    #[test]
+    fn one_that_may_have_been_stopped_is_well_if_etcd_hears_of_it() {
+        let stopped = up("b").says(Progress::AtGate).with(|machine| {
+            let record = &mut machine.plan.as_mut().expect("a plan").record;
+            (record.setup.restart, record.ran) = ("new".to_owned(), Some(Setup::default()));
+        });
+        assert_eq!(step(&[up("a"), stopped.clone()], 3), "waits for Machine b to be up");
+        let heard_of = stopped.with(|machine| machine.is_heard_of = true);
+        assert_eq!(step(&[up("a"), heard_of.clone()], 3), "create");
+        assert_eq!(step(&[up("a"), heard_of.says(Progress::InFlight)], 3), "waits for Machine b to be up");
     }
 
     #[test]

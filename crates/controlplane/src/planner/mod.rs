@@ -10,7 +10,7 @@ mod gate;
 mod inputs;
 #[cfg(feature = "bench")]
 pub(crate) mod pure;
-mod record;
+pub(crate) mod record;
 mod software;
 mod write;
 

@@ -68,7 +68,8 @@ async fn live_all(seeds: std::ops::Range<u64>) -> Vec<String> {
             let life = tokio::spawn(Box::pin(live(Arc::clone(&plane), format!("life-{seed}"), seed)));
             async move {
                 let (_, result) = life.await.unwrap();
-                result.err().map(|error| format!("CAPSTAN_SEED={seed}: {error:#}"))
+                let failed = result.err().map(|error| format!("CAPSTAN_SEED={seed}: {error:#}"));
+                failed.inspect(|failed| eprintln!("{failed}"))
             }
         })
         .buffer_unordered(SIDE_BY_SIDE)

@@ -43,7 +43,8 @@ impl World {
             return Ok(());
         }
         let (digest, revision) = (plan.id().digest().to_string(), plan.id().revision().get());
-        let known = self.revisions.insert(name.clone(), (revision, digest.clone())).unwrap_or_default();
+        let agent = machine.uid().unwrap_or_default();
+        let known = self.revisions.insert(agent, (revision, digest.clone())).unwrap_or_default();
         ensure!(
             revision > known.0 || (revision, &digest) == (known.0, &known.1),
             "{name}: revision {revision} after {}",

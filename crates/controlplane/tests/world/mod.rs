@@ -50,7 +50,7 @@ pub(crate) struct World {
     begins: Option<String>,
     /// Machines that have carried out a plan.
     applied: BTreeSet<String>,
-    /// The last plan that each agent has seen: revision and digest.
+    /// The last plan that each agent has seen: revision and digest, by the UID of its Machine. Names may come again.
     revisions: BTreeMap<String, (u64, String)>,
     plans: scene::Plans,
     /// What agents are about.
