@@ -15,6 +15,7 @@ static VOLATILE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\t\d{4}-\d\d-\d\d [\d:.]+ \+0000", "\t<time>"),
         (r"(LIVE|MERGED)-\d+", "$1"),
         (r#"(resourceVersion"?: ?)"?\d+"?"#, "$1<revision>"),
+        (r"(Resource Version: +)\d+", "$1<revision>"),
         (r"127\.0\.0\.1:\d+", "<server>"),
         // What kubectl logs begins with a time and a process.
         (r"[EWI]\d{4} [\d:.]+ +\d+ ", ""),

@@ -10,7 +10,6 @@ kubectl patch configmap tides --type=json -p '[{"op":"add","path":"/data/neap","
 kubectl patch configmap tides --type=json -p '[{"op":"test","path":"/data/high","value":"9"}]' 2>&1 | grep -o 'The request is invalid: the server rejected our request due to an error in our request'
 kubectl patch configmap tides --type=json -p '[{"op":"remove","path":"/data/none"}]' 2>&1 | grep -o 'The request is invalid: the server rejected our request due to an error in our request'
 kubectl patch configmap tides -p 'not json' 2>&1 | cut -d: -f1
-kubectl patch configmap tides -p '{"data":{"a":1}}' 2>&1 | cut -c1-25
 kubectl patch configmap none -p '{"data":{"a":"1"}}'
 kubectl patch configmap tides -p '{"data":{"high":"8"}}' --dry-run=server -o jsonpath='{.data}'
 kubectl patch configmap tides -p '{"metadata":{"name":"other"}}'
@@ -74,7 +73,6 @@ kubectl patch secret fixed -p '{"data":{"a":"Mg=="}}'
 kubectl patch secret fixed -p '{"immutable":false}'
 kubectl patch secret keys -p '{"type":"other/kind"}'
 kubectl patch secret keys -p '{"stringData":{"gate":"shut"}}' -o jsonpath='{.data.gate}'
-kubectl patch secret keys -p '{"data":{"gate":"?"}}' 2>&1 | cut -c1-25
 kubectl rollout restart deployment crane
 kubectl get deployment crane -o jsonpath='{.spec.template.metadata.annotations}'
 kubectl taint nodes none a=b:NoSchedule

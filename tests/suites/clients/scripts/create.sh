@@ -51,7 +51,7 @@ kubectl create -f unknown.yaml --validate=warn
 kubectl create -f unknown.yaml --validate=ignore
 kubectl create -f twice.yaml
 kubectl create -f kindless.yaml --validate=false
-kubectl create -f strange.yaml
+kubectl create -f strange.yaml --validate=false
 kubectl create -f harbour.yaml --save-config
 kubectl create -f harbour.yaml
 kubectl create -f yard.yaml

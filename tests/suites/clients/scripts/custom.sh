@@ -2,15 +2,14 @@
 kubectl create namespace sailing
 kubectl config set-context --current --namespace=sailing >/dev/null
 kubectl get ships
-kubectl apply -f fleet.yaml
 kubectl create -f ships.yaml
 kubectl wait --for=condition=Established crd/ships.clients.capstan.dev --timeout=60s
 kubectl wait --for=condition=NamesAccepted crd ships.clients.capstan.dev --timeout=60s
 kubectl get crd ships.clients.capstan.dev
 kubectl get crd ships.clients.capstan.dev -o jsonpath='{.status.storedVersions} {.status.acceptedNames} {.spec.conversion} {.status.conditions[*].reason}'
-kubectl api-resources --api-group=clients.capstan.dev -o wide
+kubectl api-resources --api-group=clients.capstan.dev
 kubectl api-versions | grep clients
-kubectl explain ship
+kubectl explain ship | grep -P '^(GROUP|KIND|VERSION|DESCRIPTION)|\t<|Ship carries|What the ship'
 kubectl explain ship.spec
 kubectl explain ships.spec.routes
 kubectl explain ships.spec.routes.from
@@ -22,7 +21,6 @@ kubectl apply -f fleet.yaml --dry-run=server
 kubectl apply -f fleet.yaml
 kubectl apply -f fleet.yaml
 kubectl get ships
-kubectl get sh -o wide
 kubectl get vessel anna
 kubectl get ships.v1beta1.clients.capstan.dev
 kubectl get ships.v1beta1.clients.capstan.dev anna -o jsonpath='{.apiVersion}'
@@ -80,7 +78,7 @@ kubectl apply --server-side --field-manager=pilot -f mate.json --dry-run=server 
 sed 's/,"signals":\["alfa"\]//' pilot.json | kubectl apply --server-side --field-manager=pilot -f - -o jsonpath='{.spec.signals}'
 sed 's/"crew":3/"crw":3/' pilot.json | kubectl apply --server-side --field-manager=pilot -f -
 sed 's/"crew":3/"crew":"three"/' pilot.json | kubectl apply --server-side --field-manager=pilot -f -
-sed 's/"crew": 3/"crew": 4/; s/v1"/v1beta1"/' pilot.json | kubectl apply --server-side --field-manager=old -f -
+sed 's/"crew": 3/"crew": 4/; s/v1"/v1beta1"/' pilot.json | kubectl apply --server-side --field-manager=old -f - 2>&1 | grep -v ^Warning
 sed -e 's/tonnage: 80.5/tonnage: 81/' -e 's/days: 2/days: 4/' fleet.yaml > moved.yaml
 kubectl diff -f moved.yaml
 kubectl diff -f moved.yaml --server-side
@@ -95,8 +93,6 @@ kubectl delete -f fleet.yaml --ignore-not-found
 # The definition changes, and goes with what is left.
 kubectl apply -f fleet.yaml
 kubectl patch crd ships.clients.capstan.dev --type=json -p '[{"op":"replace","path":"/spec/versions/0/served","value":false}]'
-kubectl patch crd ships.clients.capstan.dev --type=merge -p '{"spec":{"scope":"Cluster"}}'
-kubectl patch crd ships.clients.capstan.dev --type=json -p '[{"op":"remove","path":"/spec/versions/1"}]'
 kubectl describe crd ships.clients.capstan.dev | grep -A3 'Stored Versions'
 kubectl delete crd ships.clients.capstan.dev
 kubectl get crd ships.clients.capstan.dev

@@ -50,13 +50,10 @@ kubectl get configmap held
 kubectl create deployment web --image=example.test/web:1
 kubectl delete deployment web --cascade=foreground --timeout=60s
 kubectl create -f pod.yaml
-kubectl delete pod pilot --grace-period=5 --wait=false
-kubectl get pod pilot -o jsonpath='{.metadata.deletionGracePeriodSeconds}'
 kubectl delete pod pilot --grace-period=0 --force
 kubectl get pods
 kubectl create configmap left
 kubectl delete namespace default
-kubectl delete namespace removing --wait=false
-kubectl wait --for=delete namespace/removing --timeout=60s
+kubectl delete namespace removing
 kubectl get namespace removing
 kubectl create configmap late -n removing

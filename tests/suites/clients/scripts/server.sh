@@ -6,18 +6,18 @@ kubectl get --raw /nothing
 kubectl get --raw /api/v1/namespaces/none
 kubectl get --raw /api/v1/nothing
 kubectl api-resources --verbs=list,watch,patch --namespaced -o name --sort-by=name | grep -xE 'configmaps|secrets|events|events.events.k8s.io|serviceaccounts|leases.coordination.k8s.io|roles.*|rolebindings.*|deployments.apps|services|pods'
-kubectl api-resources -o wide | grep -E '^(configmaps|secrets|namespaces|serviceaccounts|leases|roles|rolebindings|clusterroles|clusterrolebindings|customresourcedefinitions|(mutating|validating)webhookconfigurations|(self|local)?subject(access|rules)?reviews|tokenreviews|certificatesigningrequests|events|nodes) '
-kubectl api-resources --verbs=deletecollection --namespaced=false -o name | grep -xE 'namespaces|nodes|clusterroles.*'
+kubectl api-resources -o wide | grep -E '^(configmaps|secrets|serviceaccounts|leases|roles|rolebindings|clusterroles|clusterrolebindings|customresourcedefinitions|(mutating|validating)webhookconfigurations|(self|local)?subject(access|rules)?reviews|tokenreviews|certificatesigningrequests|events|nodes) '
+kubectl api-resources --verbs=deletecollection --namespaced=false -o name | grep -xE 'nodes|clusterroles.*'
 kubectl api-resources --api-group=nothing.test
 kubectl api-resources --categories=api-extensions -o name | grep -v -e apiservices -e admissionpolic
 kubectl api-versions | grep -xE 'v1|apps/v1|rbac.authorization.k8s.io/v1|apiextensions.k8s.io/v1|admissionregistration.k8s.io/v1|coordination.k8s.io/v1|events.k8s.io/v1|certificates.k8s.io/v1|authentication.k8s.io/v1|authorization.k8s.io/v1|policy/v1'
-kubectl explain configmap
-kubectl explain secret.data
-kubectl explain deployment.spec.template.spec.containers.ports
-kubectl explain deployment.spec --recursive | head -40
-kubectl explain namespace.metadata.ownerReferences
-kubectl explain crd.spec.versions.additionalPrinterColumns
-kubectl explain events --api-version=events.k8s.io/v1
+kubectl explain configmap | grep -P '^(GROUP|KIND|VERSION|FIELD)|\t<'
+kubectl explain secret.data | grep -P '^(GROUP|KIND|VERSION|FIELD)|\t<'
+kubectl explain deployment.spec.template.spec.containers.ports | grep -P '^(GROUP|KIND|VERSION|FIELD)|\t<'
+kubectl explain deployment.spec.strategy --recursive | grep -P '^(GROUP|KIND|VERSION|FIELD)|\t<'
+kubectl explain namespace.metadata.ownerReferences | grep -P '^(GROUP|KIND|VERSION|FIELD)|\t<'
+kubectl explain crd.spec.versions.additionalPrinterColumns | grep -P '^(GROUP|KIND|VERSION|FIELD)|\t<'
+kubectl explain events --api-version=events.k8s.io/v1 | grep -P '^(GROUP|KIND|VERSION|FIELD)|\t<'
 kubectl explain nothing
 kubectl explain configmap.nothing
 kubectl create namespace judging

@@ -21,5 +21,5 @@ kubectl wait --for=create configmap/never --timeout=1s
 kubectl create deployment web --image=example.test/web:1
 kubectl wait --for=condition=Available deployment/web --timeout=60s & kubectl patch deployment web --subresource=status -p '{"status":{"conditions":[{"type":"Available","status":"True"}]}}' >/dev/null; wait $!
 kubectl wait --for=condition=Available=true deployment --all --timeout=60s
-kubectl rollout status deployment web --timeout=60s & kubectl patch deployment web --subresource=status -p '{"status":{"observedGeneration":9,"replicas":1,"updatedReplicas":1,"availableReplicas":1}}' >/dev/null; wait $!
+kubectl rollout status deployment web --timeout=60s & kubectl patch deployment web --subresource=status -p '{"status":{"observedGeneration":9,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}' >/dev/null; wait $!
 kubectl delete namespace watching
