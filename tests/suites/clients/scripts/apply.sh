@@ -45,8 +45,8 @@ kubectl apply --server-side -f harbour.yaml --force-conflicts
 kubectl get configmap tides -o yaml --show-managed-fields
 kubectl apply --server-side -f fresh.yaml
 kubectl apply --server-side -f fresh.yaml --field-manager=''
-kubectl apply --server-side -f unknown.yaml
-kubectl apply --server-side -f unknown.yaml --validate=warn
+kubectl apply --server-side -f unknown.yaml 2>&1 | grep -o 'Error from server:.*typed patch object\|field not declared in schema'
+kubectl apply --server-side -f unknown.yaml --validate=warn 2>&1 | grep -o 'Error from server:.*typed patch object\|field not declared in schema'
 kubectl apply -f unknown.yaml
 kubectl apply -f unknown.yaml --validate=warn
 kubectl apply -f missing.yaml

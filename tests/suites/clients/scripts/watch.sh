@@ -12,7 +12,7 @@ sh watch.sh 'DELETED  *old' 'kubectl get configmaps -w --output-watch-events --f
 kubectl create namespace watching-too
 sh watch.sh 'Terminating' 'kubectl get namespace watching-too -w --no-headers' 'kubectl delete namespace watching-too'
 kubectl wait --for=create configmap/made --timeout=60s & kubectl create configmap made -o name >/dev/null; wait $!
-kubectl wait --for=delete configmap/made --timeout=60s & kubectl delete configmap made >/dev/null; wait $!
+kubectl wait --for=delete configmap/made --timeout=60s >/dev/null & kubectl delete configmap made >/dev/null; wait $!
 kubectl create configmap made
 kubectl wait --for=jsonpath='{.data.tide}'=high configmap/made --timeout=60s & kubectl patch configmap made -p '{"data":{"tide":"high"}}' >/dev/null; wait $!
 kubectl wait --for=delete configmap/made --timeout=1s
@@ -21,5 +21,5 @@ kubectl wait --for=create configmap/never --timeout=1s
 kubectl create deployment web --image=example.test/web:1
 kubectl wait --for=condition=Available deployment/web --timeout=60s & kubectl patch deployment web --subresource=status -p '{"status":{"conditions":[{"type":"Available","status":"True"}]}}' >/dev/null; wait $!
 kubectl wait --for=condition=Available=true deployment --all --timeout=60s
-kubectl rollout status deployment web --timeout=60s & kubectl patch deployment web --subresource=status -p '{"status":{"observedGeneration":9,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}' >/dev/null; wait $!
+kubectl rollout status deployment web --timeout=60s | tail -1 & kubectl patch deployment web --subresource=status -p '{"status":{"observedGeneration":9,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}' >/dev/null; wait $!
 kubectl delete namespace watching
