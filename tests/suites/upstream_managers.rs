@@ -1,4 +1,4 @@
-//! Upstream's four managers bring a cluster up, scale it, and take it away again. On a real plane once with their own
+//! Upstream's four managers bring a cluster up, scale it, upgrade it, and take it away again. On a real plane once with their own
 //! core CRDs and webhooks, which shows that the plane and the recipe are right, and once with ours, which shows that ours
 //! can stand in for them; and on the embedded plane, which must look no different to them.
 
@@ -21,6 +21,8 @@ use serde_json::json;
 const DEADLINE: Duration = Duration::from_secs(300);
 const PROVIDERS: [CrdSet; 3] = [CrdSet::KubeadmBootstrap, CrdSet::KubeadmControlPlane, CrdSet::Dev];
 const NAMESPACE: &str = "harbour";
+const NEWER: &str = "v1.36.1";
+const CONTROL_PLANES: &str = "controlplane.cluster.x-k8s.io/v1beta2";
 const STORED: &str = "cluster.x-k8s.io/v1beta2";
 const OLD: &str = "cluster.x-k8s.io/v1beta1";
 
@@ -128,12 +130,47 @@ impl Plane {
             .unwrap();
         clock.lap("scaled");
 
+        self.upgrade().await;
+        eventually(DEADLINE, "four machines of the new version", async || {
+            self.machines_are_ready(4).await?;
+            self.machines_have_version(NEWER).await
+        })
+        .await
+        .unwrap();
+        clock.lap("upgraded");
+
         clusters.delete("tender", &DeleteParams::default()).await.unwrap();
         eventually(DEADLINE, "everything to be gone", async || self.nothing_is_left().await).await.unwrap();
         clock.lap("everything gone");
 
         let complaints = complaints(managers);
         assert!(complaints.is_empty(), "the CRDs do not take all that the managers write:\n{complaints:#?}");
+    }
+
+    /// Control plane and workers, one after the other, as a user does.
+    async fn upgrade(&self) {
+        let planes = namespaced(&self.client, NAMESPACE, CONTROL_PLANES, "KubeadmControlPlane");
+        let version = Patch::Merge(json!({"spec": {"version": NEWER}}));
+        planes.patch("tender", &PatchParams::default(), &version).await.unwrap();
+        eventually(DEADLINE, "the control plane to be of the new version", async || {
+            let plane = planes.get("tender").await?;
+            ensure!(plane.data["status"]["version"] == NEWER, "{}", plane.data["status"]["version"]);
+            Ok(())
+        })
+        .await
+        .unwrap();
+        let deployments = namespaced(&self.client, NAMESPACE, STORED, "MachineDeployment");
+        let version = Patch::Merge(json!({"spec": {"template": {"spec": {"version": NEWER}}}}));
+        deployments.patch("tender-worker", &PatchParams::default(), &version).await.unwrap();
+    }
+
+    async fn machines_have_version(&self, version: &str) -> Result<()> {
+        let machines = namespaced(&self.client, NAMESPACE, STORED, "Machine");
+        for machine in machines.list(&ListParams::default()).await? {
+            let found = &machine.data["spec"]["version"];
+            ensure!(found == version, "{} has {found}", machine.metadata.name.unwrap_or_default());
+        }
+        Ok(())
     }
 
     async fn machines_are_ready(&self, count: usize) -> Result<()> {

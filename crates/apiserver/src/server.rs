@@ -92,7 +92,8 @@ impl ApiServer {
     pub async fn open(options: Options) -> Result<Arc<Self>, StartError> {
         let signing = options.client_authority.as_ref().map(Signer::new).transpose()?;
         let plane = Arc::new(Plane::open(options)?);
-        bootstrap::run(&plane).await?;
+        // Boxed, so that this does not make the types of callers deeper than the compiler likes.
+        Box::pin(bootstrap::run(&plane)).await?;
         let (shutdown, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
         tasks.spawn(gc::run(Arc::clone(&plane), stopping.clone()));

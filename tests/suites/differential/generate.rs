@@ -38,10 +38,11 @@ fn object(kind: Kind, with_name: bool) -> impl Strategy<Value = Value> {
     let field = prop::sample::select(kind.fields.to_vec())
         .prop_flat_map(|(path, values)| (Just(path), prop::sample::select(values.to_vec())));
     prop::collection::vec(field, 0..4).prop_map(move |fields| {
-        let mut object = json!({"apiVersion": kind.api_version, "kind": kind.name, "metadata": {}});
-        if with_name {
-            object["metadata"]["name"] = json!(NAME);
-        }
+        let base = if with_name { kind.base } else { "{}" };
+        let mut object: Value = serde_json::from_str(base).unwrap();
+        object["apiVersion"] = kind.api_version.into();
+        object["kind"] = kind.name.into();
+        object["metadata"] = if with_name { json!({"name": NAME}) } else { json!({}) };
         for (path, value) in fields {
             set(&mut object, path, serde_json::from_str(value).unwrap());
         }

@@ -14,6 +14,17 @@ pub(crate) struct Kind {
     /// Fields with values that are good, and values that are not.
     pub(crate) fields: &'static [(&'static str, &'static [&'static str])],
     pub(crate) subresources: &'static [&'static str],
+    /// What an object has in any case, as JSON.
+    pub(crate) base: &'static str,
+    /// Fields that a kube-apiserver fills in and judges because somebody will run what they say. Nobody does here.
+    pub(crate) left_alone: &'static [&'static str],
+}
+
+impl Kind {
+    /// Whether nothing but the schema says what is right.
+    pub(crate) fn is_only_stored(&self) -> bool {
+        !self.left_alone.is_empty()
+    }
 }
 
 /// A custom kind with every part of a schema, and built-in ones.
@@ -24,32 +35,78 @@ pub(crate) const KINDS: &[Kind] = &[
         name: "Widget",
         fields: WIDGET,
         subresources: &["status", "scale"],
+        ..PLAIN
     },
     Kind {
         path: "/api/v1/namespaces/tried/configmaps",
         api_version: "v1",
         name: "ConfigMap",
         fields: CONFIG_MAP,
-        subresources: &[],
+        ..PLAIN
     },
-    Kind { path: WIDGETS, ..WIDGET_AGAIN },
+    // The custom kind gets more sequences: it has most to go wrong.
+    Kind {
+        path: WIDGETS,
+        api_version: "trial.capstan.dev/v1",
+        name: "Widget",
+        fields: WIDGET,
+        subresources: &["status", "scale"],
+        ..PLAIN
+    },
     Kind {
         path: "/api/v1/namespaces/tried/secrets",
         api_version: "v1",
         name: "Secret",
         fields: SECRET,
-        subresources: &[],
+        ..PLAIN
+    },
+    Kind {
+        path: "/apis/apps/v1/namespaces/tried/deployments",
+        api_version: "apps/v1",
+        name: "Deployment",
+        fields: DEPLOYMENT,
+        subresources: &["status", "scale"],
+        base: DEPLOYED,
+        left_alone: &[
+            "progressDeadlineSeconds",
+            "revisionHistoryLimit",
+            "strategy",
+            "dnsPolicy",
+            "restartPolicy",
+            "schedulerName",
+            "securityContext",
+            "terminationGracePeriodSeconds",
+            "imagePullPolicy",
+            "resources",
+            "terminationMessagePath",
+            "terminationMessagePolicy",
+        ],
+    },
+    Kind {
+        path: "/api/v1/namespaces/tried/serviceaccounts",
+        api_version: "v1",
+        name: "ServiceAccount",
+        fields: SERVICE_ACCOUNT,
+        ..PLAIN
+    },
+    Kind {
+        path: "/apis/coordination.k8s.io/v1/namespaces/tried/leases",
+        api_version: "coordination.k8s.io/v1",
+        name: "Lease",
+        fields: LEASE,
+        ..PLAIN
+    },
+    Kind {
+        path: "/apis/rbac.authorization.k8s.io/v1/namespaces/tried/roles",
+        api_version: "rbac.authorization.k8s.io/v1",
+        name: "Role",
+        fields: ROLE,
+        ..PLAIN
     },
 ];
 
-/// The custom kind gets twice as many sequences: it has most to go wrong.
-const WIDGET_AGAIN: Kind = Kind {
-    path: WIDGETS,
-    api_version: "trial.capstan.dev/v1",
-    name: "Widget",
-    fields: WIDGET,
-    subresources: &["status", "scale"],
-};
+const PLAIN: Kind =
+    Kind { path: "", api_version: "", name: "", fields: &[], subresources: &[], base: "{}", left_alone: &[] };
 
 /// By path, as JSON.
 const WIDGET: &[(&str, &[&str])] = &[
@@ -162,6 +219,138 @@ const SECRET: &[(&str, &[&str])] = &[
     ("immutable", &["true", "false"]),
     ("metadata.labels", &["{\"a\":\"1\"}", "{\"b\":\"\"}"]),
     ("metadata.resourceVersion", &["\"@current\"", "\"1\""]),
+    ("unknown", &["1"]),
+];
+
+const DEPLOYED: &str = r#"{"spec": {
+    "selector": {"matchLabels": {"app": "x"}},
+    "template": {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {"containers": [{"name": "a", "image": "i:1"}, {"name": "b", "image": "i:1"}]}
+    }
+}}"#;
+
+/// Lists that strategic merge patches and appliers merge by keys, with the words by which they do more.
+const DEPLOYMENT: &[(&str, &[&str])] = &[
+    ("spec.replicas", &["0", "3", "null", "\"x\""]),
+    ("spec.paused", &["true", "false", "null"]),
+    (
+        "spec.template.metadata.annotations",
+        &["{\"a\":\"1\"}", "{\"a\":null}", "{\"$patch\":\"replace\",\"b\":\"2\"}"],
+    ),
+    (
+        "spec.template.spec.containers",
+        &[
+            r#"[{"name":"a","image":"i:2"}]"#,
+            r#"[{"name":"b","env":[{"name":"X","value":"1"},{"name":"Y","value":"2"}]}]"#,
+            r#"[{"name":"b","env":[{"name":"X","$patch":"delete"}]}]"#,
+            r#"[{"name":"a","ports":[{"containerPort":80,"protocol":"TCP"}]}]"#,
+            r#"[{"name":"a","ports":[{"containerPort":80,"protocol":"TCP","name":"http"},{"containerPort":81,"protocol":"UDP"}]}]"#,
+            r#"[{"name":"a","args":["x","y"],"image":"i:1"}]"#,
+            r#"[{"name":"a","args":null,"command":["c"]}]"#,
+            r#"[{"$patch":"delete","name":"b"}]"#,
+            r#"[{"name":"c","image":"i:3"}]"#,
+            r#"[{"name":"a","image":"i:9"},{"$patch":"replace"}]"#,
+            r#"[{"image":"no-name"}]"#,
+            r#"[{"name":"a","unknown":1}]"#,
+        ],
+    ),
+    (
+        "spec.template.spec.$setElementOrder/containers",
+        &[r#"[{"name":"b"},{"name":"a"}]"#, r#"[{"name":"a"},{"name":"b"}]"#],
+    ),
+    (
+        "spec.template.spec.volumes",
+        &[
+            r#"[{"name":"v","emptyDir":{}}]"#,
+            r#"[{"name":"v","$retainKeys":["name","configMap"],"configMap":{"name":"m","defaultMode":420}}]"#,
+            r#"[{"name":"w","emptyDir":{"medium":"Memory"}}]"#,
+            r#"[{"name":"v","$patch":"delete"}]"#,
+            "null",
+        ],
+    ),
+    (
+        "spec.template.spec.tolerations",
+        &[
+            r#"[{"key":"a","operator":"Exists"}]"#,
+            r#"[{"key":"b","operator":"Exists","effect":"NoSchedule"}]"#,
+            "[]",
+        ],
+    ),
+    (
+        "spec.template.spec.imagePullSecrets",
+        &[r#"[{"name":"p"}]"#, r#"[{"name":"q"}]"#, r#"[{"name":"p","$patch":"delete"}]"#],
+    ),
+    (
+        "spec.template.spec.nodeSelector",
+        &["{\"a\":\"1\"}", "{\"b\":\"2\"}", "{\"$patch\":\"replace\"}", "null"],
+    ),
+    (
+        "spec.template.spec.hostAliases",
+        &[r#"[{"ip":"10.0.0.1","hostnames":["h"]}]"#, r#"[{"ip":"10.0.0.2","hostnames":["i","j"]}]"#],
+    ),
+    ("metadata.labels", &["{\"a\":\"1\"}", "{\"a\":\"2\",\"b\":\"\"}", "{\"a\":null}"]),
+    ("metadata.finalizers", &["[\"trial.capstan.dev/wait\"]", "[\"trial.capstan.dev/other\"]", "[]"]),
+    ("metadata.$deleteFromPrimitiveList/finalizers", &["[\"trial.capstan.dev/wait\"]"]),
+    ("status.observedGeneration", &["1", "2"]),
+    (
+        "status.conditions",
+        &[
+            r#"[{"type":"Available","status":"True"}]"#,
+            r#"[{"type":"Progressing","status":"False","reason":"x"}]"#,
+            r#"[{"type":"Available","$patch":"delete"}]"#,
+        ],
+    ),
+];
+
+const SERVICE_ACCOUNT: &[(&str, &[&str])] = &[
+    (
+        "secrets",
+        &[
+            r#"[{"name":"a"}]"#,
+            r#"[{"name":"b"},{"name":"c"}]"#,
+            r#"[{"name":"a","$patch":"delete"}]"#,
+            "[]",
+            "null",
+        ],
+    ),
+    (
+        "imagePullSecrets",
+        &[r#"[{"name":"a"}]"#, r#"[{"name":"b"}]"#, r#"[{"$patch":"replace"},{"name":"z"}]"#, "{}"],
+    ),
+    ("automountServiceAccountToken", &["true", "false", "null", "1"]),
+    ("metadata.labels", &["{\"a\":\"1\"}", "{\"b\":\"\"}"]),
+    ("metadata.annotations", &["{\"note\":\"x\"}", "{\"$patch\":\"delete\"}"]),
+    ("unknown", &["1"]),
+];
+
+const LEASE: &[(&str, &[&str])] = &[
+    ("spec.holderIdentity", &["\"a\"", "\"b\"", "null", "1"]),
+    ("spec.leaseDurationSeconds", &["15", "0", "-1", "\"x\""]),
+    ("spec.renewTime", &["\"2026-01-01T00:00:00.000000Z\"", "\"2026-01-01T00:00:00Z\"", "\"x\"", "null"]),
+    ("spec.acquireTime", &["\"2026-01-01T00:00:00.123456Z\"", "\"2026-01-01T00:00:00.5+01:00\""]),
+    ("spec.leaseTransitions", &["0", "1", "-1"]),
+    ("spec", &["{}", "null"]),
+    ("metadata.labels", &["{\"a\":\"1\"}"]),
+    ("metadata.resourceVersion", &["\"@current\"", "\"1\""]),
+];
+
+const ROLE: &[(&str, &[&str])] = &[
+    (
+        "rules",
+        &[
+            r#"[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]"#,
+            r#"[{"apiGroups":["a"],"resources":["b"],"resourceNames":["c"],"verbs":["*"]},{"apiGroups":[""],"resources":["x"],"verbs":["list"]}]"#,
+            r#"[{"apiGroups":[""],"resources":["pods"]}]"#,
+            r#"[{"verbs":["get"]}]"#,
+            r#"[{"nonResourceURLs":["/x"],"verbs":["get"]}]"#,
+            "[]",
+            "null",
+            "{}",
+        ],
+    ),
+    ("metadata.labels", &["{\"a\":\"1\"}", "{\"a\":null}"]),
+    ("metadata.name", &["\"x:y\""]),
     ("unknown", &["1"]),
 ];
 

@@ -8,6 +8,7 @@
 mod generate;
 mod kinds;
 mod play;
+mod rules;
 mod same;
 
 use capstan_testkit::RealPlane;
@@ -16,34 +17,65 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::fmt::Write as _;
 
-use kinds::KINDS;
+use kinds::{KINDS, Kind};
 use play::{Planes, Request};
 
 /// Enough to meet every form of request several times.
 const SEQUENCES: usize = 150;
+/// A definition with its rules and objects takes as long as so many sequences.
+const SEQUENCES_TO_A_DEFINITION: usize = 50;
 /// How many differences are told at most.
 const TOLD: usize = 12;
 
+/// Both planes, and what chooses.
+struct Trial {
+    planes: Planes,
+    runner: TestRunner,
+    sequences: usize,
+    _running: (RealPlane, Embedded),
+}
+
+impl Trial {
+    async fn start() -> Self {
+        let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
+        let seed = number("CAPSTAN_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+        let sequences =
+            number("CAPSTAN_SEQUENCES").map_or(SEQUENCES, |number| usize::try_from(number).unwrap());
+        eprintln!("CAPSTAN_SEED={seed} plays the same again");
+        let (real, embedded) = tokio::join!(RealPlane::start(), Embedded::start());
+        let (real, embedded) = (real.unwrap(), embedded.unwrap());
+        let admin =
+            async |kubeconfig: &std::path::Path| Place::of(kubeconfig).unwrap().admin().await.unwrap();
+        let planes = Planes::new(admin(real.kubeconfig()).await, admin(&embedded.kubeconfig()).await).await;
+        Self { planes, runner: runner(seed), sequences, _running: (real, embedded) }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn both_planes_answer_alike() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let seed = number("CAPSTAN_SEED").unwrap_or_else(|| u64::from(std::process::id()));
-    let sequences = number("CAPSTAN_SEQUENCES").map_or(SEQUENCES, |number| usize::try_from(number).unwrap());
-    eprintln!("CAPSTAN_SEED={seed} plays the same sequences again");
-    let (real, embedded) = tokio::join!(RealPlane::start(), Embedded::start());
-    let (real, embedded) = (real.unwrap(), embedded.unwrap());
-    let admin = async |kubeconfig: &std::path::Path| Place::of(kubeconfig).unwrap().admin().await.unwrap();
-    let planes = Planes::new(admin(real.kubeconfig()).await, admin(&embedded.kubeconfig()).await).await;
-    let mut runner = runner(seed);
+async fn requests_are_answered_alike() {
+    let mut trial = Trial::start().await;
     let mut differences = Vec::new();
-    for number in 0..sequences {
+    for number in 0..trial.sequences {
         let kind = &KINDS[number % KINDS.len()];
-        let sequence: Vec<Request> = generate::sequence(kind).new_tree(&mut runner).unwrap().current();
-        if planes.first_difference(&sequence).await.is_some() {
-            differences.push(shortest(&planes, sequence).await);
+        let sequence: Vec<Request> = generate::sequence(kind).new_tree(&mut trial.runner).unwrap().current();
+        if trial.planes.first_difference(kind, &sequence).await.is_some() {
+            differences.push(shortest(&trial.planes, kind, sequence).await);
             if differences.len() == TOLD {
                 break;
             }
+        }
+    }
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_are_judged_alike() {
+    let mut trial = Trial::start().await;
+    let mut differences = Vec::new();
+    for number in 0..trial.sequences.div_ceil(SEQUENCES_TO_A_DEFINITION) {
+        differences.extend(rules::differences(&trial.planes, &mut trial.runner, number).await);
+        if differences.len() >= TOLD {
+            break;
         }
     }
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
@@ -56,17 +88,17 @@ fn runner(seed: u64) -> TestRunner {
 }
 
 /// The sequence without the requests that do not matter, and what differs then.
-async fn shortest(planes: &Planes, mut sequence: Vec<Request>) -> String {
+async fn shortest(planes: &Planes, kind: &Kind, mut sequence: Vec<Request>) -> String {
     let mut at = 0;
     while at < sequence.len() {
         let mut shorter = sequence.clone();
         shorter.remove(at);
-        match planes.first_difference(&shorter).await {
+        match planes.first_difference(kind, &shorter).await {
             Some(_) => sequence = shorter,
             None => at += 1,
         }
     }
-    let difference = planes.first_difference(&sequence).await;
+    let difference = planes.first_difference(kind, &sequence).await;
     let mut text = String::new();
     for request in &sequence {
         writeln!(text, "  {request}").unwrap();

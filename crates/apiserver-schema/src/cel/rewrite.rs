@@ -20,6 +20,11 @@ pub(super) const OLD_SELF: &str = "oldSelf";
 /// [`SELF`] and [`OLD_SELF`] with sets and maps of lists in one order.
 pub(super) const SORTED: [(&str, &str); 2] = [(SELF, "self#sorted"), (OLD_SELF, "oldSelf#sorted")];
 
+/// Names for what an expansion needs more than once. No rule can use them, and none is needed below where it is given
+/// anew.
+const ONE: &str = "#one";
+const OTHER: &str = "#other";
+
 /// How many names every rule knows from the start.
 const BUILT_IN: usize = 2 + functions::TYPES.len();
 
@@ -261,29 +266,32 @@ fn shadowed(scope: &[String]) -> bool {
 }
 
 /// `a.string()`, which the evaluator does not know for true and false.
-fn string_of(conversion: &CallExpr) -> IdedExpr {
-    let value = || conversion.target.as_deref().cloned();
-    let is_bool = call(functions::IS_BOOL, value(), vec![]);
+fn string_of(conversion: &mut CallExpr) -> IdedExpr {
+    let value = || ident(ONE);
+    let is_bool = call(functions::IS_BOOL, Some(value()), vec![]);
     let choice = |cond, yes, no| call(operators::CONDITIONAL, None, vec![cond, yes, no]);
-    let name = choice(value().unwrap_or_default(), text("true"), text("false"));
-    choice(is_bool, name, call("string", value(), vec![]))
+    let name = choice(value(), text("true"), text("false"));
+    let body = choice(is_bool, name, call("string", Some(value()), vec![]));
+    bind(ONE, conversion.target.take().map(|target| *target).unwrap_or_default(), body)
 }
 
 /// `a == b` or `a != b` of two optional values: both absent, or both there and equal.
-fn compare_optionals(comparison: &CallExpr) -> IdedExpr {
-    let has = |i: usize| call("hasValue", comparison.args.get(i).cloned(), vec![]);
-    let value = |i: usize| call("value", comparison.args.get(i).cloned(), vec![]);
+fn compare_optionals(comparison: &mut CallExpr) -> IdedExpr {
+    let has = |name: &str| call("hasValue", Some(ident(name)), vec![]);
+    let value = |name: &str| call("value", Some(ident(name)), vec![]);
     let operator = |name: &str, args| call(name, None, args);
-    let same = operator(operators::EQUALS, vec![has(0), has(1)]);
-    let absent = operator(operators::LOGICAL_NOT, vec![has(0)]);
-    let equal = operator(operators::EQUALS, vec![value(0), value(1)]);
+    let same = operator(operators::EQUALS, vec![has(ONE), has(OTHER)]);
+    let absent = operator(operators::LOGICAL_NOT, vec![has(ONE)]);
+    let equal = operator(operators::EQUALS, vec![value(ONE), value(OTHER)]);
     let either = operator(operators::LOGICAL_OR, vec![absent, equal]);
-    let both = operator(operators::LOGICAL_AND, vec![same, either]);
-    if comparison.func_name == operators::EQUALS {
-        both
-    } else {
-        operator(operators::LOGICAL_NOT, vec![both])
+    let mut body = operator(operators::LOGICAL_AND, vec![same, either]);
+    if comparison.func_name == operators::NOT_EQUALS {
+        body = operator(operators::LOGICAL_NOT, vec![body]);
     }
+    let mut sides = std::mem::take(&mut comparison.args).into_iter();
+    let mut side = || sides.next().unwrap_or_default();
+    let (one, other) = (side(), side());
+    bind(ONE, one, bind(OTHER, other, body))
 }
 
 /// `prefix.name` if that is how a function is called that lives under a prefix.
@@ -295,7 +303,8 @@ fn qualified(call: &CallExpr) -> Option<String> {
     known.then(|| format!("{prefix}.{}", call.func_name))
 }
 
-/// The expansion of a macro the parser does not know.
+/// The expansion of a macro the parser does not know. What it stands on is named, not repeated: macros on macros would
+/// double it each time.
 fn expand(expr: &IdedExpr) -> Result<Option<IdedExpr>, String> {
     let Expr::Call(CallExpr { func_name, target: Some(target), args }) = &expr.expr else { return Ok(None) };
     let variable = |arg: &IdedExpr| match &arg.expr {
@@ -306,11 +315,12 @@ fn expand(expr: &IdedExpr) -> Result<Option<IdedExpr>, String> {
     if !flat && func_name != "optMap" {
         return Ok(None);
     }
-    let mapped = bind(&variable(name)?, call("value", Some((**target).clone()), vec![]), body.clone());
+    let mapped = bind(&variable(name)?, call("value", Some(ident(ONE)), vec![]), body.clone());
     let optional = || Some(ident("optional"));
     let then = if flat { mapped } else { call("of", optional(), vec![mapped]) };
-    let has = call("hasValue", Some((**target).clone()), vec![]);
-    Ok(Some(call(operators::CONDITIONAL, None, vec![has, then, call("none", optional(), vec![])])))
+    let has = call("hasValue", Some(ident(ONE)), vec![]);
+    let choice = call(operators::CONDITIONAL, None, vec![has, then, call("none", optional(), vec![])]);
+    Ok(Some(bind(ONE, (**target).clone(), choice)))
 }
 
 /// `body` with `variable` standing for `value`: a loop over nothing, whose result is the body.

@@ -97,7 +97,8 @@ impl Webhooks {
             .header(header::USER_AGENT, "kube-apiserver-admission")
             .body(Full::new(Bytes::from(review.to_string())))
             .map_err(|_| CallError::Url(url.clone()))?;
-        let answer = async {
+        // Apart from the rest, so that writes that call nobody stay small.
+        let answer = Box::pin(async {
             let failed = |reason| CallError::Failed { url: url.clone(), reason };
             let response = client.request(request).await.map_err(|error| failed(chain(&error)))?;
             let code = response.status();
@@ -108,7 +109,7 @@ impl Webhooks {
             }
             serde_json::from_slice(&body)
                 .map_err(|error| CallError::NotJson { url: url.clone(), reason: error.to_string() })
-        };
+        });
         let late = CallError::Late { url: url.clone(), after: timeout };
         tokio::time::timeout(timeout, answer).await.unwrap_or(Err(late))
     }

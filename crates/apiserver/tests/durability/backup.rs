@@ -6,13 +6,15 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 const PATH: &str = "/capstan/v1/backup";
+/// Of objects that are written one after the other.
+const PAIRS: usize = 30;
 
 async fn fetch(caller: &Caller) -> (u16, Vec<u8>) {
     let response = caller.send("GET", PATH, "", &Value::Null).await;
     (response.status().as_u16(), response.into_body().collect().await.unwrap().to_bytes().to_vec())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backup_is_of_one_moment() {
     let folder = tempfile::tempdir().unwrap();
     let plane = Plane::open(Options::new(Storage::Folder(folder.path().join("store")))).await;
@@ -20,7 +22,7 @@ async fn a_backup_is_of_one_moment() {
     let writer = tokio::spawn({
         let admin = plane.admin.clone();
         async move {
-            for n in 0..100 {
+            for n in 0..PAIRS {
                 admin.make(MAPS, &map(&format!("first-{n}"))).await;
                 admin.make(MAPS, &map(&format!("second-{n}"))).await;
             }
@@ -36,7 +38,7 @@ async fn a_backup_is_of_one_moment() {
         let backup = file.finish().unwrap();
         assert!(PartialFile::create(&path).is_err(), "a backup is never overwritten");
         let text = String::from_utf8(bytes).unwrap();
-        for n in 0..100 {
+        for n in 0..PAIRS {
             let has = |name: String| text.contains(&format!("/{name}\""));
             assert!(has(format!("first-{n}")) || !has(format!("second-{n}")), "{n} at {}", backup.revision());
         }
@@ -50,7 +52,7 @@ async fn a_backup_is_of_one_moment() {
     let revision = last.restore(&restored).unwrap();
     let plane = Plane::open(Options::new(Storage::Folder(restored))).await;
     assert!(plane.server.revision() >= revision);
-    assert_eq!(plane.admin.get(MAPS).await.1["items"].as_array().unwrap().len(), 200);
+    assert_eq!(plane.admin.get(MAPS).await.1["items"].as_array().unwrap().len(), 2 * PAIRS);
     // A watch that was open before is told to begin again.
     let mut watch = plane.admin.watch(&format!("{MAPS}?watch=1&resourceVersion={}", last.revision())).await;
     assert_eq!(watch.next().await.unwrap()["object"]["code"], 410);
