@@ -20,6 +20,8 @@ need mmdebstrap mmdebstrap
 need ip iproute2
 need ssh openssh-client
 need zstd zstd
+# One of the clients that the embedded plane is tried with.
+[ -e /usr/lib/python3/dist-packages/kubernetes ] || missing="$missing python3-kubernetes"
 [ -e /usr/include/seccomp.h ] || missing="$missing libseccomp-dev"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 

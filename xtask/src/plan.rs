@@ -44,6 +44,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("real_plane"),
         real("crds"),
         real("access"),
+        real("clients"),
         real("agent"),
         real("upstream_managers"),
         real("keel"),

@@ -71,7 +71,8 @@ impl LabelSelector {
                 None => break,
                 Some(",") if !tokens.is_empty() => {}
                 Some(found) => {
-                    return Err(wrong(format!("found '{found}', expected: ',' or 'end of string'")));
+                    let detail = format!("found '{found}', expected: ',' or 'end of string'");
+                    return Err(ApiError::bad_request(detail));
                 }
             }
         }

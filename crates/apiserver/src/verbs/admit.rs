@@ -28,10 +28,17 @@ pub(crate) fn incoming(
             "{kind} in version {version:?} cannot be handled as a {kind}: {detail}"
         ))
     };
+    let custom = call.resource.is_custom();
+    let fields: Vec<String> =
+        value.as_object().filter(|_| !custom).into_iter().flat_map(|map| map.keys().cloned()).collect();
     let mut unknown = metadata::prune(&mut value).map_err(|detail| refused(&detail))?;
     unknown.extend(call.version.schema.prune(&mut value));
-    if !call.resource.is_custom() {
+    if !custom {
         // Upstream reads built-in kinds into typed structures: what does not fit is not even an object.
+        // Field by field, so what is odd is told in the order in which it stands there.
+        unknown.sort_by_key(|path| {
+            fields.iter().position(|field| Some(field.as_str()) == path.split(['.', '[']).next())
+        });
         let causes = call.version.schema.validate(&value, None);
         if let Some(cause) = causes.iter().find(|cause| cause.reason == "FieldValueTypeInvalid") {
             return Err(refused(&format!("json: cannot unmarshal {}: {}", cause.field, cause.message)));

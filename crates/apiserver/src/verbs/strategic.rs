@@ -1,10 +1,13 @@
 //! Strategic merge patch for the built-in kinds: a merge patch that knows, from upstream's schema, which
 //! lists are maps by key. Directives: `$patch: replace|delete`, `$deleteFromPrimitiveList`, `$retainKeys`
-//! and `$setElementOrder` (the last only orders, and is left out).
+//! and `$setElementOrder`.
 
 use serde_json::{Map, Value};
 
 use crate::status::{ApiError, Result};
+
+/// Before the name of a list: the order that its elements are to have.
+const ORDER: &str = "$setElementOrder/";
 
 /// Applies a patch in place.
 pub(crate) fn patch(schema: &Value, target: &mut Value, patch: &Value) -> Result<()> {
@@ -61,15 +64,27 @@ fn merge_map(
             }
             continue;
         }
+        if let Some(field) = key.strip_prefix(ORDER) {
+            // A list that is patched is put into this order there.
+            let schema = property(schema, field, root);
+            if let (Some(Value::Array(items)), Value::Array(order), None) =
+                (target.get_mut(field), value, patch.get(field))
+                && is_merged(schema)
+            {
+                merge_list(schema, items, &[], order)?;
+            }
+            continue;
+        }
         if key.starts_with('$') {
             continue;
         }
+        let order = patch.get(&format!("{ORDER}{key}")).and_then(Value::as_array);
         let schema = property(schema, key, root);
         match (target.get_mut(key), value) {
             (_, Value::Null) => drop(target.shift_remove(key)),
             (Some(Value::Object(inner)), Value::Object(patch)) => merge_map(schema, inner, patch, false)?,
             (Some(Value::Array(items)), Value::Array(patch)) if is_merged(schema) => {
-                merge_list(schema, items, patch)?;
+                merge_list(schema, items, patch, order.unwrap_or(patch))?;
             }
             (_, value) => drop(target.insert(key.clone(), without_directives(value))),
         }
@@ -82,8 +97,34 @@ fn is_merged(schema: &Value) -> bool {
     strategy.split(',').any(|word| word == "merge")
 }
 
-fn merge_list(schema: &Value, items: &mut Vec<Value>, patch: &[Value]) -> Result<()> {
+/// Merges two lists; what the patch or its order names comes in that order.
+fn merge_list(schema: &Value, items: &mut Vec<Value>, patch: &[Value], order: &[Value]) -> Result<()> {
     let key = schema.get("x-kubernetes-patch-merge-key").and_then(Value::as_str);
+    let before = items.clone();
+    merge_items(schema, key, items, patch)?;
+    let same = |a: &Value, b: &Value| match key {
+        Some(key) => a.get(key).is_some() && a.get(key) == b.get(key),
+        None => a == b,
+    };
+    let place = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item));
+    let (mut named, others): (Vec<Value>, Vec<Value>) =
+        items.drain(..).partition(|item| place(order, item).is_some());
+    named.sort_by_key(|item| place(order, item));
+    // Those that the order does not name stand before the first one that they stood before until now.
+    let mut others = others.into_iter().peekable();
+    for item in named {
+        let now = place(&before, &item);
+        let stood_before = |other: &Value| place(&before, other).is_some_and(|then| Some(then) < now);
+        while let Some(other) = others.next_if(stood_before) {
+            items.push(other);
+        }
+        items.push(item);
+    }
+    items.extend(others);
+    Ok(())
+}
+
+fn merge_items(schema: &Value, key: Option<&str>, items: &mut Vec<Value>, patch: &[Value]) -> Result<()> {
     let item_schema = schema.get("items").unwrap_or(&Value::Null);
     let Some(key) = key else {
         for item in patch.iter().filter(|item| !item.is_null()) {
@@ -157,7 +198,27 @@ mod tests {
         assert_eq!((target.get("x"), &target["list"]), (None, &json!([2])));
         let mut object = json!({"metadata": {"finalizers": ["a", "c"]}});
         patch(&Value::Null, &mut object, &change).unwrap();
-        assert_eq!(object["metadata"]["finalizers"], json!(["c", "b"]));
+        assert_eq!(object["metadata"]["finalizers"], json!(["b", "c"]));
+    }
+
+    #[test]
+    fn elements_stand_where_the_patch_puts_them() {
+        let schema = json!({"properties": {"l": {
+            "x-kubernetes-patch-merge-key": "k", "x-kubernetes-patch-strategy": "merge",
+        }}});
+        let names = |names: &str| names.chars().map(|name| json!({"k": name.to_string()})).collect::<Value>();
+        let cases = [
+            (json!({"l": names("ac")}), "acb"),
+            (json!({"l": names("c")}), "cab"),
+            (json!({"$setElementOrder/l": names("ba")}), "ba"),
+            (json!({"l": names("x"), "$setElementOrder/l": names("bxa")}), "bxa"),
+            (json!({"l": names("x"), "$setElementOrder/l": names("xb")}), "xab"),
+        ];
+        for (change, expected) in cases {
+            let mut target = json!({"l": names("ab")});
+            patch(&schema, &mut target, &change).unwrap();
+            assert_eq!(target["l"], names(expected), "{change}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::{
     BuiltIn,
-    CellOf::{Computed, Path},
+    CellOf::{self, Computed, Path, Wide},
     ROW,
 };
 use crate::{
@@ -21,6 +21,18 @@ pub(super) const TOKEN_REQUEST: BuiltIn = BuiltIn {
     ..ROW
 };
 
+/// A time, not an age.
+const ROLE_COLUMNS: &[(&str, &str, CellOf)] =
+    &[("Created At", "string", Path(&["metadata", "creationTimestamp"]))];
+
+const BINDING_COLUMNS: &[(&str, &str, CellOf)] = &[
+    ("Role", "string", Computed(cells::role_ref)),
+    ("Age", "string", Computed(cells::age)),
+    ("Users", "string", Wide(|binding, _| cells::subjects(binding, "User"))),
+    ("Groups", "string", Wide(|binding, _| cells::subjects(binding, "Group"))),
+    ("ServiceAccounts", "string", Wide(|binding, _| cells::subjects(binding, "ServiceAccount"))),
+];
+
 /// The rows.
 pub(super) const TABLE: &[BuiltIn] = &[
     BuiltIn {
@@ -28,6 +40,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         resource: "roles",
         kind: "Role",
         schema: "io.k8s.api.rbac.v1.Role",
+        columns: ROLE_COLUMNS,
         rules: &kinds::ROLE,
         ..ROW
     },
@@ -36,7 +49,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         resource: "rolebindings",
         kind: "RoleBinding",
         schema: "io.k8s.api.rbac.v1.RoleBinding",
-        columns: &[("Role", "string", Computed(cells::role_ref))],
+        columns: BINDING_COLUMNS,
         rules: &kinds::ROLE_BINDING,
         ..ROW
     },
@@ -45,6 +58,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         resource: "clusterroles",
         kind: "ClusterRole",
         schema: "io.k8s.api.rbac.v1.ClusterRole",
+        columns: ROLE_COLUMNS,
         namespaced: false,
         rules: &kinds::ROLE,
         ..ROW
@@ -55,7 +69,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         kind: "ClusterRoleBinding",
         schema: "io.k8s.api.rbac.v1.ClusterRoleBinding",
         namespaced: false,
-        columns: &[("Role", "string", Computed(cells::role_ref))],
+        columns: BINDING_COLUMNS,
         rules: &kinds::ROLE_BINDING,
         ..ROW
     },

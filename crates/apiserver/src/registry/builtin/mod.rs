@@ -37,6 +37,8 @@ struct BuiltIn {
 enum CellOf {
     Path(&'static [&'static str]),
     Computed(fn(&serde_json::Value, jiff::Timestamp) -> serde_json::Value),
+    /// The same, shown only to who asks for more.
+    Wide(fn(&serde_json::Value, jiff::Timestamp) -> serde_json::Value),
 }
 
 const ROW: BuiltIn = BuiltIn {
@@ -132,29 +134,30 @@ impl BuiltIn {
 
     /// Name first; age last, unless the row places it or does without.
     fn columns(&self) -> Vec<Column> {
-        let column = |name: &str, kind: &str, format: &str, cell| Column {
+        let column = |name: &str, kind: &str, priority: i64, cell| Column {
             name: name.to_owned(),
             kind: kind.to_owned(),
-            format: format.to_owned(),
+            format: if name == "Name" && priority == 0 { "name" } else { "" }.to_owned(),
             description: String::new(),
-            priority: 0,
+            priority,
             cell,
         };
         let is_event = self.kind == "Event";
         let mut columns = Vec::new();
         if !is_event {
-            columns.push(column("Name", "string", "name", Cell::Path(JsonPath::of(&["metadata", "name"]))));
+            columns.push(column("Name", "string", 0, Cell::Path(JsonPath::of(&["metadata", "name"]))));
         }
         for (name, kind, cell) in self.columns {
-            let cell = match cell {
-                CellOf::Path(fields) => Cell::Path(JsonPath::of(fields)),
-                CellOf::Computed(function) => Cell::Computed(*function),
+            let (priority, cell) = match cell {
+                CellOf::Path(fields) => (0, Cell::Path(JsonPath::of(fields))),
+                CellOf::Computed(function) => (0, Cell::Computed(*function)),
+                CellOf::Wide(function) => (1, Cell::Computed(*function)),
             };
-            columns.push(column(name, kind, "", cell));
+            columns.push(column(name, kind, priority, cell));
         }
         let placed = is_event || self.columns.iter().any(|(name, _, _)| ["Age", "Created At"].contains(name));
         if !placed {
-            columns.push(column("Age", "string", "", Cell::Computed(cells::age)));
+            columns.push(column("Age", "string", 0, Cell::Computed(cells::age)));
         }
         columns
     }

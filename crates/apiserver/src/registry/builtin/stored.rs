@@ -2,10 +2,13 @@
 
 use super::{
     BuiltIn,
-    CellOf::{self, Computed, Path},
+    CellOf::{self, Computed, Path, Wide},
     ROW, access,
 };
-use crate::registry::kinds::{self, cells};
+use crate::{
+    object,
+    registry::kinds::{self, cells},
+};
 
 const EVENT_FIELDS: &[&str] = &[
     "involvedObject.kind",
@@ -26,7 +29,12 @@ const EVENT_COLUMNS: &[(&str, &str, CellOf)] = &[
     ("Type", "string", Path(&["type"])),
     ("Reason", "string", Path(&["reason"])),
     ("Object", "string", Computed(cells::event_object)),
+    ("Subobject", "string", Wide(cells::event_field)),
+    ("Source", "string", Wide(cells::event_source)),
     ("Message", "string", Computed(cells::event_message)),
+    ("First Seen", "string", Wide(cells::event_first_seen)),
+    ("Count", "string", Wide(cells::event_count)),
+    ("Name", "string", Wide(|event, _| object::name(event).into())),
 ];
 
 const REGARDING_FIELDS: &[&str] = &[
@@ -117,6 +125,15 @@ pub(super) const TABLE: &[BuiltIn] = &[
             ("Roles", "string", Computed(cells::node_roles)),
             ("Age", "string", Computed(cells::age)),
             ("Version", "string", Path(&["status", "nodeInfo", "kubeletVersion"])),
+            ("Internal-IP", "string", Wide(|node, _| cells::node_address(node, "InternalIP"))),
+            ("External-IP", "string", Wide(|node, _| cells::node_address(node, "ExternalIP"))),
+            ("OS-Image", "string", Wide(|node, _| cells::node_info(node, "osImage"))),
+            ("Kernel-Version", "string", Wide(cells::node_kernel)),
+            (
+                "Container-Runtime",
+                "string",
+                Wide(|node, _| cells::node_info(node, "containerRuntimeVersion")),
+            ),
         ],
         rules: &kinds::NODE,
         ..ROW
@@ -139,6 +156,11 @@ pub(super) const TABLE: &[BuiltIn] = &[
             ("Ready", "string", Computed(cells::pod_ready)),
             ("Status", "string", Computed(cells::pod_status)),
             ("Restarts", "string", Computed(cells::pod_restarts)),
+            ("Age", "string", Computed(cells::age)),
+            ("IP", "string", Wide(|pod, _| cells::text(pod, &["status", "podIP"]))),
+            ("Node", "string", Wide(|pod, _| cells::text(pod, &["spec", "nodeName"]))),
+            ("Nominated Node", "string", Wide(|pod, _| cells::text(pod, &["status", "nominatedNodeName"]))),
+            ("Readiness Gates", "string", Wide(cells::readiness_gates)),
         ],
         rules: &kinds::POD,
         ..ROW
@@ -153,7 +175,11 @@ pub(super) const TABLE: &[BuiltIn] = &[
         selectable: &["spec.clusterIP", "spec.type"],
         columns: &[
             ("Type", "string", Path(&["spec", "type"])),
-            ("Cluster-IP", "string", Path(&["spec", "clusterIP"])),
+            ("Cluster-IP", "string", Computed(|service, _| cells::text(service, &["spec", "clusterIP"]))),
+            ("External-IP", "string", Computed(cells::service_external)),
+            ("Port(s)", "string", Computed(cells::service_ports)),
+            ("Age", "string", Computed(cells::age)),
+            ("Selector", "string", Wide(|service, _| cells::labels(service, &["spec", "selector"]))),
         ],
         rules: &kinds::SERVICE,
         ..ROW
@@ -222,8 +248,12 @@ pub(super) const TABLE: &[BuiltIn] = &[
         scale: true,
         columns: &[
             ("Ready", "string", Computed(cells::deployment_ready)),
-            ("Up-to-date", "integer", Path(&["status", "updatedReplicas"])),
-            ("Available", "integer", Path(&["status", "availableReplicas"])),
+            ("Up-to-date", "integer", Computed(|it, _| cells::number(it, "updatedReplicas"))),
+            ("Available", "integer", Computed(|it, _| cells::number(it, "availableReplicas"))),
+            ("Age", "string", Computed(cells::age)),
+            ("Containers", "string", Wide(|it, _| cells::containers_of(it, "name"))),
+            ("Images", "string", Wide(|it, _| cells::containers_of(it, "image"))),
+            ("Selector", "string", Wide(cells::workload_selector)),
         ],
         rules: &kinds::WORKLOAD,
         ..ROW
@@ -237,8 +267,20 @@ pub(super) const TABLE: &[BuiltIn] = &[
         categories: &["all"],
         status: true,
         columns: &[
-            ("Desired", "integer", Path(&["status", "desiredNumberScheduled"])),
-            ("Ready", "integer", Path(&["status", "numberReady"])),
+            ("Desired", "integer", Computed(|it, _| cells::number(it, "desiredNumberScheduled"))),
+            ("Current", "integer", Computed(|it, _| cells::number(it, "currentNumberScheduled"))),
+            ("Ready", "integer", Computed(|it, _| cells::number(it, "numberReady"))),
+            ("Up-to-date", "integer", Computed(|it, _| cells::number(it, "updatedNumberScheduled"))),
+            ("Available", "integer", Computed(|it, _| cells::number(it, "numberAvailable"))),
+            (
+                "Node Selector",
+                "string",
+                Computed(|it, _| cells::labels(it, &["spec", "template", "spec", "nodeSelector"])),
+            ),
+            ("Age", "string", Computed(cells::age)),
+            ("Containers", "string", Wide(|it, _| cells::containers_of(it, "name"))),
+            ("Images", "string", Wide(|it, _| cells::containers_of(it, "image"))),
+            ("Selector", "string", Wide(cells::workload_selector)),
         ],
         rules: &kinds::WORKLOAD,
         ..ROW
@@ -251,8 +293,9 @@ pub(super) const TABLE: &[BuiltIn] = &[
         short_names: &["pdb"],
         status: true,
         columns: &[
-            ("Min Available", "string", Path(&["spec", "minAvailable"])),
-            ("Max Unavailable", "string", Path(&["spec", "maxUnavailable"])),
+            ("Min Available", "string", Computed(|it, _| cells::budget(it, "minAvailable"))),
+            ("Max Unavailable", "string", Computed(|it, _| cells::budget(it, "maxUnavailable"))),
+            ("Allowed Disruptions", "integer", Computed(|it, _| cells::number(it, "disruptionsAllowed"))),
         ],
         rules: &kinds::WITH_GENERATION,
         ..ROW

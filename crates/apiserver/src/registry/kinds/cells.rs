@@ -13,6 +13,36 @@ pub(crate) fn webhooks(configuration: &Value, _: Timestamp) -> Value {
     configuration.get("webhooks").and_then(Value::as_array).map_or(0, Vec::len).into()
 }
 
+/// A field that people want to see as absent where it is.
+pub(crate) fn text(value: &Value, path: &[&str]) -> Value {
+    match object::text(value, path) {
+        "" => "<none>".into(),
+        text => text.into(),
+    }
+}
+
+/// A count in the status.
+pub(crate) fn number(value: &Value, field: &str) -> Value {
+    object::at(value, &["status", field]).cloned().unwrap_or_else(|| 0.into())
+}
+
+/// Labels as a selector says them.
+pub(crate) fn labels(value: &Value, path: &[&str]) -> Value {
+    let labels = object::at(value, path).and_then(Value::as_object).into_iter().flatten();
+    let mut words: Vec<_> =
+        labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    words.sort();
+    or_none(words.join(","))
+}
+
+fn or_none(text: String) -> Value {
+    if text.is_empty() { "<none>".into() } else { text.into() }
+}
+
+fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    object::at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 /// How long ago it was made.
 pub(crate) fn age(value: &Value, now: Timestamp) -> Value {
     human(object::meta_str(value, "creationTimestamp"), now).into()
@@ -27,6 +57,37 @@ pub(crate) fn event_last_seen(event: &Value, now: Timestamp) -> Value {
     let times = ["lastTimestamp", "deprecatedLastTimestamp", "eventTime", "firstTimestamp"];
     let seen = times.iter().map(|field| object::text(event, &[field])).find(|time| !time.is_empty());
     human(seen.unwrap_or_else(|| object::meta_str(event, "creationTimestamp")), now).into()
+}
+
+pub(crate) fn event_first_seen(event: &Value, now: Timestamp) -> Value {
+    let times = ["firstTimestamp", "deprecatedFirstTimestamp", "eventTime"];
+    let seen = times.iter().map(|field| object::text(event, &[field])).find(|time| !time.is_empty());
+    human(seen.unwrap_or_else(|| object::meta_str(event, "creationTimestamp")), now).into()
+}
+
+pub(crate) fn event_count(event: &Value, _: Timestamp) -> Value {
+    let counts = [&["series", "count"][..], &["count"], &["deprecatedCount"]];
+    let count = counts.iter().find_map(|path| object::at(event, path)?.as_i64()).filter(|count| *count > 0);
+    count.unwrap_or(1).to_string().into()
+}
+
+/// Which part of an object it is about.
+pub(crate) fn event_field(event: &Value, _: Timestamp) -> Value {
+    let object = event.get("involvedObject").or_else(|| event.get("regarding")).unwrap_or(&Value::Null);
+    object::text(object, &["fieldPath"]).into()
+}
+
+/// Who tells, and where from.
+pub(crate) fn event_source(event: &Value, _: Timestamp) -> Value {
+    let first = |paths: [&[&str]; 3]| {
+        paths.map(|path| object::text(event, path)).into_iter().find(|text| !text.is_empty())
+    };
+    let who = first([&["source", "component"], &["deprecatedSource", "component"], &["reportingComponent"]]);
+    let who = who.unwrap_or_else(|| object::text(event, &["reportingController"]));
+    match first([&["source", "host"], &["deprecatedSource", "host"], &["reportingInstance"]]) {
+        Some(place) => format!("{who}, {place}").into(),
+        None => who.into(),
+    }
 }
 
 pub(crate) fn event_object(event: &Value, _: Timestamp) -> Value {
@@ -67,6 +128,125 @@ pub(crate) fn node_roles(node: &Value, _: Timestamp) -> Value {
         .collect();
     roles.sort_unstable();
     if roles.is_empty() { "<none>".into() } else { roles.join(",").into() }
+}
+
+pub(crate) fn node_address(node: &Value, kind: &str) -> Value {
+    let mut addresses = items(node, &["status", "addresses"]).iter();
+    let found = addresses.find(|address| object::text(address, &["type"]) == kind);
+    or_none(found.map(|address| object::text(address, &["address"])).unwrap_or_default().to_owned())
+}
+
+pub(crate) fn node_info(node: &Value, field: &str) -> Value {
+    match object::text(node, &["status", "nodeInfo", field]) {
+        "" => "<unknown>".into(),
+        text => text.into(),
+    }
+}
+
+pub(crate) fn node_kernel(node: &Value, _: Timestamp) -> Value {
+    let part = |field| object::text(node, &["status", "nodeInfo", field]);
+    match (part("kernelVersion"), part("architecture")) {
+        ("", _) => "<unknown>".into(),
+        (kernel, "") => kernel.into(),
+        (kernel, architecture) => format!("{kernel} ({architecture})").into(),
+    }
+}
+
+/// How many of the conditions that others set for a pod hold.
+pub(crate) fn readiness_gates(pod: &Value, _: Timestamp) -> Value {
+    let gates = items(pod, &["spec", "readinessGates"]);
+    let conditions = items(pod, &["status", "conditions"]);
+    let holds = |gate: &&Value| {
+        let kind = object::text(gate, &["conditionType"]);
+        let mut of_kind = conditions.iter().filter(|condition| object::text(condition, &["type"]) == kind);
+        of_kind.any(|condition| object::text(condition, &["status"]) == "True")
+    };
+    if gates.is_empty() {
+        return "<none>".into();
+    }
+    format!("{}/{}", gates.iter().filter(holds).count(), gates.len()).into()
+}
+
+/// Where a service can be reached from outside.
+pub(crate) fn service_external(service: &Value, _: Timestamp) -> Value {
+    let mut addresses: Vec<&str> =
+        items(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str).collect();
+    match object::text(service, &["spec", "type"]) {
+        "ExternalName" => return object::text(service, &["spec", "externalName"]).into(),
+        "LoadBalancer" => {
+            for ingress in items(service, &["status", "loadBalancer", "ingress"]) {
+                let names = ["ip", "hostname"].map(|field| object::text(ingress, &[field]));
+                addresses.extend(names.into_iter().find(|name| !name.is_empty()));
+            }
+            if addresses.is_empty() {
+                return "<pending>".into();
+            }
+        }
+        _ => {}
+    }
+    or_none(addresses.join(","))
+}
+
+pub(crate) fn service_ports(service: &Value, _: Timestamp) -> Value {
+    let number = |port: &Value, field: &str| port.get(field).and_then(Value::as_i64).unwrap_or(0);
+    let one = |port: &Value| {
+        let protocol = object::text(port, &["protocol"]);
+        match (number(port, "port"), number(port, "nodePort")) {
+            (port, 0) => format!("{port}/{protocol}"),
+            (port, node) => format!("{port}:{node}/{protocol}"),
+        }
+    };
+    let ports: Vec<String> = items(service, &["spec", "ports"]).iter().map(one).collect();
+    or_none(ports.join(","))
+}
+
+/// A field of each container of a workload's pods.
+pub(crate) fn containers_of(workload: &Value, field: &str) -> Value {
+    let containers = items(workload, &["spec", "template", "spec", "containers"]);
+    let words: Vec<&str> = containers.iter().map(|container| object::text(container, &[field])).collect();
+    words.join(",").into()
+}
+
+/// A workload's selector as people write it.
+pub(crate) fn workload_selector(workload: &Value, _: Timestamp) -> Value {
+    let selector = object::at(workload, &["spec", "selector"]).unwrap_or(&Value::Null);
+    let mut words: Vec<String> = match labels(selector, &["matchLabels"]) {
+        Value::String(text) if text != "<none>" => vec![text],
+        _ => Vec::new(),
+    };
+    for expression in items(selector, &["matchExpressions"]) {
+        let (key, operator) = (object::text(expression, &["key"]), object::text(expression, &["operator"]));
+        let mut values: Vec<&str> = items(expression, &["values"]).iter().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        words.push(match operator {
+            "Exists" => key.to_owned(),
+            "DoesNotExist" => format!("!{key}"),
+            operator => format!("{key} {} ({})", operator.to_lowercase(), values.join(",")),
+        });
+    }
+    or_none(words.join(","))
+}
+
+/// A limit of a disruption budget.
+pub(crate) fn budget(budget: &Value, field: &str) -> Value {
+    match object::at(budget, &["spec", field]) {
+        Some(Value::String(text)) => text.as_str().into(),
+        Some(number @ Value::Number(_)) => number.to_string().into(),
+        _ => "N/A".into(),
+    }
+}
+
+/// The names of a binding's subjects of one kind.
+pub(crate) fn subjects(binding: &Value, kind: &str) -> Value {
+    let named =
+        items(binding, &["subjects"]).iter().filter(|subject| object::text(subject, &["kind"]) == kind);
+    let words: Vec<String> = named
+        .map(|subject| match (object::text(subject, &["namespace"]), object::text(subject, &["name"])) {
+            (namespace, name) if kind == "ServiceAccount" => format!("{namespace}/{name}"),
+            (_, name) => name.to_owned(),
+        })
+        .collect();
+    words.join(", ").into()
 }
 
 fn containers(pod: &Value) -> &[Value] {

@@ -100,6 +100,7 @@ pub(crate) const SECRET: Rules = Rules {
             let message = "Too long: may not be more than 1048576 bytes".to_owned();
             causes.push(Cause { reason: "FieldValueTooLong".to_owned(), field: "data".to_owned(), message });
         }
+        causes.extend(missing_data(secret));
         if let Some(old) = old {
             if old.get("type") != secret.get("type") {
                 causes.push(Cause::invalid("type", &secret["type"], "field is immutable"));
@@ -162,7 +163,13 @@ pub(crate) const WORKLOAD: Rules = Rules {
             default_to(&mut workload["spec"], "replicas", 1.into());
         }
     },
-    on_create: |workload, _| workload["status"] = json!({}),
+    on_create: |workload, _| {
+        // Of a daemon set these are always there.
+        let counts =
+            ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"];
+        let counts = counts.iter().filter(|_| object::kind(workload) == "DaemonSet");
+        workload["status"] = counts.map(|count| ((*count).to_owned(), Value::from(0))).collect();
+    },
     validate: |workload, old| {
         let selector = object::at(workload, &["spec", "selector"]);
         match old.map(|old| object::at(old, &["spec", "selector"])) {
@@ -209,6 +216,34 @@ pub(crate) const ROLE_BINDING: Rules = Rules {
     admit: escalate::binding,
     ..Rules::PLAIN
 };
+
+/// What a secret of a known type lacks.
+fn missing_data(secret: &Value) -> Vec<Cause> {
+    let has = |key: &str| secret.get("data").is_some_and(|data| data.get(key).is_some());
+    let required = |keys: &[&str]| {
+        let missing = keys.iter().filter(|key| !has(key));
+        missing.map(|key| Cause::required(format!("data[{key}]"), "")).collect()
+    };
+    match object::text(secret, &["type"]) {
+        "kubernetes.io/tls" => required(&["tls.crt", "tls.key"]),
+        "kubernetes.io/ssh-auth" => required(&["ssh-privatekey"]),
+        "kubernetes.io/dockercfg" => required(&[".dockercfg"]),
+        "kubernetes.io/dockerconfigjson" => required(&[".dockerconfigjson"]),
+        "kubernetes.io/basic-auth" if !has("username") => {
+            // Either will do.
+            if has("password") { Vec::new() } else { required(&["username", "password"]) }
+        }
+        "kubernetes.io/service-account-token" => {
+            let account = "kubernetes.io/service-account.name";
+            let field = || format!("metadata.annotations[{account}]");
+            match object::text(secret, &["metadata", "annotations", account]) {
+                "" => vec![Cause::required(field(), "")],
+                _ => Vec::new(),
+            }
+        }
+        _ => Vec::new(),
+    }
+}
 
 fn default_to(value: &mut Value, field: &str, default: Value) {
     if value.get(field).is_none_or(Value::is_null) {
@@ -267,6 +302,19 @@ mod tests {
         let other = json!({"data": {"..": "???"}, "type": "x"});
         let fields: Vec<_> = (SECRET.validate)(&other, Some(&secret)).into_iter().map(|c| c.field).collect();
         assert_eq!(fields, ["data[..]", "data[..]", "type"]);
+    }
+
+    #[test]
+    fn secrets_of_known_types_hold_what_these_need() {
+        let missing = |kind: &str, data: Value| -> Vec<String> {
+            missing_data(&json!({"type": kind, "data": data})).into_iter().map(|c| c.field).collect()
+        };
+        assert_eq!(missing("kubernetes.io/tls", json!({"tls.crt": ""})), ["data[tls.key]"]);
+        assert_eq!(missing("kubernetes.io/basic-auth", json!({"password": ""})), [""; 0]);
+        assert_eq!(missing("kubernetes.io/basic-auth", json!({})), ["data[username]", "data[password]"]);
+        assert_eq!(missing("Opaque", json!({})), [""; 0]);
+        let account = "metadata.annotations[kubernetes.io/service-account.name]";
+        assert_eq!(missing("kubernetes.io/service-account-token", json!({})), [account]);
     }
 
     #[test]
