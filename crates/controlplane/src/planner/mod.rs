@@ -254,6 +254,9 @@ impl<W: Workload> Planner<'_, W> {
                 let Some(since) = since else {
                     // Since when is written down first: a drain may outlive the manager.
                     write::drain_since(scope, secret).await?;
+                    if let Some(plan) = &mut facts[index].plan {
+                        plan.drain_since = Some(scope.now);
+                    }
                     self.next = Next::After(Duration::ZERO);
                     return Ok(Some("pods are being moved away".to_owned()));
                 };
