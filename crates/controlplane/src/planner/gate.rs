@@ -7,7 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::etcd::quorum;
-use crate::facts::{EtcdView, MachineFacts, Progress};
+use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
 
 /// What is to be done about the gate of a machine's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,7 @@ pub(crate) struct View<'a> {
 
 /// What is to be done about the gate, given all machines of the cluster.
 pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Gate {
-    // Nobody is told anything on its way out; but etcd's data must get away from the last one, so that has to be up.
-    let is_told = !machine.deleting || may_be_down(machine, all);
+    let is_told = !machine.deleting || is_to_come_back(machine, all);
     let Some(plan) = machine.plan.as_ref().filter(|plan| plan.sound && !plan.is_open && is_told) else {
         return Gate::Leave;
     };
@@ -115,6 +114,19 @@ fn is_on_the_move(machine: &MachineFacts, etcd: &EtcdView) -> bool {
 fn may_be_down(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
     let alone = other_servers(machine, all).next().is_none();
     machine.control_plane && alone && machine.plan.as_ref().is_some_and(|plan| plan.record.may_be_down())
+}
+
+/// Whether a machine on its way out is still told what to do. Otherwise nobody is; but etcd's data must get away from the
+/// last one, and a plan that was let through may have stopped that.
+pub(crate) fn is_to_come_back(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
+    let may_be_stopped = |plan: &PlanFacts| {
+        let was_let_through = plan.is_open && plan.record.restarts();
+        plan.progress != Progress::Applied && (was_let_through || plan.record.may_be_down())
+    };
+    machine.deleting
+        && machine.control_plane
+        && other_servers(machine, all).next().is_none()
+        && machine.plan.as_ref().is_some_and(may_be_stopped)
 }
 
 /// Servers that may run beside a machine. Whoever was never told to is none yet.
@@ -202,6 +214,10 @@ mod tests {
         assert_eq!(gate(&stopped, &other, &view), Gate::Leave);
         let running = at_gate(MachineFacts::server("a"), Some(OTHER)).leaving();
         assert_eq!(gate(&running, std::slice::from_ref(&running), &view), Gate::Leave);
+        let failed = running.says(Progress::Failed("no luck".to_owned()));
+        let failed = failed.with(|m| m.plan.as_mut().expect("a plan").is_open = true);
+        assert!(is_to_come_back(&failed, std::slice::from_ref(&failed)));
+        assert!(!is_to_come_back(&failed, &other));
     }
 
     #[test]
