@@ -25,7 +25,7 @@ use crate::kubeconfig;
 use crate::machines::leave::{self, Leaving};
 use crate::machines::remediate::{self, Limits};
 use crate::machines::{self, Step, Wanted};
-use crate::names::{INIT_MACHINE, INITIALIZED, NETWORK};
+use crate::names::{INIT_MACHINE, INITIALIZED, NETWORK, NEXT_MACHINE};
 use crate::observe::{Machines, Secrets};
 use crate::planner::{self, Election, Materials, Outcome, Planner, Shelf};
 use crate::reconcile::Tools;
@@ -113,6 +113,10 @@ impl<'a> Round<'a> {
         self.kubeconfig(&endpoint).await?;
         if self.begin(workload).await? {
             // What comes next is decided from the object as it is now.
+            self.next = Next::After(Duration::ZERO);
+            return Ok(());
+        }
+        if self.note_what_was_made().await? {
             self.next = Next::After(Duration::ZERO);
             return Ok(());
         }
@@ -327,6 +331,17 @@ impl<'a> Round<'a> {
         let wanted = wanted(scope, &endpoint.host, &self.etcd, self.initialized, remediated.as_ref());
         self.step = machines::decide(&own, &wanted);
         machines::act(scope, &self.observed, &self.step).await
+    }
+
+    /// Strikes out the name of a machine to be made, if it was made and nobody got to that: the next one would be taken for
+    /// it otherwise. Says whether it did.
+    async fn note_what_was_made(&self) -> Result<bool> {
+        let is_there = |name: &&str| self.observed.machines.contains_key(*name);
+        if self.scope.begun().filter(is_there).is_none() {
+            return Ok(false);
+        }
+        self.scope.record(self.scope.owner, &[(NEXT_MACHINE, None)]).await?;
+        Ok(true)
     }
 
     /// Writes down who begins the cluster, and says whether plans may be made in this round.

@@ -37,13 +37,14 @@ pub(crate) enum Verdict {
     Wait(Wait),
 }
 
-/// What a machine is in its cluster.
+/// What a machine is in its cluster. One that leaves is nothing any more, unless it has to come back before.
 pub(crate) fn role(
     machine: &MachineFacts,
     elected: Option<&Elected>,
     initialized: bool,
+    is_to_come_back: bool,
 ) -> Result<Role, Wait> {
-    if machine.deleting {
+    if machine.deleting && !is_to_come_back {
         return Err("the Machine is being deleted".to_owned());
     }
     let Some(id) = &machine.id else {
@@ -220,7 +221,8 @@ mod tests {
             MachineFacts::server("b").provisioned(),
             MachineFacts::worker("w").provisioned(),
         );
-        let role = |machine: &MachineFacts, elected: Option<&Elected>, begun| role(machine, elected, begun);
+        let role =
+            |machine: &MachineFacts, elected: Option<&Elected>, begun| role(machine, elected, begun, false);
         assert_eq!(role(&a, Some(&elected), false), Ok(Role::Init));
         assert_eq!(role(&a, Some(&elected), true), Ok(Role::Init));
         for waiting in [&b, &w] {

@@ -7,7 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::etcd::quorum;
-use crate::facts::{EtcdView, MachineFacts, Progress};
+use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
 
 /// What is to be done about the gate of a machine's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub(crate) struct View<'a> {
 
 /// What is to be done about the gate, given all machines of the cluster.
 pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Gate {
-    let Some(plan) = machine.plan.as_ref().filter(|plan| plan.sound && !plan.is_open && !machine.deleting)
-    else {
+    let is_told = !machine.deleting || is_to_come_back(machine, all);
+    let Some(plan) = machine.plan.as_ref().filter(|plan| plan.sound && !plan.is_open && is_told) else {
         return Gate::Leave;
     };
     if !plan.record.restarts() {
@@ -56,10 +56,15 @@ pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>
     }
 }
 
-/// Whether etcd can do without the machine for a while.
+/// Whether etcd can do without the machine for a while; for a worker, whether no other one is away.
 fn may_stop(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView) -> Result<(), String> {
     if !machine.control_plane {
-        return Ok(());
+        // Plans are written one after the other, but those that have failed come again when it is their time.
+        let mut others = all.iter().filter(|other| !other.control_plane && other.name != machine.name);
+        return match others.find(|other| !other.deleting && is_ahead_of(other, machine)) {
+            Some(other) => Err(format!("waits for Machine {} to carry out its plan", other.name)),
+            None => Ok(()),
+        };
     }
     let others: Vec<&MachineFacts> = other_servers(machine, all).collect();
     if let Some(other) = others.iter().find(|other| is_on_the_move(other, etcd)) {
@@ -76,6 +81,20 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView) -> Re
         EtcdView::Unknown(_) if others.is_empty() => Ok(()),
         EtcdView::Unknown(why) => Err(format!("waits to know how etcd is: {why}")),
     }
+}
+
+/// Whether a worker was let through to start Kubernetes again and has not said that it is done, or is to be let through
+/// before another one, because its pods have been moving away for longer.
+fn is_ahead_of(worker: &MachineFacts, other: &MachineFacts) -> bool {
+    let since = |machine: &MachineFacts| machine.plan.as_ref().and_then(|plan| plan.drain_since);
+    let moves_first = || match (since(worker), since(other)) {
+        (Some(one), Some(another)) => (one, &worker.name) < (another, &other.name),
+        (one, _) => one.is_some(),
+    };
+    worker.plan.as_ref().is_some_and(|plan| {
+        let begun = plan.sound && plan.record.restarts() && plan.progress != Progress::Applied;
+        begun && (plan.is_open || moves_first())
+    })
 }
 
 /// Whether a server joins or may restart at any moment. One that leaves counts as long as etcd would miss it.
@@ -95,6 +114,19 @@ fn is_on_the_move(machine: &MachineFacts, etcd: &EtcdView) -> bool {
 fn may_be_down(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
     let alone = other_servers(machine, all).next().is_none();
     machine.control_plane && alone && machine.plan.as_ref().is_some_and(|plan| plan.record.may_be_down())
+}
+
+/// Whether a machine on its way out is still told what to do. Otherwise nobody is; but etcd's data must get away from the
+/// last one, and a plan that was let through may have stopped that.
+pub(crate) fn is_to_come_back(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
+    let may_be_stopped = |plan: &PlanFacts| {
+        let was_let_through = plan.is_open && plan.record.restarts();
+        plan.progress != Progress::Applied && (was_let_through || plan.record.may_be_down())
+    };
+    machine.deleting
+        && machine.control_plane
+        && other_servers(machine, all).next().is_none()
+        && machine.plan.as_ref().is_some_and(may_be_stopped)
 }
 
 /// Servers that may run beside a machine. Whoever was never told to is none yet.
@@ -169,6 +201,47 @@ mod tests {
         assert_eq!(decided(&open, &others, &unknown), Gate::Leave);
         let leaving = at_gate(MachineFacts::server("a"), None).leaving();
         assert_eq!(decided(&leaving, &others, &unknown), Gate::Leave);
+    }
+
+    #[test]
+    fn the_last_one_is_brought_back_before_it_leaves() {
+        let unknown = EtcdView::Unknown("no way there".to_owned());
+        let stopped = at_gate(MachineFacts::server("a"), Some(("", ""))).leaving();
+        let all = [stopped.clone(), MachineFacts::worker("w").up()];
+        let view = View { etcd: &unknown, answers: false, now: Timestamp::UNIX_EPOCH };
+        assert_eq!(gate(&stopped, &all, &view), Gate::Open);
+        let other = [stopped.clone(), MachineFacts::server("b").up()];
+        assert_eq!(gate(&stopped, &other, &view), Gate::Leave);
+        let running = at_gate(MachineFacts::server("a"), Some(OTHER)).leaving();
+        assert_eq!(gate(&running, std::slice::from_ref(&running), &view), Gate::Leave);
+        let failed = running.says(Progress::Failed("no luck".to_owned()));
+        let failed = failed.with(|m| m.plan.as_mut().expect("a plan").is_open = true);
+        assert!(is_to_come_back(&failed, std::slice::from_ref(&failed)));
+        assert!(!is_to_come_back(&failed, &other));
+    }
+
+    #[test]
+    fn one_worker_is_away_at_a_time() {
+        let unknown = EtcdView::Unknown(String::new());
+        let [one, other] = ["v", "w"].map(|name| at_gate(MachineFacts::worker(name), Some(("", "new"))));
+        assert_eq!(decided(&one, std::slice::from_ref(&other), &unknown), Gate::Open);
+        let away = other.with(|m| m.plan.as_mut().expect("a plan").is_open = true);
+        for progress in [Progress::InFlight, Progress::Failed(String::new())] {
+            let away = away.clone().says(progress);
+            let wait = Gate::Wait("waits for Machine w to carry out its plan".to_owned());
+            assert_eq!(decided(&one, &[away], &unknown), wait);
+        }
+        assert_eq!(decided(&one, &[away.clone().says(Progress::Applied)], &unknown), Gate::Open);
+        assert_eq!(decided(&one, &[away.leaving()], &unknown), Gate::Open);
+
+        let drained = |name: &str, second: i64| {
+            at_gate(MachineFacts::worker(name), Some(OTHER)).with(|m| {
+                m.plan.as_mut().expect("a plan").drain_since = Timestamp::from_second(second).ok();
+            })
+        };
+        let (first, second) = (drained("w", 1), drained("v", 2));
+        assert_eq!(decided(&first, std::slice::from_ref(&second), &unknown), Gate::Drain);
+        assert!(matches!(decided(&second, &[first], &unknown), Gate::Wait(_)));
     }
 
     #[test]

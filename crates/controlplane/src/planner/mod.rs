@@ -136,7 +136,9 @@ impl<W: Workload> Planner<'_, W> {
             ));
         }
         let own = &facts[index];
-        let role = match decide::role(own, scope.elected().as_ref(), scope.is_initialized()) {
+        let is_to_come_back = gate::is_to_come_back(own, facts);
+        let elected = scope.elected();
+        let role = match decide::role(own, elected.as_ref(), scope.is_initialized(), is_to_come_back) {
             Ok(role) => role,
             Err(wait) => return Ok(Outcome::Waiting(wait)),
         };
@@ -254,6 +256,9 @@ impl<W: Workload> Planner<'_, W> {
                 let Some(since) = since else {
                     // Since when is written down first: a drain may outlive the manager.
                     write::drain_since(scope, secret).await?;
+                    if let Some(plan) = &mut facts[index].plan {
+                        plan.drain_since = Some(scope.now);
+                    }
                     self.next = Next::After(Duration::ZERO);
                     return Ok(Some("pods are being moved away".to_owned()));
                 };

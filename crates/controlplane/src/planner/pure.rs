@@ -24,7 +24,7 @@ pub(crate) fn rendered(
     elected: &Elected,
     files: &SecretFiles,
 ) -> Result<Rendered, String> {
-    let role = decide::role(facts, Some(elected), true)?;
+    let role = decide::role(facts, Some(elected), true, false)?;
     let installed = facts.plan.as_ref().map(|plan| plan.programs.as_slice()).unwrap_or_default();
     let version = facts.version.as_deref().unwrap_or_default();
     let software =

@@ -34,7 +34,7 @@ impl World {
                 // Until it is let through it runs as before.
                 true if scene.restarts(&name) && !scene.is_open(&name, &plan)? => {}
                 true => busy.push(name.clone()),
-                false if scene.restarts(&name) => workers.push(name.clone()),
+                false if scene.restarts(&name) && scene.is_open(&name, &plan)? => workers.push(name.clone()),
                 false => {}
             }
             // One that leaves is counted as long as it is missed.

@@ -31,6 +31,8 @@ struct State {
     lost: BTreeSet<String>,
     /// Nodes whose server was stopped by a plan, and has not come back.
     stopped: BTreeSet<String>,
+    /// Nodes whose member was taken out of etcd while its data stayed: etcd does not start there any more.
+    expelled: BTreeSet<String>,
     /// Whether pods take their time to leave.
     slow: bool,
     /// What must never have happened.
@@ -97,6 +99,9 @@ impl Workload {
     /// came up: nobody is let in by those who are no majority.
     pub(crate) fn started(&self, node: &str, begins: bool) -> bool {
         let mut state = self.state();
+        if state.expelled.contains(node) {
+            return false;
+        }
         state.stopped.remove(node);
         if !state.members.contains_key(node) {
             if !begins && !state.has_majority() {
@@ -178,6 +183,7 @@ impl Workload {
         state.cordoned.remove(node);
         state.lost.remove(node);
         state.stopped.remove(node);
+        state.expelled.remove(node);
         state.settle();
     }
 
@@ -226,7 +232,9 @@ impl Etcd for Workload {
             if state.leader == member.id {
                 state.faults.push(format!("{} was removed while it led", member.name));
             }
-            state.members.retain(|_, other| other.id != member.id);
+            let expelled = state.members.extract_if(.., |_, other| other.id == member.id);
+            let expelled: Vec<String> = expelled.map(|(node, _)| node).collect();
+            state.expelled.extend(expelled);
             if !state.has_majority() {
                 state.faults.push(format!("{} was removed, and what was left was no majority", member.name));
             }
