@@ -69,13 +69,13 @@ pub fn apply(
     if applied.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
     }
-    let mut live = live.cloned().unwrap_or_else(|| update::empty(applied));
+    let mut live = live.cloned().unwrap_or_else(|| update::empty(applied, write));
     let mut managed = Managed::of(&live)?;
     meta::take_managed_fields(&mut live);
     if managed.fields.is_empty() {
         // Nobody kept account until now: what is there belongs to whoever wrote it.
         let before = Write { manager: "before-first-apply", ..*write };
-        managed = update::track(managed, &update::empty(applied), &live, &before);
+        managed = update::track(managed, &update::empty(applied, write), &live, &before);
     }
     let shape = &write.shape.root;
     conform::check(shape, applied, false).map_err(|why| ApplyError::Patch { object: title(applied), why })?;

@@ -4,7 +4,7 @@ use crate::managed::{Managed, Manager, Operation, Owned};
 use crate::meta;
 use crate::walk::conform;
 use crate::write::{Write, take};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Puts into `new` the managers it has after the write that made it of `old`; without `old` it was created.
 ///
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 /// give up on them. An object of another shape than the schema's loses its managers, as upstream.
 pub fn track_update(old: Option<&Value>, new: &mut Value, write: &Write<'_>) {
     let sent = meta::take_managed_fields(new);
-    let mut live = old.cloned().unwrap_or_else(|| empty(new));
+    let mut live = old.cloned().unwrap_or_else(|| empty(new, write));
     let live_entries = meta::take_managed_fields(&mut live);
     let managed = match (write.subresource, sent) {
         (None, Some(Value::Array(entries))) if gives_up(&entries) => Managed::default(),
@@ -38,8 +38,8 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, write: &Write<'_>) {
 }
 
 /// The object before there was one.
-pub(crate) fn empty(like: &Value) -> Value {
-    let mut empty = Map::new();
+pub(crate) fn empty(like: &Value, write: &Write<'_>) -> Value {
+    let mut empty = write.blank.as_object().cloned().unwrap_or_default();
     for name in ["apiVersion", "kind"] {
         if let Some(value) = like.get(name) {
             empty.insert(name.to_string(), value.clone());

@@ -24,6 +24,8 @@ pub struct Write<'a> {
     /// Paths of fields this door does not change whatever is written: `status` for an object that has the
     /// subresource, `metadata` and `spec` for the status itself. Steps are names, with dots between.
     pub reset: &'a [&'a str],
+    /// What an object has before anybody writes anything into it. Nobody comes to own that by making one.
+    pub blank: &'a Value,
 }
 
 impl Write<'_> {

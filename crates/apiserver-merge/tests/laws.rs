@@ -97,7 +97,15 @@ fn object(spec: &Value) -> Value {
 }
 
 fn write<'a>(shape: &'a Shape, manager: &'a str) -> Write<'a> {
-    Write { shape, manager, api_version: "x/v1", subresource: None, now: "2026-01-01T00:00:00Z", reset: &[] }
+    Write {
+        shape,
+        manager,
+        api_version: "x/v1",
+        subresource: None,
+        now: "2026-01-01T00:00:00Z",
+        reset: &[],
+        blank: &Value::Null,
+    }
 }
 
 /// The object after a number of writes, all forced.

@@ -64,6 +64,7 @@ impl Server {
             subresource: step.at.as_deref(),
             now: &now,
             reset,
+            blank: &Value::Null,
         };
         let mut object = match step.r#do.as_str() {
             "apply" => match apply(self.live.as_ref(), &named(&step.body), &write, step.force) {

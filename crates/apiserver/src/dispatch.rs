@@ -189,10 +189,10 @@ async fn resource(
         Verb::Delete => {
             let options = DeleteOptions::parse(query, delete_body(incoming)?.as_ref())?;
             match delete::delete(call, &options).await? {
-                Deleted::Gone(stored) => {
+                Deleted::Gone(stored) if !call.resource.rules.returned => {
                     Ok(respond::value(StatusCode::OK, &read::success(call, &stored), output.format))
                 }
-                Deleted::Pending(stored) => {
+                Deleted::Gone(stored) | Deleted::Pending(stored) => {
                     let object = call.present(&stored).await?;
                     Ok(respond::object(call, StatusCode::OK, &object, output, include))
                 }

@@ -23,6 +23,7 @@ fn with_write<T>(call: &Call, options: &WriteOptions, run: impl FnOnce(&Write<'_
         Side::Main | Side::Scale => &[],
     };
     let (api_version, now) = (call.api_version(), object::time(call.plane.now()));
+    let blank = (rules.blank)();
     run(&Write {
         shape: call.version.schema.owner_shape(),
         manager: options.field_manager.as_deref().unwrap_or(&call.manager),
@@ -30,6 +31,7 @@ fn with_write<T>(call: &Call, options: &WriteOptions, run: impl FnOnce(&Write<'_
         subresource: Some(call.side.subresource()).filter(|subresource| !subresource.is_empty()),
         now: &now,
         reset,
+        blank: &blank,
     })
 }
 

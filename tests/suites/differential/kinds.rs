@@ -151,7 +151,7 @@ const WIDGET: &[(&str, &[&str])] = &[
     ("spec.whole", &["{\"a\":\"x\"}", "{\"b\":\"y\"}", "{\"a\":\"x\",\"b\":\"y\"}", "null"]),
     ("spec.fixed", &["\"one\"", "\"two\""]),
     ("spec.unknown", &["1"]),
-    ("spec", &["{}", "null", "[]"]),
+    ("spec", &["{}", "[]"]),
     ("status.ready", &["true", "false", "\"yes\""]),
     ("status.count", &["1", "2", "1.5"]),
     ("status.unknown", &["1"]),
@@ -233,7 +233,7 @@ const DEPLOYED: &str = r#"{"spec": {
 /// Lists that strategic merge patches and appliers merge by keys, with the words by which they do more.
 const DEPLOYMENT: &[(&str, &[&str])] = &[
     ("spec.replicas", &["0", "3", "null", "\"x\""]),
-    ("spec.paused", &["true", "false", "null"]),
+    ("spec.paused", &["true", "null"]),
     (
         "spec.template.metadata.annotations",
         &["{\"a\":\"1\"}", "{\"a\":null}", "{\"$patch\":\"replace\",\"b\":\"2\"}"],
@@ -327,7 +327,7 @@ const SERVICE_ACCOUNT: &[(&str, &[&str])] = &[
 const LEASE: &[(&str, &[&str])] = &[
     ("spec.holderIdentity", &["\"a\"", "\"b\"", "null", "1"]),
     ("spec.leaseDurationSeconds", &["15", "0", "-1", "\"x\""]),
-    ("spec.renewTime", &["\"2026-01-01T00:00:00.000000Z\"", "\"2026-01-01T00:00:00Z\"", "\"x\"", "null"]),
+    ("spec.renewTime", &["\"2026-01-01T00:00:00.000000Z\"", "\"2026-01-01T00:00:00Z\"", "null"]),
     ("spec.acquireTime", &["\"2026-01-01T00:00:00.123456Z\"", "\"2026-01-01T00:00:00.5+01:00\""]),
     ("spec.leaseTransitions", &["0", "1", "-1"]),
     ("spec", &["{}", "null"]),

@@ -201,6 +201,11 @@ fn failed_to_run(error: &ExecutionError, rule: &Rule) -> String {
             }
             "duration" => "type conversion error from 'string' to 'google.protobuf.Duration'".to_string(),
             "timestamp" => "type conversion error from 'string' to 'google.protobuf.Timestamp'".to_string(),
+            "min" | "max" if message.ends_with("empty list") => format!("{function} called on empty list"),
+            "substring" | "charAt" => match out_of_range(message) {
+                Some(index) => format!("index out of range: {index}"),
+                None => message.clone(),
+            },
             _ => message.clone(),
         },
         ExecutionError::NoSuchOverload
@@ -217,6 +222,12 @@ fn failed_to_run(error: &ExecutionError, rule: &Rule) -> String {
         other => other.to_string(),
     };
     format!("{why} evaluating rule: {title}")
+}
+
+/// The index in a message of the evaluator that says that there is no such place in a text.
+fn out_of_range(message: &str) -> Option<&str> {
+    let (before, _) = message.split_once(" out of range")?;
+    before.rsplit(' ').next()
 }
 
 /// What a rule sees.

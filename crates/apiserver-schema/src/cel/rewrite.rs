@@ -161,6 +161,9 @@ impl<'a> Rewrite<'a> {
                 *expr = string_of(call);
             }
         }
+        if is_in_nothing(expr) {
+            *expr = IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::Boolean(false.into())) };
+        }
         charge_growth(expr);
         Ok(())
     }
@@ -211,6 +214,13 @@ impl<'a> Rewrite<'a> {
             _ => false,
         }
     }
+}
+
+/// Whether it asks if something is in an empty list: it is not, and as upstream, what it is does not matter then.
+fn is_in_nothing(expr: &IdedExpr) -> bool {
+    let Expr::Call(call) = &expr.expr else { return false };
+    let is_empty = |list: &IdedExpr| matches!(&list.expr, Expr::List(list) if list.elements.is_empty());
+    call.func_name == operators::IN && call.args.last().is_some_and(is_empty)
 }
 
 /// Has every turn of a loop paid for. A loop that collects a list copies it at each turn.

@@ -55,8 +55,12 @@ pub(crate) struct Rules {
     pub(crate) unconditional_update: bool,
     /// Whether an update of what is not there makes it.
     pub(crate) create_on_update: bool,
+    /// Whether whoever deletes an object gets it back, and not just word that it is gone.
+    pub(crate) returned: bool,
     /// Whether a client may create the object with a status.
     pub(crate) status_on_create: bool,
+    /// What upstream's typed objects have before anybody fills them in.
+    pub(crate) blank: fn() -> Value,
     /// Fields that nobody comes to own by writing the object, where it is not just the status.
     pub(crate) reset: &'static [&'static str],
     /// The same for its status, where it is not just the spec.
@@ -92,6 +96,8 @@ impl Rules {
         generation: false,
         unconditional_update: true,
         create_on_update: false,
+        returned: false,
+        blank: || Value::Null,
         status_on_create: false,
         reset: &[],
         reset_status: &[],

@@ -6,7 +6,7 @@ use super::{Call, Side, metadata};
 use crate::{
     object,
     request::{body::Decoded, options::FieldValidation},
-    status::{ApiError, Result},
+    status::{ApiError, Cause, Result},
 };
 
 /// Checks what a body says it is, and drops what the schema does not know. Gives the object and the
@@ -16,22 +16,46 @@ pub(crate) fn incoming(
     decoded: Decoded,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>)> {
+    incoming_or(call, decoded, validation, |detail| refused(call, detail))
+}
+
+fn refused(call: &Call, detail: &str) -> ApiError {
+    let (kind, version) = (&call.resource.kind, &call.version.name);
+    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {detail}"))
+}
+
+/// What a patch has made of an object. What is no longer one is the patch's fault.
+pub(crate) fn patched(
+    call: &Call,
+    decoded: Decoded,
+    validation: FieldValidation,
+) -> Result<(Value, Vec<String>)> {
+    if call.resource.is_custom() {
+        return incoming(call, decoded, validation);
+    }
+    let shown = decoded.value.clone();
+    incoming_or(call, decoded, validation, |detail| {
+        let cause = Cause::invalid("patch", &shown.to_string().into(), detail);
+        ApiError::invalid("", "", "", &[cause])
+    })
+}
+
+/// The same with words for what is of a wrong type.
+fn incoming_or(
+    call: &Call,
+    decoded: Decoded,
+    validation: FieldValidation,
+    mistyped: impl Fn(&str) -> ApiError,
+) -> Result<(Value, Vec<String>)> {
     let Decoded { mut value, duplicates } = decoded;
     if !value.is_object() {
         return Err(ApiError::bad_request("the body is not an object"));
     }
     check_kind(call, &mut value)?;
-    let kind = &call.resource.kind;
-    let refused = |detail: &str| {
-        let version = call.version.name.as_str();
-        ApiError::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: {detail}"
-        ))
-    };
     let custom = call.resource.is_custom();
     let fields: Vec<String> =
         value.as_object().filter(|_| !custom).into_iter().flat_map(|map| map.keys().cloned()).collect();
-    let mut unknown = metadata::prune(&mut value).map_err(|detail| refused(&detail))?;
+    let mut unknown = metadata::prune(&mut value).map_err(|detail| mistyped(&detail))?;
     unknown.extend(call.version.schema.prune(&mut value));
     if !custom {
         // Upstream reads built-in kinds into typed structures: what does not fit is not even an object.
@@ -41,7 +65,7 @@ pub(crate) fn incoming(
         });
         let causes = call.version.schema.validate(&value, None);
         if let Some(cause) = causes.iter().find(|cause| cause.reason == "FieldValueTypeInvalid") {
-            return Err(refused(&format!("json: cannot unmarshal {}: {}", cause.field, cause.message)));
+            return Err(mistyped(&format!("json: cannot unmarshal {}: {}", cause.field, cause.message)));
         }
     }
     if validation == FieldValidation::Ignore {
@@ -50,7 +74,7 @@ pub(crate) fn incoming(
     let mut odd: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     odd.extend(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
     if validation == FieldValidation::Strict && !odd.is_empty() {
-        return Err(refused(&format!("strict decoding error: {}", odd.join(", "))));
+        return Err(refused(call, &format!("strict decoding error: {}", odd.join(", "))));
     }
     Ok((value, odd))
 }

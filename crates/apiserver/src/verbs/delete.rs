@@ -11,7 +11,7 @@ use crate::{
     registry::kinds::definition,
     request::options::{DeleteOptions, Propagation},
     status::{ApiError, Result},
-    store::{Action, Expect, Stored, Write, WriteError},
+    store::{Action, Expect, GroupResource, Stored, Write, WriteError},
 };
 
 /// Keeps an object until its blocking dependents are gone.
@@ -69,15 +69,20 @@ async fn admitted(call: &Call, stored: &Stored, options: &DeleteOptions) -> Resu
 }
 
 fn check_preconditions(call: &Call, object: &Value, options: &DeleteOptions) -> Result<()> {
-    let conditions =
-        [("UID", &options.uid, "uid"), ("ResourceVersion", &options.resource_version, "resourceVersion")];
-    for (word, wanted, field) in conditions {
+    let conditions = [
+        ("UID", &options.uid, "uid", "deleted and then recreated"),
+        ("ResourceVersion", &options.resource_version, "resourceVersion", "modified"),
+    ];
+    for (word, wanted, field, happened) in conditions {
         let found = object::meta_str(object, field);
         if let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) {
             let detail = format!(
-                "Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {found}"
+                "the {word} in the precondition ({wanted}) does not match the {word} in record ({found}). \
+                 The object might have been {happened}"
             );
-            return Err(ApiError::conflict(&call.resource.name, &call.name, &detail));
+            // As upstream: the kind, where others name the resource.
+            let kind = GroupResource::new(call.resource.name.group(), &call.resource.kind);
+            return Err(ApiError::conflict(&kind, &call.name, &detail));
         }
     }
     Ok(())

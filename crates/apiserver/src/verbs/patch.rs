@@ -84,7 +84,7 @@ pub(crate) async fn patch(
             }
         };
         let decoded = Decoded { value: patched, duplicates: duplicates.clone() };
-        let (mut object, warnings) = admit::incoming(call, decoded, options.field_validation)?;
+        let (mut object, warnings) = admit::patched(call, decoded, options.field_validation)?;
         // A patch that does not speak of the resourceVersion applies to whatever there is.
         if object::meta_str(&object, "resourceVersion").is_empty() {
             let current = object::meta_str(current, "resourceVersion");

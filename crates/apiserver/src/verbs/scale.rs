@@ -53,12 +53,8 @@ fn match_labels(object: &Value) -> Option<String> {
 /// The object with the replicas of a scale.
 pub(crate) fn set(call: &Call, object: &Value, scale: &Value) -> Result<Value> {
     let replicas = object::at(scale, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-    if replicas < 0 {
-        let path = format!(".{}", paths(call)?.spec_replicas.join("."));
-        let cause = Cause::invalid(path, &replicas.into(), "should be a non-negative integer");
-        return Err(ApiError::invalid(call.resource.name.group(), &call.resource.kind, &call.name, &[cause]));
-    }
-    let mut object = object.clone();
+    let old = object;
+    let mut object = old.clone();
     let mut place = &mut object;
     for field in &paths(call)?.spec_replicas {
         if !place.is_object() {
@@ -67,6 +63,12 @@ pub(crate) fn set(call: &Call, object: &Value, scale: &Value) -> Result<Value> {
         place = &mut place[field];
     }
     *place = replicas.into();
+    if replicas < 0 {
+        let path = format!(".{}", paths(call)?.spec_replicas.join("."));
+        let mut causes = call.version.schema.validate(&object, Some(old));
+        causes.push(Cause::invalid(path, &replicas.into(), "should be a non-negative integer"));
+        return Err(ApiError::invalid(call.resource.name.group(), &call.resource.kind, &call.name, &causes));
+    }
     match object::meta_str(scale, "resourceVersion") {
         "" => {}
         version => {

@@ -110,6 +110,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         schema: "io.k8s.api.core.v1.ServiceAccount",
         short_names: &["sa"],
         asked: &[("token", &access::TOKEN_REQUEST)],
+        rules: &kinds::SERVICE_ACCOUNT,
         ..ROW
     },
     BuiltIn {
@@ -198,7 +199,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         kind: "Lease",
         schema: "io.k8s.api.coordination.v1.Lease",
         columns: &[("Holder", "string", Path(&["spec", "holderIdentity"]))],
-        rules: &kinds::CREATED_ON_UPDATE,
+        rules: &kinds::LEASE,
         ..ROW
     },
     BuiltIn {

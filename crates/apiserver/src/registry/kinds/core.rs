@@ -16,6 +16,7 @@ pub(crate) const IMMORTAL: [&str; 4] = ["default", "kube-system", "kube-public",
 
 pub(crate) const WITH_GENERATION: Rules = Rules { generation: true, ..Rules::PLAIN };
 pub(crate) const CREATED_ON_UPDATE: Rules = Rules { create_on_update: true, ..Rules::PLAIN };
+pub(crate) const LEASE: Rules = Rules { blank: || json!({"spec": {}}), ..CREATED_ON_UPDATE };
 pub(crate) const NODE: Rules = Rules {
     default: |node| {
         if let Some(capacity) = object::at(node, &["status", "capacity"]).cloned() {
@@ -137,11 +138,15 @@ pub(crate) const POD: Rules = Rules {
         default_to(spec, "terminationGracePeriodSeconds", 30.into());
     },
     on_create: |pod, _| pod["status"] = json!({"phase": "Pending"}),
+    blank: || json!({"spec": {"containers": null}, "status": {}}),
     generation: true,
     ..Rules::PLAIN
 };
 
+pub(crate) const SERVICE_ACCOUNT: Rules = Rules { returned: true, ..Rules::PLAIN };
+
 pub(crate) const SERVICE: Rules = Rules {
+    returned: true,
     default: |service| {
         let spec = &mut service["spec"];
         default_to(spec, "type", "ClusterIP".into());
@@ -153,6 +158,7 @@ pub(crate) const SERVICE: Rules = Rules {
         }
     },
     on_create: |service, _| service["status"] = json!({"loadBalancer": {}}),
+    blank: || json!({"spec": {}, "status": {"loadBalancer": {}}}),
     ..Rules::PLAIN
 };
 
@@ -180,17 +186,20 @@ pub(crate) const WORKLOAD: Rules = Rules {
         }
     },
     generation: true,
+    blank: || {
+        let template = json!({"metadata": {}, "spec": {"containers": null}});
+        json!({
+            "spec": {"selector": null, "template": template, "strategy": {}, "updateStrategy": {}},
+            "status": {},
+        })
+    },
     ..Rules::PLAIN
 };
 
 pub(crate) const ROLE: Rules = Rules {
     name: NameRule::PathSegment,
-    default: |role| {
-        if role.get("rules").is_none() {
-            role["rules"] = json!([]);
-        }
-    },
     admit: escalate::role,
+    blank: || json!({"rules": null}),
     ..Rules::PLAIN
 };
 
