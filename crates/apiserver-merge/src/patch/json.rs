@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 const MOST_STEPS: usize = 10_000;
 /// The most that copies may add, in bytes, as large as a request: a few hundred steps could fill the memory otherwise.
 const MOST_COPIED: usize = 3 << 20;
-/// The deepest that an object may nest, as deep as a request: steps that copy an object into itself would go on until no
-/// stack can walk it.
-const DEEPEST: usize = 128;
+/// The deepest that an object may nest, a little less than a request may: steps that copy an object into itself would go
+/// on until no stack can walk it.
+const DEEPEST: usize = 120;
 
 /// Applies a JSON patch, all of it or nothing.
 ///
