@@ -102,3 +102,13 @@ pub(crate) fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
 pub(crate) fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
+
+/// Whether nothing in a value lies below more than so many lists and maps.
+pub(crate) fn is_no_deeper(value: &Value, levels: usize) -> bool {
+    let inside = |value| is_no_deeper(value, levels - 1);
+    match value {
+        Value::Array(items) => levels > 0 && items.iter().all(inside),
+        Value::Object(fields) => levels > 0 && fields.values().all(inside),
+        _ => true,
+    }
+}

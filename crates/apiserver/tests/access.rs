@@ -103,6 +103,30 @@ async fn a_rule_by_name_lets_one_object_be_listed_and_watched() {
 }
 
 #[tokio::test]
+async fn a_right_in_one_namespace_ends_there() {
+    let plane = Plane::start().await;
+    let rules = json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["*"]}]);
+    plane.admin.make(ROLES, &json!({"metadata": {"name": "own"}, "rules": rules})).await;
+    let binding = json!({
+        "metadata": {"name": "own"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "own"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}],
+    });
+    plane.admin.make(BINDINGS, &binding).await;
+    plane.admin.make("/api/v1/namespaces", &named("other")).await;
+    let jane = plane.caller(User::new("jane", ["system:authenticated"]));
+    assert_eq!(jane.get("/api/v1/namespaces/default").await.0, 200);
+    assert_eq!(jane.get("/api/v1/namespaces/other").await.0, 403);
+    for path in ["other", "default", ""] {
+        let path = format!("/api/v1/namespaces/default/namespaces/{path}");
+        assert_eq!(jane.get(&path).await.0 == 200, path.ends_with("/default"), "{path}");
+    }
+    let (code, _) = jane.delete("/api/v1/namespaces/default/namespaces/other", &Value::Null).await;
+    assert_eq!(code, 404);
+    assert_eq!(plane.admin.get("/api/v1/namespaces/other").await.1["status"]["phase"], "Active");
+}
+
+#[tokio::test]
 async fn nobody_gives_what_they_do_not_have() {
     let plane = Plane::start().await;
     let rules = json!([

@@ -4,7 +4,7 @@
 
 mod support;
 
-use capstan_apiserver::User;
+use capstan_apiserver::{Options, Storage, User};
 use serde_json::{Value, json};
 use support::{CRDS, MAPS, Plane, WIDGETS, eventually, map, widget, widgets};
 
@@ -212,4 +212,33 @@ async fn one_event_in_two_groups() {
     assert_eq!(list["items"][0]["message"], "hello");
     assert_eq!(list["items"][0]["apiVersion"], "v1");
     assert_eq!(plane.admin.get("/api/v1/events?fieldSelector=nonsense%3Dp").await.0, 400);
+}
+
+/// What was stored must be readable, with the account of who owns its fields.
+#[tokio::test]
+async fn what_nests_too_deep_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || Options::new(Storage::Folder(folder.path().join("store")));
+    let plane = Plane::open(options()).await;
+    plane.admin.make(CRDS, &widgets()).await;
+    let empty = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}});
+    plane.admin.make(WIDGETS, &empty).await;
+    let status = |levels: usize| {
+        let deep = (0..levels).fold(json!("bottom"), |inner, _| json!({"a": inner}));
+        let mut widget = empty.clone();
+        widget["status"] = deep;
+        widget
+    };
+    let path = format!("{WIDGETS}/a/status?fieldManager=m");
+    for media in ["application/merge-patch+json", "application/apply-patch+yaml"] {
+        let (code, told) = plane.admin.call("PATCH", &path, media, &status(110)).await;
+        assert_eq!(code, 400, "{told}");
+        assert!(told["message"].as_str().unwrap().contains("deeper"), "{told}");
+    }
+    let (code, _) = plane.admin.call("PATCH", &path, "application/apply-patch+yaml", &status(90)).await;
+    assert_eq!(code, 200);
+    plane.server.shutdown().await;
+    drop(plane);
+    let plane = Plane::open(options()).await;
+    assert!(plane.admin.get(&format!("{WIDGETS}/a")).await.1["status"]["a"].is_object());
 }

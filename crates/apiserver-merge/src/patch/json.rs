@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 const MOST_STEPS: usize = 10_000;
 /// The most that copies may add, in bytes, as large as a request: a few hundred steps could fill the memory otherwise.
 const MOST_COPIED: usize = 3 << 20;
+/// The deepest that an object may nest, a little less than a request may: steps that copy an object into itself would go
+/// on until no stack can walk it.
+const DEEPEST: usize = 120;
 
 /// Applies a JSON patch, all of it or nothing.
 ///
@@ -61,7 +64,9 @@ impl Step<'_> {
         let missing =
             || format!("add operation does not apply: doc is missing path: \"{path}\": missing value");
         let (parent, key) = find(document, path).ok_or_else(missing)?;
-        put(parent, &key, self.value()).map_err(|why| format!("error in add for path: '{path}': {why}"))
+        let value = self.value();
+        check_depth(path, &value)?;
+        put(parent, &key, value).map_err(|why| format!("error in add for path: '{path}': {why}"))
     }
 
     fn remove(&self, document: &mut Value) -> Result<(), String> {
@@ -87,14 +92,16 @@ impl Step<'_> {
             format!("replace operation does not apply: doc is missing {what}: {path}: missing value")
         };
         let (parent, key) = find(document, path).ok_or_else(|| missing("path"))?;
+        let value = self.value();
+        check_depth(path, &value)?;
         match parent {
             // There need not be anything to replace.
             Value::Object(fields) => {
-                fields.insert(key, self.value());
+                fields.insert(key, value);
             }
             Value::Array(items) => {
                 let index = index(items.len(), &key).map_err(|_| missing("key"))?;
-                items[index] = self.value();
+                items[index] = value;
             }
             _ => return Err(missing("path")),
         }
@@ -127,6 +134,7 @@ impl Step<'_> {
         };
         let path = self.text("path", operation)?;
         let (parent, key) = find(document, path).ok_or_else(|| missing("destination", path))?;
+        check_depth(path, &value)?;
         put(parent, &key, value).map_err(|why| {
             if operation == "move" {
                 format!("error in move for path: '{path}': {why}")
@@ -152,6 +160,23 @@ impl Step<'_> {
         } else {
             Err(format!("testing value {path} failed: test failed"))
         }
+    }
+}
+
+/// Refuses what would nest too deep at this place.
+fn check_depth(path: &str, value: &Value) -> Result<(), String> {
+    let above = path.matches('/').count();
+    if above + depth(value) <= DEEPEST {
+        return Ok(());
+    }
+    Err(format!("the patched object would nest deeper than {DEEPEST} levels"))
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -243,5 +268,25 @@ mod tests {
         let doubling = json!({"op": "copy", "from": "/a", "path": "/a/-"});
         let patch = Value::Array(vec![doubling; 64]);
         assert!(matches!(json_patch(&mut object, &patch), Err(PatchError::Inapplicable(_))));
+    }
+
+    #[test]
+    fn copies_cannot_nest_without_end() {
+        // Each step copies the whole to its own bottom: twice as deep, and hardly any longer.
+        for operation in ["copy", "add", "replace"] {
+            let mut object = json!({"a": {}});
+            let steps = (0..14).map(|step| {
+                let (from, path) = ("/a", "/a".repeat(1 + (1 << step)));
+                json!({"op": operation, "from": from, "path": path, "value": {"a": {}}})
+            });
+            let patch: Value = steps.collect();
+            assert!(
+                matches!(json_patch(&mut object, &patch), Err(PatchError::Inapplicable(_))),
+                "{operation}"
+            );
+        }
+        let mut object = json!({"a": {}});
+        let patch = json!([{"op": "copy", "from": "/a", "path": "/a/a"}]);
+        assert_eq!(json_patch(&mut object, &patch), Ok(()));
     }
 }

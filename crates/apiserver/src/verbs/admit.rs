@@ -9,6 +9,10 @@ use crate::{
     status::{ApiError, Cause, Result},
 };
 
+/// How deep an object may nest. What is stored must be read again, with the account of who owns what, which nests as deep
+/// and four levels more; readers go 127 levels deep.
+const DEEPEST: usize = 100;
+
 /// Checks what a body says it is, and drops what the schema does not know. Gives the object and the
 /// warnings it earned.
 pub(crate) fn incoming(
@@ -130,6 +134,9 @@ pub(crate) fn default(call: &Call, object: &mut Value) {
 
 /// Refuses an object that breaks a rule.
 pub(crate) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Result<()> {
+    if !object::is_no_deeper(object, DEEPEST) {
+        return Err(ApiError::bad_request(format!("the object nests deeper than {DEEPEST} levels")));
+    }
     let mut causes = metadata::validate(call, object, old);
     causes.extend(call.version.schema.validate(object, old));
     match (call.side, old) {

@@ -82,7 +82,10 @@ impl Call {
         let mut resource =
             registry.get(&request.group, &request.resource).ok_or_else(ApiError::no_such_path)?;
         let mut version = resource.version(&request.version).ok_or_else(ApiError::no_such_path)?;
-        let namespaces = resource.name.group().is_empty() && resource.name.resource() == "namespaces";
+        // A namespace is in itself, and in no other: a right in one must not reach the next.
+        let own_namespace = resource.name.group().is_empty()
+            && resource.name.resource() == "namespaces"
+            && request.name == request.namespace;
         let below = version.below.iter().find(|below| below.name() == request.subresource);
         let side = match (request.subresource.as_str(), below) {
             ("", _) => Side::Main,
@@ -99,7 +102,7 @@ impl Call {
             }
             (_, None) => return Err(ApiError::no_such_path()),
         };
-        if !resource.namespaced && !request.namespace.is_empty() && !namespaces {
+        if !resource.namespaced && !request.namespace.is_empty() && !own_namespace {
             return Err(ApiError::no_such_path());
         }
         Ok(Self {

@@ -25,6 +25,8 @@ const BATCH: usize = 256;
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// For clients that do not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45 * 60);
+/// Whoever asks for longer may come again.
+const LONGEST: Duration = Duration::from_hours(24);
 
 struct Watcher {
     call: Call,
@@ -81,7 +83,7 @@ pub(crate) async fn open(
         bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         bookmarks
     });
-    let deadline = Instant::now() + options.timeout.unwrap_or(DEFAULT_TIMEOUT);
+    let deadline = Instant::now() + options.timeout.unwrap_or(DEFAULT_TIMEOUT).min(LONGEST);
     let watcher =
         Watcher { call, filter, lines, cursor, signal, bookmarks, deadline, shutdown, first, done: false };
     Ok(stream::unfold(watcher, |mut watcher| async move {
