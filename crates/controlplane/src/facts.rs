@@ -182,6 +182,11 @@ impl MachineFacts {
         self.cordoned || self.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied)
     }
 
+    /// Whether it has given its plan up.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| matches!(plan.progress, Progress::Failed(_)))
+    }
+
     /// Whether it has a plan that would start Kubernetes again and may not yet: until then it runs as it did before,
     /// unless an earlier plan that did not come to its end has stopped it. That has not happened if etcd hears of it once
     /// it is done with earlier plans.

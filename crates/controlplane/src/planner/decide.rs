@@ -134,9 +134,13 @@ fn held_up(machine: &MachineFacts, all: &[MachineFacts], joins: bool) -> Option<
     if joins {
         return None;
     }
+    // Those that have failed do not wait for each other to be told something better.
+    let holds_up = |other: &&MachineFacts| {
+        !other.control_plane && other.is_in_flight() && !(machine.has_failed() && other.has_failed())
+    };
     servers()
         .find(|other| other.is_in_flight() || is_to_change(other))
-        .or_else(|| others().find(|other| !other.control_plane && other.is_in_flight()))
+        .or_else(|| others().find(holds_up))
         .map(|other| busy(&other.name))
 }
 
@@ -351,6 +355,11 @@ mod tests {
         let busy = all(servers(), [v.says(Progress::InFlight), w]);
         assert!(waits_for(&verdict(&busy[4], &busy, &print("b"), EPOCH, now), "Machine v"));
         assert_eq!(verdict(&busy[0], &busy, &print("b"), EPOCH, now), revision(2));
+        let failed =
+            |name: &str| MachineFacts::worker(name).up().says(Progress::Failed("no luck".to_owned()));
+        let failed = [failed("v"), failed("w"), MachineFacts::worker("x").up()];
+        assert_eq!(verdict(&failed[0], &failed, &print("b"), EPOCH, now), revision(2), "both can be mended");
+        assert!(waits_for(&verdict(&failed[2], &failed, &print("b"), EPOCH, now), "Machine v"));
     }
 
     #[test]
