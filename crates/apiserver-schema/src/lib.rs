@@ -71,8 +71,20 @@ impl Structural {
     ///
     /// Names, labels and the like in the object's own `metadata` are not looked at.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        self.validate_with(object, old, Vec::new())
+    }
+
+    /// As [`Structural::validate`], with what else somebody found wrong: it is told in its place, and what is wrong in
+    /// lists and with rules after it.
+    pub fn validate_with(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        more: Vec<FieldError>,
+    ) -> Vec<FieldError> {
         let correlation = old.map(|old| Correlation::new(object, old, &self.root));
         let mut errors = validate::validate(&self.root, object, correlation, "");
+        errors.extend(more);
         errors.extend(embedded::check(&self.root, object, ""));
         self.check_whole(object, old, errors)
     }

@@ -78,6 +78,14 @@ fn normalise(value: &mut Value) {
                 let mut told: Vec<Value> = Vec::new();
                 causes.retain(|cause| !told.contains(cause) && (told.push(cause.clone()), true).1);
             }
+            if object.get("field") == Some(&"patch".into())
+                && let Some(Value::String(message)) = object.get_mut("message")
+            {
+                without_object(message);
+            }
+            if let Some(Value::Array(entries)) = object.get_mut("managedFields") {
+                join_entries(entries);
+            }
             for (key, value) in object.iter_mut() {
                 match (key.as_str(), &value) {
                     (
@@ -93,6 +101,39 @@ fn normalise(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(normalise),
         Value::String(text) => *text = without_revision(&without_identities(text)),
         _ => {}
+    }
+}
+
+/// What a patch has made of an object is shown with revisions and times in it, and what is wrong with it comes after.
+fn without_object(message: &mut String) {
+    if let Some((_, what)) = message.rsplit_once("}\": ") {
+        *message = format!("Invalid value: some object: {what}");
+    }
+}
+
+/// A scale splits what a manager owns into two entries on the real plane, of which one has no time.
+fn join_entries(entries: &mut Vec<Value>) {
+    let key = |entry: &Value| {
+        ["manager", "operation", "apiVersion", "subresource"].map(|field| entry[field].clone())
+    };
+    let mut joined: Vec<Value> = Vec::new();
+    for entry in entries.drain(..) {
+        match joined.iter_mut().find(|known| key(known) == key(&entry)) {
+            Some(known) => {
+                join(&mut known["fieldsV1"], &entry["fieldsV1"]);
+                known["time"] = "some time".into();
+            }
+            None => joined.push(entry),
+        }
+    }
+    *entries = joined;
+}
+
+fn join(one: &mut Value, other: &Value) {
+    if let (Value::Object(one), Value::Object(other)) = (one, other) {
+        for (key, value) in other {
+            join(one.entry(key).or_insert_with(|| serde_json::json!({})), value);
+        }
     }
 }
 

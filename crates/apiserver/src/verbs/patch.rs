@@ -130,12 +130,13 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
         // As it was sent: what the schema does not know is refused here, and nowhere else.
         let merged = fields::apply(call, current, &applied, options)?;
         let decoded = Decoded { value: merged, duplicates: duplicates.clone() };
-        let (mut object, warnings) = admit::incoming(call, decoded, options.field_validation)?;
+        let (mut object, warnings) = admit::applied(call, decoded, options.field_validation)?;
         // An applied resourceVersion is a condition, as in an update; where there is nothing, it says nothing.
-        let version = match (current, object::meta_str(&applied, "resourceVersion")) {
+        let given = object::metadata(&applied).and_then(|metadata| metadata.get("resourceVersion"));
+        let version = match (current, given.and_then(Value::as_str)) {
             (None, _) => "",
-            (Some(current), "") => object::meta_str(current, "resourceVersion"),
-            (Some(_), given) => given,
+            (Some(current), None) => object::meta_str(current, "resourceVersion"),
+            (Some(_), Some(given)) => given,
         };
         let metadata = object::metadata_mut(&mut object);
         if version.is_empty() {

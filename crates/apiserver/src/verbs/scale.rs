@@ -1,5 +1,6 @@
 //! The scale subresource: another view of the replicas of an object.
 
+use capstan_apiserver_schema::{ErrorKind, FieldError};
 use serde_json::{Value, json};
 
 use super::{Call, Outcome, update};
@@ -50,11 +51,77 @@ fn match_labels(object: &Value) -> Option<String> {
     Some(terms.join(","))
 }
 
+/// What is wrong with the replicas in an object, whichever way they came there.
+pub(crate) fn wrong_replicas(paths: &Scale, object: &Value) -> Vec<FieldError> {
+    let wrong = |path: &[String]| {
+        let (number, detail) = match whole_number(object, path) {
+            Ok(number) if number < 0 => (number, "should be a non-negative integer".to_owned()),
+            Ok(number) if number > i64::from(i32::MAX) => {
+                (number, format!("should be less than or equal to {}", i32::MAX))
+            }
+            Ok(_) => return None,
+            Err(detail) => (0, detail),
+        };
+        let path = format!(".{}", path.join("."));
+        Some(FieldError { path, kind: ErrorKind::Invalid, bad_value: Some(number.into()), detail })
+    };
+    [&paths.spec_replicas, &paths.status_replicas].into_iter().filter_map(|path| wrong(path)).collect()
+}
+
+/// The number at a path, 0 if there is none, or why there cannot be one.
+fn whole_number(object: &Value, path: &[String]) -> std::result::Result<i64, String> {
+    let stumbled = |depth: usize, value: &Value, expected: &str| {
+        let (path, shown, kind) = (path[..depth].join("."), go_text(value), go_type(value));
+        format!(".{path} accessor error: {shown} is of the type {kind}, expected {expected}")
+    };
+    let mut value = object;
+    for (depth, field) in path.iter().enumerate() {
+        let Value::Object(fields) = value else {
+            return Err(stumbled(depth + 1, value, "map[string]interface{}"));
+        };
+        let Some(inner) = fields.get(field) else { return Ok(0) };
+        value = inner;
+    }
+    value.as_i64().ok_or_else(|| stumbled(path.len(), value, "int64"))
+}
+
+/// As Go's `%v` shows it.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(fields) => {
+            let mut shown: Vec<String> =
+                fields.iter().map(|(name, value)| format!("{name}:{}", go_text(value))).collect();
+            shown.sort();
+            format!("map[{}]", shown.join(" "))
+        }
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
 /// The object with the replicas of a scale.
 pub(crate) fn set(call: &Call, object: &Value, scale: &Value) -> Result<Value> {
     let replicas = object::at(scale, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-    let old = object;
-    let mut object = old.clone();
+    if replicas < 0 && !call.resource.is_custom() {
+        let detail = "must be greater than or equal to 0";
+        let cause = Cause::invalid("spec.replicas", &replicas.into(), detail);
+        return Err(ApiError::invalid("autoscaling", "Scale", &call.name, &[cause]));
+    }
+    let mut object = object.clone();
     let mut place = &mut object;
     for field in &paths(call)?.spec_replicas {
         if !place.is_object() {
@@ -63,12 +130,6 @@ pub(crate) fn set(call: &Call, object: &Value, scale: &Value) -> Result<Value> {
         place = &mut place[field];
     }
     *place = replicas.into();
-    if replicas < 0 {
-        let path = format!(".{}", paths(call)?.spec_replicas.join("."));
-        let mut causes = call.version.schema.validate(&object, Some(old));
-        causes.push(Cause::invalid(path, &replicas.into(), "should be a non-negative integer"));
-        return Err(ApiError::invalid(call.resource.name.group(), &call.resource.kind, &call.name, &causes));
-    }
     match object::meta_str(scale, "resourceVersion") {
         "" => {}
         version => {

@@ -162,20 +162,26 @@ pub(crate) const SERVICE: Rules = Rules {
     ..Rules::PLAIN
 };
 
-/// Deployments and daemon sets: kept, never run.
-pub(crate) const WORKLOAD: Rules = Rules {
-    default: |workload| {
-        if object::kind(workload) == "Deployment" {
-            default_to(&mut workload["spec"], "replicas", 1.into());
-        }
-    },
-    on_create: |workload, _| {
-        // Of a daemon set these are always there.
+pub(crate) const DEPLOYMENT: Rules = Rules {
+    default: |deployment| default_to(&mut deployment["spec"], "replicas", 1.into()),
+    on_create: |deployment, _| deployment["status"] = json!({}),
+    blank: || blank_workload("strategy"),
+    ..WORKLOAD
+};
+
+pub(crate) const DAEMON_SET: Rules = Rules {
+    on_create: |set, _| {
+        // These are always there.
         let counts =
             ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"];
-        let counts = counts.iter().filter(|_| object::kind(workload) == "DaemonSet");
-        workload["status"] = counts.map(|count| ((*count).to_owned(), Value::from(0))).collect();
+        set["status"] = counts.iter().map(|count| ((*count).to_owned(), Value::from(0))).collect();
     },
+    blank: || blank_workload("updateStrategy"),
+    ..WORKLOAD
+};
+
+/// Deployments and daemon sets: kept, never run.
+const WORKLOAD: Rules = Rules {
     validate: |workload, old| {
         let selector = object::at(workload, &["spec", "selector"]);
         match old.map(|old| object::at(old, &["spec", "selector"])) {
@@ -186,21 +192,19 @@ pub(crate) const WORKLOAD: Rules = Rules {
         }
     },
     generation: true,
-    blank: || {
-        let template = json!({"metadata": {}, "spec": {"containers": null}});
-        json!({
-            "spec": {"selector": null, "template": template, "strategy": {}, "updateStrategy": {}},
-            "status": {},
-        })
-    },
     ..Rules::PLAIN
 };
+
+fn blank_workload(strategy: &str) -> Value {
+    let template = json!({"metadata": {}, "spec": {"containers": null}});
+    json!({"spec": {"selector": null, "template": template, strategy: {}}, "status": {}})
+}
 
 pub(crate) const ROLE: Rules = Rules {
     name: NameRule::PathSegment,
     admit: escalate::role,
     blank: || json!({"rules": null}),
-    ..Rules::PLAIN
+    ..CREATED_ON_UPDATE
 };
 
 pub(crate) const ROLE_BINDING: Rules = Rules {
@@ -223,7 +227,7 @@ pub(crate) const ROLE_BINDING: Rules = Rules {
         }
     },
     admit: escalate::binding,
-    ..Rules::PLAIN
+    ..CREATED_ON_UPDATE
 };
 
 /// What a secret of a known type lacks.
