@@ -124,7 +124,10 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
         if current.is_none() && !call.side.is_main() {
             return Err(call.not_found());
         }
-        let mut applied = value.clone();
+        let mut applied = match call.side {
+            Side::Scale => scale::as_applied(call, &value)?,
+            _ => value.clone(),
+        };
         admit::check_kind(call, &mut applied)?;
         check_applied(call, &mut applied)?;
         // As it was sent: what the schema does not know is refused here, and nowhere else.
@@ -149,20 +152,17 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
     update::update(call, options, edit).await
 }
 
+/// Another name than that of the path is told later, with what else is wrong.
 fn check_applied(call: &Call, applied: &mut Value) -> Result<()> {
     let managed = object::metadata(applied).and_then(|metadata| metadata.get("managedFields"));
     if managed.and_then(Value::as_array).is_some_and(|managed| !managed.is_empty()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    let name = object::name(applied);
-    if !name.is_empty() && name != call.name {
-        let url = &call.name;
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        )));
-    }
+    let is_unnamed = object::name(applied).is_empty();
     let metadata = object::metadata_mut(applied);
     metadata.shift_remove("managedFields");
-    metadata.insert("name".to_owned(), call.name.as_str().into());
+    if is_unnamed {
+        metadata.insert("name".to_owned(), call.name.as_str().into());
+    }
     Ok(())
 }

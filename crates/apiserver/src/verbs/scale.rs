@@ -11,6 +11,9 @@ use crate::{
     status::{ApiError, Cause, Result},
 };
 
+/// The version of every scale.
+pub(crate) const API_VERSION: &str = "autoscaling/v1";
+
 fn paths(call: &Call) -> Result<&Scale> {
     call.version.scale.as_ref().ok_or_else(ApiError::no_such_path)
 }
@@ -31,7 +34,7 @@ pub(crate) fn show(call: &Call, object: &Value) -> Result<Value> {
         }
     }
     let mut scale = json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": kept,
+        "kind": "Scale", "apiVersion": API_VERSION, "metadata": kept,
         "spec": {"replicas": number(&paths.spec_replicas)}, "status": {"replicas": number(&paths.status_replicas)},
     });
     let selector = match &paths.label_selector {
@@ -122,14 +125,7 @@ pub(crate) fn set(call: &Call, object: &Value, scale: &Value) -> Result<Value> {
         return Err(ApiError::invalid("autoscaling", "Scale", &call.name, &[cause]));
     }
     let mut object = object.clone();
-    let mut place = &mut object;
-    for field in &paths(call)?.spec_replicas {
-        if !place.is_object() {
-            *place = json!({});
-        }
-        place = &mut place[field];
-    }
-    *place = replicas.into();
+    put(&mut object, &paths(call)?.spec_replicas, replicas.into());
     match object::meta_str(scale, "resourceVersion") {
         "" => {}
         version => {
@@ -137,6 +133,35 @@ pub(crate) fn set(call: &Call, object: &Value, scale: &Value) -> Result<Value> {
         }
     }
     Ok(object)
+}
+
+/// An applied scale as an object of which nothing is applied but its replicas.
+pub(crate) fn as_applied(call: &Call, scale: &Value) -> Result<Value> {
+    let (api_version, kind) = (object::api_version(scale), object::kind(scale));
+    if (api_version, kind) != (API_VERSION, "Scale") {
+        return Err(ApiError::bad_request(format!(
+            "the kind in the data ({api_version}, Kind={kind}) does not match the expected kind ({API_VERSION}, Kind=Scale)"
+        )));
+    }
+    let mut applied = json!({
+        "apiVersion": call.api_version(), "kind": call.resource.kind,
+        "metadata": scale.get("metadata").cloned().unwrap_or_else(|| json!({})),
+    });
+    if let Some(replicas) = object::at(scale, &["spec", "replicas"]) {
+        put(&mut applied, &paths(call)?.spec_replicas, replicas.clone());
+    }
+    Ok(applied)
+}
+
+fn put(object: &mut Value, path: &[String], value: Value) {
+    let mut place = object;
+    for field in path {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[field];
+    }
+    *place = value;
 }
 
 /// Replaces the scale.

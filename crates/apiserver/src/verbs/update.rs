@@ -34,7 +34,10 @@ pub(crate) async fn update(
 ) -> Result<Outcome> {
     for _ in 0..TRIES {
         let Some(stored) = call.plane.store.get(&call.key()) else {
-            let Edit { object, warnings, tracked } = edit(None)?;
+            let Edit { mut object, warnings, tracked } = edit(None)?;
+            check_name(call, &object)?;
+            // There is nothing that it could be a condition on.
+            object::metadata_mut(&mut object).shift_remove("resourceVersion");
             // Who may change what is there may not therefore make what is not.
             let access = Access::Resource {
                 verb: "create",
@@ -128,14 +131,19 @@ fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
     Ok(new)
 }
 
-fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
+fn check_name(call: &Call, new: &Value) -> Result<()> {
     let name = object::name(new);
-    if !name.is_empty() && name != call.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            call.name
-        )));
+    if name.is_empty() || name == call.name {
+        return Ok(());
     }
+    Err(ApiError::bad_request(format!(
+        "the name of the object ({name}) does not match the name on the URL ({})",
+        call.name
+    )))
+}
+
+fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
+    check_name(call, new)?;
     let namespace = object::meta_str(new, "namespace");
     if !namespace.is_empty() && namespace != call.namespace {
         return Err(ApiError::bad_request(

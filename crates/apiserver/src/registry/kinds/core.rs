@@ -16,7 +16,23 @@ pub(crate) const IMMORTAL: [&str; 4] = ["default", "kube-system", "kube-public",
 
 pub(crate) const WITH_GENERATION: Rules = Rules { generation: true, ..Rules::PLAIN };
 pub(crate) const CREATED_ON_UPDATE: Rules = Rules { create_on_update: true, ..Rules::PLAIN };
-pub(crate) const LEASE: Rules = Rules { blank: || json!({"spec": {}}), ..CREATED_ON_UPDATE };
+pub(crate) const LEASE: Rules = Rules {
+    default: |lease| default_to(lease, "spec", json!({})),
+    validate: |lease, _| {
+        let least = [
+            ("leaseDurationSeconds", 1, "must be greater than 0"),
+            ("leaseTransitions", 0, "must be greater than or equal to 0"),
+        ];
+        let wrong = least.into_iter().filter_map(|(field, least, detail)| {
+            let number =
+                object::at(lease, &["spec", field]).filter(|number| number.as_i64() < Some(least))?;
+            Some(Cause::invalid(format!("spec.{field}"), number, detail))
+        });
+        wrong.collect()
+    },
+    blank: || json!({"spec": {}}),
+    ..CREATED_ON_UPDATE
+};
 pub(crate) const NODE: Rules = Rules {
     default: |node| {
         if let Some(capacity) = object::at(node, &["status", "capacity"]).cloned() {
@@ -117,6 +133,9 @@ pub(crate) const CONFIG_MAP: Rules = Rules {
     validate: |map, old| {
         let mut causes = data_keys(map, "data");
         causes.extend(data_keys(map, "binaryData"));
+        let twice = entries(map, "data").filter(|(key, _)| map["binaryData"].get(key.as_str()).is_some());
+        let detail = "duplicate of key present in binaryData";
+        causes.extend(twice.map(|(key, _)| Cause::invalid(format!("data[{key}]"), &json!(key), detail)));
         causes.extend(old.map(|old| immutable(map, old, &["data", "binaryData"])).unwrap_or_default());
         causes
     },
