@@ -1,6 +1,6 @@
 //! Answers: objects, lists, tables and errors as HTTP responses.
 
-use std::convert::Infallible;
+use std::{borrow::Cow, convert::Infallible};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::{Stream, StreamExt};
@@ -48,7 +48,7 @@ pub(crate) fn error(error: &ApiError) -> Response<Body> {
     if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response
+    warn(response, error.warnings())
 }
 
 /// One object, in the form that was asked for.
@@ -83,6 +83,7 @@ pub(crate) async fn list(
     if output == Output::JSON {
         // The items are serialised already: copied, not walked.
         let head = json!({"kind": kind, "apiVersion": api_version, "metadata": page.metadata}).to_string();
+        let said = said_by_the_list(call, &api_version);
         let size: usize = page.items.iter().map(|stored| stored.json.len() + 1).sum();
         let mut body = BytesMut::with_capacity(head.len() + size + 16);
         body.put_slice(&head.as_bytes()[..head.len() - 1]);
@@ -92,9 +93,9 @@ pub(crate) async fn list(
                 body.put_u8(b',');
             }
             if call.is_presentable(stored) {
-                body.put_slice(&stored.json);
+                put_item(&mut body, &stored.json, &said);
             } else {
-                body.put_slice(object.to_string().as_bytes());
+                put_item(&mut body, object.to_string().as_bytes(), &said);
             }
         }
         body.put_slice(b"]}");
@@ -113,10 +114,36 @@ pub(crate) async fn list(
             })
         }
         Form::Object | Form::Discovery => {
-            json!({"kind": kind, "apiVersion": api_version, "metadata": page.metadata, "items": objects})
+            let mut items: Vec<Value> = objects.into_iter().map(Cow::into_owned).collect();
+            for item in
+                items.iter_mut().filter_map(Value::as_object_mut).filter(|_| !call.resource.is_custom())
+            {
+                item.shift_remove("apiVersion");
+                item.shift_remove("kind");
+            }
+            json!({"kind": kind, "apiVersion": api_version, "metadata": page.metadata, "items": items})
         }
     };
     Ok(value(StatusCode::OK, &shown, output.format))
+}
+
+/// How items of built-in kinds begin. Their list says it once for all of them, and upstream's items do not say it again.
+fn said_by_the_list(call: &Call, api_version: &str) -> String {
+    if call.resource.is_custom() {
+        return String::new();
+    }
+    let head = json!({"apiVersion": api_version, "kind": call.resource.kind}).to_string();
+    format!("{},", head.trim_end_matches('}'))
+}
+
+fn put_item(body: &mut BytesMut, item: &[u8], said: &str) {
+    match item.strip_prefix(said.as_bytes()).filter(|_| !said.is_empty()) {
+        Some(rest) => {
+            body.put_u8(b'{');
+            body.put_slice(rest);
+        }
+        None => body.put_slice(item),
+    }
 }
 
 /// A stream of lines.

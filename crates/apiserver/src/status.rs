@@ -76,6 +76,7 @@ struct Parts {
     message: String,
     details: Map<String, Value>,
     continue_token: Option<String>,
+    warnings: Vec<String>,
 }
 
 /// What most of this crate's functions give.
@@ -84,7 +85,19 @@ pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: String) -> Self {
         let reason = Cow::Borrowed(reason);
-        Self(Box::new(Parts { code, reason, message, details: Map::new(), continue_token: None }))
+        let (details, warnings) = (Map::new(), Vec::new());
+        Self(Box::new(Parts { code, reason, message, details, continue_token: None, warnings }))
+    }
+
+    /// The same, told with what was odd before it came to this.
+    pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
+        self.0.warnings = warnings;
+        self
+    }
+
+    /// What was odd beside the error.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.0.warnings
     }
 
     fn about(mut self, resource: &GroupResource, name: &str) -> Self {

@@ -176,7 +176,8 @@ const WIDGET: &[(&str, &[&str])] = &[
     (
         "metadata.ownerReferences",
         &[
-            "[{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"o\",\"uid\":\"u\"}]",
+            // Of a kind that nobody knows, so nobody can tell that it is not there.
+            "[{\"apiVersion\":\"nowhere.capstan.dev/v1\",\"kind\":\"Ghost\",\"name\":\"o\",\"uid\":\"u\"}]",
             "[{\"kind\":\"ConfigMap\"}]",
         ],
     ),

@@ -106,9 +106,11 @@ fn normalise(value: &mut Value) {
 
 /// What a patch has made of an object is shown with revisions and times in it, and what is wrong with it comes after.
 fn without_object(message: &mut String) {
-    if let Some((_, what)) = message.rsplit_once("}\": ") {
-        *message = format!("Invalid value: some object: {what}");
-    }
+    let what = match message.split_once("strict decoding error: ") {
+        Some((_, what)) => what,
+        None => "cannot be read",
+    };
+    *message = format!("Invalid value: some object: {what}");
 }
 
 /// A scale splits what a manager owns into two entries on the real plane, of which one has no time.

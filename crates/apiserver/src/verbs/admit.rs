@@ -53,9 +53,6 @@ pub(crate) fn patched(
     decoded: Decoded,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>)> {
-    if call.resource.is_custom() {
-        return incoming(call, decoded, validation);
-    }
     let shown = decoded.value.clone();
     incoming_or(call, decoded, validation, |detail| {
         let cause = Cause::invalid("patch", &shown.to_string().into(), detail);

@@ -19,15 +19,23 @@ const NAME_TRIES: usize = 8;
 /// Stores a new object. `tracked` says that its managed fields have been worked out already.
 pub(crate) async fn create(
     call: &Call,
+    object: Value,
+    warnings: Vec<String>,
+    options: &WriteOptions,
+    tracked: bool,
+) -> Result<Outcome> {
+    let created = try_create(call, object, warnings.clone(), options, tracked).await;
+    created.map_err(|error| error.warned(warnings))
+}
+
+async fn try_create(
+    call: &Call,
     mut object: Value,
     warnings: Vec<String>,
     options: &WriteOptions,
     tracked: bool,
 ) -> Result<Outcome> {
     check_namespace(call, &mut object)?;
-    if !object::meta_str(&object, "resourceVersion").is_empty() {
-        return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
-    }
     let generated =
         object::name(&object).is_empty().then(|| object::meta_str(&object, "generateName").to_owned());
     let generated = generated.filter(|prefix| !prefix.is_empty());
@@ -50,6 +58,9 @@ pub(crate) async fn create(
                 return Err(ApiError::already_exists(&call.resource.name, &key.name));
             }
             return Ok(Outcome { object, created: true, warnings });
+        }
+        if !object::meta_str(&object, "resourceVersion").is_empty() {
+            return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
         }
         let write = Write {
             key: key.clone(),

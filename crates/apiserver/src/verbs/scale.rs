@@ -100,6 +100,9 @@ fn go_text(value: &Value) -> String {
             shown.sort();
             format!("map[{}]", shown.join(" "))
         }
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map(|number| number.to_string()).unwrap_or_default()
+        }
         Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
 }

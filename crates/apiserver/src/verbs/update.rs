@@ -55,24 +55,39 @@ pub(crate) async fn update(
             }
         };
         let old = call.present(&stored).await?.into_owned();
-        let Edit { object, mut warnings, tracked } = edit(Some(&old))?;
-        let attempt = Attempt::update(&call.name, &old, options);
-        let sent = prepare(call, object, &old, tracked, options)?;
-        let (changed, more) = admission::mutate(call, &attempt, Some(sent)).await?;
-        warnings.extend(more);
-        let mut new = settle(call, changed.unwrap_or_default(), &old)?;
-        warnings.extend(admission::validate(call, &attempt, Some(&new)).await?);
-        if fields::same(&mut new, &old) {
-            return Ok(Outcome { object: old, created: false, warnings });
-        }
-        if options.dry_run {
-            return Ok(Outcome { object: new, created: false, warnings });
-        }
-        if let Some(object) = write(call, &stored, new).await? {
-            return Ok(Outcome { object, created: false, warnings });
+        let edit = edit(Some(&old))?;
+        let warnings = edit.warnings.clone();
+        let changed = change(call, &stored, old, edit, options).await;
+        if let Some(outcome) = changed.map_err(|error| error.warned(warnings))? {
+            return Ok(outcome);
         }
     }
     Err(ApiError::modified(&call.resource.name, &call.name))
+}
+
+/// Carries out an edit of what is stored; nothing comes of it if somebody else was faster.
+async fn change(
+    call: &Call,
+    stored: &Arc<Stored>,
+    old: Value,
+    edit: Edit,
+    options: &WriteOptions,
+) -> Result<Option<Outcome>> {
+    let Edit { object, mut warnings, tracked } = edit;
+    let attempt = Attempt::update(&call.name, &old, options);
+    let sent = prepare(call, object, &old, tracked, options)?;
+    let (changed, more) = admission::mutate(call, &attempt, Some(sent)).await?;
+    warnings.extend(more);
+    let mut new = settle(call, changed.unwrap_or_default(), &old)?;
+    warnings.extend(admission::validate(call, &attempt, Some(&new)).await?);
+    if fields::same(&mut new, &old) {
+        return Ok(Some(Outcome { object: old, created: false, warnings }));
+    }
+    if options.dry_run {
+        return Ok(Some(Outcome { object: new, created: false, warnings }));
+    }
+    let written = write(call, stored, new).await?;
+    Ok(written.map(|object| Outcome { object, created: false, warnings }))
 }
 
 /// Writes what came of `stored`; gives it, or nothing if somebody else was faster.

@@ -222,6 +222,12 @@ fn blank_workload(strategy: &str) -> Value {
 pub(crate) const ROLE: Rules = Rules {
     name: NameRule::PathSegment,
     admit: escalate::role,
+    validate: |role, _| {
+        let rules = role.get("rules").and_then(Value::as_array).into_iter().flatten().enumerate();
+        let silent = rules.filter(|(_, rule)| rule["verbs"].as_array().is_none_or(Vec::is_empty));
+        let detail = "verbs must contain at least one value";
+        silent.map(|(index, _)| Cause::required(format!("rules[{index}].verbs"), detail)).collect()
+    },
     blank: || json!({"rules": null}),
     ..CREATED_ON_UPDATE
 };
