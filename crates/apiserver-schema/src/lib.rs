@@ -90,14 +90,15 @@ impl Structural {
     }
 
     /// As [`Structural::validate`], for a write to the status subresource: of the structure only `status` is looked
-    /// at, and paths in texts start there.
-    pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    /// at, and paths in texts start there. `more` is what else somebody found wrong.
+    pub fn validate_status(&self, object: &Value, old: &Value, more: Vec<FieldError>) -> Vec<FieldError> {
         let correlation = Correlation::new(object, old, &self.root);
         let status = object.get("status").zip(self.root.properties.get("status"));
-        let errors = match status {
+        let mut errors = match status {
             Some((status, node)) => validate::validate(node, status, correlation.key("status"), "status"),
             None => Vec::new(),
         };
+        errors.extend(more);
         self.check_whole(object, Some(old), errors)
     }
 

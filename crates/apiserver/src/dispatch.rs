@@ -257,8 +257,11 @@ async fn write(
         Verb::Patch => "PatchOptions",
         _ => "UpdateOptions",
     };
-    let options = WriteOptions::parse(query, kind)?;
     let media = media_type(&incoming.headers);
+    if request.verb == Verb::Patch {
+        patch::Kind::of(media, call.resource.is_custom())?;
+    }
+    let options = WriteOptions::parse(query, kind)?;
     let outcome = match request.verb {
         Verb::Create => {
             if !request.name.is_empty() {

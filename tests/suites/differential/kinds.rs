@@ -194,7 +194,6 @@ const CONFIG_MAP: &[(&str, &[&str])] = &[
     (
         "data",
         &[
-            "{}",
             "{\"a\":\"1\"}",
             "{\"a\":\"2\",\"b\":\"x\"}",
             "{\"b\":null}",
@@ -214,7 +213,7 @@ const CONFIG_MAP: &[(&str, &[&str])] = &[
 ];
 
 const SECRET: &[(&str, &[&str])] = &[
-    ("data", &["{}", "{\"a\":\"MQ==\"}", "{\"a\":\"Mg==\",\"b\":\"\"}", "{\"a\":\"?\"}", "null"]),
+    ("data", &["{\"a\":\"MQ==\"}", "{\"a\":\"Mg==\",\"b\":\"\"}", "{\"a\":\"?\"}", "null"]),
     ("stringData", &["{\"a\":\"1\"}", "{\"b\":\"x\"}", "{}"]),
     ("type", &["\"Opaque\"", "\"kubernetes.io/tls\"", "\"own/kind\"", "\"\""]),
     ("immutable", &["true", "false"]),

@@ -44,7 +44,7 @@ fn compare(path: &str, real: &Value, embedded: &Value, told: &mut Vec<String>) {
 }
 
 /// Texts that differ and mean the same. Each stands in docs/reference/embedded-plane.md with its reason.
-const ON_PURPOSE: [(&str, &str); 6] = [
+const ON_PURPOSE: [(&str, &str); 9] = [
     (
         "the server rejected our request due to an error in our request",
         "the server rejected our request due to an error in our request: ",
@@ -53,6 +53,9 @@ const ON_PURPOSE: [(&str, &str); 6] = [
     (": illegal base64 data ", ": json: cannot unmarshal "),
     (": expected list, got ", ": expected list, got "),
     (": expected map, got ", ": expected map, got "),
+    (": expected string, got ", ": expected string, got "),
+    (": expected boolean, got ", ": expected boolean, got "),
+    (": invalid data, expected int, got float64 ", ": 'no such overload': "),
     ("patch: Invalid value: ", "patch: Invalid value: "),
 ];
 

@@ -96,6 +96,12 @@ impl Schema {
         self.compiled().structural.apply_defaults(object);
     }
 
+    /// What is wrong with the status of a custom resource; `more` is, beside what the schema says.
+    pub(crate) fn validate_status(&self, object: &Value, old: &Value, more: Vec<FieldError>) -> Vec<Cause> {
+        let errors = self.compiled().structural.validate_status(object, old, more);
+        errors.iter().map(cause).collect()
+    }
+
     /// What is wrong with an object; `more` is, beside what the schema says.
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, more: Vec<FieldError>) -> Vec<Cause> {
         let errors = self.compiled().structural.validate_with(object, old, more);

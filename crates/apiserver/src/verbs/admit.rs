@@ -158,7 +158,12 @@ pub(crate) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Resu
     let mut causes = metadata::validate(call, object, old);
     let replicas = call.version.scale.as_ref().filter(|_| call.resource.is_custom());
     let more = replicas.map(|paths| scale::wrong_replicas(paths, object)).unwrap_or_default();
-    causes.extend(call.version.schema.validate(object, old, more));
+    causes.extend(match (call.side, old) {
+        (Side::Status, Some(old)) if call.resource.is_custom() => {
+            call.version.schema.validate_status(object, old, more)
+        }
+        _ => call.version.schema.validate(object, old, more),
+    });
     match (call.side, old) {
         (Side::Main, _) => causes.extend((call.resource.rules.validate)(object, old)),
         (Side::Status, Some(old)) => causes.extend((call.resource.rules.validate_status)(object, old)),

@@ -17,7 +17,7 @@ use crate::{
 
 /// The media types of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Json,
     Merge,
     Strategic,
@@ -25,7 +25,8 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(media_type: &str, custom: bool) -> Result<Self> {
+    /// The way a body of a media type describes an edit. Objects of custom kinds have no strategy.
+    pub(crate) fn of(media_type: &str, custom: bool) -> Result<Self> {
         match media_type {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
@@ -85,11 +86,7 @@ pub(crate) async fn patch(
         };
         let decoded = Decoded { value: patched, duplicates: duplicates.clone() };
         let (mut object, warnings) = admit::patched(call, decoded, options.field_validation)?;
-        // A patch that does not speak of the resourceVersion applies to whatever there is.
-        if object::meta_str(&object, "resourceVersion").is_empty() {
-            let current = object::meta_str(current, "resourceVersion");
-            object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), current.into());
-        }
+        keep_identity(call, &mut object, current);
         Ok(Edit { object, warnings, tracked: false })
     };
     update::update(call, options, edit).await
@@ -134,10 +131,14 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
         let merged = fields::apply(call, current, &applied, options)?;
         let decoded = Decoded { value: merged, duplicates: duplicates.clone() };
         let (mut object, warnings) = admit::applied(call, decoded, options.field_validation)?;
-        // An applied resourceVersion is a condition, as in an update; where there is nothing, it says nothing.
+        if let Some(current) = current {
+            keep_identity(call, &mut object, current);
+        }
+        // An applied resourceVersion is a condition, as in an update.
         let given = object::metadata(&applied).and_then(|metadata| metadata.get("resourceVersion"));
         let version = match (current, given.and_then(Value::as_str)) {
-            (None, _) => "",
+            // Nothing comes of it, but whoever only tries is shown what it sent.
+            (None, given) => given.unwrap_or_default(),
             (Some(current), None) => object::meta_str(current, "resourceVersion"),
             (Some(_), Some(given)) => given,
         };
@@ -150,6 +151,13 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
         Ok(Edit { object, warnings, tracked: true })
     };
     update::update(call, options, edit).await
+}
+
+/// Through the status of a custom resource nothing of its metadata can be changed, so nothing of it is a condition.
+fn keep_identity(call: &Call, object: &mut Value, current: &Value) {
+    if matches!(call.side, Side::Status) && call.resource.is_custom() {
+        object::metadata_mut(object).insert("uid".to_owned(), object::uid(current).into());
+    }
 }
 
 /// Another name than that of the path is told later, with what else is wrong.

@@ -37,7 +37,9 @@ pub(crate) async fn update(
             let Edit { mut object, warnings, tracked } = edit(None)?;
             check_name(call, &object)?;
             // There is nothing that it could be a condition on.
-            object::metadata_mut(&mut object).shift_remove("resourceVersion");
+            if !options.dry_run {
+                object::metadata_mut(&mut object).shift_remove("resourceVersion");
+            }
             // Who may change what is there may not therefore make what is not.
             let access = Access::Resource {
                 verb: "create",

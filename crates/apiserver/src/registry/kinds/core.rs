@@ -223,14 +223,34 @@ pub(crate) const ROLE: Rules = Rules {
     name: NameRule::PathSegment,
     admit: escalate::role,
     validate: |role, _| {
+        let namespaced = object::kind(role) == "Role";
         let rules = role.get("rules").and_then(Value::as_array).into_iter().flatten().enumerate();
-        let silent = rules.filter(|(_, rule)| rule["verbs"].as_array().is_none_or(Vec::is_empty));
-        let detail = "verbs must contain at least one value";
-        silent.map(|(index, _)| Cause::required(format!("rules[{index}].verbs"), detail)).collect()
+        rules.flat_map(|(index, rule)| rule_errors(rule, &format!("rules[{index}]"), namespaced)).collect()
     },
     blank: || json!({"rules": null}),
     ..CREATED_ON_UPDATE
 };
+
+/// What is wrong with a rule of a role.
+fn rule_errors(rule: &Value, at: &str, namespaced: bool) -> Vec<Cause> {
+    let lacks = |field: &str| rule[field].as_array().is_none_or(Vec::is_empty);
+    let need =
+        |field: &str, detail: &str| lacks(field).then(|| Cause::required(format!("{at}.{field}"), detail));
+    let mut causes: Vec<Cause> = need("verbs", "verbs must contain at least one value").into_iter().collect();
+    if lacks("nonResourceURLs") {
+        causes.extend(need("apiGroups", "resource rules must supply at least one api group"));
+        causes.extend(need("resources", "resource rules must supply at least one resource"));
+        return causes;
+    }
+    let refuse = |detail| Cause::invalid(format!("{at}.nonResourceURLs"), &rule["nonResourceURLs"], detail);
+    if namespaced {
+        causes.push(refuse("namespaced rules cannot apply to non-resource URLs"));
+    }
+    if ["apiGroups", "resources", "resourceNames"].iter().any(|field| !lacks(field)) {
+        causes.push(refuse("rules cannot apply to both regular resources and non-resource URLs"));
+    }
+    causes
+}
 
 pub(crate) const ROLE_BINDING: Rules = Rules {
     name: NameRule::PathSegment,
