@@ -294,9 +294,14 @@ async fn put(
 ) -> Result<crate::verbs::Outcome> {
     let (object, warnings) = admit::incoming(call, body::decode(media, bytes)?, options.field_validation)?;
     let creates = call.resource.rules.create_on_update && call.side.is_main();
-    let edit = |current: Option<&Value>| match current {
-        None if !creates => Err(call.not_found()),
-        _ => Ok(Edit { object: object.clone(), warnings: warnings.clone(), tracked: false }),
+    let edit = |current: Option<&Value>| {
+        match current {
+            None if !creates => Err(call.not_found()),
+            None => Ok(()),
+            Some(current) => update::check_uid(call, &object, current),
+        }
+        .map_err(|error| error.warned(warnings.clone()))?;
+        Ok(Edit { object: object.clone(), warnings: warnings.clone(), tracked: false })
     };
     update::update(call, options, edit).await
 }

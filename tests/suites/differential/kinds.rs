@@ -344,7 +344,6 @@ const ROLE: &[(&str, &[&str])] = &[
             r#"[{"apiGroups":[""],"resources":["pods"]}]"#,
             r#"[{"verbs":["get"]}]"#,
             r#"[{"nonResourceURLs":["/x"],"verbs":["get"]}]"#,
-            "[]",
             "null",
             "{}",
         ],

@@ -139,25 +139,22 @@ fn join(one: &mut Value, other: &Value) {
     }
 }
 
-/// What is wrong with an applied object is told by the real plane in the order of chance, and of several fields of one
-/// object that nobody knows only one is.
+/// What is wrong with an applied object is told by the real plane in the order of chance, and nothing more once it has
+/// come to a field that nobody knows.
 fn in_any_order(text: &str) -> String {
     const UNKNOWN: &str = ": field not declared in schema";
     let Some((before, wrong)) = text.split_once("typed patch object (") else { return text.to_owned() };
     let Some((object, wrong)) = wrong.split_once("): ") else { return text.to_owned() };
-    let told = |line: &str| {
-        let line = line.trim();
-        match (line.strip_suffix(UNKNOWN), line.split_once(", got ")) {
-            (Some(path), _) => {
-                format!("{}.some{UNKNOWN}", path.rsplit_once('.').map_or("", |(parent, _)| parent))
-            }
-            (None, Some((expected, _))) => format!("{expected}, got something else"),
-            (None, None) => line.to_owned(),
-        }
+    let told = |line: &str| match line.trim().split_once(", got ") {
+        Some((expected, _)) => format!("{expected}, got something else"),
+        None => line.trim().to_owned(),
     };
     let mut lines: Vec<String> = wrong.trim_start_matches("errors:").lines().map(told).collect();
     lines.retain(|line| !line.is_empty());
     lines.sort();
+    if lines.iter().any(|line| line.ends_with(UNKNOWN)) {
+        lines = vec![format!("some{UNKNOWN}")];
+    }
     format!("{before}typed patch object ({object}): {}", lines.join("\n"))
 }
 

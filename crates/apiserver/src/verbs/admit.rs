@@ -164,12 +164,16 @@ pub(crate) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Resu
         }
         _ => call.version.schema.validate(object, old, more),
     });
-    match (call.side, old) {
-        (Side::Main, _) => causes.extend((call.resource.rules.validate)(object, old)),
-        (Side::Status, Some(old)) => causes.extend((call.resource.rules.validate_status)(object, old)),
-        (Side::Door(door), Some(old)) => causes.extend((door.validate)(object, old)),
-        _ => {}
-    }
+    let own = match (call.side, old) {
+        (Side::Main, _) => (call.resource.rules.validate)(object, old),
+        (Side::Status, Some(old)) => (call.resource.rules.validate_status)(object, old),
+        (Side::Door(door), Some(old)) => (door.validate)(object, old),
+        _ => Vec::new(),
+    };
+    // What the kind says of a field that is missing, it says better.
+    let is_told = |cause: &Cause| own.iter().any(|own| own.field == cause.field);
+    causes.retain(|cause| cause.reason != "FieldValueRequired" || !is_told(cause));
+    causes.extend(own);
     if causes.is_empty() {
         return Ok(());
     }

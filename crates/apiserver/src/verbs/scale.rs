@@ -35,8 +35,13 @@ pub(crate) fn show(call: &Call, object: &Value) -> Result<Value> {
     }
     let mut scale = json!({
         "kind": "Scale", "apiVersion": API_VERSION, "metadata": kept,
-        "spec": {"replicas": number(&paths.spec_replicas)}, "status": {"replicas": number(&paths.status_replicas)},
+        "spec": {}, "status": {"replicas": number(&paths.status_replicas)},
     });
+    // None at all is not written there, as Go has it.
+    let replicas = number(&paths.spec_replicas);
+    if replicas != 0 {
+        scale["spec"]["replicas"] = replicas.into();
+    }
     let selector = match &paths.label_selector {
         Some(path) => at(object, path).and_then(Value::as_str).map(str::to_owned),
         None => match_labels(object),

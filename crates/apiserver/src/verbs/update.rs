@@ -36,6 +36,7 @@ pub(crate) async fn update(
         let Some(stored) = call.plane.store.get(&call.key()) else {
             let Edit { mut object, warnings, tracked } = edit(None)?;
             check_name(call, &object)?;
+            check_nobody(call, &object)?;
             // There is nothing that it could be a condition on.
             if !options.dry_run {
                 object::metadata_mut(&mut object).shift_remove("resourceVersion");
@@ -159,6 +160,29 @@ fn check_name(call: &Call, new: &Value) -> Result<()> {
     )))
 }
 
+/// Refuses what somebody takes for an object that there is not.
+fn check_nobody(call: &Call, new: &Value) -> Result<()> {
+    match object::uid(new) {
+        "" => Ok(()),
+        uid => {
+            let detail = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            Err(ApiError::conflict(&call.resource.name, &call.name, &detail))
+        }
+    }
+}
+
+/// Refuses what is meant for an object of the same name that is no more, or not yet.
+pub(crate) fn check_uid(call: &Call, new: &Value, old: &Value) -> Result<()> {
+    let (given, uid) = (object::uid(new), object::uid(old));
+    if given.is_empty() || given == uid {
+        return Ok(());
+    }
+    let detail = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+    Err(ApiError::conflict(&call.resource.name, &call.name, &detail))
+}
+
 fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
     check_name(call, new)?;
     let namespace = object::meta_str(new, "namespace");
@@ -167,10 +191,11 @@ fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    let (given, uid) = (object::uid(new), object::uid(old));
-    if !given.is_empty() && given != uid {
-        let detail = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
-        return Err(ApiError::conflict(&call.resource.name, &call.name, &detail));
+    let given = object::uid(new);
+    if !given.is_empty() && given != object::uid(old) {
+        let cause = Cause::invalid("metadata.uid", &given.into(), "field is immutable");
+        let (group, kind) = (call.resource.name.group(), &call.resource.kind);
+        return Err(ApiError::invalid(group, kind, &call.name, &[cause]));
     }
     match object::meta_str(new, "resourceVersion") {
         "" | "0" if call.resource.rules.unconditional_update => {}

@@ -101,7 +101,14 @@ pub(crate) const SECRET: Rules = Rules {
         }
     },
     validate: |secret, old| {
-        let mut causes = data_keys(secret, "data");
+        let mut causes = Vec::new();
+        if let Some(old) = old {
+            if old.get("type") != secret.get("type") {
+                causes.push(Cause::invalid("type", &secret["type"], "field is immutable"));
+            }
+            causes.extend(immutable(secret, old, &["data"]));
+        }
+        causes.extend(data_keys(secret, "data"));
         for (key, value) in entries(secret, "data") {
             if value.as_str().is_none_or(|text| STANDARD.decode(text).is_err()) {
                 causes.push(Cause::invalid(
@@ -118,12 +125,6 @@ pub(crate) const SECRET: Rules = Rules {
             causes.push(Cause { reason: "FieldValueTooLong".to_owned(), field: "data".to_owned(), message });
         }
         causes.extend(missing_data(secret));
-        if let Some(old) = old {
-            if old.get("type") != secret.get("type") {
-                causes.push(Cause::invalid("type", &secret["type"], "field is immutable"));
-            }
-            causes.extend(immutable(secret, old, &["data"]));
-        }
         causes
     },
     ..Rules::PLAIN
@@ -131,12 +132,13 @@ pub(crate) const SECRET: Rules = Rules {
 
 pub(crate) const CONFIG_MAP: Rules = Rules {
     validate: |map, old| {
-        let mut causes = data_keys(map, "data");
+        let before = old.map(|old| immutable(map, old, &["data", "binaryData"]));
+        let mut causes = before.unwrap_or_default();
+        causes.extend(data_keys(map, "data"));
         causes.extend(data_keys(map, "binaryData"));
         let twice = entries(map, "data").filter(|(key, _)| map["binaryData"].get(key.as_str()).is_some());
         let detail = "duplicate of key present in binaryData";
         causes.extend(twice.map(|(key, _)| Cause::invalid(format!("data[{key}]"), &json!(key), detail)));
-        causes.extend(old.map(|old| immutable(map, old, &["data", "binaryData"])).unwrap_or_default());
         causes
     },
     ..Rules::PLAIN
@@ -359,7 +361,7 @@ mod tests {
         assert!((SECRET.validate)(&secret, None).is_empty());
         let other = json!({"data": {"..": "???"}, "type": "x"});
         let fields: Vec<_> = (SECRET.validate)(&other, Some(&secret)).into_iter().map(|c| c.field).collect();
-        assert_eq!(fields, ["data[..]", "data[..]", "type"]);
+        assert_eq!(fields, ["type", "data[..]", "data[..]"]);
     }
 
     #[test]
