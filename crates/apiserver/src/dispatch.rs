@@ -170,6 +170,7 @@ async fn resource(
             let object = call.present(&stored).await?;
             match call.side {
                 Side::Scale => {
+                    scale::check_shown(call, &object)?;
                     Ok(respond::value(StatusCode::OK, &scale::show(call, &object)?, output.format))
                 }
                 Side::Main if output == Output::JSON && call.is_presentable(&stored) => {
@@ -293,6 +294,7 @@ async fn put(
     options: &WriteOptions,
 ) -> Result<crate::verbs::Outcome> {
     let (object, warnings) = admit::incoming(call, body::decode(media, bytes)?, options.field_validation)?;
+    update::check_name(call, &object).map_err(|error| error.warned(warnings.clone()))?;
     let creates = call.resource.rules.create_on_update && call.side.is_main();
     let edit = |current: Option<&Value>| {
         match current {

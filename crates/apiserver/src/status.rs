@@ -334,7 +334,9 @@ impl ApiError {
 
     pub(crate) fn internal(detail: &str) -> Self {
         let message = format!("Internal error occurred: {detail}");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+        let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message);
+        error.0.details.insert("causes".to_owned(), json!([{"message": detail}]));
+        error
     }
 
     /// Whoever is told so waits a second and comes again.

@@ -82,7 +82,7 @@ fn options() -> impl Strategy<Value = String> {
 
 /// The object itself, or a part of it; and what to write there.
 fn target(kind: Kind, with_name: bool) -> impl Strategy<Value = (String, Value)> {
-    (place(kind), object(kind, with_name), prop::sample::select(vec![0, 3, 6, 11, -1])).prop_map(move |(path, body, size)| {
+    (place(kind), object(kind, with_name), prop::sample::select(vec![1, 3, 6, 11, -1])).prop_map(move |(path, body, size)| {
         if !path.ends_with("/scale") {
             return (path, body);
         }

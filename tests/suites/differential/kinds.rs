@@ -80,6 +80,8 @@ pub(crate) const KINDS: &[Kind] = &[
             "resources",
             "terminationMessagePath",
             "terminationMessagePolicy",
+            "lastTransitionTime",
+            "lastUpdateTime",
         ],
     },
     Kind {
@@ -181,7 +183,7 @@ const WIDGET: &[(&str, &[&str])] = &[
             "[{\"kind\":\"ConfigMap\"}]",
         ],
     ),
-    ("metadata.resourceVersion", &["\"@current\"", "\"1\"", "\"\"", "\"x\""]),
+    ("metadata.resourceVersion", &["\"@current\"", "\"1\"", "\"\""]),
     ("metadata.uid", &["\"another\""]),
     ("metadata.name", &["\"other\"", "\"No_Name\""]),
     ("metadata.namespace", &["\"tried\"", "\"elsewhere\""]),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Call, Outcome, admit};
+use super::{Call, Outcome, admit, metadata};
 use crate::{
     admission::{self, Attempt},
     fields, object,
@@ -51,7 +51,7 @@ async fn try_create(
         settle(call, &mut object)?;
         let attempt = Attempt::create(object::name(&object), options);
         let more = admission::validate(call, &attempt, Some(&object)).await?;
-        let warnings = [warnings, more].concat();
+        let warnings = [warnings, metadata::warnings(call, &object, None), more].concat();
         let key = call.resource.key(&call.namespace, object::name(&object));
         if options.dry_run {
             if call.plane.store.get(&key).is_some() {

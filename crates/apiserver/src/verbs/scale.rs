@@ -52,6 +52,15 @@ pub(crate) fn show(call: &Call, object: &Value) -> Result<Value> {
     Ok(scale)
 }
 
+/// Refuses to show a scale where there is none to show. Whoever writes one may do so all the same.
+pub(crate) fn check_shown(call: &Call, object: &Value) -> Result<()> {
+    let path = &paths(call)?.spec_replicas;
+    if at(object, path).is_some() || !call.resource.is_custom() {
+        return Ok(());
+    }
+    Err(ApiError::internal(&format!("the spec replicas field \".{}\" does not exist", path.join("."))))
+}
+
 fn match_labels(object: &Value) -> Option<String> {
     let labels = object::at(object, &["spec", "selector", "matchLabels"])?.as_object()?;
     let terms: Vec<String> =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Call, Outcome, Side, admit, create};
+use super::{Call, Outcome, Side, admit, create, metadata};
 use crate::{
     admission::{self, Attempt},
     auth::{authorize, rule::Access},
@@ -82,6 +82,7 @@ async fn change(
     let (changed, more) = admission::mutate(call, &attempt, Some(sent)).await?;
     warnings.extend(more);
     let mut new = settle(call, changed.unwrap_or_default(), &old)?;
+    warnings.extend(metadata::warnings(call, &new, Some(&old)));
     warnings.extend(admission::validate(call, &attempt, Some(&new)).await?);
     if fields::same(&mut new, &old) {
         return Ok(Some(Outcome { object: old, created: false, warnings }));
@@ -121,7 +122,10 @@ pub(crate) fn is_unheld(object: &Value) -> bool {
 fn prepare(call: &Call, new: Value, old: &Value, tracked: bool, options: &WriteOptions) -> Result<Value> {
     let mut new = new;
     check_identity(call, &mut new, old)?;
-    admit::default(call, &mut new);
+    // A scale speaks of nothing but replicas.
+    if !matches!(call.side, Side::Scale) {
+        admit::default(call, &mut new);
+    }
     if !tracked {
         fields::track(call, Some(old), &mut new, options);
     }
@@ -149,7 +153,8 @@ fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
     Ok(new)
 }
 
-fn check_name(call: &Call, new: &Value) -> Result<()> {
+/// Refuses what is meant for an object of another name.
+pub(crate) fn check_name(call: &Call, new: &Value) -> Result<()> {
     let name = object::name(new);
     if name.is_empty() || name == call.name {
         return Ok(());
