@@ -35,6 +35,8 @@ pub(crate) const KINDS: &[Kind] = &[
         name: "Widget",
         fields: WIDGET,
         subresources: &["status", "scale"],
+        // Without it there would be no defaults in it.
+        base: r#"{"spec": {}}"#,
         ..PLAIN
     },
     Kind {
@@ -50,7 +52,7 @@ pub(crate) const KINDS: &[Kind] = &[
         api_version: "trial.capstan.dev/v1",
         name: "Widget",
         fields: WIDGET,
-        subresources: &["status", "scale"],
+        subresources: &["status"],
         ..PLAIN
     },
     Kind {

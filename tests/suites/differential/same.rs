@@ -44,12 +44,13 @@ fn compare(path: &str, real: &Value, embedded: &Value, told: &mut Vec<String>) {
 }
 
 /// Texts that differ and mean the same. Each stands in docs/reference/embedded-plane.md with its reason.
-const ON_PURPOSE: [(&str, &str); 7] = [
+const ON_PURPOSE: [(&str, &str); 8] = [
     (
         "the server rejected our request due to an error in our request",
         "the server rejected our request due to an error in our request: ",
     ),
     (": json: cannot unmarshal ", ": json: cannot unmarshal "),
+    (": parsing time ", ": parsing time "),
     (": StorageError: invalid object, Code: ", ": Precondition failed: UID in precondition: "),
     (": illegal base64 data ", ": json: cannot unmarshal "),
     (": error decoding from json: illegal base64 data ", ": json: cannot unmarshal "),
@@ -78,6 +79,8 @@ fn normalise(value: &mut Value) {
             if let Some(Value::Array(causes)) = object.get_mut("causes") {
                 let mut told: Vec<Value> = Vec::new();
                 causes.retain(|cause| !told.contains(cause) && (told.push(cause.clone()), true).1);
+                // And those of one object in the order of chance.
+                causes.sort_by_key(Value::to_string);
             }
             if object.get("field") == Some(&"patch".into())
                 && let Some(Value::String(message)) = object.get_mut("message")
@@ -124,11 +127,15 @@ fn join_entries(entries: &mut Vec<Value>) {
         match joined.iter_mut().find(|known| key(known) == key(&entry)) {
             Some(known) => {
                 join(&mut known["fieldsV1"], &entry["fieldsV1"]);
-                known["time"] = "some time".into();
             }
             None => joined.push(entry),
         }
     }
+    for entry in &mut joined {
+        entry["time"] = "some time".into();
+    }
+    // Without a time it is the first.
+    joined.sort_by_key(|entry| format!("{:?}", key(entry)));
     *entries = joined;
 }
 

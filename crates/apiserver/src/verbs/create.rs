@@ -177,7 +177,9 @@ fn settle(call: &Call, object: &mut Value) -> Result<()> {
     (rules.on_create)(object, &call.env());
     debug_assert!(call.side.is_main(), "subresources do not create");
     (rules.admit)(call, object, None)?;
-    admit::validate(call, object, None)
+    admit::validate(call, object, None)?;
+    object::settle_numbers(object);
+    Ok(())
 }
 
 fn random_name(prefix: &str) -> String {

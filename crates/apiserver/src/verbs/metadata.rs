@@ -108,6 +108,11 @@ pub(crate) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Vec<
             causes.push(Cause::invalid("metadata.name", &name.into(), detail));
         }
     }
+    if let Some(old) = old
+        && object::uid(object) != object::uid(old)
+    {
+        causes.push(Cause::invalid("metadata.uid", &object::uid(object).into(), "field is immutable"));
+    }
     let Some(metadata) = object::metadata(object) else { return causes };
     for (key, value) in entries(metadata, "labels") {
         if let Some(detail) = qualified_name_error(key) {

@@ -122,10 +122,7 @@ pub(crate) fn is_unheld(object: &Value) -> bool {
 fn prepare(call: &Call, new: Value, old: &Value, tracked: bool, options: &WriteOptions) -> Result<Value> {
     let mut new = new;
     check_identity(call, &mut new, old)?;
-    // A scale speaks of nothing but replicas.
-    if !matches!(call.side, Side::Scale) {
-        admit::default(call, &mut new);
-    }
+    admit::default(call, &mut new);
     if !tracked {
         fields::track(call, Some(old), &mut new, options);
     }
@@ -150,19 +147,26 @@ fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
     }
     (rules.admit)(call, &new, Some(old))?;
     admit::validate(call, &new, Some(old))?;
+    object::settle_numbers(&mut new);
     Ok(new)
 }
 
-/// Refuses what is meant for an object of another name.
+/// Refuses what is meant for an object of another name or in another namespace.
 pub(crate) fn check_name(call: &Call, new: &Value) -> Result<()> {
     let name = object::name(new);
-    if name.is_empty() || name == call.name {
-        return Ok(());
+    if !name.is_empty() && name != call.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.name
+        )));
     }
-    Err(ApiError::bad_request(format!(
-        "the name of the object ({name}) does not match the name on the URL ({})",
-        call.name
-    )))
+    let namespace = object::meta_str(new, "namespace");
+    if !namespace.is_empty() && namespace != call.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses what somebody takes for an object that there is not.
@@ -190,18 +194,6 @@ pub(crate) fn check_uid(call: &Call, new: &Value, old: &Value) -> Result<()> {
 
 fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
     check_name(call, new)?;
-    let namespace = object::meta_str(new, "namespace");
-    if !namespace.is_empty() && namespace != call.namespace {
-        return Err(ApiError::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    let given = object::uid(new);
-    if !given.is_empty() && given != object::uid(old) {
-        let cause = Cause::invalid("metadata.uid", &given.into(), "field is immutable");
-        let (group, kind) = (call.resource.name.group(), &call.resource.kind);
-        return Err(ApiError::invalid(group, kind, &call.name, &[cause]));
-    }
     match object::meta_str(new, "resourceVersion") {
         "" | "0" if call.resource.rules.unconditional_update => {}
         "" | "0" => {
@@ -227,10 +219,13 @@ fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
 fn keep(new: &mut Value, old: &Value) {
     let before = object::metadata(old).cloned().unwrap_or_default();
     let metadata = object::metadata_mut(new);
+    // Another UID is told with what else is wrong.
+    if metadata.get("uid").is_none() {
+        metadata.insert("uid".to_owned(), before.get("uid").cloned().unwrap_or_default());
+    }
     let kept = [
         "name",
         "namespace",
-        "uid",
         "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
