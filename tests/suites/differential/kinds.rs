@@ -84,6 +84,7 @@ pub(crate) const KINDS: &[Kind] = &[
             "terminationMessagePolicy",
             "lastTransitionTime",
             "lastUpdateTime",
+            "emptyDir",
         ],
     },
     Kind {

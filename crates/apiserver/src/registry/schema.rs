@@ -92,6 +92,11 @@ impl Schema {
         self.compiled().structural.prune(object)
     }
 
+    /// Fills in defaults and leaves nulls.
+    pub(crate) fn fill(&self, object: &mut Value) {
+        self.compiled().structural.fill_defaults(object);
+    }
+
     pub(crate) fn default(&self, object: &mut Value) {
         self.compiled().structural.apply_defaults(object);
     }

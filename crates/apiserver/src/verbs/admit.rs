@@ -140,13 +140,17 @@ pub(crate) fn refit(call: &Call, object: &mut Value) -> Result<()> {
     metadata::prune(object).map_err(|detail| ApiError::internal(&detail))?;
     call.version.schema.read(object).map_err(|detail| ApiError::internal(&detail))?;
     call.version.schema.prune(object);
-    default(call, object);
+    default(call, object, false);
     Ok(())
 }
 
-/// Fills in what the schema and the kind fill in.
-pub(crate) fn default(call: &Call, object: &mut Value) {
-    call.version.schema.default(object);
+/// Fills in what the schema and the kind fill in. A null that was applied stays and is judged.
+pub(crate) fn default(call: &Call, object: &mut Value, applied: bool) {
+    if applied {
+        call.version.schema.fill(object);
+    } else {
+        call.version.schema.default(object);
+    }
     (call.resource.rules.default)(object);
 }
 

@@ -150,12 +150,6 @@ async fn admitted(
 fn prepare(call: &Call, object: &mut Value, options: &WriteOptions, tracked: bool) {
     let env = call.env();
     let rules = call.resource.rules;
-    if call.version.status
-        && !rules.status_on_create
-        && let Some(object) = object.as_object_mut()
-    {
-        object.shift_remove("status");
-    }
     let metadata = object::metadata_mut(object);
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
         metadata.shift_remove(field);
@@ -165,9 +159,16 @@ fn prepare(call: &Call, object: &mut Value, options: &WriteOptions, tracked: boo
     if rules.generation {
         metadata.insert("generation".to_owned(), 1.into());
     }
-    admit::default(call, object);
+    admit::default(call, object, tracked);
     if !tracked {
         fields::track(call, None, object, options);
+    }
+    // Whoever counts the fields of the object has seen it whole.
+    if call.version.status
+        && !rules.status_on_create
+        && let Some(object) = object.as_object_mut()
+    {
+        object.shift_remove("status");
     }
 }
 

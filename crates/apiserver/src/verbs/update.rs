@@ -122,7 +122,7 @@ pub(crate) fn is_unheld(object: &Value) -> bool {
 fn prepare(call: &Call, new: Value, old: &Value, tracked: bool, options: &WriteOptions) -> Result<Value> {
     let mut new = new;
     check_identity(call, &mut new, old)?;
-    admit::default(call, &mut new);
+    admit::default(call, &mut new, tracked);
     if !tracked {
         fields::track(call, Some(old), &mut new, options);
     }

@@ -31,6 +31,7 @@ pub(crate) const LEASE: Rules = Rules {
         wrong.collect()
     },
     blank: || json!({"spec": {}}),
+    unconditional_update: false,
     ..CREATED_ON_UPDATE
 };
 pub(crate) const NODE: Rules = Rules {
@@ -184,7 +185,10 @@ pub(crate) const SERVICE: Rules = Rules {
 };
 
 pub(crate) const DEPLOYMENT: Rules = Rules {
-    default: |deployment| default_to(&mut deployment["spec"], "replicas", 1.into()),
+    default: |deployment| {
+        default_to(&mut deployment["spec"], "replicas", 1.into());
+        default_to(deployment, "status", json!({}));
+    },
     on_create: |deployment, _| deployment["status"] = json!({}),
     blank: || blank_workload("strategy"),
     ..WORKLOAD
