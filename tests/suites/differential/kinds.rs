@@ -303,7 +303,7 @@ const DEPLOYMENT: &[(&str, &[&str])] = &[
         &[
             r#"[{"type":"Available","status":"True"}]"#,
             r#"[{"type":"Progressing","status":"False","reason":"x"}]"#,
-            r#"[{"type":"Available","$patch":"delete"}]"#,
+            r#"[{"type":"Available","status":"True","$patch":"delete"}]"#,
         ],
     ),
 ];

@@ -151,7 +151,7 @@ fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
     Ok(new)
 }
 
-/// Refuses what is meant for an object of another name or in another namespace.
+/// Refuses what is meant for an object of another name.
 pub(crate) fn check_name(call: &Call, new: &Value) -> Result<()> {
     let name = object::name(new);
     if !name.is_empty() && name != call.name {
@@ -160,6 +160,11 @@ pub(crate) fn check_name(call: &Call, new: &Value) -> Result<()> {
             call.name
         )));
     }
+    Ok(())
+}
+
+/// Refuses what is meant for another namespace.
+pub(crate) fn check_namespace(call: &Call, new: &Value) -> Result<()> {
     let namespace = object::meta_str(new, "namespace");
     if !namespace.is_empty() && namespace != call.namespace {
         return Err(ApiError::bad_request(
@@ -193,6 +198,7 @@ pub(crate) fn check_uid(call: &Call, new: &Value, old: &Value) -> Result<()> {
 }
 
 fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
+    check_namespace(call, new)?;
     check_name(call, new)?;
     match object::meta_str(new, "resourceVersion") {
         "" | "0" if call.resource.rules.unconditional_update => {}
