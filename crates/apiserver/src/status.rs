@@ -167,6 +167,14 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(resource, name)
     }
 
+    /// A name was found for an object, or should have been, and somebody has it.
+    pub(crate) fn no_free_name(resource: &GroupResource, name: &str) -> Self {
+        let mut error = Self::already_exists(resource, name);
+        error.0.message += ", the server was not able to generate a unique name for the object";
+        error.0.details.insert("retryAfterSeconds".to_owned(), 1.into());
+        error
+    }
+
     pub(crate) fn conflict(resource: &GroupResource, name: &str, detail: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {detail}");
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(resource, name)

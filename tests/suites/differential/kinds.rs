@@ -106,6 +106,7 @@ pub(crate) const KINDS: &[Kind] = &[
         api_version: "rbac.authorization.k8s.io/v1",
         name: "Role",
         fields: ROLE,
+        base: r#"{"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}"#,
         ..PLAIN
     },
 ];
@@ -349,7 +350,6 @@ const ROLE: &[(&str, &[&str])] = &[
             r#"[{"apiGroups":[""],"resources":["pods"]}]"#,
             r#"[{"verbs":["get"]}]"#,
             r#"[{"nonResourceURLs":["/x"],"verbs":["get"]}]"#,
-            "null",
             "{}",
         ],
     ),

@@ -47,12 +47,16 @@ fn refused(call: &Call, detail: &str) -> ApiError {
     ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {detail}"))
 }
 
-/// What a patch has made of an object. What is no longer one is the patch's fault.
+/// What a patch has made of an object, in the order of the alphabet. What is no longer one is the patch's fault.
 pub(crate) fn patched(
     call: &Call,
     decoded: Decoded,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>)> {
+    let mut decoded = decoded;
+    if let Value::Object(fields) = &mut decoded.value {
+        fields.sort_keys();
+    }
     let shown = decoded.value.clone();
     incoming_or(call, decoded, validation, |detail| {
         let cause = Cause::invalid("patch", &shown.to_string().into(), detail);

@@ -39,8 +39,9 @@ async fn try_create(
     let generated =
         object::name(&object).is_empty().then(|| object::meta_str(&object, "generateName").to_owned());
     let generated = generated.filter(|prefix| !prefix.is_empty());
+    let given = object;
     for _ in 0..NAME_TRIES {
-        let mut object = object.clone();
+        let mut object = given.clone();
         if let Some(prefix) = &generated {
             object::metadata_mut(&mut object).insert("name".to_owned(), random_name(prefix).into());
         }
@@ -55,7 +56,7 @@ async fn try_create(
         let key = call.resource.key(&call.namespace, object::name(&object));
         if options.dry_run {
             if call.plane.store.get(&key).is_some() {
-                return Err(ApiError::already_exists(&call.resource.name, &key.name));
+                return Err(taken(call, &object, &key.name));
             }
             return Ok(Outcome { object, created: true, warnings });
         }
@@ -74,14 +75,22 @@ async fn try_create(
                 return Ok(Outcome { object, created: true, warnings });
             }
             Err(WriteError::Conflict) if call.plane.store.get(&key).is_some() && generated.is_none() => {
-                return Err(ApiError::already_exists(&call.resource.name, &key.name));
+                return Err(taken(call, &given, &key.name));
             }
             Err(WriteError::Conflict) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    let name = generated.unwrap_or_else(|| object::name(&object).to_owned());
-    Err(ApiError::already_exists(&call.resource.name, &name))
+    let name = generated.unwrap_or_else(|| object::name(&given).to_owned());
+    Err(taken(call, &given, &name))
+}
+
+/// Somebody has the name already.
+fn taken(call: &Call, object: &Value, name: &str) -> ApiError {
+    match object::meta_str(object, "generateName") {
+        "" => ApiError::already_exists(&call.resource.name, name),
+        _ => ApiError::no_free_name(&call.resource.name, name),
+    }
 }
 
 fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {

@@ -190,6 +190,15 @@ pub(crate) const DEPLOYMENT: Rules = Rules {
         default_to(deployment, "status", json!({}));
     },
     on_create: |deployment, _| deployment["status"] = json!({}),
+    on_status: |deployment, old, _| {
+        let labels = old.pointer("/metadata/labels").cloned();
+        let metadata = object::metadata_mut(deployment);
+        match labels {
+            Some(labels) => drop(metadata.insert("labels".to_owned(), labels)),
+            None => drop(metadata.shift_remove("labels")),
+        }
+    },
+    reset_status: &["spec", "metadata.labels"],
     blank: || blank_workload("strategy"),
     ..WORKLOAD
 };
