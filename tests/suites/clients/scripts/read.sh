@@ -22,7 +22,7 @@ kubectl get configmaps -o jsonpath='{.kind} {.apiVersion} {.items[0].kind}'
 kubectl get configmaps -o custom-columns=NAME:.metadata.name,I:.data.i
 kubectl get configmaps -o go-template='{{range .items}}{{.metadata.name}} {{end}}'
 kubectl get configmaps --sort-by=.data.i
-kubectl get configmaps --sort-by=.metadata.creationTimestamp -o name
+kubectl get configmaps --sort-by=.metadata.name -o name
 kubectl get configmaps --no-headers
 kubectl get configmaps -l tier
 kubectl get configmaps -l 'tier in (low,mid),odd'
