@@ -56,8 +56,10 @@ pub(crate) fn resource(stored: &Stored) -> Option<Resource> {
 }
 
 /// What is wrong with a CRD.
-pub(super) fn validate(crd: &Value, _old: Option<&Value>) -> Vec<Cause> {
+pub(super) fn validate(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = definition::validate_names(crd);
+    causes.extend(old.map(|old| definition::validate_change(crd, old)).unwrap_or_default());
+    causes.extend(definition::validate_stored_versions(crd));
     let all = versions(crd);
     let storage = all.iter().filter(|version| version.get("storage") == Some(&Value::Bool(true))).count();
     if storage != 1 {
