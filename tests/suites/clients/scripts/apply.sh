@@ -24,10 +24,10 @@ EDITOR='sed -i s/6/8/' kubectl apply edit-last-applied configmap/tides
 kubectl apply view-last-applied configmap/tides
 kubectl apply -f harbour.yaml
 kubectl apply -f harbour.yaml -o name
-kubectl get configmap tides -o yaml --show-managed-fields
+kubectl get configmap tides -o json --show-managed-fields | python3 -B managers.py
 # Over to the server's side: what the client applied is taken over.
 kubectl apply --server-side -f harbour.yaml
-kubectl get configmap tides -o yaml --show-managed-fields
+kubectl get configmap tides -o json --show-managed-fields | python3 -B managers.py
 kubectl apply --server-side -f moved.yaml
 kubectl apply --server-side --field-manager=other -f yard.yaml
 kubectl apply --server-side --field-manager=other --force-conflicts -f yard.yaml
@@ -37,16 +37,16 @@ kubectl diff --server-side -f harbour.yaml
 kubectl apply --server-side --field-manager=other -f changed.yaml
 kubectl apply --server-side --field-manager=other --force-conflicts -f changed.yaml
 kubectl apply --server-side -f harbour.yaml --dry-run=server
-kubectl get configmap tides -o yaml --show-managed-fields
+kubectl get configmap tides -o json --show-managed-fields | python3 -B managers.py
 kubectl get service quay -o jsonpath='{.spec.ports[*].name}'
 kubectl patch configmap tides --type=merge -p '{"data":{"high":"9","neap":"1"}}'
 kubectl apply --server-side -f harbour.yaml
 kubectl apply --server-side -f harbour.yaml --force-conflicts
-kubectl get configmap tides -o yaml --show-managed-fields
+kubectl get configmap tides -o json --show-managed-fields | python3 -B managers.py
 kubectl apply --server-side -f fresh.yaml
 kubectl apply --server-side -f fresh.yaml --field-manager=''
-kubectl apply --server-side -f unknown.yaml 2>&1 | grep -o 'Error from server:.*typed patch object\|field not declared in schema'
-kubectl apply --server-side -f unknown.yaml --validate=warn 2>&1 | grep -o 'Error from server:.*typed patch object\|field not declared in schema'
+kubectl apply --server-side -f unknown.yaml 2>&1 | grep -o 'Error from server:.*typed patch object\|field not declared in schema' | sort -u
+kubectl apply --server-side -f unknown.yaml --validate=warn 2>&1 | grep -o 'Error from server:.*typed patch object\|field not declared in schema' | sort -u
 kubectl apply -f unknown.yaml
 kubectl apply -f unknown.yaml --validate=warn
 kubectl apply -f missing.yaml

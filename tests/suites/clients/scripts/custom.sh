@@ -27,7 +27,7 @@ kubectl get vessel anna
 kubectl get ships.v1beta1.clients.capstan.dev
 kubectl get ships.v1beta1.clients.capstan.dev anna -o jsonpath='{.apiVersion}'
 kubectl get ship anna -o yaml
-kubectl get ship anna -o yaml --show-managed-fields
+kubectl get ship anna -o json --show-managed-fields | python3 -B managers.py
 kubectl get fleet
 kubectl get all
 kubectl get ships --field-selector=spec.flag=PA
@@ -72,7 +72,7 @@ kubectl get ship anna -o jsonpath='{.spec.crew}'
 EDITOR='sed -i s/flag:.NL/flag:\ PA/' kubectl edit ship anna 2>&1 | sed 's/kubectl-edit-[0-9]*/kubectl-edit-x/'
 # Server-side apply in lists by key, sets and whole maps.
 kubectl apply --server-side --field-manager=pilot -f pilot.json
-kubectl get ship dirk -o yaml --show-managed-fields
+kubectl get ship dirk -o json --show-managed-fields | python3 -B managers.py
 kubectl apply --server-side --field-manager=mate -f mate.json
 kubectl apply --server-side --field-manager=mate -f mate.json --force-conflicts
 kubectl get ship dirk -o jsonpath='{.spec.routes} {.spec.signals} {.spec.master} {.spec.crew}'

@@ -42,7 +42,7 @@ kubectl get --raw '/api/v1/namespaces/reading/configmaps?limit=3' | python3 -c '
 kubectl get configmaps -A --field-selector=metadata.namespace=reading
 kubectl get configmaps -A -l tier -o wide
 kubectl get configmap n1 -o wide --show-kind --show-labels
-kubectl get configmap n1 -o yaml --show-managed-fields
+kubectl get configmap n1 -o json --show-managed-fields | python3 -B managers.py
 kubectl get all | sed 's/10\.0\.0\.[0-9]*/<none>/'
 kubectl get all -o name
 kubectl get namespaces reading -o wide
