@@ -71,6 +71,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = tests("3000");
     suites.extend([
         durability("200"),
+        nonsense("200000"),
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         on_machines("real_k3s"),
         on_machines("e2e"),
@@ -125,6 +126,14 @@ fn durability(times: &'static str) -> Suite {
         )
     };
     suite("durability", run)
+}
+
+/// The embedded API server is sent so many inputs that make no sense; among the unit tests it is a few.
+fn nonsense(inputs: &'static str) -> Suite {
+    let run = move || {
+        cargo::test_with(&["test", "--locked", "--workspace", "--test", "fuzz"], &[("CAPSTAN_FUZZ", inputs)])
+    };
+    suite("nonsense", run)
 }
 
 /// All tests of one crate, with those that need the programs that `tools` builds.

@@ -31,6 +31,10 @@ use tokio::sync::{oneshot, watch};
 pub(crate) use index::{Batch, Listing};
 pub(crate) use key::{GroupResource, Key};
 
+use crate::{
+    limits::{DEEPEST_STORED, MOST_BYTES},
+    object,
+};
 use index::State;
 
 /// Where the store keeps its file.
@@ -80,6 +84,15 @@ pub(crate) struct Event {
     pub(crate) previous: Option<Arc<Stored>>,
 }
 
+impl Event {
+    /// What it keeps alive: the state before it, and of a deletion the last one.
+    fn weight(&self) -> usize {
+        let before = self.previous.as_ref().map_or(0, |previous| previous.json.len());
+        let after = if self.change == Change::Deleted { self.object.json.len() } else { 0 };
+        before + after
+    }
+}
+
 /// What a write expects to find under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
@@ -118,6 +131,12 @@ pub(crate) enum WriteError {
     /// The object, or one of the guards, is not at the expected revision: read again and retry.
     #[error("the object has been modified")]
     Conflict,
+    /// It nests so deep that it could not be read back.
+    #[error("the object nests deeper than {DEEPEST_STORED} levels")]
+    TooDeep,
+    /// It has grown beyond what anybody could send back.
+    #[error("the object is larger than {MOST_BYTES} bytes")]
+    TooLarge,
     /// The file could not be written.
     #[error("cannot commit")]
     Commit(#[source] Arc<OpenError>),
@@ -210,6 +229,9 @@ impl Store {
     /// # Errors
     /// See [`WriteError`].
     pub(crate) async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
+        if matches!(&write.action, Action::Put(value) if !object::is_no_deeper(value, DEEPEST_STORED)) {
+            return Err(WriteError::TooDeep);
+        }
         let (reply, answer) = oneshot::channel();
         {
             let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
