@@ -20,11 +20,6 @@ use crate::{
 
 /// The most that a request, or an object as JSON, may be. Patches could add to an object for ever otherwise.
 pub(crate) const MOST_BYTES: usize = 3 << 20;
-/// How deep an object may nest.
-pub(crate) const DEEPEST: usize = 100;
-/// How deep it may nest with the account of who owns what, which nests as deep and four levels more. What is stored must be
-/// read again, and readers go 127 levels deep, with what lists and events put around it.
-pub(crate) const DEEPEST_STORED: usize = 120;
 
 /// What one client may take.
 #[derive(Clone, Copy, Debug, PartialEq)]

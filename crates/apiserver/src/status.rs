@@ -355,7 +355,6 @@ impl From<WriteError> for ApiError {
             WriteError::Closed => Self::unavailable("the server is shutting down"),
             WriteError::Commit(cause) => Self::internal(&format!("cannot write to the store: {cause}")),
             WriteError::TooLarge => Self::too_large(MOST_BYTES),
-            WriteError::TooDeep => Self::bad_request(error.to_string()),
             WriteError::Conflict => Self::internal(&error.to_string()),
         }
     }

@@ -31,10 +31,7 @@ use tokio::sync::{oneshot, watch};
 pub(crate) use index::{Batch, Listing};
 pub(crate) use key::{GroupResource, Key};
 
-use crate::{
-    limits::{DEEPEST_STORED, MOST_BYTES},
-    object,
-};
+use crate::limits::MOST_BYTES;
 use index::State;
 
 /// Where the store keeps its file.
@@ -131,9 +128,6 @@ pub(crate) enum WriteError {
     /// The object, or one of the guards, is not at the expected revision: read again and retry.
     #[error("the object has been modified")]
     Conflict,
-    /// It nests so deep that it could not be read back.
-    #[error("the object nests deeper than {DEEPEST_STORED} levels")]
-    TooDeep,
     /// It has grown beyond what anybody could send back.
     #[error("the object is larger than {MOST_BYTES} bytes")]
     TooLarge,
@@ -229,9 +223,6 @@ impl Store {
     /// # Errors
     /// See [`WriteError`].
     pub(crate) async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
-        if matches!(&write.action, Action::Put(value) if !object::is_no_deeper(value, DEEPEST_STORED)) {
-            return Err(WriteError::TooDeep);
-        }
         let (reply, answer) = oneshot::channel();
         {
             let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,11 +4,14 @@ use serde_json::Value;
 
 use super::{Call, Side, metadata};
 use crate::{
-    limits::DEEPEST,
     object,
     request::{body::Decoded, options::FieldValidation},
     status::{ApiError, Cause, Result},
 };
+
+/// How deep an object may nest. What is stored must be read again, with the account of who owns what, which nests as deep
+/// and four levels more; readers go 127 levels deep.
+const DEEPEST: usize = 100;
 
 /// Checks what a body says it is, and drops what the schema does not know. Gives the object and the
 /// warnings it earned.
