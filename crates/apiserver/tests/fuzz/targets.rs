@@ -7,7 +7,7 @@ use bytes::Bytes;
 use capstan_apiserver_schema::{Expression, Structural};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
-use serde_json::json;
+use serde_json::{Value, json};
 use tower_service::Service as _;
 
 use crate::support::{CRDS, Caller, MAPS, WIDGETS};
@@ -40,9 +40,18 @@ impl Input {
     }
 }
 
-type Attempt = Pin<Box<dyn Future<Output = Option<(u16, usize)>> + Send>>;
+type Attempt = Pin<Box<dyn Future<Output = Option<Answer>> + Send>>;
 
-/// One way in. An attempt gives the code and the size of the answer, or nothing if there was nothing to ask.
+/// What came of an attempt; the worst is the greatest.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Answer {
+    /// Whether the server says that something is wrong with itself.
+    pub(crate) is_failure: bool,
+    pub(crate) code: u16,
+    pub(crate) size: usize,
+}
+
+/// One way in. An attempt gives nothing if there was nothing to ask.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) attempt: fn(Caller, Input) -> Attempt,
@@ -88,21 +97,25 @@ pub(crate) const TARGETS: [Target; 15] = [
     Target { name: "cel", attempt: cel },
 ];
 
-async fn ask(caller: Caller, request: http::request::Builder, body: Vec<u8>) -> Option<(u16, usize)> {
+async fn ask(caller: Caller, request: http::request::Builder, body: Vec<u8>) -> Option<Answer> {
     // What is no request cannot be sent.
     let request = request.header("user-agent", "fuzz").body(Full::new(Bytes::from(body))).ok()?;
     let watches = request.uri().query().is_some_and(|query| query.contains("watch"));
     let mut response = caller.0.clone().call(request).await.unwrap();
     let code = response.status().as_u16();
-    let mut size = 0;
     if watches && code == 200 {
         // It may go on for ever.
-        return Some((code, 0));
+        return Some(Answer { is_failure: false, code, size: 0 });
     }
-    while let Some(frame) = response.body_mut().frame().await {
-        size += frame.unwrap().into_data().map_or(0, |data| data.len());
-    }
-    Some((code, size))
+    let body = response.body_mut().collect().await.unwrap().to_bytes();
+    let is_failure = match code {
+        // A resourceVersion that is yet to come.
+        504 => false,
+        // What cannot be applied is refused with this code and no reason, as upstream does.
+        500 => serde_json::from_slice::<Value>(&body).map_or(true, |status| !status["reason"].is_null()),
+        code => code > 500,
+    };
+    Some(Answer { is_failure, code, size: body.len() })
 }
 
 /// To a built-in kind, and to one with a schema of its own.

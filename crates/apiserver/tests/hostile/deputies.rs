@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use capstan_apiserver::User;
 use serde_json::{Value, json};
 
-use crate::planted::{RBAC, VALUE, ask, attackers, logs, mine, plane, theirs};
+use crate::planted::{RBAC, VALUE, ask, attackers, grant, logs, mine, plane, theirs};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -35,27 +35,44 @@ async fn nobody_becomes_somebody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rights_do_not_grow() {
     let plane = plane().await;
-    let mallory = &plane.caller(User::new("mallory", ["x"]));
-    let subjects = json!([{"kind": "User", "name": "mallory"}]);
+    // Whoever holds every verb may grant every right, in the namespace where they hold it; these two may only write.
+    let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+    let writes = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]);
+    grant(&plane, "mine", "writer", &writes).await;
+    let [mallory, writer] = ["mallory", "writer"].map(|name| plane.caller(User::new(name, ["x"])));
+    let subjects = json!([{"kind": "User", "name": "mallory"}, {"kind": "User", "name": "writer"}]);
     let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}]);
     let bind = |name: &str, kind: &str| json!({"metadata": {"name": name}, "roleRef": {"kind": kind, "name": name}, "subjects": subjects});
     let role = json!({"metadata": {"name": "all"}, "rules": all});
     let bodies = [
         (format!("{RBAC}/clusterroles"), &role),
         (format!("{RBAC}/namespaces/theirs/roles"), &role),
-        (format!("{RBAC}/namespaces/mine/roles"), &role),
         (format!("{RBAC}/clusterrolebindings"), &bind("cluster-admin", "ClusterRole")),
         (format!("{RBAC}/namespaces/theirs/rolebindings"), &bind("mallory", "Role")),
-        (format!("{RBAC}/namespaces/mine/rolebindings"), &bind("cluster-admin", "ClusterRole")),
     ];
     for (path, body) in &bodies {
-        let (code, text) = mallory.post(path, body).await;
-        // In her own namespace she holds everything but paths, which a role there could not give either.
-        assert_eq!(code, 403, "POST {path}: {text}");
+        for caller in [&mallory, &writer] {
+            let (code, text) = caller.post(path, body).await;
+            assert_eq!(code, 403, "POST {path}: {text}");
+        }
     }
     let patch = json!({"rules": all});
-    assert_eq!(mallory.merge(&format!("{RBAC}/namespaces/mine/roles/mallory"), &patch).await.0, 403);
     assert_eq!(mallory.merge(&format!("{RBAC}/clusterroles/s"), &patch).await.0, 403);
+    let own = [
+        (format!("{RBAC}/namespaces/mine/roles"), &role),
+        (format!("{RBAC}/namespaces/mine/rolebindings"), &bind("cluster-admin", "ClusterRole")),
+        (format!("{RBAC}/namespaces/mine/rolebindings"), &bind("mallory", "Role")),
+    ];
+    for (path, body) in &own {
+        let (code, text) = writer.post(path, body).await;
+        assert_eq!(code, 403, "POST {path}: {text}");
+    }
+    assert_eq!(writer.merge(&format!("{RBAC}/namespaces/mine/roles/writer"), &patch).await.0, 403);
+    // What she may grant in her own namespace gives nothing outside of it.
+    assert_eq!(mallory.post(&own[1].0, own[1].1).await.0, 201);
+    for caller in [&mallory, &writer] {
+        assert_eq!(ask(caller, "GET", &theirs("secrets/s"), &[], "").await.keeps_silent("theirs").code, 403);
+    }
     for path in ["/metrics", "/capstan/v1/backup", "/capstan/v1/backup/", "/logs", "/debug/pprof", "/configz"]
     {
         for (who, caller) in &attackers(&plane) {
