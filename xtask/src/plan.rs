@@ -71,7 +71,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = tests("3000");
     suites.extend([
         durability("200"),
-        nonsense("200000"),
+        nonsense("30000"),
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         on_machines("real_k3s"),
         on_machines("e2e"),
