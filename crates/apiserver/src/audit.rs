@@ -229,6 +229,8 @@ fn uri(path: &str, query: &Query) -> String {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -238,5 +240,27 @@ mod tests {
         assert_eq!(uri("/api/v1/pods", &query), "/api/v1/pods?watch=true&labelSelector=...&limit=5");
         assert_eq!(uri("/api", &Query::parse(None)), "/api");
         assert_eq!(micro("2026-01-01T00:00:00Z".parse().unwrap()), "2026-01-01T00:00:00.000000Z");
+    }
+
+    #[tokio::test]
+    async fn whoever_makes_many_requests_waits_for_their_traces() {
+        let (lines, mut queue) = mpsc::channel(1);
+        let audit = Audit { lines: Mutex::new(Some(lines)), thread: Mutex::new(None) };
+        audit.note("1".to_owned()).await;
+        let mut second = Box::pin(audit.note("2".to_owned()));
+        assert!((&mut second).now_or_never().is_none());
+        assert_eq!(queue.recv().await.unwrap(), "1");
+        second.await;
+        assert_eq!(queue.recv().await.unwrap(), "2");
+    }
+
+    #[test]
+    fn a_full_disk_ends_nothing() {
+        let (lines, queue) = mpsc::channel(2);
+        for line in ["1\n", "2\n"] {
+            lines.try_send(line.to_owned()).unwrap();
+        }
+        drop(lines);
+        write(queue, File::options().write(true).open("/dev/full").unwrap());
     }
 }
