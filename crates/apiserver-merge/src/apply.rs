@@ -100,7 +100,10 @@ pub fn apply(
 fn title(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
-    format!("{namespace}/{name}; {}, Kind={}", text("/apiVersion"), text("/kind"))
+    let version = text("/apiVersion");
+    // The core group has no name.
+    let slash = if version.contains('/') { "" } else { "/" };
+    format!("{namespace}/{name}; {slash}{version}, Kind={}", text("/kind"))
 }
 
 struct Applying<'a> {

@@ -19,9 +19,9 @@ fn field(ty: Type) -> Field {
     Field { ty, default: None }
 }
 
-fn structure(fields: &[(&str, Type)], atomic: bool) -> Type {
+fn structure(fields: &[(&str, Type)]) -> MapShape {
     let fields = fields.iter().map(|(name, ty)| ((*name).to_string(), field(ty.clone())));
-    Type::map(MapShape { fields: fields.collect(), others: None, atomic })
+    MapShape { fields: fields.collect(), others: None, atomic: false }
 }
 
 static OBJECT_META: LazyLock<Type> = LazyLock::new(|| {
@@ -30,37 +30,33 @@ static OBJECT_META: LazyLock<Type> = LazyLock::new(|| {
     let number = || Type::scalar(Scalar::Numeric);
     let flag = || Type::scalar(Scalar::Boolean);
     let texts = || Type::map(MapShape { fields: BTreeMap::new(), others: Some(text()), atomic: false });
-    let owner = structure(
-        &[
-            ("apiVersion", text()),
-            ("blockOwnerDeletion", flag()),
-            ("controller", flag()),
-            ("kind", text()),
-            ("name", text()),
-            ("uid", text()),
-        ],
-        true,
-    );
-    structure(
-        &[
-            ("annotations", texts()),
-            ("creationTimestamp", time()),
-            ("deletionGracePeriodSeconds", number()),
-            ("deletionTimestamp", time()),
-            ("finalizers", Type::list(text(), false, &[])),
-            ("generateName", text()),
-            ("generation", number()),
-            ("labels", texts()),
-            ("managedFields", Type::list(Type::Untyped, true, &[])),
-            ("name", text()),
-            ("namespace", text()),
-            ("ownerReferences", Type::list(owner, false, &["uid"])),
-            ("resourceVersion", text()),
-            ("selfLink", text()),
-            ("uid", text()),
-        ],
-        false,
-    )
+    let mut owner = structure(&[
+        ("apiVersion", text()),
+        ("blockOwnerDeletion", flag()),
+        ("controller", flag()),
+        ("kind", text()),
+        ("name", text()),
+    ]);
+    owner.atomic = true;
+    // The key of the list: without it, it is empty.
+    owner.fields.insert("uid".to_string(), Field { ty: text(), default: Some("".into()) });
+    Type::map(structure(&[
+        ("annotations", texts()),
+        ("creationTimestamp", time()),
+        ("deletionGracePeriodSeconds", number()),
+        ("deletionTimestamp", time()),
+        ("finalizers", Type::list(text(), false, &[])),
+        ("generateName", text()),
+        ("generation", number()),
+        ("labels", texts()),
+        ("managedFields", Type::list(Type::Untyped, true, &[])),
+        ("name", text()),
+        ("namespace", text()),
+        ("ownerReferences", Type::list(Type::map(owner), false, &["uid"])),
+        ("resourceVersion", text()),
+        ("selfLink", text()),
+        ("uid", text()),
+    ]))
 });
 
 /// Fields that belong to the server or name the object, and so to nobody.

@@ -71,21 +71,34 @@ impl Structural {
     ///
     /// Names, labels and the like in the object's own `metadata` are not looked at.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        self.validate_with(object, old, Vec::new())
+    }
+
+    /// As [`Structural::validate`], with what else somebody found wrong: it is told in its place, and what is wrong in
+    /// lists and with rules after it.
+    pub fn validate_with(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        more: Vec<FieldError>,
+    ) -> Vec<FieldError> {
         let correlation = old.map(|old| Correlation::new(object, old, &self.root));
         let mut errors = validate::validate(&self.root, object, correlation, "");
+        errors.extend(more);
         errors.extend(embedded::check(&self.root, object, ""));
         self.check_whole(object, old, errors)
     }
 
     /// As [`Structural::validate`], for a write to the status subresource: of the structure only `status` is looked
-    /// at, and paths in texts start there.
-    pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    /// at, and paths in texts start there. `more` is what else somebody found wrong.
+    pub fn validate_status(&self, object: &Value, old: &Value, more: Vec<FieldError>) -> Vec<FieldError> {
         let correlation = Correlation::new(object, old, &self.root);
         let status = object.get("status").zip(self.root.properties.get("status"));
-        let errors = match status {
+        let mut errors = match status {
             Some((status, node)) => validate::validate(node, status, correlation.key("status"), "status"),
             None => Vec::new(),
         };
+        errors.extend(more);
         self.check_whole(object, Some(old), errors)
     }
 

@@ -57,7 +57,7 @@ impl Served {
         let (mut object, dropped) = self.decode(object);
         let (old, _) = self.decode(old);
         let errors = match when {
-            When::Status => self.schema.validate_status(&object, &old),
+            When::Status => self.schema.validate_status(&object, &old, Vec::new()),
             When::Update => {
                 if self.has_status {
                     object["status"] = old["status"].clone();

@@ -181,6 +181,7 @@ async fn resource(
             let object = call.present(&stored).await?;
             match call.side {
                 Side::Scale => {
+                    scale::check_shown(call, &object)?;
                     Ok(respond::value(StatusCode::OK, &scale::show(call, &object)?, output.format))
                 }
                 Side::Main if output == Output::JSON && call.is_presentable(&stored) => {
@@ -268,8 +269,11 @@ async fn write(
         Verb::Patch => "PatchOptions",
         _ => "UpdateOptions",
     };
-    let options = WriteOptions::parse(query, kind)?;
     let media = media_type(&incoming.headers);
+    if request.verb == Verb::Patch {
+        patch::Kind::of(media, call.resource.is_custom())?;
+    }
+    let options = WriteOptions::parse(query, kind)?;
     let outcome = match request.verb {
         Verb::Create => {
             if !request.name.is_empty() {
@@ -301,10 +305,18 @@ async fn put(
     options: &WriteOptions,
 ) -> Result<crate::verbs::Outcome> {
     let (object, warnings) = admit::incoming(call, body::decode(media, bytes)?, options.field_validation)?;
+    update::check_name(call, &object)
+        .and_then(|()| update::check_namespace(call, &object))
+        .map_err(|error| error.warned(warnings.clone()))?;
     let creates = call.resource.rules.create_on_update && call.side.is_main();
-    let edit = |current: Option<&Value>| match current {
-        None if !creates => Err(call.not_found()),
-        _ => Ok(Edit { object: object.clone(), warnings: warnings.clone(), tracked: false }),
+    let edit = |current: Option<&Value>| {
+        match current {
+            None if !creates => Err(call.not_found()),
+            None => Ok(()),
+            Some(current) => update::check_uid(call, &object, current),
+        }
+        .map_err(|error| error.warned(warnings.clone()))?;
+        Ok(Edit { object: object.clone(), warnings: warnings.clone(), tracked: false })
     };
     update::update(call, options, edit).await
 }

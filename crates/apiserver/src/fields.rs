@@ -7,7 +7,7 @@ use crate::{
     object,
     request::options::WriteOptions,
     status::{ApiError, Cause, Result},
-    verbs::{Call, Side},
+    verbs::{Call, Side, scale},
 };
 
 /// Describes a write of this call to whoever keeps account, and lets it do so.
@@ -52,7 +52,14 @@ pub(crate) fn apply(
         with_write(call, options, |write| capstan_apiserver_merge::apply(current, applied, write, force));
     match applied {
         Ok(applied) => Ok(applied.object),
-        Err(ApplyError::Conflicts(conflicts)) => {
+        Err(ApplyError::Conflicts(mut conflicts)) => {
+            // Whoever applies a scale is told of it in the words of a scale.
+            for conflict in conflicts.0.iter_mut().filter(|_| matches!(call.side, Side::Scale)) {
+                ".spec.replicas".clone_into(&mut conflict.field);
+                if !conflict.manager.api_version.is_empty() {
+                    scale::API_VERSION.clone_into(&mut conflict.manager.api_version);
+                }
+            }
             let causes: Vec<Cause> = conflicts
                 .0
                 .iter()

@@ -112,3 +112,20 @@ pub(crate) fn is_no_deeper(value: &Value, levels: usize) -> bool {
         _ => true,
     }
 }
+/// Writes numbers as upstream does: `2.0` and `2e0` are 2 to whoever reads them again.
+pub(crate) fn settle_numbers(value: &mut Value) {
+    // Beyond this, floats and integers are not each other's equals.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= EXACT);
+            if let Some(whole) = whole {
+                // Exact, as asked above.
+                *value = (whole as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(settle_numbers),
+        _ => {}
+    }
+}

@@ -50,6 +50,7 @@ pub(crate) async fn list(
         form: output.form,
         include,
         now,
+        said: if output.form == Form::Object { said_by_the_list(call) } else { String::new() },
         rest: shown(call, items).await?.into_iter(),
     };
     if output.format == Format::Yaml {
@@ -60,7 +61,8 @@ pub(crate) async fn list(
         let mut whole = envelope;
         let list = whole.as_object_mut().and_then(|whole| whole.values_mut().next_back());
         if let Some(list) = list {
-            *list = shown.map(|item| serde_json::from_slice::<Value>(&item).unwrap_or_default()).collect();
+            let whole = |item: Bytes| serde_json::from_slice::<Value>(&[b"{", &item[..]].concat());
+            *list = shown.map(|item| whole(item).unwrap_or_default()).collect();
         }
         return Ok(respond::value(StatusCode::OK, &whole, output.format));
     }
@@ -86,6 +88,15 @@ fn envelope(call: &Call, metadata: &Value, form: Form, include: Include, now: Ti
     }
 }
 
+/// How items of built-in kinds begin. Their list says it once for all of them, and upstream's items do not say it again.
+fn said_by_the_list(call: &Call) -> String {
+    if call.resource.is_custom() {
+        return String::new();
+    }
+    let head = json!({"apiVersion": list_kind(call).0, "kind": call.resource.kind}).to_string();
+    format!("{},", head.trim_end_matches('}'))
+}
+
 /// What a webhook has to convert is converted before the answer begins: it may fail.
 async fn shown(call: &Call, items: Vec<Arc<Stored>>) -> Result<Vec<Shown>> {
     if !matches!(call.resource.conversion, Conversion::Webhook(_)) {
@@ -100,12 +111,14 @@ async fn shown(call: &Call, items: Vec<Arc<Stored>>) -> Result<Vec<Shown>> {
     Ok(shown.collect())
 }
 
-/// The objects of a list as JSON, one after the other.
+/// The objects of a list as JSON, one after the other, each without the bracket that it begins with.
 struct Items {
     call: Call,
     form: Form,
     include: Include,
     now: Timestamp,
+    /// What is left out at the beginning of each.
+    said: String,
     rest: std::vec::IntoIter<Shown>,
 }
 
@@ -116,7 +129,7 @@ impl Iterator for Items {
         let shown = self.rest.next()?;
         let object = match &shown {
             Shown::Kept(stored) if self.form == Form::Object && self.call.is_presentable(stored) => {
-                return Some(stored.json.clone());
+                return Some(opened(&stored.json, &self.said));
             }
             Shown::Kept(stored) => self.call.present_here(stored),
             Shown::Converted(object) => Cow::Borrowed(object),
@@ -128,11 +141,17 @@ impl Iterator for Items {
                 table::row(&self.call.version.columns, &object, self.include, self.now).to_string()
             }
         };
-        Some(text.into())
+        Some(opened(&text.into(), &self.said))
     }
 }
 
-/// JSON with a list at its end, in pieces.
+/// An object without its first bracket, and without what its list says.
+fn opened(object: &Bytes, said: &str) -> Bytes {
+    let begins = !said.is_empty() && object.starts_with(said.as_bytes());
+    object.slice(if begins { said.len() } else { 1 }..)
+}
+
+/// JSON with a list of objects at its end, in pieces.
 struct Pieces<I> {
     buffer: BytesMut,
     items: I,
@@ -166,6 +185,7 @@ impl<I: Iterator<Item = Bytes>> Iterator for Pieces<I> {
             if !std::mem::take(&mut self.is_first) {
                 self.buffer.put_u8(b',');
             }
+            self.buffer.put_u8(b'{');
             if item.len() > PIECE {
                 self.large = Some(item);
                 break;
@@ -183,23 +203,32 @@ mod tests {
 
     #[test]
     fn pieces_are_one_text() {
-        let large = || Bytes::from(format!("{:?}", "x".repeat(PIECE)));
+        let large = || Bytes::from(format!(r#"{{"a":"{}"}}"#, "x".repeat(PIECE)));
+        let small = |number: usize| Bytes::from(format!(r#"{{"n":{number}}}"#));
         let cases = [
             vec![],
-            vec!["1".into()],
-            vec!["1".into(), "2".into()],
-            vec![large(), "2".into(), large(), large()],
-            vec!["1".into(), large()],
-            (0..PIECE).map(|number| number.to_string().into()).collect(),
+            vec![small(1)],
+            vec![small(1), small(2)],
+            vec![large(), small(2), large(), large()],
+            vec![small(1), large()],
+            (0..PIECE).map(small).collect(),
         ];
         for items in cases {
             let items: Vec<Bytes> = items;
-            let pieces: Vec<Bytes> =
-                Pieces::new(r#"{"a":1,"items":[]}"#, items.clone().into_iter()).collect();
-            assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= PIECE + 2));
+            let rests = items.iter().map(|item| opened(item, ""));
+            let pieces: Vec<Bytes> = Pieces::new(r#"{"a":1,"items":[]}"#, rests).collect();
+            assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= PIECE + 10));
             let whole: Value = serde_json::from_slice(&pieces.concat()).unwrap();
             let items: Vec<Value> = items.iter().map(|item| serde_json::from_slice(item).unwrap()).collect();
             assert_eq!(whole, json!({"a": 1, "items": items}));
         }
+    }
+
+    #[test]
+    fn what_the_list_says_is_left_out() {
+        let object = Bytes::from(r#"{"apiVersion":"v1","kind":"Pod","a":1}"#);
+        assert_eq!(opened(&object, r#"{"apiVersion":"v1","kind":"Pod","#), r#""a":1}"#);
+        assert_eq!(opened(&object, r#"{"apiVersion":"v2","kind":"Pod","#), object.slice(1..));
+        assert_eq!(opened(&Bytes::from("{}"), ""), "}");
     }
 }

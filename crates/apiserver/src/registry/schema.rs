@@ -7,6 +7,7 @@ use capstan_apiserver_merge::Shape;
 use capstan_apiserver_schema::{ErrorKind, FieldError, Structural};
 use serde_json::{Map, Value, json};
 
+use super::typed;
 use crate::status::Cause;
 
 /// The schema of one version.
@@ -78,21 +79,37 @@ impl Schema {
         &self.compiled().owner_shape
     }
 
+    /// Makes of an object of a built-in kind what upstream's typed decoding would, or says what it stumbles over.
+    pub(crate) fn read(&self, object: &mut Value) -> Result<(), String> {
+        match self.source {
+            Source::BuiltIn(_) => typed::read(self.shape(), object),
+            Source::Custom(_) => Ok(()),
+        }
+    }
+
     /// Drops what the schema does not know; the paths of what was dropped.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
-        if matches!(self.source, Source::BuiltIn(_)) {
-            // Null means absent, as in Go's typed decoding.
-            drop_nulls(object);
-        }
         self.compiled().structural.prune(object)
+    }
+
+    /// Fills in defaults and leaves nulls.
+    pub(crate) fn fill(&self, object: &mut Value) {
+        self.compiled().structural.fill_defaults(object);
     }
 
     pub(crate) fn default(&self, object: &mut Value) {
         self.compiled().structural.apply_defaults(object);
     }
 
-    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let errors = self.compiled().structural.validate(object, old);
+    /// What is wrong with the status of a custom resource; `more` is, beside what the schema says.
+    pub(crate) fn validate_status(&self, object: &Value, old: &Value, more: Vec<FieldError>) -> Vec<Cause> {
+        let errors = self.compiled().structural.validate_status(object, old, more);
+        errors.iter().map(cause).collect()
+    }
+
+    /// What is wrong with an object; `more` is, beside what the schema says.
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, more: Vec<FieldError>) -> Vec<Cause> {
+        let errors = self.compiled().structural.validate_with(object, old, more);
         let is_built_in = matches!(self.source, Source::BuiltIn(_));
         errors.iter().filter(|error| !(is_built_in && is_no_bytes(error))).map(cause).collect()
     }
@@ -107,17 +124,6 @@ fn is_no_bytes(error: &FieldError) -> bool {
 
 fn cause(error: &FieldError) -> Cause {
     Cause { reason: error.reason().to_owned(), field: error.path.clone(), message: error.body() }
-}
-
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
 }
 
 /// Upstream's own lists by key break the rule for CRDs that a key is required or has a default.
@@ -155,6 +161,9 @@ fn inline(schema: &Value, open: &mut Vec<String>) -> Value {
         let (false, Some(target)) = (open.iter().any(|seen| seen == name), target) else {
             return json!({"type": "object", UNTYPED: true});
         };
+        if name.ends_with(".MicroTime") {
+            return json!({"type": "string", "format": typed::MICRO_TIME});
+        }
         open.push(name.to_owned());
         let mut inlined = inline(target, open);
         open.pop();
@@ -231,8 +240,8 @@ mod tests {
         let registry = Registry::built_in();
         let schema = &registry.get("", "secrets").unwrap().versions[0].schema;
         let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "data": {"a": value}});
-        assert_eq!(schema.validate(&secret(""), None), []);
-        assert_eq!(schema.validate(&secret("x"), None).len(), 1);
+        assert_eq!(schema.validate(&secret(""), None, vec![]), []);
+        assert_eq!(schema.validate(&secret("x"), None, vec![]).len(), 1);
     }
 
     #[test]
@@ -243,11 +252,12 @@ mod tests {
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "bogus": 1,
             "spec": {"ports": [{"port": 1, "targetPort": "x", "nope": true}], "selector": null},
         });
+        schema.read(&mut service).unwrap();
         assert_eq!(schema.prune(&mut service), ["bogus", "spec.ports[0].nope"]);
         schema.default(&mut service);
         assert_eq!(service["spec"], json!({"ports": [{"port": 1, "targetPort": "x", "protocol": "TCP"}]}));
-        assert_eq!(schema.validate(&service, None), []);
+        assert_eq!(schema.validate(&service, None, vec![]), []);
         service["spec"]["ports"][0]["port"] = "x".into();
-        assert_eq!(schema.validate(&service, None).len(), 1);
+        assert_eq!(schema.validate(&service, None, vec![]).len(), 1);
     }
 }

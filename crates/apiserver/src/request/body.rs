@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::{
-    protobuf,
+    object, protobuf,
     status::{ApiError, Result},
 };
 
@@ -56,9 +56,13 @@ pub(crate) fn json(body: &[u8]) -> Result<Decoded> {
 
 /// Decodes YAML, of which JSON is a part.
 pub(crate) fn yaml(body: &[u8]) -> Result<Decoded> {
-    if let Ok(decoded) = json(body) {
-        return Ok(decoded);
-    }
+    let mut decoded = json(body).or_else(|_| plain_yaml(body))?;
+    // YAML is read as if it were written in JSON, and that has no `2.0`.
+    object::settle_numbers(&mut decoded.value);
+    Ok(decoded)
+}
+
+fn plain_yaml(body: &[u8]) -> Result<Decoded> {
     let text = str::from_utf8(body)
         .map_err(|error| ApiError::bad_request(format!("error parsing YAML: {error}")))?;
     let value = serde_saphyr::from_str(text)

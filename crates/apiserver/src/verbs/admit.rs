@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Call, Side, metadata};
+use super::{Call, Side, metadata, scale};
 use crate::{
     object,
     request::{body::Decoded, options::FieldValidation},
@@ -23,19 +23,39 @@ pub(crate) fn incoming(
     incoming_or(call, decoded, validation, |detail| refused(call, detail))
 }
 
-fn refused(call: &Call, detail: &str) -> ApiError {
-    let (kind, version) = (&call.resource.kind, &call.version.name);
-    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {detail}"))
-}
-
-/// What a patch has made of an object. What is no longer one is the patch's fault.
-pub(crate) fn patched(
+/// What an apply has made of an object.
+pub(crate) fn applied(
     call: &Call,
     decoded: Decoded,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>)> {
     if call.resource.is_custom() {
         return incoming(call, decoded, validation);
+    }
+    let kind = gvk(&call.api_version(), &call.resource.kind);
+    incoming_or(call, decoded, validation, |detail| {
+        ApiError::unexplained(format!(
+            "failed to convert new object (/{}; {kind}) to proper version: unable to convert unstructured object to \
+             {kind}: {detail}",
+            call.name
+        ))
+    })
+}
+
+fn refused(call: &Call, detail: &str) -> ApiError {
+    let (kind, version) = (&call.resource.kind, &call.version.name);
+    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {detail}"))
+}
+
+/// What a patch has made of an object, in the order of the alphabet. What is no longer one is the patch's fault.
+pub(crate) fn patched(
+    call: &Call,
+    decoded: Decoded,
+    validation: FieldValidation,
+) -> Result<(Value, Vec<String>)> {
+    let mut decoded = decoded;
+    if let Value::Object(fields) = &mut decoded.value {
+        fields.sort_keys();
     }
     let shown = decoded.value.clone();
     incoming_or(call, decoded, validation, |detail| {
@@ -44,12 +64,12 @@ pub(crate) fn patched(
     })
 }
 
-/// The same with words for what is of a wrong type.
+/// The same with words for what cannot be read.
 fn incoming_or(
     call: &Call,
     decoded: Decoded,
     validation: FieldValidation,
-    mistyped: impl Fn(&str) -> ApiError,
+    unreadable: impl Fn(&str) -> ApiError,
 ) -> Result<(Value, Vec<String>)> {
     let Decoded { mut value, duplicates } = decoded;
     if !value.is_object() {
@@ -59,7 +79,8 @@ fn incoming_or(
     let custom = call.resource.is_custom();
     let fields: Vec<String> =
         value.as_object().filter(|_| !custom).into_iter().flat_map(|map| map.keys().cloned()).collect();
-    let mut unknown = metadata::prune(&mut value).map_err(|detail| mistyped(&detail))?;
+    let mut unknown = metadata::prune(&mut value).map_err(|detail| unreadable(&detail))?;
+    call.version.schema.read(&mut value).map_err(|detail| unreadable(&detail))?;
     unknown.extend(call.version.schema.prune(&mut value));
     if !custom {
         // Upstream reads built-in kinds into typed structures: what does not fit is not even an object.
@@ -67,9 +88,9 @@ fn incoming_or(
         unknown.sort_by_key(|path| {
             fields.iter().position(|field| Some(field.as_str()) == path.split(['.', '[']).next())
         });
-        let causes = call.version.schema.validate(&value, None);
+        let causes = call.version.schema.validate(&value, None, Vec::new());
         if let Some(cause) = causes.iter().find(|cause| cause.reason == "FieldValueTypeInvalid") {
-            return Err(mistyped(&format!("json: cannot unmarshal {}: {}", cause.field, cause.message)));
+            return Err(unreadable(&format!("json: cannot unmarshal {}: {}", cause.field, cause.message)));
         }
     }
     if validation == FieldValidation::Ignore {
@@ -78,7 +99,7 @@ fn incoming_or(
     let mut odd: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     odd.extend(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
     if validation == FieldValidation::Strict && !odd.is_empty() {
-        return Err(refused(call, &format!("strict decoding error: {}", odd.join(", "))));
+        return Err(unreadable(&format!("strict decoding error: {}", odd.join(", "))));
     }
     Ok((value, odd))
 }
@@ -121,14 +142,19 @@ fn gvk(api_version: &str, kind: &str) -> String {
 /// Makes what somebody else has changed fit the resource again.
 pub(crate) fn refit(call: &Call, object: &mut Value) -> Result<()> {
     metadata::prune(object).map_err(|detail| ApiError::internal(&detail))?;
+    call.version.schema.read(object).map_err(|detail| ApiError::internal(&detail))?;
     call.version.schema.prune(object);
-    default(call, object);
+    default(call, object, false);
     Ok(())
 }
 
-/// Fills in what the schema and the kind fill in.
-pub(crate) fn default(call: &Call, object: &mut Value) {
-    call.version.schema.default(object);
+/// Fills in what the schema and the kind fill in. A null that was applied stays and is judged.
+pub(crate) fn default(call: &Call, object: &mut Value, applied: bool) {
+    if applied {
+        call.version.schema.fill(object);
+    } else {
+        call.version.schema.default(object);
+    }
     (call.resource.rules.default)(object);
 }
 
@@ -138,13 +164,24 @@ pub(crate) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Resu
         return Err(ApiError::bad_request(format!("the object nests deeper than {DEEPEST} levels")));
     }
     let mut causes = metadata::validate(call, object, old);
-    causes.extend(call.version.schema.validate(object, old));
-    match (call.side, old) {
-        (Side::Main, _) => causes.extend((call.resource.rules.validate)(object, old)),
-        (Side::Status, Some(old)) => causes.extend((call.resource.rules.validate_status)(object, old)),
-        (Side::Door(door), Some(old)) => causes.extend((door.validate)(object, old)),
-        _ => {}
-    }
+    let replicas = call.version.scale.as_ref().filter(|_| call.resource.is_custom());
+    let more = replicas.map(|paths| scale::wrong_replicas(paths, object)).unwrap_or_default();
+    causes.extend(match (call.side, old) {
+        (Side::Status, Some(old)) if call.resource.is_custom() => {
+            call.version.schema.validate_status(object, old, more)
+        }
+        _ => call.version.schema.validate(object, old, more),
+    });
+    let own = match (call.side, old) {
+        (Side::Main, _) => (call.resource.rules.validate)(object, old),
+        (Side::Status, Some(old)) => (call.resource.rules.validate_status)(object, old),
+        (Side::Door(door), Some(old)) => (door.validate)(object, old),
+        _ => Vec::new(),
+    };
+    // What the kind says of a field that is missing, it says better.
+    let is_told = |cause: &Cause| own.iter().any(|own| own.field == cause.field);
+    causes.retain(|cause| cause.reason != "FieldValueRequired" || !is_told(cause));
+    causes.extend(own);
     if causes.is_empty() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Call, Outcome, admit};
+use super::{Call, Outcome, admit, metadata};
 use crate::{
     admission::{self, Attempt},
     fields, object,
@@ -19,20 +19,29 @@ const NAME_TRIES: usize = 8;
 /// Stores a new object. `tracked` says that its managed fields have been worked out already.
 pub(crate) async fn create(
     call: &Call,
+    object: Value,
+    warnings: Vec<String>,
+    options: &WriteOptions,
+    tracked: bool,
+) -> Result<Outcome> {
+    let created = try_create(call, object, warnings.clone(), options, tracked).await;
+    created.map_err(|error| error.warned(warnings))
+}
+
+async fn try_create(
+    call: &Call,
     mut object: Value,
     warnings: Vec<String>,
     options: &WriteOptions,
     tracked: bool,
 ) -> Result<Outcome> {
     check_namespace(call, &mut object)?;
-    if !object::meta_str(&object, "resourceVersion").is_empty() {
-        return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
-    }
     let generated =
         object::name(&object).is_empty().then(|| object::meta_str(&object, "generateName").to_owned());
     let generated = generated.filter(|prefix| !prefix.is_empty());
+    let given = object;
     for _ in 0..NAME_TRIES {
-        let mut object = object.clone();
+        let mut object = given.clone();
         if let Some(prefix) = &generated {
             object::metadata_mut(&mut object).insert("name".to_owned(), random_name(prefix).into());
         }
@@ -43,13 +52,16 @@ pub(crate) async fn create(
         settle(call, &mut object)?;
         let attempt = Attempt::create(object::name(&object), options);
         let more = admission::validate(call, &attempt, Some(&object)).await?;
-        let warnings = [warnings, more].concat();
+        let warnings = [warnings, metadata::warnings(call, &object, None), more].concat();
         let key = call.resource.key(&call.namespace, object::name(&object));
         if options.dry_run {
             if call.plane.store.get(&key).is_some() {
-                return Err(ApiError::already_exists(&call.resource.name, &key.name));
+                return Err(taken(call, &object, &key.name));
             }
             return Ok(Outcome { object, created: true, warnings });
+        }
+        if !object::meta_str(&object, "resourceVersion").is_empty() {
+            return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
         }
         let write = Write {
             key: key.clone(),
@@ -63,14 +75,22 @@ pub(crate) async fn create(
                 return Ok(Outcome { object, created: true, warnings });
             }
             Err(WriteError::Conflict) if call.plane.store.get(&key).is_some() && generated.is_none() => {
-                return Err(ApiError::already_exists(&call.resource.name, &key.name));
+                return Err(taken(call, &given, &key.name));
             }
             Err(WriteError::Conflict) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    let name = generated.unwrap_or_else(|| object::name(&object).to_owned());
-    Err(ApiError::already_exists(&call.resource.name, &name))
+    let name = generated.unwrap_or_else(|| object::name(&given).to_owned());
+    Err(taken(call, &given, &name))
+}
+
+/// Somebody has the name already.
+fn taken(call: &Call, object: &Value, name: &str) -> ApiError {
+    match object::meta_str(object, "generateName") {
+        "" => ApiError::already_exists(&call.resource.name, name),
+        _ => ApiError::no_free_name(&call.resource.name, name),
+    }
 }
 
 fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {
@@ -139,12 +159,6 @@ async fn admitted(
 fn prepare(call: &Call, object: &mut Value, options: &WriteOptions, tracked: bool) {
     let env = call.env();
     let rules = call.resource.rules;
-    if call.version.status
-        && !rules.status_on_create
-        && let Some(object) = object.as_object_mut()
-    {
-        object.shift_remove("status");
-    }
     let metadata = object::metadata_mut(object);
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
         metadata.shift_remove(field);
@@ -154,9 +168,16 @@ fn prepare(call: &Call, object: &mut Value, options: &WriteOptions, tracked: boo
     if rules.generation {
         metadata.insert("generation".to_owned(), 1.into());
     }
-    admit::default(call, object);
+    admit::default(call, object, tracked);
     if !tracked {
         fields::track(call, None, object, options);
+    }
+    // Whoever counts the fields of the object has seen it whole.
+    if call.version.status
+        && !rules.status_on_create
+        && let Some(object) = object.as_object_mut()
+    {
+        object.shift_remove("status");
     }
 }
 
@@ -166,7 +187,9 @@ fn settle(call: &Call, object: &mut Value) -> Result<()> {
     (rules.on_create)(object, &call.env());
     debug_assert!(call.side.is_main(), "subresources do not create");
     (rules.admit)(call, object, None)?;
-    admit::validate(call, object, None)
+    admit::validate(call, object, None)?;
+    object::settle_numbers(object);
+    Ok(())
 }
 
 fn random_name(prefix: &str) -> String {

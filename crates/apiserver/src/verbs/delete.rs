@@ -43,7 +43,10 @@ pub(crate) async fn delete(call: &Call, options: &DeleteOptions) -> Result<Delet
         let gone = matches!(action, Action::Delete);
         let outcome = |stored| if gone { Deleted::Gone(stored) } else { Deleted::Pending(stored) };
         if options.dry_run {
-            return Ok(outcome(stored));
+            return Ok(match action {
+                Action::Delete => Deleted::Gone(stored),
+                Action::Put(marked) => Deleted::Pending(as_if(&stored, marked)),
+            });
         }
         let expect = Expect::Revision(stored.revision);
         let write = Write { key: stored.key.clone(), expect, action, guards: Vec::new() };
@@ -53,6 +56,12 @@ pub(crate) async fn delete(call: &Call, options: &DeleteOptions) -> Result<Delet
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// What would be stored in place of an object.
+fn as_if(stored: &Stored, value: Value) -> Arc<Stored> {
+    let json = value.to_string().into();
+    Arc::new(Stored { key: stored.key.clone(), revision: stored.revision, value, json })
 }
 
 /// Asks webhooks, if there are any to be asked: an object that cannot be converted can still be deleted

@@ -43,8 +43,10 @@ pub(crate) fn prune(value: &mut Value) -> Result<Vec<String>, String> {
         metadata.shift_remove(field);
     }
     for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
-        if metadata.get(field).is_some_and(|value| !value.is_string()) {
-            return Err(wrong_type(field, "string"));
+        match metadata.get(field) {
+            Some(Value::String(text)) if text.is_empty() => drop(metadata.shift_remove(field)),
+            None | Some(Value::String(_)) => {}
+            Some(_) => return Err(wrong_type(field, "string")),
         }
     }
     for field in ["labels", "annotations"] {
@@ -81,6 +83,20 @@ fn wrong_type(field: &str, kind: &str) -> String {
     format!("json: cannot unmarshal into Go struct field ObjectMeta.metadata.{field} of type {kind}")
 }
 
+/// What is allowed in an object's metadata and better avoided. Objects of built-in kinds are judged, not warned of.
+pub(crate) fn warnings(call: &Call, object: &Value, old: Option<&Value>) -> Vec<String> {
+    let before = old.map(object::finalizers).unwrap_or_default();
+    let new = object::finalizers(object).into_iter().filter(|finalizer| !before.contains(finalizer));
+    let plain = new.filter(|finalizer| !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(finalizer));
+    let warn = |finalizer| {
+        format!(
+            "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name to avoid accidental \
+             conflicts with other finalizer writers"
+        )
+    };
+    plain.filter(|_| call.resource.is_custom()).map(warn).collect()
+}
+
 /// What is wrong with an object's metadata.
 pub(crate) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -91,6 +107,11 @@ pub(crate) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Vec<
         } else if let Some(detail) = name_error(call.resource.rules.name, name) {
             causes.push(Cause::invalid("metadata.name", &name.into(), detail));
         }
+    }
+    if let Some(old) = old
+        && object::uid(object) != object::uid(old)
+    {
+        causes.push(Cause::invalid("metadata.uid", &object::uid(object).into(), "field is immutable"));
     }
     let Some(metadata) = object::metadata(object) else { return causes };
     for (key, value) in entries(metadata, "labels") {
@@ -223,6 +244,12 @@ fn is_label_value(text: &str) -> bool {
 
 fn qualified_name_error(text: &str) -> Option<String> {
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    if name.contains('/') {
+        let form = NAME_PART.trim_start_matches("name part");
+        return Some(format!(
+            "a valid label key{form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ));
+    }
     match prefix {
         Some("") => return Some("prefix part must be non-empty".to_owned()),
         Some(prefix) if name_error(NameRule::Subdomain, prefix).is_some() => {

@@ -17,7 +17,7 @@ use crate::{
 
 /// The media types of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Json,
     Merge,
     Strategic,
@@ -25,7 +25,8 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(media_type: &str, custom: bool) -> Result<Self> {
+    /// The way a body of a media type describes an edit. Objects of custom kinds have no strategy.
+    pub(crate) fn of(media_type: &str, custom: bool) -> Result<Self> {
         match media_type {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
@@ -85,11 +86,7 @@ pub(crate) async fn patch(
         };
         let decoded = Decoded { value: patched, duplicates: duplicates.clone() };
         let (mut object, warnings) = admit::patched(call, decoded, options.field_validation)?;
-        // A patch that does not speak of the resourceVersion applies to whatever there is.
-        if object::meta_str(&object, "resourceVersion").is_empty() {
-            let current = object::meta_str(current, "resourceVersion");
-            object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), current.into());
-        }
+        keep_identity(call, &mut object, current);
         Ok(Edit { object, warnings, tracked: false })
     };
     update::update(call, options, edit).await
@@ -124,18 +121,26 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
         if current.is_none() && !call.side.is_main() {
             return Err(call.not_found());
         }
-        let mut applied = value.clone();
+        let mut applied = match call.side {
+            Side::Scale => scale::as_applied(call, &value)?,
+            _ => value.clone(),
+        };
         admit::check_kind(call, &mut applied)?;
         check_applied(call, &mut applied)?;
         // As it was sent: what the schema does not know is refused here, and nowhere else.
         let merged = fields::apply(call, current, &applied, options)?;
         let decoded = Decoded { value: merged, duplicates: duplicates.clone() };
-        let (mut object, warnings) = admit::incoming(call, decoded, options.field_validation)?;
-        // An applied resourceVersion is a condition, as in an update; where there is nothing, it says nothing.
-        let version = match (current, object::meta_str(&applied, "resourceVersion")) {
-            (None, _) => "",
-            (Some(current), "") => object::meta_str(current, "resourceVersion"),
-            (Some(_), given) => given,
+        let (mut object, warnings) = admit::applied(call, decoded, options.field_validation)?;
+        if let Some(current) = current {
+            keep_identity(call, &mut object, current);
+        }
+        // An applied resourceVersion is a condition, as in an update.
+        let given = object::metadata(&applied).and_then(|metadata| metadata.get("resourceVersion"));
+        let version = match (current, given.and_then(Value::as_str)) {
+            // Nothing comes of it, but whoever only tries is shown what it sent.
+            (None, given) => given.unwrap_or_default(),
+            (Some(current), None) => object::meta_str(current, "resourceVersion"),
+            (Some(_), Some(given)) => given,
         };
         let metadata = object::metadata_mut(&mut object);
         if version.is_empty() {
@@ -148,20 +153,24 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
     update::update(call, options, edit).await
 }
 
+/// Through the status of a custom resource nothing of its metadata can be changed, so nothing of it is a condition.
+fn keep_identity(call: &Call, object: &mut Value, current: &Value) {
+    if matches!(call.side, Side::Status) && call.resource.is_custom() {
+        object::metadata_mut(object).insert("uid".to_owned(), object::uid(current).into());
+    }
+}
+
+/// Another name than that of the path is told later, with what else is wrong.
 fn check_applied(call: &Call, applied: &mut Value) -> Result<()> {
     let managed = object::metadata(applied).and_then(|metadata| metadata.get("managedFields"));
     if managed.and_then(Value::as_array).is_some_and(|managed| !managed.is_empty()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    let name = object::name(applied);
-    if !name.is_empty() && name != call.name {
-        let url = &call.name;
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        )));
-    }
+    let is_unnamed = object::name(applied).is_empty();
     let metadata = object::metadata_mut(applied);
     metadata.shift_remove("managedFields");
-    metadata.insert("name".to_owned(), call.name.as_str().into());
+    if is_unnamed {
+        metadata.insert("name".to_owned(), call.name.as_str().into());
+    }
     Ok(())
 }

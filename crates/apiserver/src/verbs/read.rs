@@ -99,6 +99,10 @@ pub(crate) fn list(call: &Call, options: &ListOptions) -> Result<Page> {
     }
     let items: Vec<Arc<Stored>> = rest.by_ref().take(options.limit.unwrap_or(usize::MAX)).collect();
     let mut metadata = json!({"resourceVersion": revision.to_string()});
+    if call.resource.is_custom() {
+        // Lists of these always have it.
+        metadata["continue"] = "".into();
+    }
     let remaining = rest.count();
     if let Some(last) = items.last().filter(|_| remaining > 0) {
         let token = Token { revision, namespace: last.key.namespace.clone(), name: last.key.name.clone() };

@@ -169,6 +169,7 @@ fn without_directives(value: &Value) -> Value {
         Value::Array(items) => items
             .iter()
             .filter(|item| item.get("$patch").is_none_or(|directive| directive != "delete"))
+            .filter(|item| **item != serde_json::json!({"$patch": "replace"}))
             .map(without_directives)
             .collect(),
         other => other.clone(),
@@ -223,6 +224,9 @@ mod tests {
 
     #[test]
     fn replace_and_missing_keys() {
+        let mut target = json!({});
+        patch(&Value::Null, &mut target, &json!({"l": [{"$patch": "replace"}, {"name": "z"}]})).unwrap();
+        assert_eq!(target, json!({"l": [{"name": "z"}]}));
         let mut target = json!({"data": {"a": "1"}});
         patch(&Value::Null, &mut target, &json!({"data": {"$patch": "replace", "b": "2"}})).unwrap();
         assert_eq!(target, json!({"data": {"b": "2"}}));

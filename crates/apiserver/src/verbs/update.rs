@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Call, Outcome, Side, admit, create};
+use super::{Call, Outcome, Side, admit, create, metadata};
 use crate::{
     admission::{self, Attempt},
     auth::{authorize, rule::Access},
@@ -34,7 +34,13 @@ pub(crate) async fn update(
 ) -> Result<Outcome> {
     for _ in 0..TRIES {
         let Some(stored) = call.plane.store.get(&call.key()) else {
-            let Edit { object, warnings, tracked } = edit(None)?;
+            let Edit { mut object, warnings, tracked } = edit(None)?;
+            check_name(call, &object)?;
+            check_nobody(call, &object)?;
+            // There is nothing that it could be a condition on.
+            if !options.dry_run {
+                object::metadata_mut(&mut object).shift_remove("resourceVersion");
+            }
             // Who may change what is there may not therefore make what is not.
             let access = Access::Resource {
                 verb: "create",
@@ -52,24 +58,40 @@ pub(crate) async fn update(
             }
         };
         let old = call.present(&stored).await?.into_owned();
-        let Edit { object, mut warnings, tracked } = edit(Some(&old))?;
-        let attempt = Attempt::update(&call.name, &old, options);
-        let sent = prepare(call, object, &old, tracked, options)?;
-        let (changed, more) = admission::mutate(call, &attempt, Some(sent)).await?;
-        warnings.extend(more);
-        let mut new = settle(call, changed.unwrap_or_default(), &old)?;
-        warnings.extend(admission::validate(call, &attempt, Some(&new)).await?);
-        if fields::same(&mut new, &old) {
-            return Ok(Outcome { object: old, created: false, warnings });
-        }
-        if options.dry_run {
-            return Ok(Outcome { object: new, created: false, warnings });
-        }
-        if let Some(object) = write(call, &stored, new).await? {
-            return Ok(Outcome { object, created: false, warnings });
+        let edit = edit(Some(&old))?;
+        let warnings = edit.warnings.clone();
+        let changed = change(call, &stored, old, edit, options).await;
+        if let Some(outcome) = changed.map_err(|error| error.warned(warnings))? {
+            return Ok(outcome);
         }
     }
     Err(ApiError::modified(&call.resource.name, &call.name))
+}
+
+/// Carries out an edit of what is stored; nothing comes of it if somebody else was faster.
+async fn change(
+    call: &Call,
+    stored: &Arc<Stored>,
+    old: Value,
+    edit: Edit,
+    options: &WriteOptions,
+) -> Result<Option<Outcome>> {
+    let Edit { object, mut warnings, tracked } = edit;
+    let attempt = Attempt::update(&call.name, &old, options);
+    let sent = prepare(call, object, &old, tracked, options)?;
+    let (changed, more) = admission::mutate(call, &attempt, Some(sent)).await?;
+    warnings.extend(more);
+    let mut new = settle(call, changed.unwrap_or_default(), &old)?;
+    warnings.extend(metadata::warnings(call, &new, Some(&old)));
+    warnings.extend(admission::validate(call, &attempt, Some(&new)).await?);
+    if fields::same(&mut new, &old) {
+        return Ok(Some(Outcome { object: old, created: false, warnings }));
+    }
+    if options.dry_run {
+        return Ok(Some(Outcome { object: new, created: false, warnings }));
+    }
+    let written = write(call, stored, new).await?;
+    Ok(written.map(|object| Outcome { object, created: false, warnings }))
 }
 
 /// Writes what came of `stored`; gives it, or nothing if somebody else was faster.
@@ -100,7 +122,7 @@ pub(crate) fn is_unheld(object: &Value) -> bool {
 fn prepare(call: &Call, new: Value, old: &Value, tracked: bool, options: &WriteOptions) -> Result<Value> {
     let mut new = new;
     check_identity(call, &mut new, old)?;
-    admit::default(call, &mut new);
+    admit::default(call, &mut new, tracked);
     if !tracked {
         fields::track(call, Some(old), &mut new, options);
     }
@@ -125,10 +147,12 @@ fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
     }
     (rules.admit)(call, &new, Some(old))?;
     admit::validate(call, &new, Some(old))?;
+    object::settle_numbers(&mut new);
     Ok(new)
 }
 
-fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
+/// Refuses what is meant for an object of another name.
+pub(crate) fn check_name(call: &Call, new: &Value) -> Result<()> {
     let name = object::name(new);
     if !name.is_empty() && name != call.name {
         return Err(ApiError::bad_request(format!(
@@ -136,17 +160,46 @@ fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
             call.name
         )));
     }
+    Ok(())
+}
+
+/// Refuses what is meant for another namespace.
+pub(crate) fn check_namespace(call: &Call, new: &Value) -> Result<()> {
     let namespace = object::meta_str(new, "namespace");
     if !namespace.is_empty() && namespace != call.namespace {
         return Err(ApiError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    let (given, uid) = (object::uid(new), object::uid(old));
-    if !given.is_empty() && given != uid {
-        let detail = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
-        return Err(ApiError::conflict(&call.resource.name, &call.name, &detail));
+    Ok(())
+}
+
+/// Refuses what somebody takes for an object that there is not.
+fn check_nobody(call: &Call, new: &Value) -> Result<()> {
+    match object::uid(new) {
+        "" => Ok(()),
+        uid => {
+            let detail = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            Err(ApiError::conflict(&call.resource.name, &call.name, &detail))
+        }
     }
+}
+
+/// Refuses what is meant for an object of the same name that is no more, or not yet.
+pub(crate) fn check_uid(call: &Call, new: &Value, old: &Value) -> Result<()> {
+    let (given, uid) = (object::uid(new), object::uid(old));
+    if given.is_empty() || given == uid {
+        return Ok(());
+    }
+    let detail = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+    Err(ApiError::conflict(&call.resource.name, &call.name, &detail))
+}
+
+fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
+    check_namespace(call, new)?;
+    check_name(call, new)?;
     match object::meta_str(new, "resourceVersion") {
         "" | "0" if call.resource.rules.unconditional_update => {}
         "" | "0" => {
@@ -172,10 +225,13 @@ fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
 fn keep(new: &mut Value, old: &Value) {
     let before = object::metadata(old).cloned().unwrap_or_default();
     let metadata = object::metadata_mut(new);
+    // Another UID is told with what else is wrong.
+    if metadata.get("uid").is_none() {
+        metadata.insert("uid".to_owned(), before.get("uid").cloned().unwrap_or_default());
+    }
     let kept = [
         "name",
         "namespace",
-        "uid",
         "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",

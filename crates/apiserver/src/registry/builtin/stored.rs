@@ -256,7 +256,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
             ("Images", "string", Wide(|it, _| cells::containers_of(it, "image"))),
             ("Selector", "string", Wide(cells::workload_selector)),
         ],
-        rules: &kinds::WORKLOAD,
+        rules: &kinds::DEPLOYMENT,
         ..ROW
     },
     BuiltIn {
@@ -283,7 +283,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
             ("Images", "string", Wide(|it, _| cells::containers_of(it, "image"))),
             ("Selector", "string", Wide(cells::workload_selector)),
         ],
-        rules: &kinds::WORKLOAD,
+        rules: &kinds::DAEMON_SET,
         ..ROW
     },
     BuiltIn {

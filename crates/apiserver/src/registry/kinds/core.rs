@@ -16,7 +16,24 @@ pub(crate) const IMMORTAL: [&str; 4] = ["default", "kube-system", "kube-public",
 
 pub(crate) const WITH_GENERATION: Rules = Rules { generation: true, ..Rules::PLAIN };
 pub(crate) const CREATED_ON_UPDATE: Rules = Rules { create_on_update: true, ..Rules::PLAIN };
-pub(crate) const LEASE: Rules = Rules { blank: || json!({"spec": {}}), ..CREATED_ON_UPDATE };
+pub(crate) const LEASE: Rules = Rules {
+    default: |lease| default_to(lease, "spec", json!({})),
+    validate: |lease, _| {
+        let least = [
+            ("leaseDurationSeconds", 1, "must be greater than 0"),
+            ("leaseTransitions", 0, "must be greater than or equal to 0"),
+        ];
+        let wrong = least.into_iter().filter_map(|(field, least, detail)| {
+            let number =
+                object::at(lease, &["spec", field]).filter(|number| number.as_i64() < Some(least))?;
+            Some(Cause::invalid(format!("spec.{field}"), number, detail))
+        });
+        wrong.collect()
+    },
+    blank: || json!({"spec": {}}),
+    unconditional_update: false,
+    ..CREATED_ON_UPDATE
+};
 pub(crate) const NODE: Rules = Rules {
     default: |node| {
         if let Some(capacity) = object::at(node, &["status", "capacity"]).cloned() {
@@ -85,7 +102,14 @@ pub(crate) const SECRET: Rules = Rules {
         }
     },
     validate: |secret, old| {
-        let mut causes = data_keys(secret, "data");
+        let mut causes = Vec::new();
+        if let Some(old) = old {
+            if old.get("type") != secret.get("type") {
+                causes.push(Cause::invalid("type", &secret["type"], "field is immutable"));
+            }
+            causes.extend(immutable(secret, old, &["data"]));
+        }
+        causes.extend(data_keys(secret, "data"));
         for (key, value) in entries(secret, "data") {
             if value.as_str().is_none_or(|text| STANDARD.decode(text).is_err()) {
                 causes.push(Cause::invalid(
@@ -102,12 +126,6 @@ pub(crate) const SECRET: Rules = Rules {
             causes.push(Cause { reason: "FieldValueTooLong".to_owned(), field: "data".to_owned(), message });
         }
         causes.extend(missing_data(secret));
-        if let Some(old) = old {
-            if old.get("type") != secret.get("type") {
-                causes.push(Cause::invalid("type", &secret["type"], "field is immutable"));
-            }
-            causes.extend(immutable(secret, old, &["data"]));
-        }
         causes
     },
     ..Rules::PLAIN
@@ -115,9 +133,13 @@ pub(crate) const SECRET: Rules = Rules {
 
 pub(crate) const CONFIG_MAP: Rules = Rules {
     validate: |map, old| {
-        let mut causes = data_keys(map, "data");
+        let before = old.map(|old| immutable(map, old, &["data", "binaryData"]));
+        let mut causes = before.unwrap_or_default();
+        causes.extend(data_keys(map, "data"));
         causes.extend(data_keys(map, "binaryData"));
-        causes.extend(old.map(|old| immutable(map, old, &["data", "binaryData"])).unwrap_or_default());
+        let twice = entries(map, "data").filter(|(key, _)| map["binaryData"].get(key.as_str()).is_some());
+        let detail = "duplicate of key present in binaryData";
+        causes.extend(twice.map(|(key, _)| Cause::invalid(format!("data[{key}]"), &json!(key), detail)));
         causes
     },
     ..Rules::PLAIN
@@ -162,20 +184,38 @@ pub(crate) const SERVICE: Rules = Rules {
     ..Rules::PLAIN
 };
 
-/// Deployments and daemon sets: kept, never run.
-pub(crate) const WORKLOAD: Rules = Rules {
-    default: |workload| {
-        if object::kind(workload) == "Deployment" {
-            default_to(&mut workload["spec"], "replicas", 1.into());
+pub(crate) const DEPLOYMENT: Rules = Rules {
+    default: |deployment| {
+        default_to(&mut deployment["spec"], "replicas", 1.into());
+        default_to(deployment, "status", json!({}));
+    },
+    on_create: |deployment, _| deployment["status"] = json!({}),
+    on_status: |deployment, old, _| {
+        let labels = old.pointer("/metadata/labels").cloned();
+        let metadata = object::metadata_mut(deployment);
+        match labels {
+            Some(labels) => drop(metadata.insert("labels".to_owned(), labels)),
+            None => drop(metadata.shift_remove("labels")),
         }
     },
-    on_create: |workload, _| {
-        // Of a daemon set these are always there.
+    reset_status: &["spec", "metadata.labels"],
+    blank: || blank_workload("strategy"),
+    ..WORKLOAD
+};
+
+pub(crate) const DAEMON_SET: Rules = Rules {
+    on_create: |set, _| {
+        // These are always there.
         let counts =
             ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"];
-        let counts = counts.iter().filter(|_| object::kind(workload) == "DaemonSet");
-        workload["status"] = counts.map(|count| ((*count).to_owned(), Value::from(0))).collect();
+        set["status"] = counts.iter().map(|count| ((*count).to_owned(), Value::from(0))).collect();
     },
+    blank: || blank_workload("updateStrategy"),
+    ..WORKLOAD
+};
+
+/// Deployments and daemon sets: kept, never run.
+const WORKLOAD: Rules = Rules {
     validate: |workload, old| {
         let selector = object::at(workload, &["spec", "selector"]);
         match old.map(|old| object::at(old, &["spec", "selector"])) {
@@ -186,22 +226,46 @@ pub(crate) const WORKLOAD: Rules = Rules {
         }
     },
     generation: true,
-    blank: || {
-        let template = json!({"metadata": {}, "spec": {"containers": null}});
-        json!({
-            "spec": {"selector": null, "template": template, "strategy": {}, "updateStrategy": {}},
-            "status": {},
-        })
-    },
     ..Rules::PLAIN
 };
+
+fn blank_workload(strategy: &str) -> Value {
+    let template = json!({"metadata": {}, "spec": {"containers": null}});
+    json!({"spec": {"selector": null, "template": template, strategy: {}}, "status": {}})
+}
 
 pub(crate) const ROLE: Rules = Rules {
     name: NameRule::PathSegment,
     admit: escalate::role,
+    validate: |role, _| {
+        let namespaced = object::kind(role) == "Role";
+        let rules = role.get("rules").and_then(Value::as_array).into_iter().flatten().enumerate();
+        rules.flat_map(|(index, rule)| rule_errors(rule, &format!("rules[{index}]"), namespaced)).collect()
+    },
     blank: || json!({"rules": null}),
-    ..Rules::PLAIN
+    ..CREATED_ON_UPDATE
 };
+
+/// What is wrong with a rule of a role.
+fn rule_errors(rule: &Value, at: &str, namespaced: bool) -> Vec<Cause> {
+    let lacks = |field: &str| rule[field].as_array().is_none_or(Vec::is_empty);
+    let need =
+        |field: &str, detail: &str| lacks(field).then(|| Cause::required(format!("{at}.{field}"), detail));
+    let mut causes: Vec<Cause> = need("verbs", "verbs must contain at least one value").into_iter().collect();
+    if lacks("nonResourceURLs") {
+        causes.extend(need("apiGroups", "resource rules must supply at least one api group"));
+        causes.extend(need("resources", "resource rules must supply at least one resource"));
+        return causes;
+    }
+    let refuse = |detail| Cause::invalid(format!("{at}.nonResourceURLs"), &rule["nonResourceURLs"], detail);
+    if namespaced {
+        causes.push(refuse("namespaced rules cannot apply to non-resource URLs"));
+    }
+    if ["apiGroups", "resources", "resourceNames"].iter().any(|field| !lacks(field)) {
+        causes.push(refuse("rules cannot apply to both regular resources and non-resource URLs"));
+    }
+    causes
+}
 
 pub(crate) const ROLE_BINDING: Rules = Rules {
     name: NameRule::PathSegment,
@@ -223,7 +287,7 @@ pub(crate) const ROLE_BINDING: Rules = Rules {
         }
     },
     admit: escalate::binding,
-    ..Rules::PLAIN
+    ..CREATED_ON_UPDATE
 };
 
 /// What a secret of a known type lacks.
@@ -310,7 +374,7 @@ mod tests {
         assert!((SECRET.validate)(&secret, None).is_empty());
         let other = json!({"data": {"..": "???"}, "type": "x"});
         let fields: Vec<_> = (SECRET.validate)(&other, Some(&secret)).into_iter().map(|c| c.field).collect();
-        assert_eq!(fields, ["data[..]", "data[..]", "type"]);
+        assert_eq!(fields, ["type", "data[..]", "data[..]"]);
     }
 
     #[test]
