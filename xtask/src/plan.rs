@@ -45,6 +45,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("crds"),
         real("access"),
         real("clients"),
+        real("differential"),
         real("agent"),
         real("upstream_managers"),
         real("keel"),
@@ -72,6 +73,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
     suites.extend([
         durability("200"),
         nonsense("30000"),
+        differential("3000"),
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         on_machines("real_k3s"),
         on_machines("e2e"),
@@ -134,6 +136,16 @@ fn nonsense(inputs: &'static str) -> Suite {
         cargo::test_with(&["test", "--locked", "--workspace", "--test", "fuzz"], &[("CAPSTAN_FUZZ", inputs)])
     };
     suite("nonsense", run)
+}
+
+/// The embedded API server and a real one are compared by so many sequences of requests, others than in the short form.
+fn differential(sequences: &'static str) -> Suite {
+    let run = move || {
+        let test =
+            ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", "differential"];
+        cargo::test_with(&test, &[("CAPSTAN_SEQUENCES", sequences), ("CAPSTAN_SEED", "2")])
+    };
+    Suite { needs: Some("tools"), ..suite("differential_long", run) }
 }
 
 /// All tests of one crate, with those that need the programs that `tools` builds.

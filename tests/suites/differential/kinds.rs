@@ -240,10 +240,7 @@ const DEPLOYED: &str = r#"{"spec": {
 const DEPLOYMENT: &[(&str, &[&str])] = &[
     ("spec.replicas", &["0", "3", "null", "\"x\""]),
     ("spec.paused", &["true", "null"]),
-    (
-        "spec.template.metadata.annotations",
-        &["{\"a\":\"1\"}", "{\"a\":null}", "{\"$patch\":\"replace\",\"b\":\"2\"}"],
-    ),
+    ("spec.template.metadata.annotations", &["{\"a\":\"1\"}", "{\"a\":null}", "{\"b\":\"2\"}"]),
     (
         "spec.template.spec.containers",
         &[

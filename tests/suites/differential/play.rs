@@ -102,7 +102,9 @@ impl Planes {
         // What others own after a write of the scale is another story on the real plane.
         let scales = |request: &Request| request.method != "GET" && request.path.contains("/scale");
         let mut left_alone = kind.left_alone.to_vec();
-        left_alone.extend(sequence.iter().any(scales).then_some("managedFields"));
+        if sequence.iter().any(scales) {
+            left_alone.extend(["managedFields", "causes", "message"]);
+        }
         for request in sequence {
             let [real, embedded] = [(&self.real, &versions[0]), (&self.embedded, &versions[1])]
                 .map(|(plane, version)| send(plane, request, &name, version));

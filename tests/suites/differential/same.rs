@@ -10,8 +10,9 @@ pub(crate) fn difference(real: &Answer, embedded: &Answer, left_alone: &[&str]) 
         normalise(&mut body);
         leave_alone(&mut body, left_alone);
         // A directive of a strategic merge patch that had nothing to direct.
-        let warnings: Vec<_> =
+        let mut warnings: Vec<_> =
             answer.warnings.iter().filter(|warning| !warning.contains("$retainKeys")).collect();
+        warnings.sort();
         serde_json::json!({"code": answer.code, "warnings": warnings, "body": body})
     });
     let mut told = Vec::new();

@@ -13,7 +13,10 @@ pub(crate) fn read(schema: &Value, value: &mut Value) -> Result<(), String> {
             if let Some(inner) = schema.get("additionalProperties").filter(|inner| inner.is_object()) {
                 return fields.values_mut().try_for_each(|value| entry(inner, value));
             }
-            fields.retain(|_, value| !value.is_null());
+            // What the schema does not know is told, whatever it is.
+            let known = schema.get("properties").and_then(Value::as_object);
+            let is_unknown = |name: &str| known.is_some_and(|known| !known.contains_key(name));
+            fields.retain(|name, value| !value.is_null() || is_unknown(name));
             for (name, value) in fields.iter_mut() {
                 read(property(schema, name), value)?;
             }

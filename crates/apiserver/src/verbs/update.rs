@@ -154,7 +154,13 @@ fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
 /// Refuses what is meant for an object of another name.
 pub(crate) fn check_name(call: &Call, new: &Value) -> Result<()> {
     let name = object::name(new);
-    if !name.is_empty() && name != call.name {
+    if name.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name
+        )));
+    }
+    if name != call.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
             call.name

@@ -9,6 +9,8 @@ kubectl get crd ships.clients.capstan.dev
 kubectl get crd ships.clients.capstan.dev -o jsonpath='{.status.storedVersions} {.status.acceptedNames} {.spec.conversion} {.status.conditions[*].reason}'
 kubectl api-resources --api-group=clients.capstan.dev
 kubectl api-versions | grep clients
+# What it is made of is published a moment after the kind is served.
+for i in $(seq 120); do kubectl explain ship >/dev/null 2>&1 && break; sleep 0.5; done
 kubectl explain ship | grep -P '^(GROUP|KIND|VERSION|DESCRIPTION)|\t<|Ship carries|What the ship'
 kubectl explain ship.spec
 kubectl explain ships.spec.routes

@@ -22,7 +22,7 @@ kubectl get configmaps -o jsonpath='{.kind} {.apiVersion} {.items[0].kind}'
 kubectl get configmaps -o custom-columns=NAME:.metadata.name,I:.data.i
 kubectl get configmaps -o go-template='{{range .items}}{{.metadata.name}} {{end}}'
 kubectl get configmaps --sort-by=.data.i
-kubectl get configmaps --sort-by=.metadata.creationTimestamp -o name
+kubectl get configmaps --sort-by=.metadata.name -o name
 kubectl get configmaps --no-headers
 kubectl get configmaps -l tier
 kubectl get configmaps -l 'tier in (low,mid),odd'
@@ -88,14 +88,15 @@ kubectl get daemonsets -o wide
 kubectl get poddisruptionbudgets
 kubectl create poddisruptionbudget some --min-available=1 --selector=app=web
 kubectl get poddisruptionbudgets
+# A real plane looks after addresses of services, and may say so.
 kubectl create -f events.yaml
-kubectl get events
-kubectl get events -o wide
-kubectl get events --field-selector=involvedObject.name=tides,type=Warning
-kubectl get events.events.k8s.io
-kubectl events
-kubectl events --for=configmap/tides
-kubectl events --types=Warning
+kubectl get events | grep -v ClusterIPNotAllocated
+kubectl get events -o wide | grep -v ClusterIPNotAllocated
+kubectl get events --field-selector=involvedObject.name=tides,type=Warning | grep -v ClusterIPNotAllocated
+kubectl get events.events.k8s.io | grep -v ClusterIPNotAllocated
+kubectl events | grep -v ClusterIPNotAllocated
+kubectl events --for=configmap/tides | grep -v ClusterIPNotAllocated
+kubectl events --types=Warning | grep -v ClusterIPNotAllocated
 kubectl describe configmap tides | sort
 kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations
 kubectl create -f hooks.yaml
