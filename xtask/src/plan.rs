@@ -72,6 +72,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
     let mut suites = tests("3000");
     suites.extend([
         durability("200"),
+        nonsense("30000"),
         differential("3000"),
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         on_machines("real_k3s"),
@@ -127,6 +128,14 @@ fn durability(times: &'static str) -> Suite {
         )
     };
     suite("durability", run)
+}
+
+/// The embedded API server is sent so many inputs that make no sense; among the unit tests it is a few.
+fn nonsense(inputs: &'static str) -> Suite {
+    let run = move || {
+        cargo::test_with(&["test", "--locked", "--workspace", "--test", "fuzz"], &[("CAPSTAN_FUZZ", inputs)])
+    };
+    suite("nonsense", run)
 }
 
 /// The embedded API server and a real one are compared by so many sequences of requests, others than in the short form.

@@ -110,3 +110,44 @@ fn what_a_rule_really_costs_is_counted() {
     assert_eq!(errors.len(), 1);
     assert!(errors[0].detail.contains("call cost exceeds limit for rule"), "{}", errors[0].detail);
 }
+
+/// Every way to be deep, up to where it is refused and far beyond: nothing of it ends the process.
+#[test]
+fn nothing_is_too_deep_to_be_judged() {
+    let shapes = [
+        ("[", ""),
+        ("[", "]"),
+        ("(", ")"),
+        ("{'a': ", "}"),
+        ("string(", ")"),
+        ("[1].map(x, ", ")"),
+        ("true ? true : ", ""),
+        ("!", ""),
+        ("-", ""),
+        ("", " + 1"),
+        ("", " == true"),
+        ("", " && true"),
+        ("", ".a"),
+        ("", ".?a"),
+        ("", "[0]"),
+        ("", " in [1]"),
+        ("", ".lowerAscii()"),
+        ("", ".map(x, x)"),
+        ("", ".optMap(x, x)"),
+    ];
+    for (before, after) in shapes {
+        for count in [28, 58, 82, 120, 248, 5000] {
+            let source = format!("{}self{}", before.repeat(count), after.repeat(count));
+            let compiled = Expression::compile(&source, &["self"]);
+            assert!(compiled.is_err() || count < 5000 || after == " && true", "{before}{after} {count}");
+            if let Ok(expression) = &compiled {
+                drop(expression.holds(&[("self", &json!(true))]));
+            }
+            let rules = json!([{"rule": source, "messageExpression": source}]);
+            let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": rules}}});
+            if let Ok(schema) = Structural::compile(&schema) {
+                schema.validate(&json!({"spec": {}}), None);
+            }
+        }
+    }
+}

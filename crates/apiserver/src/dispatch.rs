@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::{Value, json};
 use tokio::sync::watch as signal;
 
 use crate::{
     answers::Answer,
-    auth::{MASTERS, User, authorize, impersonate, rule::Access},
-    discovery, openapi,
+    auth::{MASTERS, User, authorize, rule::Access},
+    discovery, openapi, pieces,
     plane::Plane,
     request::{
         Query, RequestInfo, ResourceRequest, Verb,
@@ -19,6 +19,7 @@ use crate::{
         options::{DeleteOptions, ListOptions, WriteOptions},
     },
     respond::{self, Body},
+    service::Unread,
     status::{ApiError, Result},
     table::Include,
     verbs::{
@@ -34,41 +35,51 @@ use crate::{
 const BACKUP: &str = "/capstan/v1/backup";
 
 /// A request whose body has been read.
-pub(crate) struct Incoming {
-    pub(crate) method: Method,
-    pub(crate) uri: Uri,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+struct Incoming {
+    headers: HeaderMap,
+    body: Bytes,
 }
 
 /// Answers a request.
-pub(crate) async fn handle(
+pub(crate) async fn handle<B>(
     plane: &Arc<Plane>,
-    user: &User,
-    incoming: Incoming,
+    user: User,
+    parts: Parts,
+    body: Unread<'_, B>,
     shutdown: signal::Receiver<bool>,
-) -> Response<Body> {
-    match answer(plane, user, incoming, shutdown).await {
+) -> Response<Body>
+where
+    B: http_body::Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match answer(plane, user, parts, body, shutdown).await {
         Ok(response) => response,
         Err(error) => respond::error(&error),
     }
 }
 
-async fn answer(
+async fn answer<B>(
     plane: &Arc<Plane>,
-    user: &User,
-    incoming: Incoming,
+    user: User,
+    parts: Parts,
+    body: Unread<'_, B>,
     shutdown: signal::Receiver<bool>,
-) -> Result<Response<Body>> {
-    let user = impersonate::user(plane, user.clone(), &incoming.headers)?;
-    let query = Query::parse(incoming.uri.query());
-    let path = incoming.uri.path();
-    let info =
-        RequestInfo::parse(&incoming.method, path, &query).ok_or_else(|| ApiError::method_not_allowed(""))?;
+) -> Result<Response<Body>>
+where
+    B: http_body::Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let Parts { method, uri, headers, .. } = parts;
+    let query = Query::parse(uri.query());
+    let path = uri.path();
+    let info = RequestInfo::parse(&method, path, &query).ok_or_else(|| ApiError::method_not_allowed(""))?;
     match info {
         RequestInfo::Resource(request) => {
             authorize::require(&plane.store, &user, &request.access())?;
-            let call = Call::new(plane, &request, user, manager(&incoming.headers))?;
+            let call = Call::new(plane, &request, user, manager(&headers))?;
+            let incoming = Incoming { headers, body: body.read().await? };
             let mut response = resource(&call, &request, &query, &incoming, shutdown).await?;
             if let Some(warning) = &call.version.deprecated {
                 let (version, kind) = (call.api_version(), &call.resource.kind);
@@ -82,11 +93,11 @@ async fn answer(
             Ok(response)
         }
         RequestInfo::Other => {
-            let verb = incoming.method.as_str().to_lowercase();
+            let verb = method.as_str().to_lowercase();
             authorize::require(&plane.store, &user, &Access::Path { verb: &verb, path })?;
             match path.trim_end_matches('/') {
-                BACKUP => backup(plane, &user, &incoming.method),
-                _ => other(plane, path, &query, &incoming.headers),
+                BACKUP => backup(plane, &user, &method),
+                _ => other(plane, path, &query, &headers),
             }
         }
     }
@@ -181,7 +192,7 @@ async fn resource(
         }
         Verb::List => {
             let page = read::list(call, &ListOptions::parse(query, false)?)?;
-            respond::list(call, &page, output, include).await
+            pieces::list(call, page, output, include).await
         }
         Verb::Watch => watching::watch(call, query, output, shutdown).await,
         Verb::Create | Verb::Update | Verb::Patch => {
@@ -211,7 +222,7 @@ async fn resource(
                     deleted => drop(deleted?),
                 }
             }
-            respond::list(call, &page, output, include).await
+            pieces::list(call, page, output, include).await
         }
     }
 }
@@ -311,8 +322,8 @@ async fn put(
 }
 
 /// The header that ties an answer to the log.
-pub(crate) fn audit(response: &mut Response<Body>) {
-    if let Ok(id) = HeaderValue::try_from(uuid::Uuid::new_v4().to_string()) {
+pub(crate) fn audit(response: &mut Response<Body>, id: &str) {
+    if let Ok(id) = HeaderValue::try_from(id) {
         response.headers_mut().insert("audit-id", id);
     }
 }

@@ -83,6 +83,7 @@ impl Collector {
                 object::owner_references(&stored.value).iter().any(|reference| {
                     object::text(reference, &["uid"]) == uid
                         && reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
+                        && named(plane, &stored, reference).as_ref() == Some(&owner.key)
                 })
             })
         };
@@ -209,12 +210,7 @@ enum Owner {
 
 /// Looks an owner up by all that the reference says: a uid of another kind or namespace is not an owner.
 fn owner(plane: &Plane, dependent: &Stored, reference: &Value) -> Owner {
-    let (group, _) = object::split_api_version(object::text(reference, &["apiVersion"]));
-    let registry = plane.registry();
-    let Some(resource) = registry.by_kind(group, object::text(reference, &["kind"])) else {
-        return Owner::Unknown;
-    };
-    let key = resource.key(&dependent.key.namespace, object::text(reference, &["name"]));
+    let Some(key) = named(plane, dependent, reference) else { return Owner::Unknown };
     match plane.store.get(&key) {
         Some(owner) if object::uid(&owner.value) == object::text(reference, &["uid"]) => {
             let waits = object::finalizers(&owner.value).contains(&FOREGROUND);
@@ -222,6 +218,14 @@ fn owner(plane: &Plane, dependent: &Stored, reference: &Value) -> Owner {
         }
         _ => Owner::Absent,
     }
+}
+
+/// Where the owner lies that a reference names: in the same namespace, or in none. Nothing if nobody serves its kind.
+fn named(plane: &Plane, dependent: &Stored, reference: &Value) -> Option<Key> {
+    let (group, _) = object::split_api_version(object::text(reference, &["apiVersion"]));
+    let registry = plane.registry();
+    let resource = registry.by_kind(group, object::text(reference, &["kind"]))?;
+    Some(resource.key(&dependent.key.namespace, object::text(reference, &["name"])))
 }
 
 async fn disown(plane: &Plane, stored: &Stored, owners: &[Uid]) -> Result<()> {

@@ -23,6 +23,7 @@
 
 mod admission;
 mod answers;
+mod audit;
 mod auth;
 mod bootstrap;
 mod certificates;
@@ -38,7 +39,9 @@ mod namespace;
 mod object;
 mod openapi;
 mod options;
+mod patient;
 mod pem;
+mod pieces;
 mod plane;
 mod protobuf;
 mod registry;

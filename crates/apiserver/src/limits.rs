@@ -4,14 +4,22 @@
 use std::{
     collections::HashMap,
     net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
+
+use rustix::process::{Resource, getrlimit};
 
 use crate::{
     auth::{MASTERS, User},
     status::{ApiError, Result},
 };
+
+/// The most that a request, or an object as JSON, may be. Patches could add to an object for ever otherwise.
+pub(crate) const MOST_BYTES: usize = 3 << 20;
 
 /// What one client may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,14 +32,31 @@ pub struct Limits {
     pub per_second: f64,
     /// Requests that may come all at once after a rest.
     pub burst: f64,
+    /// Bytes of bodies that are being read or worked on.
+    pub bytes: usize,
     /// Connections from one address.
     pub connections: usize,
+    /// Connections from all addresses together. An address may have as many as are left for others, so that there is
+    /// always room for the next one.
+    pub all_connections: usize,
+    /// How long a body may take to come, and how long a client may take nothing of what it is sent.
+    pub patience: Duration,
 }
 
 impl Default for Limits {
-    /// Several times what the busiest manager asks for.
+    /// Several times what the busiest manager asks for. Half of the files that this process may open are for connections.
     fn default() -> Self {
-        Self { requests: 200, watches: 1000, per_second: 1000.0, burst: 4000.0, connections: 1000 }
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Self {
+            requests: 200,
+            watches: 1000,
+            per_second: 1000.0,
+            burst: 4000.0,
+            bytes: 32 << 20,
+            connections: 1000,
+            all_connections: usize::try_from(files / 2).unwrap_or(usize::MAX).min(4000),
+            patience: Duration::from_secs(60),
+        }
     }
 }
 
@@ -44,6 +69,7 @@ pub(crate) struct Gate {
 struct Client {
     requests: usize,
     watches: usize,
+    bytes: usize,
     /// Requests that may still come at once.
     left: f64,
     counted: Instant,
@@ -54,6 +80,8 @@ pub(crate) struct Pass {
     gate: Arc<Gate>,
     who: String,
     watches: bool,
+    /// Of its body.
+    bytes: AtomicUsize,
 }
 
 impl Gate {
@@ -68,7 +96,7 @@ impl Gate {
         }
         let limits = self.limits;
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || Client { requests: 0, watches: 0, left: limits.burst, counted: now };
+        let fresh = || Client { requests: 0, watches: 0, bytes: 0, left: limits.burst, counted: now };
         let client = clients.entry(user.name.clone()).or_insert_with(fresh);
         client.refill(&limits, now);
         let (running, most) = if watches {
@@ -81,13 +109,28 @@ impl Gate {
         }
         *running += 1;
         client.left -= 1.0;
-        Ok(Some(Pass { gate: Arc::clone(self), who: user.name.clone(), watches }))
+        Ok(Some(Pass { gate: Arc::clone(self), who: user.name.clone(), watches, bytes: AtomicUsize::new(0) }))
+    }
+}
+
+impl Pass {
+    /// Counts the body of the request, or says that its sender has too many of them on the way.
+    pub(crate) fn weigh(&self, bytes: usize) -> Result<()> {
+        let mut clients = self.gate.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(client) = clients.get_mut(&self.who) else { return Ok(()) };
+        if client.bytes + bytes > self.gate.limits.bytes {
+            return Err(ApiError::too_many_requests());
+        }
+        client.bytes += bytes;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
     }
 }
 
 /// How many connections there are from each address.
 pub(crate) struct Crowd {
     most: usize,
+    together: usize,
     from: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -99,15 +142,17 @@ pub(crate) struct Visitor {
 
 impl Crowd {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
-        Arc::new(Self { most: limits.connections, from: Mutex::new(HashMap::new()) })
+        let (most, together) = (limits.connections, limits.all_connections);
+        Arc::new(Self { most, together, from: Mutex::new(HashMap::new()) })
     }
 
-    /// Lets a connection in, unless there are too many from its address.
+    /// Lets a connection in, unless there are too many from its address, or more than are left for others.
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Visitor> {
         let mut from = self.from.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = from.entry(address).or_default();
-        (*count < self.most).then(|| {
-            *count += 1;
+        let left = self.together.saturating_sub(from.values().sum());
+        let count = from.get(&address).copied().unwrap_or(0);
+        (count < self.most.min(left)).then(|| {
+            from.insert(address, count + 1);
             Visitor { crowd: Arc::clone(self), address }
         })
     }
@@ -139,6 +184,7 @@ impl Drop for Pass {
         let Some(client) = clients.get_mut(&self.who) else { return };
         let running = if self.watches { &mut client.watches } else { &mut client.requests };
         *running -= 1;
+        client.bytes -= self.bytes.load(Ordering::Relaxed);
         // Whoever has nothing running and has rested is as good as new, and need not be remembered.
         client.refill(&self.gate.limits, Instant::now());
         if client.requests == 0 && client.watches == 0 && client.left >= self.gate.limits.burst {
@@ -153,7 +199,14 @@ mod tests {
     use std::time::Duration;
 
     fn gate() -> Arc<Gate> {
-        Gate::new(Limits { requests: 2, watches: 1, per_second: 1.0, burst: 3.0, connections: 1 })
+        Gate::new(Limits {
+            requests: 2,
+            watches: 1,
+            per_second: 1.0,
+            burst: 3.0,
+            bytes: 10,
+            ..Limits::default()
+        })
     }
 
     fn user(name: &str) -> User {
@@ -182,6 +235,30 @@ mod tests {
         for _ in 0..10 {
             assert!(gate.enter(&User::admin(), true, now).unwrap().is_none());
         }
+    }
+
+    #[test]
+    fn bodies_are_weighed_until_they_are_answered() {
+        let (gate, now) = (gate(), Instant::now());
+        let [first, second] = [(); 2].map(|()| gate.enter(&user("a"), false, now).unwrap().unwrap());
+        assert!(first.weigh(6).is_ok() && second.weigh(6).is_err() && second.weigh(4).is_ok());
+        let other = gate.enter(&user("b"), false, now).unwrap().unwrap();
+        assert!(other.weigh(10).is_ok(), "others have theirs");
+        drop(first);
+        assert!(second.weigh(6).is_ok());
+    }
+
+    #[test]
+    fn there_is_room_for_one_more_address() {
+        let crowd = Crowd::new(&Limits { connections: 100, all_connections: 12, ..Limits::default() });
+        let mut inside = Vec::new();
+        for last in 1..=3 {
+            while let Some(visitor) = crowd.enter(IpAddr::from([127, 0, 0, last])) {
+                inside.push(visitor);
+            }
+        }
+        assert!(inside.len() < 12);
+        assert!(crowd.enter(IpAddr::from([10, 0, 0, 1])).is_some());
     }
 
     #[test]

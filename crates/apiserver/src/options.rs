@@ -37,6 +37,9 @@ pub struct Options {
     /// Where the services are that webhooks name: from `namespace/name` to an `https` URL. There is no cluster
     /// network behind this server to find them in.
     pub webhook_services: BTreeMap<String, String>,
+    /// Where to note who asked for what, one line of JSON each, never a value of an object; nowhere unless said. Only its
+    /// owner can read the file.
+    pub audit_log: Option<PathBuf>,
     /// Files that belong into a backup beside the objects, by the names they are to have in it.
     pub backup_files: BTreeMap<String, PathBuf>,
 }
@@ -54,6 +57,7 @@ impl Options {
             client_authority: None,
             limits: Limits::default(),
             webhook_services: BTreeMap::new(),
+            audit_log: None,
             backup_files: BTreeMap::new(),
         }
     }

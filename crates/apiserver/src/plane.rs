@@ -9,6 +9,7 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
+    audit::Audit,
     auth::{
         User,
         service_account::Issuer,
@@ -42,11 +43,14 @@ pub(crate) struct Plane {
     pub(crate) gate: Arc<Gate>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) webhooks: Webhooks,
+    pub(crate) audit: Option<Audit>,
     backup_files: BTreeMap<String, PathBuf>,
 }
 
 impl Plane {
     pub(crate) fn open(options: Options) -> Result<Self, StartError> {
+        // Before the store: who cannot tell what happens should not begin.
+        let audit = options.audit_log.as_deref().map(Audit::open).transpose().map_err(StartError::Audit)?;
         let opened = Store::open(&options.storage, options.history)?;
         let definitions = GroupResource::new(DEFINITIONS.0, DEFINITIONS.1);
         let mut registry = Registry::built_in();
@@ -72,6 +76,7 @@ impl Plane {
             gate: Gate::new(limits),
             metrics: Arc::default(),
             webhooks: Webhooks::new(webhook_services),
+            audit,
             backup_files,
         })
     }

@@ -1,8 +1,8 @@
-//! Answers: objects, lists, tables and errors as HTTP responses.
+//! Answers: objects, tables and errors as HTTP responses. Lists are in [`crate::pieces`].
 
-use std::{borrow::Cow, convert::Infallible};
+use std::convert::Infallible;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
@@ -11,13 +11,9 @@ use serde_json::{Value, json};
 
 use crate::{
     request::negotiate::{Form, Format, Output},
-    status::{ApiError, Result},
-    store::Stored,
+    status::ApiError,
     table::{self, Include},
-    verbs::{
-        Call,
-        read::{Page, list_kind},
-    },
+    verbs::Call,
 };
 
 /// The body of every answer.
@@ -70,83 +66,7 @@ pub(crate) fn object(
     value(code, &shown, output.format)
 }
 
-/// A list, in the form that was asked for.
-pub(crate) async fn list(
-    call: &Call,
-    page: &Page,
-    output: Output,
-    include: Include,
-) -> Result<Response<Body>> {
-    let (api_version, kind) = list_kind(call);
-    let items: Vec<&Stored> = page.items.iter().map(AsRef::as_ref).collect();
-    let objects = call.present_all(&items).await?;
-    if output == Output::JSON {
-        // The items are serialised already: copied, not walked.
-        let head = json!({"kind": kind, "apiVersion": api_version, "metadata": page.metadata}).to_string();
-        let said = said_by_the_list(call, &api_version);
-        let size: usize = page.items.iter().map(|stored| stored.json.len() + 1).sum();
-        let mut body = BytesMut::with_capacity(head.len() + size + 16);
-        body.put_slice(&head.as_bytes()[..head.len() - 1]);
-        body.put_slice(br#","items":["#);
-        for (index, (stored, object)) in page.items.iter().zip(&objects).enumerate() {
-            if index > 0 {
-                body.put_u8(b',');
-            }
-            if call.is_presentable(stored) {
-                put_item(&mut body, &stored.json, &said);
-            } else {
-                put_item(&mut body, object.to_string().as_bytes(), &said);
-            }
-        }
-        body.put_slice(b"]}");
-        return Ok(bytes(StatusCode::OK, "application/json", body.freeze()));
-    }
-    let shown = match output.form {
-        Form::Table => {
-            let objects = objects.iter().map(AsRef::as_ref);
-            table::table(&call.version.columns, objects, &page.metadata, include, call.plane.now())
-        }
-        Form::Metadata => {
-            let items: Vec<Value> = objects.iter().map(|object| table::metadata_only(object)).collect();
-            json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-                "metadata": page.metadata, "items": items,
-            })
-        }
-        Form::Object | Form::Discovery => {
-            let mut items: Vec<Value> = objects.into_iter().map(Cow::into_owned).collect();
-            for item in
-                items.iter_mut().filter_map(Value::as_object_mut).filter(|_| !call.resource.is_custom())
-            {
-                item.shift_remove("apiVersion");
-                item.shift_remove("kind");
-            }
-            json!({"kind": kind, "apiVersion": api_version, "metadata": page.metadata, "items": items})
-        }
-    };
-    Ok(value(StatusCode::OK, &shown, output.format))
-}
-
-/// How items of built-in kinds begin. Their list says it once for all of them, and upstream's items do not say it again.
-fn said_by_the_list(call: &Call, api_version: &str) -> String {
-    if call.resource.is_custom() {
-        return String::new();
-    }
-    let head = json!({"apiVersion": api_version, "kind": call.resource.kind}).to_string();
-    format!("{},", head.trim_end_matches('}'))
-}
-
-fn put_item(body: &mut BytesMut, item: &[u8], said: &str) {
-    match item.strip_prefix(said.as_bytes()).filter(|_| !said.is_empty()) {
-        Some(rest) => {
-            body.put_u8(b'{');
-            body.put_slice(rest);
-        }
-        None => body.put_slice(item),
-    }
-}
-
-/// A stream of lines.
+/// A stream of what is JSON, or lines of it.
 pub(crate) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
     let frames = lines.map(|line| Ok::<_, Infallible>(Frame::data(line)));
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());

@@ -2,7 +2,7 @@
 //! in its set and is awaited.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -36,10 +36,10 @@ use crate::{
     limits::Crowd,
     namespace,
     options::Options,
+    patient::Patient,
     plane::Plane,
     request::{Query, RequestInfo, Verb},
-    respond,
-    service::{self, InProcess},
+    service::{self, InProcess, Sender},
     store::{
         OpenError,
         backup::{Backup, BackupError},
@@ -66,6 +66,9 @@ pub enum StartError {
     /// The authority that signs client certificates.
     #[error("cannot sign client certificates")]
     Authority(#[from] AuthorityError),
+    /// The audit log.
+    #[error("cannot write the audit log")]
+    Audit(#[source] std::io::Error),
     /// TLS.
     #[error("cannot set up TLS")]
     Tls(#[from] TlsError),
@@ -146,7 +149,11 @@ impl ApiServer {
         while tasks.join_next().await.is_some() {}
         let plane = Arc::clone(&self.plane);
         // Joins a thread.
-        let _ = tokio::task::spawn_blocking(move || plane.store.close()).await;
+        let _ = tokio::task::spawn_blocking(move || {
+            plane.store.close();
+            plane.audit.as_ref().inspect(|audit| audit.close());
+        })
+        .await;
     }
 }
 
@@ -180,7 +187,8 @@ async fn accept(plane: Arc<Plane>, listener: TcpListener, door: Door, mut stoppi
             continue;
         };
         let watcher = graceful.watcher();
-        let served = connection(Arc::clone(&plane), stream, door.clone(), stopping.clone(), watcher);
+        let served =
+            connection(Arc::clone(&plane), stream, peer.ip(), door.clone(), stopping.clone(), watcher);
         connections.spawn(async move {
             served.await;
             drop(visitor);
@@ -197,6 +205,7 @@ async fn accept(plane: Arc<Plane>, listener: TcpListener, door: Door, mut stoppi
 async fn connection(
     plane: Arc<Plane>,
     stream: TcpStream,
+    address: IpAddr,
     door: Door,
     stopping: watch::Receiver<bool>,
     watcher: hyper_util::server::graceful::Watcher,
@@ -211,18 +220,20 @@ async fn connection(
     };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let shown = door.clients.judge(chain, plane.now());
-    http(plane, stream, shown, stopping, watcher).await;
+    http(plane, stream, shown, address, stopping, watcher).await;
 }
 
 async fn http<S>(
     plane: Arc<Plane>,
     stream: S,
     shown: Shown,
+    address: IpAddr,
     stopping: watch::Receiver<bool>,
     watcher: hyper_util::server::graceful::Watcher,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let patience = plane.limits.patience;
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (plane, shown, stopping) = (Arc::clone(&plane), shown.clone(), stopping.clone());
         async move {
@@ -230,17 +241,28 @@ async fn http<S>(
                 .and_then(|user| Ok((plane.gate.enter(&user, is_watch(&request), Instant::now())?, user)));
             Ok::<_, std::convert::Infallible>(match entered {
                 Ok((pass, user)) => {
-                    let response = service::respond(&plane, &user, request, stopping).await;
+                    let sender = Sender { user, pass, address: Some(address) };
+                    let response = service::respond(&plane, &sender, request, stopping).await;
                     // Held until the last of the answer has gone.
-                    response.map(|body| body.map_frame(move |frame| (&pass, frame).1).boxed_unsync())
+                    response.map(|body| body.map_frame(move |frame| (&sender, frame).1).boxed_unsync())
                 }
-                Err(error) => respond::error(&error),
+                Err(error) => {
+                    let sender = Sender { user: User::unknown(), pass: None, address: Some(address) };
+                    service::refuse(&plane, &sender, request, &error).await
+                }
             })
         }
     });
+    let stream = Patient::new(stream, patience);
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Whoever begins a request and does not go on does not hold the connection for ever.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+    // Many requests in one connection have no such limit: whoever is there answers a ping.
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Some(HEADERS / 4))
+        .keep_alive_timeout(patience);
     let served = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(served).await {
         tracing::debug!(error, "connection");

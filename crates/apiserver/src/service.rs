@@ -3,10 +3,11 @@
 use std::{
     convert::Infallible,
     future::Future,
+    net::IpAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -14,19 +15,19 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::watch;
 use tower_service::Service;
+use uuid::Uuid;
 
 use crate::{
-    auth::User,
-    dispatch::{self, Incoming},
+    audit::Entry,
+    auth::{User, impersonate},
+    dispatch,
+    limits::{MOST_BYTES, Pass},
     metrics::Labels,
     plane::Plane,
     request::{Query, RequestInfo},
     respond::{self, Body},
     status::{ApiError, Result},
 };
-
-/// As upstream: more than any object may be.
-const BODY_LIMIT: usize = 3 << 20;
 
 /// Answers requests in this process, as one user. See [`crate::ApiServer::service`].
 #[derive(Clone)]
@@ -52,14 +53,23 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let Self { plane, user, shutdown } = self.clone();
-        Box::pin(async move { Ok(respond(&plane, &user, request, shutdown).await) })
+        let sender = Sender { user, pass: None, address: None };
+        Box::pin(async move { Ok(respond(&plane, &sender, request, shutdown).await) })
     }
 }
 
-/// Reads the body and answers.
+/// Who sends a request, and what has let it in.
+pub(crate) struct Sender {
+    pub(crate) user: User,
+    pub(crate) pass: Option<Pass>,
+    /// Nothing for whoever is in this process.
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// Answers.
 pub(crate) async fn respond<B>(
     plane: &Arc<Plane>,
-    user: &User,
+    sender: &Sender,
     request: Request<B>,
     shutdown: watch::Receiver<bool>,
 ) -> Response<Body>
@@ -72,22 +82,47 @@ where
     let started = Instant::now();
     let (verb, group, resource) = kind_of(plane, &parts);
     let watching = (verb == "watch").then(|| plane.metrics.watch());
-    let mut response = match read(body).await {
-        Ok(body) => {
-            let incoming = Incoming { method: parts.method, uri: parts.uri, headers: parts.headers, body };
-            dispatch::handle(plane, user, incoming, shutdown).await
-        }
+    let id = Uuid::new_v4().to_string();
+    let acting = impersonate::user(plane, sender.user.clone(), &parts.headers);
+    let entry = plane
+        .audit
+        .as_ref()
+        .map(|audit| (audit, Entry::new(&id, sender, acting.as_ref().ok(), &parts, plane.now())));
+    let body = Unread { body, pass: sender.pass.as_ref(), patience: plane.limits.patience };
+    let mut response = match acting {
+        Ok(user) => dispatch::handle(plane, user, parts, body, shutdown).await,
         Err(error) => respond::error(&error),
     };
-    dispatch::audit(&mut response);
+    dispatch::audit(&mut response, &id);
     let code = response.status().as_u16();
     plane.metrics.note(Labels { verb, group, resource, code }, started.elapsed());
-    match watching {
-        Some(watching) => {
-            response.map(|body| body.map_frame(move |frame| (&watching, frame).1).boxed_unsync())
-        }
-        None => response,
+    let ending = match entry {
+        Some((audit, entry)) => entry.answered(plane, audit, code, verb == "watch" && code == 200).await,
+        None => None,
+    };
+    if watching.is_none() {
+        return response;
     }
+    let held = (watching, ending);
+    response.map(|body| body.map_frame(move |frame| (&held, frame).1).boxed_unsync())
+}
+
+/// Answers whoever is not let in.
+pub(crate) async fn refuse<B>(
+    plane: &Arc<Plane>,
+    sender: &Sender,
+    request: Request<B>,
+    error: &ApiError,
+) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    let id = Uuid::new_v4().to_string();
+    let mut response = respond::error(error);
+    dispatch::audit(&mut response, &id);
+    if let Some(audit) = &plane.audit {
+        let entry = Entry::new(&id, sender, None, &parts, plane.now());
+        entry.answered(plane, audit, response.status().as_u16(), false).await;
+    }
+    response
 }
 
 /// What a request is counted as. Nothing that a client makes up: only what is served has a name.
@@ -104,15 +139,31 @@ fn kind_of(plane: &Plane, parts: &http::request::Parts) -> (&'static str, String
     }
 }
 
-async fn read<B>(body: B) -> Result<Bytes>
+/// A body that nobody has asked for yet: whoever may not do what the request wants has none read.
+pub(crate) struct Unread<'a, B> {
+    body: B,
+    pass: Option<&'a Pass>,
+    patience: Duration,
+}
+
+impl<B> Unread<'_, B>
 where
     B: http_body::Body + Send,
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match Limited::new(body, BODY_LIMIT).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
-        Err(error) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
+    /// Reads it whole.
+    pub(crate) async fn read(self) -> Result<Bytes> {
+        let announced = self.body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+        if let Some(pass) = self.pass {
+            pass.weigh(announced.unwrap_or(MOST_BYTES).min(MOST_BYTES))?;
+        }
+        let collected = Limited::new(self.body, MOST_BYTES).collect();
+        match tokio::time::timeout(self.patience, collected).await {
+            Err(_) => Err(ApiError::too_slow()),
+            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::too_large(MOST_BYTES)),
+            Ok(Err(error)) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
+        }
     }
 }

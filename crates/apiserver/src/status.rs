@@ -7,7 +7,10 @@ use std::borrow::Cow;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::store::{GroupResource, WriteError};
+use crate::{
+    limits::MOST_BYTES,
+    store::{GroupResource, WriteError},
+};
 
 /// One field that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -309,6 +312,15 @@ impl ApiError {
         )
     }
 
+    /// The body did not come in time.
+    pub(crate) fn too_slow() -> Self {
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "Timeout",
+            "the body of the request did not come in time".to_owned(),
+        )
+    }
+
     /// The revision is beyond the window.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message.into())
@@ -365,6 +377,7 @@ impl From<WriteError> for ApiError {
         match error {
             WriteError::Closed => Self::unavailable("the server is shutting down"),
             WriteError::Commit(cause) => Self::internal(&format!("cannot write to the store: {cause}")),
+            WriteError::TooLarge => Self::too_large(MOST_BYTES),
             WriteError::Conflict => Self::internal(&error.to_string()),
         }
     }

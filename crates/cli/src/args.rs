@@ -216,6 +216,10 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "NAMESPACE/NAME=URL", value_parser = webhook_service)]
     pub(crate) webhook_service: Vec<(String, String)>,
 
+    /// File to note every request in, one line of JSON each, with who asked for what and never what was in it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit_log: Option<PathBuf>,
+
     /// Let the controllers go on after `capstan restore`: from now on, not only for this start
     #[arg(long)]
     pub(crate) resume_after_restore: bool,

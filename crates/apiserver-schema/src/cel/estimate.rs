@@ -4,12 +4,11 @@
 //! It is a lower bound of upstream's estimate: sizes that cannot be known count as one, and so do most functions. What
 //! is refused here is refused by a kube-apiserver, too; the opposite does not hold.
 
-use super::names::escape;
+use super::{names::escape, source};
 use crate::error::{ErrorKind, FieldError};
 use crate::path::{child, index, key};
 use crate::raw::Raw;
 use kube_cel::cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
-use kube_cel::cel::parser::Parser;
 use serde_json::Value;
 
 /// For one rule, as upstream.
@@ -41,10 +40,7 @@ impl Found {
         let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array);
         for (i, rule) in rules.into_iter().flatten().enumerate() {
             // What cannot be parsed has been refused.
-            let Ok(rule) = Parser::new().enable_optional_syntax(true).parse(Raw::new(rule).text("rule"))
-            else {
-                continue;
-            };
+            let Ok(rule) = source::parse(Raw::new(rule).text("rule")) else { continue };
             let variables = ["self", "oldSelf"].map(|name| (name.to_string(), Some(schema)));
             let cost = Scope(variables.to_vec()).cost(&rule).0 * times;
             self.total += cost;

@@ -1,11 +1,10 @@
 //! Expressions that stand alone and see whole objects as they are: the conditions of webhooks.
 
 use super::budget::Budget;
-use super::{functions, rewrite};
+use super::{functions, rewrite, source};
 use kube_cel::cel::Value as Cel;
 use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::objects::{Key, Map};
-use kube_cel::cel::parser::Parser;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,9 +19,7 @@ impl Expression {
     /// # Errors
     /// Says what cannot be compiled.
     pub fn compile(source: &str, variables: &[&str]) -> Result<Expression, String> {
-        let parsed = Parser::new().enable_optional_syntax(true).parse(source);
-        let parsed = parsed.map_err(|errors| errors.to_string().replace('\n', " "))?;
-        rewrite::rewrite_free(parsed, variables).map(Expression)
+        rewrite::rewrite_free(source::parse(source)?, variables).map(Expression)
     }
 
     /// Whether it is true of these values.

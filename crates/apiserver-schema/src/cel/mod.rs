@@ -11,6 +11,7 @@ mod free;
 mod functions;
 mod names;
 mod rewrite;
+mod source;
 mod values;
 
 pub(crate) use check::check;
@@ -21,7 +22,6 @@ pub use free::Expression;
 use crate::error::ErrorKind;
 use crate::raw::Raw;
 use kube_cel::cel::common::ast::IdedExpr;
-use kube_cel::cel::parser::Parser;
 use rewrite::Place;
 use serde_json::Value;
 
@@ -98,9 +98,7 @@ fn reason(name: &str) -> Option<ErrorKind> {
 }
 
 fn expression(source: &str, place: Place<'_>) -> Result<IdedExpr, String> {
-    let parsed = Parser::new().enable_optional_syntax(true).parse(source);
-    let parsed = parsed.map_err(|errors| errors.to_string().replace('\n', " "))?;
-    rewrite::rewrite(parsed, place)
+    rewrite::rewrite(source::parse(source)?, place)
 }
 
 fn expression_for_message(source: &str, place: Place<'_>) -> Result<IdedExpr, RuleError> {

@@ -46,6 +46,11 @@ impl User {
         Self { name: ANONYMOUS.to_owned(), groups, uid: String::new(), extra: BTreeMap::new() }
     }
 
+    /// Somebody whose credential was not believed.
+    pub(crate) fn unknown() -> Self {
+        Self { name: String::new(), groups: Vec::new(), uid: String::new(), extra: BTreeMap::new() }
+    }
+
     /// The server's own controllers.
     pub(crate) fn controller(name: &str) -> Self {
         Self::new(format!("system:serviceaccount:kube-system:{name}"), [MASTERS])

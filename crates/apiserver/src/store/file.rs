@@ -24,6 +24,9 @@ use super::{OpenError, log};
 
 const NAME: &str = "store.redb";
 const LOCK: &str = "lock";
+/// What the engine may keep of the file in memory. Nothing is read from it once it is open, and it would keep a gigabyte of
+/// what it has written.
+const CACHE: usize = 32 << 20;
 /// The thread that judges a file.
 const CHECK: &str = "apiserver-store-check";
 
@@ -69,7 +72,7 @@ impl Held {
             _ => {}
         }
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&partial);
-        let database = Builder::new().create_file(file.map_err(failed)?).map_err(redb::Error::from)?;
+        let database = builder().create_file(file.map_err(failed)?).map_err(redb::Error::from)?;
         fill(&database)?;
         drop(database);
         let synced = || {
@@ -83,12 +86,18 @@ impl Held {
     pub(super) fn open(&self) -> Result<Database, OpenError> {
         let path = self.path();
         judge(&path)?;
-        Database::open(&path).map_err(|error| told(&path, error))
+        builder().open(&path).map_err(|error| told(&path, error))
     }
 
     fn path(&self) -> PathBuf {
         self.folder.join(NAME)
     }
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE);
+    builder
 }
 
 /// Whether a folder has a store.

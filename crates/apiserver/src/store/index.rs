@@ -51,6 +51,8 @@ pub(super) struct State {
     floor: u64,
     collections: HashMap<GroupResource, Collection>,
     events: VecDeque<Arc<Event>>,
+    /// Of all events together.
+    weight: usize,
     published: watch::Sender<u64>,
 }
 
@@ -61,6 +63,7 @@ impl State {
             floor,
             collections: HashMap::new(),
             events: VecDeque::new(),
+            weight: 0,
             published: watch::Sender::new(revision),
         };
         for object in objects {
@@ -70,6 +73,7 @@ impl State {
         for event in events {
             let resource = event.object.key.resource.clone();
             state.collections.entry(resource).or_default().events.push_back(Arc::clone(&event));
+            state.weight += event.weight();
             state.events.push_back(event);
         }
         state
@@ -89,12 +93,14 @@ impl State {
             };
             collection.events.push_back(Arc::clone(event));
             self.events.push_back(Arc::clone(event));
+            self.weight += event.weight();
             self.revision = event.revision;
             if !touched.contains(&key.resource) {
                 touched.push(key.resource.clone());
             }
         }
         while let Some(event) = self.events.pop_front_if(|event| event.revision <= floor) {
+            self.weight -= event.weight();
             if let Some(collection) = self.collections.get_mut(&event.object.key.resource) {
                 collection.events.pop_front();
             }
@@ -121,9 +127,14 @@ impl State {
         self.events.len()
     }
 
-    /// The revision of the window's event at this place, from the oldest.
-    pub(super) fn event_at(&self, place: usize) -> Option<u64> {
-        self.events.get(place).map(|event| event.revision)
+    /// What the window keeps alive.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// The window, from the oldest.
+    pub(super) fn events(&self) -> impl Iterator<Item = &Arc<Event>> {
+        self.events.iter()
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Stored>> {

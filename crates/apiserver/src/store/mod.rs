@@ -31,6 +31,7 @@ use tokio::sync::{oneshot, watch};
 pub(crate) use index::{Batch, Listing};
 pub(crate) use key::{GroupResource, Key};
 
+use crate::limits::MOST_BYTES;
 use index::State;
 
 /// Where the store keeps its file.
@@ -80,6 +81,15 @@ pub(crate) struct Event {
     pub(crate) previous: Option<Arc<Stored>>,
 }
 
+impl Event {
+    /// What it keeps alive: the state before it, and of a deletion the last one.
+    fn weight(&self) -> usize {
+        let before = self.previous.as_ref().map_or(0, |previous| previous.json.len());
+        let after = if self.change == Change::Deleted { self.object.json.len() } else { 0 };
+        before + after
+    }
+}
+
 /// What a write expects to find under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
@@ -118,6 +128,9 @@ pub(crate) enum WriteError {
     /// The object, or one of the guards, is not at the expected revision: read again and retry.
     #[error("the object has been modified")]
     Conflict,
+    /// It has grown beyond what anybody could send back.
+    #[error("the object is larger than {MOST_BYTES} bytes")]
+    TooLarge,
     /// The file could not be written.
     #[error("cannot commit")]
     Commit(#[source] Arc<OpenError>),

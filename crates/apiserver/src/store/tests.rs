@@ -114,3 +114,28 @@ async fn everything_is_found_again() {
     assert_eq!(describe(&after), expected);
     assert!(put(&after, "a", 3, Expect::Absent).await.unwrap() > gone + 1);
 }
+
+#[tokio::test]
+async fn the_window_is_no_heavier_than_it_may_be() {
+    let store = store(&Storage::Memory, 10_000);
+    let mut expect = Expect::Absent;
+    for n in 0..40_u8 {
+        let value = json!({"metadata": {}, "n": char::from(b'a' + n % 26).to_string().repeat(2 << 20)});
+        let write = Write { key: key("a"), expect, action: Action::Put(value), guards: vec![] };
+        expect = Expect::Revision(store.write(write).await.unwrap().revision);
+    }
+    assert!(store.events_after(None, 1, 100).is_none(), "eighty megabytes are kept");
+    let newest = store.revision();
+    assert_eq!(store.events_after(None, newest - 20, 100).unwrap().events.len(), 20);
+}
+
+#[tokio::test]
+async fn an_object_grows_only_so_far() {
+    let store = store(&Storage::Memory, 10);
+    let write =
+        |value| Write { key: key("a"), expect: Expect::Absent, action: Action::Put(value), guards: vec![] };
+    let large = json!({"metadata": {}, "n": "x".repeat(MOST_BYTES)});
+    assert!(matches!(store.write(write(large)).await, Err(WriteError::TooLarge)));
+    let fits = json!({"metadata": {}, "n": "x".repeat(MOST_BYTES - 100)});
+    assert!(store.write(write(fits)).await.is_ok());
+}

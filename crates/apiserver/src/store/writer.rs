@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::limits::MOST_BYTES;
+
 use super::{
     Action, Change, Event, Expect, Job, Key, Observer, OpenError, Reply, Stored, Write, WriteError,
     index::State,
@@ -17,6 +19,9 @@ const GROUP: usize = 256;
 /// How long writes are refused out of hand before it is tried whether the disk has room again: to open the
 /// file means to read it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// As much as the window may keep alive, as JSON: whoever changes one large object often shortens the window, and does not
+/// fill the memory.
+const HEAVIEST: usize = 64 << 20;
 
 pub(super) struct Writer {
     log: Log,
@@ -88,6 +93,9 @@ impl Writer {
             (Action::Delete, Some(previous)) => (Change::Deleted, log::stamped(previous, revision)),
             (Action::Delete, None) => return Err(WriteError::Conflict),
         };
+        if change != Change::Deleted && object.json.len() > MOST_BYTES {
+            return Err(WriteError::TooLarge);
+        }
         let after = (change != Change::Deleted).then(|| Arc::clone(&object));
         group.overlay.insert(write.key, after);
         group.events.push(Arc::new(Event { revision, change, object: Arc::clone(&object), previous }));
@@ -155,12 +163,17 @@ impl Writer {
     /// The floor that keeps the window at its size, the new events included.
     fn floor_after(&self, group: &Group) -> u64 {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        let excess = (state.window() + group.events.len()).saturating_sub(self.log.history);
-        let newest_forgotten = match excess {
-            0 => return state.floor(),
-            excess if excess <= state.window() => state.event_at(excess - 1),
-            excess => group.events.get(excess - state.window() - 1).map(|event| event.revision),
-        };
-        newest_forgotten.unwrap_or_else(|| state.floor())
+        let weight: usize = group.events.iter().map(|event| event.weight()).sum();
+        let (mut count, mut weight) = (state.window() + group.events.len(), state.weight() + weight);
+        let mut floor = state.floor();
+        for event in state.events().chain(&group.events) {
+            if count <= self.log.history && weight <= HEAVIEST {
+                break;
+            }
+            count -= 1;
+            weight -= event.weight();
+            floor = event.revision;
+        }
+        floor
     }
 }

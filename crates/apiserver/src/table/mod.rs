@@ -47,7 +47,8 @@ pub(crate) fn table<'a>(
     })
 }
 
-fn row(columns: &[Column], object: &Value, include: Include, now: Timestamp) -> Value {
+/// The row of one object.
+pub(crate) fn row(columns: &[Column], object: &Value, include: Include, now: Timestamp) -> Value {
     let cells: Vec<Value> = columns.iter().map(|column| cell(column, object, now)).collect();
     let carried = match include {
         Include::None => return json!({"cells": cells}),

@@ -29,21 +29,27 @@ impl Call {
         Ok(shown.unwrap_or(Cow::Borrowed(&stored.value)))
     }
 
+    /// The same where no webhook is needed for it.
+    pub(crate) fn present_here<'a>(&self, stored: &'a Stored) -> Cow<'a, Value> {
+        match &self.resource.conversion {
+            _ if self.is_presentable(stored) => Cow::Borrowed(&stored.value),
+            Conversion::Events => Cow::Owned(events::from_core(&stored.value)),
+            Conversion::Rename | Conversion::Webhook(_) => Cow::Owned(self.fitted(stored.value.clone())),
+        }
+    }
+
     /// Stored objects in the version that was asked for, in the same order. A webhook is asked once for all.
     pub(crate) async fn present_all<'a>(&self, items: &[&'a Stored]) -> Result<Vec<Cow<'a, Value>>> {
         let version = self.api_version();
         let mut shown = Vec::with_capacity(items.len());
         let mut foreign = Vec::new();
         for (index, stored) in items.iter().enumerate() {
-            let value = &stored.value;
-            shown.push(match &self.resource.conversion {
-                _ if self.is_presentable(stored) => Cow::Borrowed(value),
-                Conversion::Events => Cow::Owned(events::from_core(value)),
-                Conversion::Webhook(_) if object::api_version(value) != version => {
-                    foreign.push(index);
-                    Cow::Borrowed(value)
-                }
-                Conversion::Rename | Conversion::Webhook(_) => Cow::Owned(self.fitted(value.clone())),
+            let asks = matches!(self.resource.conversion, Conversion::Webhook(_));
+            shown.push(if asks && object::api_version(&stored.value) != version {
+                foreign.push(index);
+                Cow::Borrowed(&stored.value)
+            } else {
+                self.present_here(stored)
             });
         }
         if let Conversion::Webhook(converter) = &self.resource.conversion {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
+    pieces::PIECE,
     request::negotiate::Form,
     status::{ApiError, Result},
     store::{Change, Event, Stored},
@@ -65,43 +66,35 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Lines for objects, each with what happened to it.
-    async fn objects(&mut self, call: &Call, seen: &[(Kind, Cow<'_, Arc<Stored>>)]) -> Result<BytesMut> {
+    /// Lines for objects, each with what happened to it. A large object is not copied.
+    async fn objects(&mut self, call: &Call, seen: &[(Kind, Cow<'_, Arc<Stored>>)]) -> Result<Vec<Bytes>> {
         let stored: Vec<&Stored> = seen.iter().map(|(_, stored)| stored.as_ref().as_ref()).collect();
         let objects = call.present_all(&stored).await?;
         let now = call.plane.now();
-        let mut bytes = BytesMut::new();
+        let (mut pieces, mut bytes) = (Vec::new(), BytesMut::new());
         for (((kind, _), stored), object) in seen.iter().zip(stored).zip(objects) {
-            bytes.extend_from_slice(&self.object(call, *kind, stored, object, now));
+            let word = kind.as_str();
+            if self.form == Form::Object && call.is_presentable(stored) {
+                bytes.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
+                if stored.json.len() > PIECE {
+                    pieces.extend([bytes.split().freeze(), stored.json.clone()]);
+                } else {
+                    bytes.extend_from_slice(&stored.json);
+                }
+                bytes.extend_from_slice(b"}\n");
+                continue;
+            }
+            let shown = match self.form {
+                Form::Object | Form::Discovery => object.into_owned(),
+                Form::Metadata => table::metadata_only(&object),
+                Form::Table => self.table(call, &object, now),
+            };
+            bytes.extend_from_slice(&line(word, &shown));
         }
-        Ok(bytes)
-    }
-
-    /// A line for an object, which is shown in the version that was asked for.
-    fn object(
-        &mut self,
-        call: &Call,
-        kind: Kind,
-        stored: &Stored,
-        object: Cow<'_, Value>,
-        now: Timestamp,
-    ) -> Bytes {
-        let word = kind.as_str();
-        if self.form == Form::Object && call.is_presentable(stored) {
-            let mut line = Vec::with_capacity(stored.json.len() + 40);
-            line.extend_from_slice(br#"{"type":""#);
-            line.extend_from_slice(word.as_bytes());
-            line.extend_from_slice(br#"","object":"#);
-            line.extend_from_slice(&stored.json);
-            line.extend_from_slice(b"}\n");
-            return line.into();
+        if !bytes.is_empty() {
+            pieces.push(bytes.freeze());
         }
-        let shown = match self.form {
-            Form::Object | Form::Discovery => object.into_owned(),
-            Form::Metadata => table::metadata_only(&object),
-            Form::Table => self.table(call, &object, now),
-        };
-        line(word, &shown)
+        Ok(pieces)
     }
 
     fn table(&mut self, call: &Call, object: &Value, now: Timestamp) -> Value {

@@ -2,7 +2,7 @@
 //! cursor when the client is ready for more, so a slow client costs nothing. One that falls out of the
 //! store's window is told so (410) and closed; no event is ever left out silently.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::stream::{self, Stream};
@@ -13,6 +13,7 @@ use tokio::{
 
 use super::{Kind, Lines, error_line, relative};
 use crate::{
+    pieces::PIECE,
     request::options::{Freshness, ListOptions},
     server::stopped,
     status::{ApiError, Result},
@@ -25,7 +26,7 @@ const BATCH: usize = 256;
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// For clients that do not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45 * 60);
-/// Whoever asks for longer may come again.
+/// Whoever asks for longer may come again: what they may see is looked at then.
 const LONGEST: Duration = Duration::from_hours(24);
 
 struct Watcher {
@@ -38,8 +39,12 @@ struct Watcher {
     bookmarks: Option<Interval>,
     deadline: Instant,
     shutdown: watch::Receiver<bool>,
+    /// What there was at the beginning and is still to be written, before anything that happened since.
+    initial: VecDeque<Arc<Stored>>,
+    /// Whether the end of it is to be told.
+    end: bool,
     /// To be written before anything else.
-    first: Option<Bytes>,
+    ready: VecDeque<Bytes>,
     done: bool,
 }
 
@@ -54,7 +59,7 @@ enum Woken {
 pub(crate) async fn open(
     call: Call,
     options: &ListOptions,
-    mut lines: Lines,
+    lines: Lines,
     shutdown: watch::Receiver<bool>,
 ) -> Result<impl Stream<Item = Bytes> + Send + use<>> {
     let filter = Filter::new(&call, options)?;
@@ -66,17 +71,18 @@ pub(crate) async fn open(
         (None, _) => false,
     };
     let current = call.plane.store.revision();
-    let (cursor, first) = match (initial, options.freshness) {
+    let (cursor, initial) = match (initial, options.freshness) {
         (true, Freshness::NotOlderThan(asked)) if asked > current => {
             return Err(ApiError::revision_too_large(asked, current));
         }
         (true, _) => {
-            let (revision, bytes) =
-                initial_events(&call, &filter, &mut lines, options.initial_events == Some(true)).await?;
-            (revision, Some(bytes))
+            let namespace = Some(call.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            let listing = call.plane.store.list(&call.resource.stored_as, namespace);
+            let seen = listing.items.into_iter().filter(|stored| filter.matches(stored));
+            (listing.revision, seen.collect())
         }
-        (false, Freshness::NotOlderThan(asked) | Freshness::Exact(asked)) => (asked, None),
-        (false, _) => (current, None),
+        (false, Freshness::NotOlderThan(asked) | Freshness::Exact(asked)) => (asked, VecDeque::new()),
+        (false, _) => (current, VecDeque::new()),
     };
     let bookmarks = options.bookmarks.then(|| {
         let mut bookmarks = interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
@@ -84,74 +90,118 @@ pub(crate) async fn open(
         bookmarks
     });
     let deadline = Instant::now() + options.timeout.unwrap_or(DEFAULT_TIMEOUT).min(LONGEST);
-    let watcher =
-        Watcher { call, filter, lines, cursor, signal, bookmarks, deadline, shutdown, first, done: false };
+    let end = options.initial_events == Some(true);
+    let (ready, done) = (VecDeque::new(), false);
+    let mut watcher = Watcher {
+        call,
+        filter,
+        lines,
+        cursor,
+        signal,
+        bookmarks,
+        deadline,
+        shutdown,
+        initial,
+        end,
+        ready,
+        done,
+    };
+    // What cannot be shown is told before the stream begins.
+    watcher.begin().await?;
     Ok(stream::unfold(watcher, |mut watcher| async move {
         let bytes = watcher.next().await?;
         Some((bytes, watcher))
     }))
 }
 
-async fn initial_events(call: &Call, filter: &Filter, lines: &mut Lines, end: bool) -> Result<(u64, Bytes)> {
-    let namespace = Some(call.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-    let listing = call.plane.store.list(&call.resource.stored_as, namespace);
-    let seen = listing.items.iter().filter(|stored| filter.matches(stored));
-    let seen: Vec<_> = seen.map(|stored| (Kind::Added, Cow::Borrowed(stored))).collect();
-    let mut bytes = lines.objects(call, &seen).await?;
-    if end {
-        bytes.extend_from_slice(&lines.bookmark(call, listing.revision, true));
-    }
-    Ok((listing.revision, bytes.freeze()))
+/// How many of these sizes make a piece, or a little more than one.
+fn fill(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut sum = 0;
+    let fits = |size: usize| {
+        let fits = sum < PIECE;
+        sum += size;
+        fits
+    };
+    sizes.map(fits).take_while(|fits| *fits).count()
 }
 
 impl Watcher {
     /// The next bytes; nothing once the stream is over.
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(first) = self.first.take().filter(|first| !first.is_empty()) {
-            return Some(first);
-        }
-        while !self.done {
-            self.signal.mark_unchanged();
-            match self.take().await {
-                Some(bytes) if !bytes.is_empty() => return Some(bytes),
-                Some(_) => {}
-                None => break,
-            }
-            if let Some(bytes) = self.wait().await {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
                 return Some(bytes);
             }
+            if self.done {
+                return None;
+            }
+            if !self.initial.is_empty() || self.end {
+                if let Err(error) = self.begin().await {
+                    self.fail(&error);
+                }
+                continue;
+            }
+            self.signal.mark_unchanged();
+            self.take().await?;
+            if self.ready.is_empty() && !self.done {
+                let bytes = self.wait().await;
+                self.ready.extend(bytes);
+            }
         }
-        None
     }
 
-    /// What has happened since; empty if nothing has, nothing if the resource is gone.
-    async fn take(&mut self) -> Option<Bytes> {
+    /// Makes the next piece of what there was at the beginning.
+    async fn begin(&mut self) -> Result<()> {
+        let count = fill(self.initial.iter().map(|stored| stored.json.len()));
+        let seen: Vec<_> =
+            self.initial.drain(..count).map(|stored| (Kind::Added, Cow::Owned(stored))).collect();
+        self.ready.extend(self.lines.objects(&self.call, &seen).await?);
+        if self.initial.is_empty() && std::mem::take(&mut self.end) {
+            self.ready.push_back(self.lines.bookmark(&self.call, self.cursor, true));
+        }
+        Ok(())
+    }
+
+    /// Makes the next piece of what has happened since; nothing if the resource is gone.
+    async fn take(&mut self) -> Option<()> {
         self.refresh()?;
         loop {
             let resource = &self.call.resource.stored_as;
-            let Some(batch) = self.call.plane.store.events_after(Some(resource), self.cursor, BATCH) else {
-                self.done = true;
+            let Some(mut batch) = self.call.plane.store.events_after(Some(resource), self.cursor, BATCH)
+            else {
                 let current = self.call.plane.store.revision();
-                let error =
-                    ApiError::expired(format!("too old resource version: {} ({current})", self.cursor));
-                return Some(error_line(&error));
+                let message = format!("too old resource version: {} ({current})", self.cursor);
+                self.fail(&ApiError::expired(message));
+                return Some(());
             };
+            let count = fill(batch.events.iter().map(|event| event.object.json.len()));
+            let is_cut = count < batch.events.len();
+            let more = is_cut || batch.events.len() == BATCH;
+            if is_cut {
+                batch.events.truncate(count);
+                batch.through = batch.events.last().map_or(self.cursor, |event| event.revision);
+            }
             let matches = |stored: &Stored| self.filter.matches(stored);
             let seen: Vec<_> = batch.events.iter().filter_map(|event| relative(event, matches)).collect();
-            let bytes = match self.lines.objects(&self.call, &seen).await {
-                Ok(bytes) => bytes,
+            match self.lines.objects(&self.call, &seen).await {
+                Ok(pieces) => self.ready.extend(pieces),
                 Err(error) => {
                     // Nothing may be left out: the client begins again, from where it was.
-                    self.done = true;
-                    return Some(error_line(&error));
+                    self.fail(&error);
+                    return Some(());
                 }
-            };
-            let more = batch.events.len() == BATCH;
+            }
             self.cursor = batch.through;
-            if !more || !bytes.is_empty() {
-                return Some(bytes.freeze());
+            if !more || !self.ready.is_empty() {
+                return Some(());
             }
         }
+    }
+
+    /// Ends the stream with the reason.
+    fn fail(&mut self, error: &ApiError) {
+        self.done = true;
+        self.ready.push_back(error_line(error));
     }
 
     /// Sleeps until there is something to look at; gives a bookmark if it is time for one.

@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
 
     let scenery = Scenery::build(args, folder.path()).await?;
     let data = DataFolder::take(folder.path())?;
-    let plane = Plane::start(data, (scenery.address, 0).into(), None, BTreeMap::new()).await?;
+    let plane = Plane::start(data, (scenery.address, 0).into(), None, BTreeMap::new(), None).await?;
     let kubeconfig = folder.path().join("admin.kubeconfig");
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;

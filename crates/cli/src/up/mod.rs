@@ -39,7 +39,8 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     let selection = go_on(&folder, args)?;
     let listen = where_it_was(&data_dir, args.listen);
     let services = args.webhook_service.iter().cloned().collect();
-    let plane = Plane::start(folder, listen, args.advertise_address.as_deref(), services).await?;
+    let (host, audit) = (args.advertise_address.as_deref(), args.audit_log.clone());
+    let plane = Plane::start(folder, listen, host, services, audit).await?;
     remember(&data_dir, plane.bound.port())?;
     // In the folder in any case: `capstan backup --data-dir` finds the plane by it.
     let own = folder::kubeconfig(&data_dir);
@@ -115,12 +116,14 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// Opens the store in `folder` and serves it. `services` says where those are that webhooks name.
+    /// Opens the store in `folder` and serves it. `services` says where those are that webhooks name, `audit` where requests
+    /// are noted.
     pub(crate) async fn start(
         folder: DataFolder,
         listen: SocketAddr,
         advertise: Option<&str>,
         services: BTreeMap<String, String>,
+        audit: Option<PathBuf>,
     ) -> Result<Self> {
         let data_dir = folder.path();
         let host = advertised(listen.ip(), advertise)?;
@@ -137,6 +140,7 @@ impl Plane {
             .with_context(|| format!("cannot listen on {listen}: is another plane up? (see --listen)"))?;
         let mut options = Options::new(Storage::Folder(folder::store(data_dir)));
         options.webhook_services = services;
+        options.audit_log = audit;
         options.backup_files = folder::backup_files(data_dir);
         let (certificate, key) = (pki.authority.clone(), pki.authority_key.clone());
         options.client_authority = Some(Authority { certificate, key });

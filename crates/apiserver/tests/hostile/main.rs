@@ -1,0 +1,11 @@
+//! A client that means harm: it reads nothing that it may not, by any way, and takes nothing from others.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod deputies;
+mod floods;
+mod planted;
+mod rights;
+mod server;
+#[path = "../support/mod.rs"]
+mod support;
