@@ -126,11 +126,21 @@ fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Resul
             Ok(respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
         }
         ["version"] => Ok(respond::value(StatusCode::OK, &version(&plane.version), Output::JSON.format)),
+        ["openapi", "v2"] => Ok(openapi::v2::answer(&plane.version, headers)),
         ["openapi", "v3", rest @ ..] => openapi::answer(&registry, &plane.version, &rest.join("/"), query),
         ["api" | "apis", ..] => discovery::answer(&registry, &parts, headers),
         [] => {
-            let paths =
-                ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"];
+            let paths = [
+                "/api",
+                "/apis",
+                "/healthz",
+                "/livez",
+                "/metrics",
+                "/openapi/v2",
+                "/openapi/v3",
+                "/readyz",
+                "/version",
+            ];
             Ok(respond::value(StatusCode::OK, &json!({"paths": paths}), Output::JSON.format))
         }
         _ => Err(ApiError::no_such_path()),

@@ -1,6 +1,8 @@
 //! OpenAPI v3: an index, and a document for each group and version. Enough for kubectl to validate, to
 //! explain, and to see that patches may be validated by the server.
 
+pub(crate) mod v2;
+
 use std::sync::PoisonError;
 
 use http::{Response, StatusCode};

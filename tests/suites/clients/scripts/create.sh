@@ -62,3 +62,8 @@ kubectl get service exposed -o jsonpath='{.spec.selector} {.spec.ports} {.spec.t
 kubectl delete clusterrole creating-reader creating-all
 kubectl delete clusterrolebinding creating-reader
 kubectl delete namespace creating
+# Several in a list, of which the server judges each.
+kubectl create -f several.yaml
+kubectl create -f several.yaml --validate=ignore
+kubectl apply --server-side -f several.yaml --validate=warn
+kubectl get configmaps first second -o name
