@@ -53,16 +53,15 @@ struct Running {
 impl Running {
     fn start(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = Vec::new();
-        loop {
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut running = Self { child, stderr, said: Vec::new() };
+        while !running.said.last().is_some_and(|line| line.starts_with("ready: ")) {
             let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended instead of starting: {said:?}");
-            said.push(line.trim_end().to_owned());
-            if line.starts_with("ready: ") {
-                return Self { child, stderr, said };
-            }
+            let read = running.stderr.read_line(&mut line).unwrap();
+            assert!(read > 0, "it ended instead of starting: {:?}", running.said);
+            running.said.push(line.trim_end().to_owned());
         }
+        running
     }
 
     /// Stops it as a service manager would.
