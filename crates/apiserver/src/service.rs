@@ -15,6 +15,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::watch;
 use tower_service::Service;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
@@ -90,11 +91,16 @@ where
         .map(|audit| (audit, Entry::new(&id, sender, acting.as_ref().ok(), &parts, plane.now())));
     let body = Unread { body, pass: sender.pass.as_ref(), patience: plane.limits.patience };
     let mut response = match acting {
-        Ok(user) => dispatch::handle(plane, user, parts, body, shutdown).await,
+        // What is logged on the way can be told from other requests, and found again by the `audit-id` of the answer.
+        Ok(user) => {
+            let span = tracing::debug_span!("request", id);
+            dispatch::handle(plane, user, parts, body, shutdown).instrument(span).await
+        }
         Err(error) => respond::error(&error),
     };
     dispatch::audit(&mut response, &id);
     let code = response.status().as_u16();
+    tracing::debug!(id, verb, group, resource, code, user = sender.user.name, took = ?started.elapsed(), "answered");
     plane.metrics.note(Labels { verb, group, resource, code }, started.elapsed());
     let ending = match entry {
         Some((audit, entry)) => entry.answered(plane, audit, code, verb == "watch" && code == 200).await,
