@@ -238,7 +238,7 @@ fn webhook_service(text: &str) -> Result<(String, String), String> {
     if parts.len() != 2 || parts.iter().any(|part| part.is_empty()) {
         return Err(format!("{service:?} is not a namespace and the name of a service"));
     }
-    if !url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty()) {
+    if url.strip_prefix("https://").is_none_or(str::is_empty) {
         return Err(format!("{url:?} does not begin with https://"));
     }
     Ok((service.to_owned(), url.to_owned()))

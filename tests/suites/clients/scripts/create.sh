@@ -61,9 +61,10 @@ kubectl get services | sed 's/10\.0\.0\.[0-9]*/<none>/'
 kubectl get service exposed -o jsonpath='{.spec.selector} {.spec.ports} {.spec.type} {.spec.sessionAffinity}'
 kubectl delete clusterrole creating-reader creating-all
 kubectl delete clusterrolebinding creating-reader
-kubectl delete namespace creating
-# Several in a list, of which the server judges each.
-kubectl create -f several.yaml
+# Several in a list. A real plane tells kubectl beforehand what is wrong with them; here the server judges each.
+kubectl create -f several.yaml 2>&1 | grep -o 'unknown field "dat"'
+kubectl delete configmap first --ignore-not-found >/dev/null
 kubectl create -f several.yaml --validate=ignore
-kubectl apply --server-side -f several.yaml --validate=warn
+kubectl apply --server-side -f several.yaml --validate=ignore 2>&1 | grep -c serverside-applied
 kubectl get configmaps first second -o name
+kubectl delete namespace creating
