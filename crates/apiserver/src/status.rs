@@ -170,6 +170,13 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(resource, name)
     }
 
+    /// Who has the name will not have it much longer.
+    pub(crate) fn going_away(resource: &GroupResource, name: &str) -> Self {
+        let mut error = Self::already_exists(resource, name);
+        error.0.message.insert_str(0, "object is being deleted: ");
+        error
+    }
+
     /// A name was found for an object, or should have been, and somebody has it.
     pub(crate) fn no_free_name(resource: &GroupResource, name: &str) -> Self {
         let mut error = Self::already_exists(resource, name);

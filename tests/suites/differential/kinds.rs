@@ -317,10 +317,7 @@ const SERVICE_ACCOUNT: &[(&str, &[&str])] = &[
             "null",
         ],
     ),
-    (
-        "imagePullSecrets",
-        &[r#"[{"name":"a"}]"#, r#"[{"name":"b"}]"#, r#"[{"$patch":"replace"},{"name":"z"}]"#, "{}"],
-    ),
+    ("imagePullSecrets", &[r#"[{"name":"a"}]"#, r#"[{"name":"b"}]"#, "{}"]),
     ("automountServiceAccountToken", &["true", "false", "null", "1"]),
     ("metadata.labels", &["{\"a\":\"1\"}", "{\"b\":\"\"}"]),
     ("metadata.annotations", &["{\"note\":\"x\"}", "{\"$patch\":\"delete\"}"]),

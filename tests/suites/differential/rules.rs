@@ -93,7 +93,7 @@ fn refused(body: &Value) -> BTreeSet<usize> {
 fn told(about: &str, real: &Value, embedded: &Value) -> Vec<String> {
     let [real, embedded] = [real, embedded].map(|body| {
         let causes = body["details"]["causes"].as_array().cloned().unwrap_or_default();
-        let mut causes: BTreeSet<String> = causes.iter().map(ToString::to_string).collect();
+        let mut causes: BTreeSet<String> = causes.iter().map(|cause| same_key(&cause.to_string())).collect();
         if causes.is_empty() && body["kind"] == "Status" {
             causes.insert(body["message"].to_string());
         }
@@ -113,6 +113,14 @@ fn told(about: &str, real: &Value, embedded: &Value) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// A text without the key that a rule misses: where both sides of an `&&` or `||` miss one, either may be told.
+fn same_key(cause: &str) -> String {
+    match (cause.split_once("no such key: "), cause.split_once(" evaluating rule: ")) {
+        (Some((before, _)), Some((_, rule))) => format!("{before}no such key evaluating rule: {rule}"),
+        _ => cause.to_owned(),
+    }
 }
 
 fn definition(kind: &str, plural: &str, rules: &[String]) -> Value {
@@ -398,7 +406,8 @@ fn texts(depth: u32) -> BoxedStrategy<String> {
         vec![
             form("({} + {})", vec![texts(depth), texts(depth)]),
             form("[{}, {}]", vec![text(depth), text(depth)]),
-            form("{}.split({})", vec![text(depth), text(depth)]),
+            // Not by nothing: of no text that leaves nothing on the one plane, and no text on the other.
+            form("{}.split({} + ',')", vec![text(depth), text(depth)]),
             form("{}.findAll('[a-z]')", vec![text(depth)]),
             forms(&["{}.map(x, x + {})", "{}.filter(x, x != {})"], move || vec![texts(depth), text(depth)]),
         ]

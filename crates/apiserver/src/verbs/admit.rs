@@ -33,9 +33,10 @@ pub(crate) fn applied(
         return incoming(call, decoded, validation);
     }
     let kind = gvk(&call.api_version(), &call.resource.kind);
+    let namespace = object::meta_str(&decoded.value, "namespace").to_owned();
     incoming_or(call, decoded, validation, |detail| {
         ApiError::unexplained(format!(
-            "failed to convert new object (/{}; {kind}) to proper version: unable to convert unstructured object to \
+            "failed to convert new object ({namespace}/{}; {kind}) to proper version: unable to convert unstructured object to \
              {kind}: {detail}",
             call.name
         ))

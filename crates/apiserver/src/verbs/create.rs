@@ -87,6 +87,10 @@ async fn try_create(
 
 /// Somebody has the name already.
 fn taken(call: &Call, object: &Value, name: &str) -> ApiError {
+    let holder = call.plane.store.get(&call.resource.key(&call.namespace, name));
+    if holder.is_some_and(|holder| object::is_terminating(&holder.value)) {
+        return ApiError::going_away(&call.resource.name, name);
+    }
     match object::meta_str(object, "generateName") {
         "" => ApiError::already_exists(&call.resource.name, name),
         _ => ApiError::no_free_name(&call.resource.name, name),

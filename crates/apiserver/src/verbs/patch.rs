@@ -129,6 +129,9 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
         check_applied(call, &mut applied)?;
         // As it was sent: what the schema does not know is refused here, and nowhere else.
         let merged = fields::apply(call, current, &applied, options)?;
+        if matches!(call.side, Side::Scale) {
+            scale::check(call, &value)?;
+        }
         let decoded = Decoded { value: merged, duplicates: duplicates.clone() };
         let (mut object, warnings) = admit::applied(call, decoded, options.field_validation)?;
         if let Some(current) = current {

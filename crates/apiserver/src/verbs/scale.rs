@@ -133,14 +133,24 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
+fn replicas(scale: &Value) -> i64 {
+    object::at(scale, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// Refuses less than nothing. Custom resources are judged with their replicas in them.
+pub(crate) fn check(call: &Call, scale: &Value) -> Result<()> {
+    if replicas(scale) >= 0 || call.resource.is_custom() {
+        return Ok(());
+    }
+    let detail = "must be greater than or equal to 0";
+    let cause = Cause::invalid("spec.replicas", &replicas(scale).into(), detail);
+    Err(ApiError::invalid("autoscaling", "Scale", &call.name, &[cause]))
+}
+
 /// The object with the replicas of a scale.
 pub(crate) fn set(call: &Call, object: &Value, scale: &Value) -> Result<Value> {
-    let replicas = object::at(scale, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-    if replicas < 0 && !call.resource.is_custom() {
-        let detail = "must be greater than or equal to 0";
-        let cause = Cause::invalid("spec.replicas", &replicas.into(), detail);
-        return Err(ApiError::invalid("autoscaling", "Scale", &call.name, &[cause]));
-    }
+    check(call, scale)?;
+    let replicas = replicas(scale);
     let mut object = object.clone();
     put(&mut object, &paths(call)?.spec_replicas, replicas.into());
     match object::meta_str(scale, "resourceVersion") {
