@@ -1,13 +1,15 @@
 //! What is measured, one thing after the other. Each prints its figures and their limits; `docs/benchmarks.md` keeps them.
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, Result, bail};
 use capstan_tools::{Program, build, build_machines, locate, to_stderr};
 
-use std::path::PathBuf;
-
 use crate::{agent, cargo};
 
-const BENCHES: [(&str, fn() -> Result<()>); 4] =
+type Bench = fn() -> Result<()>;
+
+const BENCHES: [(&str, Bench); 4] =
     [("planner", planner), ("plane", plane), ("agent", at_rest), ("cluster", real_cluster)];
 
 /// Measures everything there is, or only what is named.
@@ -16,8 +18,8 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         bail!("nothing measures {unknown}: there are {}", known.join(", "));
     }
-    let wanted = BENCHES.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
-    wanted.map(|(_, bench)| bench()).collect()
+    let mut wanted = BENCHES.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
+    wanted.try_for_each(|(_, bench)| bench())
 }
 
 /// A thousand machines decided, in the profile that users get.
