@@ -1,5 +1,6 @@
 //! The load: clients that create as fast as they are answered, and watchers that see each creation.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -18,9 +19,8 @@ use crate::wire::{Client, Door};
 pub(crate) const CLIENTS: usize = 16;
 /// How many watch.
 pub(crate) const WATCHERS: usize = 100;
-/// How many machines the watchers are shown, and how fast: what every plane here can keep up with, so that it is
-/// delivery that is measured and not a queue.
-const SHOWN: usize = 400;
+/// How fast watchers are shown machines: what every plane here can keep up with, so that it is delivery that is
+/// measured and not a queue.
 const PACE: Duration = Duration::from_millis(50);
 /// How long the last event may take.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ impl Latencies {
 }
 
 /// Creates machines with the numbers in this range, [`CLIENTS`] at a time.
-pub(crate) async fn create(door: &Door, numbers: std::ops::Range<usize>) -> Result<Created> {
+pub(crate) async fn create(door: &Door, numbers: Range<usize>) -> Result<Created> {
     let bodies: Arc<Vec<Bytes>> = Arc::new(numbers.map(machine::body).collect());
     let next = Arc::new(AtomicUsize::new(0));
     let mut clients = Vec::new();
@@ -77,9 +77,9 @@ pub(crate) async fn create(door: &Door, numbers: std::ops::Range<usize>) -> Resu
     Ok(Created { per_second, latencies: Latencies::of(times) })
 }
 
-/// Creates machines from this number on, one after the other, before [`WATCHERS`] eyes. From a creation being sent until
+/// Creates machines with these numbers, one after the other, before [`WATCHERS`] eyes. From a creation being sent until
 /// a watcher has its event: the write itself is in it.
-pub(crate) async fn watch(door: &Door, first: usize) -> Result<Latencies> {
+pub(crate) async fn watch(door: &Door, numbers: Range<usize>) -> Result<Latencies> {
     let (seen, mut sightings) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     let revision = revision(&mut door.enter().await?).await?;
@@ -108,19 +108,19 @@ pub(crate) async fn watch(door: &Door, first: usize) -> Result<Latencies> {
     let mut client = door.enter().await?;
     let mut sent = Vec::new();
     let mut pace = tokio::time::interval(PACE);
-    for number in first..first + SHOWN {
+    for number in numbers.clone() {
         pace.tick().await;
         let body = machine::body(number);
         sent.push(Instant::now());
         client.ask(Method::POST, PATH, body).await?;
     }
     let mut times = Vec::new();
-    while times.len() < SHOWN * WATCHERS {
+    while times.len() < numbers.len() * WATCHERS {
         let sighting =
             tokio::time::timeout(DEADLINE, sightings.recv()).await.context("an event is missing")?;
         let (number, at) = sighting.context("the watches have ended")?;
         let number = number.context("an event of something else")?;
-        let sent = sent.get(number.wrapping_sub(first)).context("an event of something older")?;
+        let sent = sent.get(number.wrapping_sub(numbers.start)).context("an event of something older")?;
         times.push(at.duration_since(*sent));
     }
     tasks.shutdown().await;

@@ -1,7 +1,8 @@
 //! The embedded plane beside kube-apiserver and etcd: writes, watches, memory, start. One after the other on the same
 //! machine and disk, both written through, both over TLS with client certificates, under the same load.
 //!
-//! `CAPSTAN_BINARY` is `capstan` as it is shipped; `make bench` builds it.
+//! `CAPSTAN_BINARY` is `capstan` as it is shipped; `make bench` builds it. With `SMALL` set it only shows that it works, with
+//! `ALONE` the embedded plane is measured alone.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "who measures may panic, and prints")]
 
@@ -19,16 +20,25 @@ use machine::{PATH, name};
 use planes::Plane;
 use process::{memory, processor, written};
 
-/// How many there are before anything is measured.
-const FEW: usize = 1_000;
-/// How many there are when memory and start are.
-const SOME: usize = 10_000;
-/// How many there are in the end.
-const MANY: usize = 100_000;
-/// Over how many creations a cost is taken.
-const SAMPLE: usize = 4_000;
-/// Starts of each plane.
-const STARTS: usize = 3;
+/// How much is measured.
+struct Sizes {
+    /// Objects before anything is measured.
+    few: usize,
+    /// Objects when memory and start are.
+    some: usize,
+    /// Objects in the end, of ours alone: of the other there is no claim about so many.
+    many: usize,
+    /// Creations that a cost is taken over.
+    sample: usize,
+    /// Creations that watchers are shown.
+    shown: usize,
+    /// Starts of each plane.
+    starts: usize,
+}
+
+const FULL: Sizes = Sizes { few: 1_000, some: 10_000, many: 100_000, sample: 4_000, shown: 400, starts: 3 };
+/// To see that everything works: the figures say nothing about the limits.
+const SMALL: Sizes = Sizes { few: 50, some: 500, many: 2_000, sample: 200, shown: 20, starts: 1 };
 
 /// What a write costs when there are so many objects already.
 struct Cost {
@@ -55,57 +65,55 @@ async fn main() {
 
 async fn run() -> Result<()> {
     capstan_testkit::install_crypto_provider();
-    let only = std::env::var("ONLY").unwrap_or_default();
-    let most = std::env::var("MOST").ok().map_or(MANY, |most| most.parse().expect("MOST is a number"));
+    let is_set = |name| std::env::var_os(name).is_some();
+    let sizes = if is_set("SMALL") { SMALL } else { FULL };
     println!("one fsync of 4 KB takes {:.1?} here (median)", fsync()?);
-    let ours = measure(Plane::embedded().await?, most).await?;
-    if only == "embedded" {
+    let ours = measure(Plane::embedded().await?, &sizes, sizes.many).await?;
+    if is_set("ALONE") {
         return Ok(());
     }
-    let theirs = measure(Plane::real().await?, SOME).await?;
-    compare(&ours, &theirs);
+    let theirs = measure(Plane::real().await?, &sizes, sizes.some).await?;
+    compare(&ours, &theirs, sizes.some);
     Ok(())
 }
 
-async fn measure(mut plane: Plane, most: usize) -> Result<Figures> {
+async fn measure(mut plane: Plane, sizes: &Sizes, most: usize) -> Result<Figures> {
+    let &Sizes { few, some, sample, shown, starts, .. } = sizes;
     let say = |plane: &Plane, what: &str| println!("{:<10}{what}", plane.name());
     let door = plane.door()?;
-    load::create(&door, 0..FEW).await?;
-    let mut costs = vec![cost(&plane, FEW).await?];
-    let mut there = FEW + SAMPLE;
-    load::create(&door, there..SOME).await?;
+    load::create(&door, 0..few).await?;
+    let mut costs = vec![cost(&plane, few, sample).await?];
+    load::create(&door, few + sample..some).await?;
     plane.settle().await?;
     let loaded = resident(&plane);
-    say(&plane, &format!("loaded: {loaded:?}"));
-    let watched = load::watch(&door, SOME).await?;
-    there = SOME + 1_000;
-    say(&plane, &format!("watch p50 {:.1?} p99 {:.1?}", watched.percentile(0.5), watched.percentile(0.99)));
-    let last = format!("{PATH}/{}", name(SOME - 1));
-    let mut starts = Vec::new();
-    for _ in 0..STARTS {
-        starts.push(plane.restart(&last).await?);
+    say(&plane, &format!("with {some} objects: {}", told(&loaded)));
+    let watched = load::watch(&door, some..some + shown).await?;
+    say(&plane, &format!("watch p50 {:.1?}, p99 {:.1?}", watched.percentile(0.5), watched.percentile(0.99)));
+    let last = format!("{PATH}/{}", name(some - 1));
+    let mut times = Vec::new();
+    for _ in 0..starts {
+        times.push(plane.restart(&last).await?);
     }
-    starts.sort_unstable();
+    times.sort_unstable();
     plane.settle().await?;
     let started = resident(&plane);
-    say(&plane, &format!("started in {starts:.1?}: {started:?}"));
-    let door = plane.door()?;
-    costs.push(cost(&plane, there).await?);
-    there += SAMPLE;
-    if most > there {
-        load::create(&door, there..most).await?;
-        costs.push(cost(&plane, most).await?);
+    say(&plane, &format!("started in {times:.1?}: {}", told(&started)));
+    let there = some + shown;
+    costs.push(cost(&plane, there, sample).await?);
+    if most > there + sample {
+        load::create(&plane.door()?, there + sample..most).await?;
+        costs.push(cost(&plane, most, sample).await?);
     }
-    Ok(Figures { costs, watched, memory: [loaded, started], start: starts[STARTS / 2] })
+    Ok(Figures { costs, watched, memory: [loaded, started], start: times[starts / 2] })
 }
 
-async fn cost(plane: &Plane, objects: usize) -> Result<Cost> {
+async fn cost(plane: &Plane, objects: usize, sample: usize) -> Result<Cost> {
     let (used, sent) = (plane.total(processor), plane.total(written));
-    let created = load::create(&plane.door()?, objects..objects + SAMPLE).await?;
+    let created = load::create(&plane.door()?, objects..objects + sample).await?;
     let cost = Cost {
         objects,
-        processor: (plane.total(processor) - used) / SAMPLE as u32,
-        written: (plane.total(written) - sent) / SAMPLE as u64,
+        processor: (plane.total(processor) - used) / sample as u32,
+        written: (plane.total(written) - sent) / sample as u64,
         created,
     };
     println!(
@@ -124,8 +132,17 @@ fn resident(plane: &Plane) -> Vec<(&'static str, u64)> {
     plane.processes().into_iter().map(|(name, id)| (name, memory(id))).collect()
 }
 
+fn told(processes: &[(&str, u64)]) -> String {
+    let each = processes.iter().map(|(name, bytes)| format!("{name} {}", megabytes(*bytes)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
 /// Prints each figure of both, the ratio, and what the ratio should be at least.
-fn compare(ours: &Figures, theirs: &Figures) {
+fn compare(ours: &Figures, theirs: &Figures, some: usize) {
     println!("{:<44}{:>14}{:>14}{:>8}{:>8}", "", "embedded", "real", "ratio", "limit");
     let line = |what: &str, a: String, b: String, ratio: f64, limit: f64| {
         let missed = if ratio < limit { "  MISSED" } else { "" };
@@ -144,11 +161,10 @@ fn compare(ours: &Figures, theirs: &Figures) {
     let p99 = |figures: &Figures| figures.watched.percentile(0.99);
     time("p99 of watch delivery, 100 watchers", p99(ours), p99(theirs), 3.0);
     for (what, index) in [("loaded", 0), ("started", 1)] {
-        let sum =
-            |figures: &Figures| figures.memory[index].iter().map(|(_, bytes)| *bytes).sum::<u64>() as f64;
+        let sum = |figures: &Figures| figures.memory[index].iter().map(|(_, bytes)| *bytes).sum::<u64>();
         let (a, b) = (sum(ours), sum(theirs));
-        let megabytes = |bytes: f64| format!("{:.1} MB", bytes / 1e6);
-        line(&format!("memory with {SOME} objects, {what}"), megabytes(a), megabytes(b), b / a, 5.0);
+        let what = format!("memory with {some} objects, {what}");
+        line(&what, megabytes(a), megabytes(b), b as f64 / a as f64, 5.0);
     }
     time("start to ready", ours.start, theirs.start, 20.0);
     let (first, last) = (&ours.costs[0], ours.costs.last().unwrap_or(&ours.costs[0]));
