@@ -91,8 +91,11 @@ pub fn agent_binary() -> Result<PathBuf> {
     Ok(BUILT.get_or_init(|| path).clone())
 }
 
-/// Builds `capstan` once, and gives its path.
+/// Builds `capstan` once, and gives its path. `CAPSTAN_BINARY` names another one, such as one that is optimised.
 pub(crate) fn build() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("CAPSTAN_BINARY") {
+        return Ok(path.into());
+    }
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if let Some(path) = BUILT.get() {
         return Ok(path.clone());

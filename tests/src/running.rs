@@ -30,6 +30,11 @@ impl Running {
         Ok(Self { child, log: log.to_owned() })
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it as the kernel would when memory runs out.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill().context("cannot kill capstan")?;

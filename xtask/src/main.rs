@@ -19,7 +19,7 @@ mod tidy;
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- demo [--real] | test [--all | SUITE…] | check | bench | tools | agent | release VERSION | tidy | licences";
+const USAGE: &str = "usage: cargo run -p xtask -- demo [--real] | test [--all | SUITE…] | check | bench [NAME…] | tools | agent | release VERSION | tidy | licences";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -45,7 +45,7 @@ fn run(words: &[&str]) -> Result<ExitCode> {
         ["release"] => bail!("say which version: make release VERSION=v{}", env!("CARGO_PKG_VERSION")),
         ["demo"] => done(demo::run()),
         ["demo", "--real"] => done(demo::run_real()),
-        ["bench"] => done(bench::run()),
+        ["bench", names @ ..] => done(bench::run(names)),
         ["tidy"] => done(tidy::check()),
         ["licences"] => done(licences::check()),
         _ => bail!("{USAGE}"),

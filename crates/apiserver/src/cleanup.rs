@@ -27,14 +27,15 @@ struct Cleaner {
 }
 
 fn defined(definition: &Stored) -> GroupResource {
-    let text = |path: &[&str]| object::text(&definition.value, path).to_owned();
+    let value = definition.value.once();
+    let text = |path: &[&str]| object::text(&value, path).to_owned();
     GroupResource::new(&text(&["spec", "group"]), &text(&["spec", "names", "plural"]))
 }
 
 impl Cleaner {
     fn note(&mut self, definition: &Stored) -> Option<Key> {
-        let held = object::finalizers(&definition.value).contains(&CLEANUP_FINALIZER);
-        if !object::is_terminating(&definition.value) || !held {
+        let held = object::finalizers(&definition.value.head()).contains(&CLEANUP_FINALIZER);
+        if !definition.is_terminating() || !held {
             return None;
         }
         self.terminating.insert(defined(definition), definition.key.clone());
@@ -70,20 +71,19 @@ impl Controller for Cleaner {
     }
 
     async fn process(&mut self, plane: &Arc<Plane>, key: &Key) -> Result<Vec<Key>> {
-        let Some(definition) = plane.store.get(key).filter(|stored| object::is_terminating(&stored.value))
-        else {
+        let Some(definition) = plane.store.get(key).filter(|stored| stored.is_terminating()) else {
             return Ok(Vec::new());
         };
         let resource = defined(&definition);
         let options =
             DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
         for stored in &plane.store.list(&resource, None).items {
-            if !object::is_terminating(&stored.value) {
+            if !stored.is_terminating() {
                 controller::remove(plane, stored, &options).await?;
             }
         }
         if plane.store.list(&resource, None).items.is_empty() {
-            controller::edit(plane, key, object::uid(&definition.value), |value| {
+            controller::edit(plane, key, object::uid(&definition.value.head()), |value| {
                 let kept = object::finalizers(value).into_iter().filter(|f| *f != CLEANUP_FINALIZER);
                 let kept = kept.map(str::to_owned).collect();
                 object::set_finalizers(value, kept);

@@ -119,12 +119,14 @@ pub(crate) async fn run<C: Controller>(
 /// Changes an object of this uid as it is stored, past all rules; removes it if nothing keeps it then.
 pub(crate) async fn edit(plane: &Plane, key: &Key, uid: &str, change: impl Fn(&mut Value)) -> Result<()> {
     loop {
-        let Some(stored) = plane.store.get(key).filter(|stored| object::uid(&stored.value) == uid) else {
+        let Some(stored) = plane.store.get(key).filter(|stored| object::uid(&stored.value.head()) == uid)
+        else {
             return Ok(());
         };
-        let mut value = stored.value.clone();
+        let before = stored.value.once();
+        let mut value = before.clone().into_owned();
         change(&mut value);
-        if value == stored.value {
+        if value == *before {
             return Ok(());
         }
         let finished = object::is_terminating(&value) && is_unheld(&value);
@@ -140,7 +142,7 @@ pub(crate) async fn edit(plane: &Plane, key: &Key, uid: &str, change: impl Fn(&m
 
 /// Deletes an object as a client would, if it still is the one that was seen.
 pub(crate) async fn remove(plane: &Arc<Plane>, seen: &Stored, options: &DeleteOptions) -> Result<()> {
-    let uid = object::uid(&seen.value).to_owned();
+    let uid = object::uid(&seen.value.head()).to_owned();
     let Some(call) = Call::internal(plane, &seen.key, &User::controller("garbage-collector")) else {
         // Its CRD is gone, so nobody is left to wait for it.
         return edit(plane, &seen.key, &uid, |value| {

@@ -191,11 +191,9 @@ async fn resource(
             let object = call.present(&stored).await?;
             match call.side {
                 Side::Scale => {
+                    let object = object.value();
                     scale::check_shown(call, &object)?;
                     Ok(respond::value(StatusCode::OK, &scale::show(call, &object)?, output.format))
-                }
-                Side::Main if output == Output::JSON && call.is_presentable(&stored) => {
-                    Ok(respond::bytes(StatusCode::OK, "application/json", stored.json.clone()))
                 }
                 _ => Ok(respond::object(call, StatusCode::OK, &object, output, include)),
             }
@@ -302,7 +300,7 @@ async fn write(
     };
     let code = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
     let response = match call.side {
-        Side::Scale => respond::value(code, &scale::show(call, &outcome.object)?, output.format),
+        Side::Scale => respond::value(code, &scale::show(call, &outcome.object.value())?, output.format),
         _ => respond::object(call, code, &outcome.object, output, include),
     };
     Ok(respond::warn(response, &outcome.warnings))

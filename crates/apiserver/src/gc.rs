@@ -37,12 +37,10 @@ struct Collector {
 }
 
 impl Collector {
-    fn insert(&mut self, stored: &Stored) {
-        let uid = object::uid(&stored.value).to_owned();
-        let owners: Vec<Uid> = object::owner_references(&stored.value)
-            .iter()
-            .map(|r| object::text(r, &["uid"]).to_owned())
-            .collect();
+    fn insert(&mut self, stored: &Stored, head: &Value) {
+        let uid = object::uid(head).to_owned();
+        let owners: Vec<Uid> =
+            object::owner_references(head).iter().map(|r| object::text(r, &["uid"]).to_owned()).collect();
         if self.owners.get(&uid).map_or(&[][..], Vec::as_slice) != owners.as_slice() {
             self.forget_owners(&uid);
             for owner in &owners {
@@ -72,7 +70,7 @@ impl Collector {
 
     fn stored(&self, plane: &Plane, uid: &str) -> Option<Arc<Stored>> {
         let key = self.keys.get(uid)?;
-        plane.store.get(key).filter(|stored| object::uid(&stored.value) == uid)
+        plane.store.get(key).filter(|stored| object::uid(&stored.value.head()) == uid)
     }
 
     /// Removes a foreground finalizer once no dependent blocks, after setting them on their way.
@@ -80,7 +78,7 @@ impl Collector {
         let dependents = self.dependents_of(uid);
         let blocks = |dependent: &Uid| {
             self.stored(plane, dependent).is_some_and(|stored| {
-                object::owner_references(&stored.value).iter().any(|reference| {
+                object::owner_references(&stored.value.head()).iter().any(|reference| {
                     object::text(reference, &["uid"]) == uid
                         && reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
                         && named(plane, &stored, reference).as_ref() == Some(&owner.key)
@@ -107,7 +105,7 @@ impl Collector {
     /// Deletes what has no owner left, and drops references to owners that are gone if others remain.
     async fn judge(&self, plane: &Arc<Plane>, stored: &Stored, uid: &str) -> Result<Vec<Uid>> {
         let (mut solid, mut dangling, mut waiting) = (0, Vec::new(), Vec::new());
-        for reference in object::owner_references(&stored.value) {
+        for reference in object::owner_references(&stored.value.head()) {
             let owner_uid = object::text(reference, &["uid"]).to_owned();
             match owner(plane, stored, reference) {
                 Owner::Unknown => return Ok(Vec::new()),
@@ -136,24 +134,20 @@ impl Controller for Collector {
 
     fn seed(&mut self, everything: &Listing) -> Vec<Uid> {
         *self = Self::default();
-        everything.items.iter().for_each(|stored| self.insert(stored));
-        self.keys
-            .keys()
-            .filter(|uid| self.owners.contains_key(*uid))
-            .cloned()
-            .chain(
-                everything
-                    .items
-                    .iter()
-                    .filter(|s| is_held_by_us(&s.value))
-                    .map(|s| object::uid(&s.value).to_owned()),
-            )
-            .collect()
+        let mut held = Vec::new();
+        for stored in &everything.items {
+            let head = stored.value.head();
+            self.insert(stored, &head);
+            if is_held_by_us(&head) {
+                held.push(object::uid(&head).to_owned());
+            }
+        }
+        self.owners.keys().cloned().chain(held).collect()
     }
 
     fn observe(&mut self, event: &Event) -> Vec<Uid> {
-        let value = &event.object.value;
-        let uid = object::uid(value).to_owned();
+        let head = event.object.value.head();
+        let uid = object::uid(&head).to_owned();
         if event.change == Change::Deleted {
             let mut next = self.dependents_of(&uid);
             next.extend(self.owners.get(&uid).into_iter().flatten().cloned());
@@ -162,12 +156,12 @@ impl Controller for Collector {
             return next;
         }
         let former: Vec<Uid> = self.owners.get(&uid).cloned().unwrap_or_default();
-        self.insert(&event.object);
+        self.insert(&event.object, &head);
         let mut next = Vec::new();
-        if is_held_by_us(value) {
+        if is_held_by_us(&head) {
             next.extend(self.dependents_of(&uid));
         }
-        if is_held_by_us(value) || self.owners.contains_key(&uid) {
+        if is_held_by_us(&head) || self.owners.contains_key(&uid) {
             next.push(uid);
         }
         // An owner that waits for this one may wait no longer.
@@ -177,8 +171,9 @@ impl Controller for Collector {
 
     async fn process(&mut self, plane: &Arc<Plane>, uid: &Uid) -> Result<Vec<Uid>> {
         let Some(stored) = self.stored(plane, uid) else { return Ok(Vec::new()) };
-        let finalizers = object::finalizers(&stored.value);
-        let next = if !object::is_terminating(&stored.value) {
+        let head = stored.value.head();
+        let finalizers = object::finalizers(&head);
+        let next = if !object::is_terminating(&head) {
             self.judge(plane, &stored, uid).await?
         } else if finalizers.contains(&FOREGROUND) {
             // The dependents come back by their own events: looking at them again here would never end.
@@ -212,11 +207,16 @@ enum Owner {
 fn owner(plane: &Plane, dependent: &Stored, reference: &Value) -> Owner {
     let Some(key) = named(plane, dependent, reference) else { return Owner::Unknown };
     match plane.store.get(&key) {
-        Some(owner) if object::uid(&owner.value) == object::text(reference, &["uid"]) => {
-            let waits = object::finalizers(&owner.value).contains(&FOREGROUND);
-            if object::is_terminating(&owner.value) && waits { Owner::Waiting } else { Owner::Present }
+        Some(owner) => {
+            let head = owner.value.head();
+            let waits = object::is_terminating(&head) && object::finalizers(&head).contains(&FOREGROUND);
+            match object::uid(&head) == object::text(reference, &["uid"]) {
+                true if waits => Owner::Waiting,
+                true => Owner::Present,
+                false => Owner::Absent,
+            }
         }
-        _ => Owner::Absent,
+        None => Owner::Absent,
     }
 }
 
@@ -229,7 +229,7 @@ fn named(plane: &Plane, dependent: &Stored, reference: &Value) -> Option<Key> {
 }
 
 async fn disown(plane: &Plane, stored: &Stored, owners: &[Uid]) -> Result<()> {
-    controller::edit(plane, &stored.key, object::uid(&stored.value), |value| {
+    controller::edit(plane, &stored.key, object::uid(&stored.value.head()), |value| {
         let mut references = object::owner_references(value).to_vec();
         references.retain(|reference| !owners.iter().any(|uid| object::text(reference, &["uid"]) == uid));
         let metadata = object::metadata_mut(value);
@@ -243,7 +243,7 @@ async fn disown(plane: &Plane, stored: &Stored, owners: &[Uid]) -> Result<()> {
 }
 
 async fn remove_finalizer(plane: &Plane, stored: &Stored, finalizer: &str) -> Result<()> {
-    controller::edit(plane, &stored.key, object::uid(&stored.value), |value| {
+    controller::edit(plane, &stored.key, object::uid(&stored.value.head()), |value| {
         let kept =
             object::finalizers(value).into_iter().filter(|f| *f != finalizer).map(str::to_owned).collect();
         object::set_finalizers(value, kept);

@@ -27,7 +27,7 @@ struct Emptier {
 
 impl Emptier {
     fn is_dying(&self, stored: &Stored) -> bool {
-        stored.key.resource == self.namespaces && object::is_terminating(&stored.value)
+        stored.key.resource == self.namespaces && stored.is_terminating()
     }
 }
 
@@ -61,13 +61,13 @@ impl Controller for Emptier {
         let content = plane.store.in_namespace(name);
         let options =
             DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-        for stored in content.iter().filter(|stored| !object::is_terminating(&stored.value)) {
+        for stored in content.iter().filter(|stored| !stored.is_terminating()) {
             controller::remove(plane, stored, &options).await?;
         }
         // What waits for its finalizers comes back as an event when it is gone.
         if plane.store.in_namespace(name).is_empty() {
-            let uid = object::uid(&namespace.value);
-            controller::edit(plane, &namespace.key, uid, |value| {
+            let head = namespace.value.head();
+            controller::edit(plane, &namespace.key, object::uid(&head), |value| {
                 let finalizers = value.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut);
                 if let Some(finalizers) = finalizers {
                     finalizers.retain(|finalizer| finalizer != "kubernetes");

@@ -1,7 +1,7 @@
 //! Long answers, made piece by piece while the client takes them: what is shown is shared with the store, so that a list costs
 //! hardly more than it did before it was asked for, however slowly it is read.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::{Response, StatusCode};
@@ -16,7 +16,7 @@ use crate::{
     store::Stored,
     table::{self, Include},
     verbs::{
-        Call,
+        Call, Shown,
         read::{Page, list_kind},
     },
 };
@@ -25,14 +25,6 @@ use crate::{
 pub(crate) const PIECE: usize = 64 << 10;
 /// The most of a list that is turned into YAML, which is made whole.
 const MOST_YAML: usize = 8 << 20;
-
-/// An object of a list.
-enum Shown {
-    /// In a form that takes nobody's help to make.
-    Kept(Arc<Stored>),
-    /// As a webhook has made it.
-    Converted(Value),
-}
 
 /// A list, in the form that was asked for.
 pub(crate) async fn list(
@@ -100,15 +92,10 @@ fn said_by_the_list(call: &Call) -> String {
 /// What a webhook has to convert is converted before the answer begins: it may fail.
 async fn shown(call: &Call, items: Vec<Arc<Stored>>) -> Result<Vec<Shown>> {
     if !matches!(call.resource.conversion, Conversion::Webhook(_)) {
-        return Ok(items.into_iter().map(Shown::Kept).collect());
+        // Made one by one, while they are sent.
+        return Ok(items.into_iter().map(Shown::Stored).collect());
     }
-    let stored: Vec<&Stored> = items.iter().map(AsRef::as_ref).collect();
-    let objects = call.present_all(&stored).await?;
-    let shown = items.iter().zip(objects).map(|(stored, object)| match object {
-        Cow::Borrowed(_) => Shown::Kept(Arc::clone(stored)),
-        Cow::Owned(object) => Shown::Converted(object),
-    });
-    Ok(shown.collect())
+    call.present_all(&items.iter().collect::<Vec<_>>()).await
 }
 
 /// The objects of a list as JSON, one after the other, each without the bracket that it begins with.
@@ -126,22 +113,19 @@ impl Iterator for Items {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        let shown = self.rest.next()?;
-        let object = match &shown {
-            Shown::Kept(stored) if self.form == Form::Object && self.call.is_presentable(stored) => {
-                return Some(opened(&stored.json, &self.said));
-            }
-            Shown::Kept(stored) => self.call.present_here(stored),
-            Shown::Converted(object) => Cow::Borrowed(object),
+        let shown = match self.rest.next()? {
+            Shown::Stored(stored) => self.call.present_here(&stored),
+            made => made,
         };
-        let text = match self.form {
-            Form::Object | Form::Discovery => object.to_string(),
-            Form::Metadata => table::metadata_only(&object).to_string(),
+        let json = match self.form {
+            Form::Object | Form::Discovery => shown.json(),
+            Form::Metadata => table::metadata_only(&shown.value()).to_string().into(),
             Form::Table => {
-                table::row(&self.call.version.columns, &object, self.include, self.now).to_string()
+                let columns = &self.call.version.columns;
+                table::row(columns, &shown.value(), self.include, self.now).to_string().into()
             }
         };
-        Some(opened(&text.into(), &self.said))
+        Some(opened(&json, &self.said))
     }
 }
 

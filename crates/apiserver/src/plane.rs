@@ -105,8 +105,9 @@ impl Plane {
 fn observe(registry: &RwLock<Arc<Registry>>, definitions: &GroupResource, events: &[Arc<Event>]) {
     for event in events.iter().filter(|event| event.object.key.resource == *definitions) {
         let crd = &event.object;
-        let group = object::text(&crd.value, &["spec", "group"]);
-        let name = GroupResource::new(group, object::text(&crd.value, &["spec", "names", "plural"]));
+        let value = crd.value.once();
+        let group = object::text(&value, &["spec", "group"]);
+        let name = GroupResource::new(group, object::text(&value, &["spec", "names", "plural"]));
         let mut current = registry.write().unwrap_or_else(PoisonError::into_inner);
         let next = match (event.change, custom::resource(crd)) {
             (Change::Created | Change::Updated, Some(resource)) => current.with(Arc::new(resource)),

@@ -13,7 +13,7 @@ use crate::{
     request::negotiate::{Form, Format, Output},
     status::ApiError,
     table::{self, Include},
-    verbs::Call,
+    verbs::{Call, Shown},
 };
 
 /// The body of every answer.
@@ -51,16 +51,21 @@ pub(crate) fn error(error: &ApiError) -> Response<Body> {
 pub(crate) fn object(
     call: &Call,
     code: StatusCode,
-    object: &Value,
+    shown: &Shown,
     output: Output,
     include: Include,
 ) -> Response<Body> {
+    if output == Output::JSON {
+        return bytes(code, "application/json", shown.json());
+    }
+    let object = shown.value();
     let shown = match output.form {
-        Form::Object | Form::Discovery => return value(code, object, output.format),
-        Form::Metadata => table::metadata_only(object),
+        Form::Object | Form::Discovery => return value(code, &object, output.format),
+        Form::Metadata => table::metadata_only(&object),
         Form::Table => {
             let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-            table::table(&call.version.columns, std::iter::once(object), &metadata, include, call.plane.now())
+            let objects = std::iter::once(object.as_ref());
+            table::table(&call.version.columns, objects, &metadata, include, call.plane.now())
         }
     };
     value(code, &shown, output.format)

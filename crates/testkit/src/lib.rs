@@ -13,6 +13,7 @@
 //! stopped when its value is dropped, also by a panic, and dies with the test process if that is killed.
 
 mod crds;
+mod durable;
 mod etcd;
 mod health;
 mod kubeconfig;
@@ -29,6 +30,7 @@ mod wait;
 
 pub use capstan_tools::CrdSet;
 pub use crds::{install_crds, install_upstream_crds, upstream_crds};
+pub use durable::DurablePlane;
 pub use etcd::EtcdCluster;
 pub use kubeconfig::client;
 pub use kubectl::{Ran, kubectl};

@@ -67,7 +67,8 @@ impl RealPlane {
 
         let mut crew = Crew::default();
         let spawn = |name, launch| Process::spawn(name, &launch, folder.path());
-        crew.add(spawn("etcd", files.etcd(etcd, peer)?)?);
+        // Nothing in it outlives the test.
+        crew.add(spawn("etcd", files.etcd(etcd, peer)?.arg("--unsafe-no-fsync"))?);
         ready(&mut crew, "etcd to listen", async || health::listens(etcd).await).await?;
         crew.add(spawn("kube-apiserver", files.apiserver(address, apiserver, etcd)?)?);
         ready(&mut crew, "the API server to be ready", async || answers(&client, "/readyz").await).await?;
@@ -174,7 +175,7 @@ async fn answers(client: &kube::Client, path: &str) -> Result<()> {
 }
 
 /// The certificates and keys that the programs are told of.
-struct Files {
+pub(crate) struct Files {
     folder: PathBuf,
     ca: PathBuf,
     /// Signs the client certificates that are asked for.
@@ -186,7 +187,7 @@ struct Files {
 }
 
 impl Files {
-    fn write(folder: &Path, authority: &Authority, address: Ipv4Addr) -> Result<Self> {
+    pub(crate) fn write(folder: &Path, authority: &Authority, address: Ipv4Addr) -> Result<Self> {
         let folder = folder.join("pki");
         fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let files = Self {
@@ -206,7 +207,7 @@ impl Files {
         Ok(files)
     }
 
-    fn etcd(&self, port: u16, peer: u16) -> Result<Launch> {
+    pub(crate) fn etcd(&self, port: u16, peer: u16) -> Result<Launch> {
         let url = format!("https://127.0.0.1:{port}");
         let peer = format!("https://127.0.0.1:{peer}");
         let mut data = OsString::from("--data-dir=");
@@ -226,12 +227,10 @@ impl Files {
             .path_arg("--peer-cert-file", &self.serving.certificate)
             .path_arg("--peer-key-file", &self.serving.key)
             .arg("--peer-client-cert-auth")
-            // Nothing in it outlives the test.
-            .arg("--unsafe-no-fsync")
             .arg("--log-level=warn"))
     }
 
-    fn apiserver(&self, address: Ipv4Addr, port: u16, etcd: u16) -> Result<Launch> {
+    pub(crate) fn apiserver(&self, address: Ipv4Addr, port: u16, etcd: u16) -> Result<Launch> {
         Ok(Launch::new(locate(Program::KubeApiserver)?)
             .arg(format!("--etcd-servers=https://127.0.0.1:{etcd}"))
             .path_arg("--etcd-cafile", &self.ca)

@@ -18,7 +18,9 @@ use crate::{
 
 /// The entry a CRD stands for; nothing if it is not established or cannot be served.
 pub(crate) fn resource(stored: &Stored) -> Option<Resource> {
-    let crd = &stored.value;
+    // Large, and read once.
+    let value = stored.value.once();
+    let crd = value.as_ref();
     if !definition::is_established(crd) {
         return None;
     }
@@ -34,7 +36,12 @@ pub(crate) fn resource(stored: &Stored) -> Option<Resource> {
         .map(Arc::new)
         .collect();
     served.sort_by(|a, b| version::compare(&a.name, &b.name));
-    let stored_schema = served_version(storage).ok()?.schema;
+    let stored_name = object::text(storage, &["name"]);
+    let stored_schema = match served.iter().find(|version| version.name == stored_name) {
+        Some(version) => Arc::clone(&version.schema),
+        // Stored, but no longer served.
+        None => served_version(storage).ok()?.schema,
+    };
     let name = GroupResource::new(&group, &text(&["spec", "names", "plural"]));
     Some(Resource {
         stored_as: name.clone(),
@@ -46,7 +53,7 @@ pub(crate) fn resource(stored: &Stored) -> Option<Resource> {
         categories: names("categories"),
         namespaced: text(&["spec", "scope"]) == "Namespaced",
         versions: served,
-        stored_version: object::join_api_version(&group, object::text(storage, &["name"])),
+        stored_version: object::join_api_version(&group, stored_name),
         stored_schema,
         conversion: conversion(crd),
         origin: Origin::Custom { key: stored.key.clone(), revision: stored.revision },

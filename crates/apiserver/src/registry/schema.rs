@@ -17,8 +17,8 @@ pub(crate) struct Schema {
 }
 
 enum Source {
-    /// A CRD's own text.
-    Custom(Value),
+    /// A CRD's own text, which is its shape. Compiled when it is made.
+    Custom,
     /// A name in upstream's OpenAPI. Compiled when it is first needed: most servers use few kinds.
     BuiltIn(&'static str),
 }
@@ -36,7 +36,7 @@ impl Schema {
             Structural::compile(schema).map_err(|errors| errors.0.iter().map(cause).collect::<Vec<_>>())?;
         let owner_shape = Shape::new(Some(schema));
         let compiled = OnceLock::from(Compiled { structural, shape: schema.clone(), owner_shape });
-        Ok(Self { source: Source::Custom(schema.clone()), compiled })
+        Ok(Self { source: Source::Custom, compiled })
     }
 
     /// The schema of a built-in kind, by the name it has in upstream's OpenAPI.
@@ -46,10 +46,8 @@ impl Schema {
 
     fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| {
-            let (shape, name) = match &self.source {
-                Source::Custom(schema) => (schema.clone(), ""),
-                Source::BuiltIn(name) => (structural_form(name), *name),
-            };
+            let Source::BuiltIn(name) = self.source else { unreachable!("compiled when it was made") };
+            let shape = structural_form(name);
             let mut strict = shape.clone();
             drop_list_types(&mut strict);
             let structural = Structural::compile(&strict).unwrap_or_else(|errors| {
@@ -64,7 +62,7 @@ impl Schema {
     /// As it is published: the CRD's own text, or nothing for built-ins, whose text is upstream's.
     pub(crate) fn published(&self) -> Option<&Value> {
         match &self.source {
-            Source::Custom(schema) => Some(schema),
+            Source::Custom => Some(self.shape()),
             Source::BuiltIn(_) => None,
         }
     }
@@ -83,7 +81,7 @@ impl Schema {
     pub(crate) fn read(&self, object: &mut Value) -> Result<(), String> {
         match self.source {
             Source::BuiltIn(_) => typed::read(self.shape(), object),
-            Source::Custom(_) => Ok(()),
+            Source::Custom => Ok(()),
         }
     }
 

@@ -250,7 +250,9 @@ impl Backup {
         let start = self.revision.saturating_add(LEAP);
         let stamped: Vec<Arc<Stored>> = (start..)
             .zip(objects)
-            .map(|(revision, object)| log::put(object.key.clone(), revision, object.value.clone()))
+            .map(|(revision, object)| {
+                log::put(object.key.clone(), revision, object.value.once().into_owned())
+            })
             .collect();
         let last = start + stamped.len() as u64;
         held.create(|database| Ok(log::fill(database, &stamped, last)?))?;

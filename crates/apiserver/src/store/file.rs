@@ -1,14 +1,15 @@
 //! The store's file: made whole or not at all, and opened for writing only once it has been found sound.
 //!
 //! The engine trusts the pages of a file that was closed in order, and mends one that was not; neither must
-//! happen to a file that somebody else has cut short or scribbled over. So it is read into memory first and
-//! judged there: whatever is wrong with it, the file stays as it was.
+//! happen to a file that somebody else has cut short or scribbled over. So it is judged first, by an engine that
+//! writes to memory only: whatever is wrong with it, the file stays as it was.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, ErrorKind},
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _},
     panic,
     path::{Path, PathBuf},
     sync::{
@@ -108,7 +109,7 @@ pub(super) fn is_in(folder: &Path) -> bool {
 /// Whether every page is as it was written; nothing of the file is changed.
 fn judge(path: &Path) -> Result<(), OpenError> {
     let failed = |error| OpenError::Folder(path.to_owned(), error);
-    let image = Image(RwLock::new(fs::read(path).map_err(failed)?));
+    let image = Image::of(path).map_err(failed)?;
     // A thread of its own, because the engine may panic over what makes no sense.
     hush();
     let judged = thread::scope(|scope| {
@@ -151,7 +152,7 @@ fn check(image: Image) -> Result<Verdict, redb::Error> {
     }
     let mended = Arc::new(AtomicBool::new(false));
     let noted = Arc::clone(&mended);
-    let mut database = Builder::new()
+    let mut database = builder()
         .set_repair_callback(move |_| noted.store(true, Ordering::Relaxed))
         .create_with_backend(image)?;
     // Mending a file that was not closed in order checks every page already.
@@ -173,8 +174,37 @@ fn told(path: &Path, error: DatabaseError) -> OpenError {
     }
 }
 
-/// A file in memory.
-struct Image(RwLock<Vec<u8>>);
+/// A file that is read but never written: what is written to it stays in memory.
+struct Image {
+    file: File,
+    draft: RwLock<Draft>,
+}
+
+/// What would be different.
+struct Draft {
+    len: u64,
+    /// Up to here the file counts where there is no page.
+    intact: u64,
+    pages: BTreeMap<u64, Box<[u8]>>,
+}
+
+const PAGE: u64 = 4096;
+
+impl Image {
+    fn of(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        Ok(Self { file, draft: RwLock::new(Draft { len, intact: len, pages: BTreeMap::new() }) })
+    }
+
+    /// Reads from the file what it has, and nothing but zeros beyond.
+    fn original(&self, draft: &Draft, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let there = draft.intact.saturating_sub(offset).min(out.len() as u64) as usize;
+        let (known, beyond) = out.split_at_mut(there);
+        beyond.fill(0);
+        self.file.read_exact_at(known, offset)
+    }
+}
 
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -184,19 +214,30 @@ impl fmt::Debug for Image {
 
 impl StorageBackend for Image {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.read().unwrap_or_else(PoisonError::into_inner).len() as u64)
+        Ok(self.draft.read().unwrap_or_else(PoisonError::into_inner).len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let bytes = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let found = span(offset, out.len()).and_then(|span| bytes.get(span));
-        out.copy_from_slice(found.ok_or(ErrorKind::UnexpectedEof)?);
+        let draft = self.draft.read().unwrap_or_else(PoisonError::into_inner);
+        let end = draft.end_of(offset, out.len())?;
+        self.original(&draft, offset, out)?;
+        for (page, bytes) in draft.pages.range(offset / PAGE..end.div_ceil(PAGE)) {
+            let start = page * PAGE;
+            let (from, to) = (start.max(offset), (start + PAGE).min(end));
+            out[(from - offset) as usize..(to - offset) as usize]
+                .copy_from_slice(&bytes[(from - start) as usize..(to - start) as usize]);
+        }
         Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let len = usize::try_from(len).map_err(|_| ErrorKind::FileTooLarge)?;
-        self.0.write().unwrap_or_else(PoisonError::into_inner).resize(len, 0);
+        let mut draft = self.draft.write().unwrap_or_else(PoisonError::into_inner);
+        draft.len = len;
+        draft.intact = draft.intact.min(len);
+        draft.pages.retain(|page, _| page * PAGE < len);
+        if let Some(last) = draft.pages.get_mut(&(len / PAGE)) {
+            last[(len % PAGE) as usize..].fill(0);
+        }
         Ok(())
     }
 
@@ -205,14 +246,65 @@ impl StorageBackend for Image {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut bytes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let place = span(offset, data.len()).and_then(|span| bytes.get_mut(span));
-        place.ok_or(ErrorKind::UnexpectedEof)?.copy_from_slice(data);
+        let mut draft = self.draft.write().unwrap_or_else(PoisonError::into_inner);
+        let end = draft.end_of(offset, data.len())?;
+        for page in offset / PAGE..end.div_ceil(PAGE) {
+            let start = page * PAGE;
+            if !draft.pages.contains_key(&page) {
+                let mut bytes = vec![0; PAGE as usize].into_boxed_slice();
+                self.original(&draft, start, &mut bytes)?;
+                draft.pages.insert(page, bytes);
+            }
+            let (from, to) = (start.max(offset), (start + PAGE).min(end));
+            if let Some(bytes) = draft.pages.get_mut(&page) {
+                bytes[(from - start) as usize..(to - start) as usize]
+                    .copy_from_slice(&data[(from - offset) as usize..(to - offset) as usize]);
+            }
+        }
         Ok(())
     }
 }
 
-fn span(offset: u64, len: usize) -> Option<std::ops::Range<usize>> {
-    let start = usize::try_from(offset).ok()?;
-    Some(start..start.checked_add(len)?)
+impl Draft {
+    /// Where a span ends, if there is so much.
+    fn end_of(&self, offset: u64, len: usize) -> io::Result<u64> {
+        let end = offset.checked_add(len as u64).filter(|end| *end <= self.len);
+        end.ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_like_its_file_until_it_is_written_to_and_the_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut expected: Vec<u8> = (0..20_000u32).map(|n| n as u8).collect();
+        fs::write(&path, &expected).unwrap();
+        let before = expected.clone();
+        let image = Image::of(&path).unwrap();
+        let check = |expected: &[u8]| {
+            assert_eq!(image.len().unwrap(), expected.len() as u64);
+            for (offset, len) in [(0, expected.len()), (4000, 200), (4096, 4096), (expected.len() - 1, 1)] {
+                let mut out = vec![9; len];
+                image.read(offset as u64, &mut out).unwrap();
+                assert_eq!(out, expected[offset..offset + len], "{offset} {len}");
+            }
+        };
+        check(&expected);
+        for (offset, len) in [(10, 5), (4090, 9000), (19_999, 1)] {
+            image.write(offset as u64, &vec![7; len]).unwrap();
+            expected[offset..offset + len].fill(7);
+            check(&expected);
+        }
+        for len in [13_000, 30_000, 30_001] {
+            image.set_len(len as u64).unwrap();
+            expected.resize(len, 0);
+            check(&expected);
+        }
+        assert!(image.read(30_000, &mut [0; 2]).is_err() && image.write(30_001, &[1]).is_err());
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
 }

@@ -90,7 +90,9 @@ impl Log {
                     None => (0, &[][..]),
                 };
                 log.insert(event.revision, (event.change as u8, key.as_str(), revision, bytes))?;
-                meta.insert(REVISION, event.revision)?;
+            }
+            if let Some(last) = events.last() {
+                meta.insert(REVISION, last.revision)?;
             }
             if meta.insert(FLOOR, floor)?.is_none_or(|before| before.value() != floor) {
                 log.retain_in(..=floor, |_, _| false)?;
@@ -137,11 +139,15 @@ impl Log {
             Err(TableError::TableDoesNotExist(_)) => return Ok((Vec::new(), Vec::new(), 0, 0)),
             table => table.map_err(redb::Error::from)?,
         };
-        let mut objects = Vec::new();
+        let mut objects: Vec<Arc<Stored>> = Vec::new();
         for row in table.iter().map_err(redb::Error::from)? {
             let (key, value) = row.map_err(redb::Error::from)?;
             let (revision, bytes) = value.value();
-            let key = Key::decode(key.value()).ok_or_else(|| OpenError::Row(key.value().to_owned()))?;
+            let mut key = Key::decode(key.value()).ok_or_else(|| OpenError::Row(key.value().to_owned()))?;
+            // Rows of a resource follow each other: its name is there once.
+            if let Some(before) = objects.last().filter(|before| before.key.resource == key.resource) {
+                key.resource = before.key.resource.clone();
+            }
             objects.push(stored(key, revision, Bytes::copy_from_slice(bytes))?);
         }
         let table = read.open_table(LOG).map_err(redb::Error::from)?;
@@ -204,13 +210,16 @@ fn change_from(byte: u8) -> Option<Change> {
 }
 
 fn stored(key: Key, revision: u64, json: Bytes) -> Result<Arc<Stored>, OpenError> {
-    let value = serde_json::from_slice(&json).map_err(|_| OpenError::Row(key.encode()))?;
-    Ok(Arc::new(Stored { key, revision, value, json }))
+    // Not parsed: that is most of what a start would cost, and the engine has checked every byte.
+    if !json.starts_with(b"{") {
+        return Err(OpenError::Row(key.encode()));
+    }
+    Ok(Arc::new(Stored::new(key, revision, json)))
 }
 
 /// The same object under another revision.
 pub(super) fn stamped(object: &Stored, revision: u64) -> Arc<Stored> {
-    put(object.key.clone(), revision, object.value.clone())
+    put(object.key.clone(), revision, object.value.once().into_owned())
 }
 
 /// An object as it is stored under a revision.
@@ -220,5 +229,5 @@ pub(super) fn put(key: Key, revision: u64, mut value: Value) -> Arc<Stored> {
     }
     // A `Value` has string keys only: serialising it cannot fail.
     let json = serde_json::to_vec(&value).unwrap_or_default().into();
-    Arc::new(Stored { key, revision, value, json })
+    Arc::new(Stored::new(key, revision, json))
 }

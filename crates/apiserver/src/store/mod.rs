@@ -12,6 +12,7 @@ mod file;
 mod index;
 mod key;
 mod log;
+mod stored;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -24,12 +25,12 @@ use std::{
     thread,
 };
 
-use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use index::{Batch, Listing};
 pub(crate) use key::{GroupResource, Key};
+pub(crate) use stored::Stored;
 
 use crate::limits::MOST_BYTES;
 use index::State;
@@ -41,20 +42,6 @@ pub enum Storage {
     Folder(PathBuf),
     /// Nowhere: gone with the process. For simulated clusters and tests.
     Memory,
-}
-
-/// One version of one object. `value` and `json` are the same thing twice: the tree to reason about, and
-/// the bytes to send, made once.
-#[derive(Debug)]
-pub(crate) struct Stored {
-    /// Which object.
-    pub(crate) key: Key,
-    /// The revision that wrote it; also in its `metadata.resourceVersion`.
-    pub(crate) revision: u64,
-    /// The object.
-    pub(crate) value: Value,
-    /// The object, serialised.
-    pub(crate) json: Bytes,
 }
 
 /// What happened to an object.

@@ -1,7 +1,8 @@
 //! Between the version that is stored and the one that is asked for.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::Call;
@@ -12,51 +13,84 @@ use crate::{
     store::Stored,
 };
 
+/// An object in the version that was asked for: as it is stored, or made from that.
+#[derive(Debug)]
+pub(crate) enum Shown {
+    Stored(Arc<Stored>),
+    Made(Value),
+}
+
+impl Shown {
+    pub(crate) fn value(&self) -> Cow<'_, Value> {
+        match self {
+            Self::Stored(stored) => stored.value.once(),
+            Self::Made(value) => Cow::Borrowed(value),
+        }
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Self::Stored(stored) => stored.value.once().into_owned(),
+            Self::Made(value) => value,
+        }
+    }
+
+    /// Its bytes, which what is stored has already.
+    pub(crate) fn json(&self) -> Bytes {
+        match self {
+            Self::Stored(stored) => stored.json.clone(),
+            Self::Made(value) => value.to_string().into(),
+        }
+    }
+}
+
 impl Call {
     /// Whether a stored object can be sent as it is.
-    pub(crate) fn is_presentable(&self, stored: &Stored) -> bool {
+    fn is_presentable(&self, stored: &Stored) -> bool {
         let current = match self.resource.origin {
             Origin::BuiltIn => true,
             // Written under the CRD as it is now: pruned and defaulted by it.
             Origin::Custom { revision, .. } => stored.revision > revision,
         };
-        current && object::api_version(&stored.value) == self.api_version()
+        current && stored.api_version() == self.api_version()
     }
 
     /// A stored object in the version that was asked for.
-    pub(crate) async fn present<'a>(&self, stored: &'a Stored) -> Result<Cow<'a, Value>> {
+    pub(crate) async fn present(&self, stored: &Arc<Stored>) -> Result<Shown> {
         let shown = self.present_all(&[stored]).await?.pop();
-        Ok(shown.unwrap_or(Cow::Borrowed(&stored.value)))
+        Ok(shown.unwrap_or_else(|| Shown::Stored(Arc::clone(stored))))
     }
 
     /// The same where no webhook is needed for it.
-    pub(crate) fn present_here<'a>(&self, stored: &'a Stored) -> Cow<'a, Value> {
+    pub(crate) fn present_here(&self, stored: &Arc<Stored>) -> Shown {
+        let value = || stored.value.once();
         match &self.resource.conversion {
-            _ if self.is_presentable(stored) => Cow::Borrowed(&stored.value),
-            Conversion::Events => Cow::Owned(events::from_core(&stored.value)),
-            Conversion::Rename | Conversion::Webhook(_) => Cow::Owned(self.fitted(stored.value.clone())),
+            _ if self.is_presentable(stored) => Shown::Stored(Arc::clone(stored)),
+            Conversion::Events => Shown::Made(events::from_core(&value())),
+            Conversion::Rename | Conversion::Webhook(_) => Shown::Made(self.fitted(value().into_owned())),
         }
     }
 
     /// Stored objects in the version that was asked for, in the same order. A webhook is asked once for all.
-    pub(crate) async fn present_all<'a>(&self, items: &[&'a Stored]) -> Result<Vec<Cow<'a, Value>>> {
+    pub(crate) async fn present_all(&self, items: &[&Arc<Stored>]) -> Result<Vec<Shown>> {
         let version = self.api_version();
         let mut shown = Vec::with_capacity(items.len());
         let mut foreign = Vec::new();
         for (index, stored) in items.iter().enumerate() {
             let asks = matches!(self.resource.conversion, Conversion::Webhook(_));
-            shown.push(if asks && object::api_version(&stored.value) != version {
-                foreign.push(index);
-                Cow::Borrowed(&stored.value)
+            shown.push(if asks && stored.api_version() != version {
+                foreign.push((index, stored.value.once()));
+                // Replaced below.
+                Shown::Stored(Arc::clone(stored))
             } else {
                 self.present_here(stored)
             });
         }
         if let Conversion::Webhook(converter) = &self.resource.conversion {
-            let objects: Vec<&Value> = foreign.iter().map(|index| &items[*index].value).collect();
+            let objects: Vec<&Value> = foreign.iter().map(|(_, value)| value.as_ref()).collect();
             let converted = converter.convert(&self.plane.webhooks, &version, &objects).await?;
-            for (index, object) in foreign.into_iter().zip(converted) {
-                shown[index] = Cow::Owned(self.fitted(object));
+            for ((index, _), object) in foreign.into_iter().zip(converted) {
+                shown[index] = Shown::Made(self.fitted(object));
             }
         }
         Ok(shown)

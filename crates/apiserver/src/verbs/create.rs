@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Call, Outcome, admit, metadata};
+use super::{Call, Outcome, Shown, admit, metadata};
 use crate::{
     admission::{self, Attempt},
     fields, object,
@@ -58,7 +58,7 @@ async fn try_create(
             if call.plane.store.get(&key).is_some() {
                 return Err(taken(call, &object, &key.name));
             }
-            return Ok(Outcome { object, created: true, warnings });
+            return Ok(Outcome { object: Shown::Made(object), created: true, warnings });
         }
         if !object::meta_str(&object, "resourceVersion").is_empty() {
             return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
@@ -71,7 +71,7 @@ async fn try_create(
         };
         match call.plane.store.write(write).await {
             Ok(stored) => {
-                let object = call.present(&stored).await?.into_owned();
+                let object = call.present(&stored).await?;
                 return Ok(Outcome { object, created: true, warnings });
             }
             Err(WriteError::Conflict) if call.plane.store.get(&key).is_some() && generated.is_none() => {
@@ -122,14 +122,14 @@ fn guards(call: &Call, name: &str) -> Result<Vec<(Key, u64)>> {
         let namespace = call.plane.namespace(&call.namespace).ok_or_else(|| {
             ApiError::not_found(&crate::store::GroupResource::new("", "namespaces"), &call.namespace)
         })?;
-        if object::is_terminating(&namespace.value) {
+        if namespace.is_terminating() {
             return Err(ApiError::namespace_terminating(&call.resource.name, name, &call.namespace));
         }
         guards.push((namespace.key.clone(), namespace.revision));
     }
     if let Origin::Custom { key, .. } = &call.resource.origin {
         let definition = call.plane.store.get(key).ok_or_else(ApiError::no_such_path)?;
-        if object::is_terminating(&definition.value) {
+        if definition.is_terminating() {
             let detail = "create not allowed while custom resource definition is terminating";
             return Err(ApiError::method_not_allowed(detail));
         }

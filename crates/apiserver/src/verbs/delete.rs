@@ -29,13 +29,14 @@ pub(crate) enum Deleted {
 pub(crate) async fn delete(call: &Call, options: &DeleteOptions) -> Result<Deleted> {
     loop {
         let stored = call.stored()?;
-        check_preconditions(call, &stored.value, options)?;
-        (call.resource.rules.before_delete)(&stored.value)?;
+        let value = stored.value.once();
+        check_preconditions(call, &value, options)?;
+        (call.resource.rules.before_delete)(&value)?;
         admitted(call, &stored, options).await?;
-        let marked = mark(call, &stored.value, options.propagation);
+        let marked = mark(call, &value, options.propagation);
         let action = if is_unheld(&marked) {
             Action::Delete
-        } else if marked == stored.value {
+        } else if marked == *value {
             return Ok(Deleted::Pending(stored));
         } else {
             Action::Put(marked)
@@ -45,7 +46,7 @@ pub(crate) async fn delete(call: &Call, options: &DeleteOptions) -> Result<Delet
         if options.dry_run {
             return Ok(match action {
                 Action::Delete => Deleted::Gone(stored),
-                Action::Put(marked) => Deleted::Pending(as_if(&stored, marked)),
+                Action::Put(marked) => Deleted::Pending(as_if(&stored, &marked)),
             });
         }
         let expect = Expect::Revision(stored.revision);
@@ -59,18 +60,17 @@ pub(crate) async fn delete(call: &Call, options: &DeleteOptions) -> Result<Delet
 }
 
 /// What would be stored in place of an object.
-fn as_if(stored: &Stored, value: Value) -> Arc<Stored> {
-    let json = value.to_string().into();
-    Arc::new(Stored { key: stored.key.clone(), revision: stored.revision, value, json })
+fn as_if(stored: &Stored, value: &Value) -> Arc<Stored> {
+    Arc::new(Stored::new(stored.key.clone(), stored.revision, value.to_string().into()))
 }
 
 /// Asks webhooks, if there are any to be asked: an object that cannot be converted can still be deleted
 /// where nobody wants to see it.
-async fn admitted(call: &Call, stored: &Stored, options: &DeleteOptions) -> Result<()> {
+async fn admitted(call: &Call, stored: &Arc<Stored>, options: &DeleteOptions) -> Result<()> {
     if !admission::is_watched(call) {
         return Ok(());
     }
-    let old = call.present(stored).await?;
+    let old = call.present(stored).await?.into_value();
     let attempt = Attempt::delete(&call.name, &old, options);
     admission::mutate(call, &attempt, None).await?;
     admission::validate(call, &attempt, None).await?;

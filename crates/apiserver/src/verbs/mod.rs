@@ -17,7 +17,7 @@ pub(crate) mod watching;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+pub(crate) use convert::Shown;
 
 use crate::{
     auth::User,
@@ -161,7 +161,7 @@ impl Call {
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// In the version that was asked for.
-    pub(crate) object: Value,
+    pub(crate) object: Shown,
     pub(crate) created: bool,
     pub(crate) warnings: Vec<String>,
 }

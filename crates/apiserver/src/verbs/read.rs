@@ -50,12 +50,13 @@ impl Filter {
     }
 
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
-        let value = |field: &str| match field {
+        let field = |field: &str| match field {
             "metadata.name" => stored.key.name.clone(),
             "metadata.namespace" => stored.key.namespace.clone(),
             field => {
                 let selectable = self.version.selectable.iter().find(|selectable| selectable.label == field);
-                match selectable.and_then(|selectable| selectable.path.first(&stored.value)) {
+                let value = stored.value.once();
+                match selectable.and_then(|selectable| selectable.path.first(&value)) {
                     None | Some(Value::Null) => String::new(),
                     Some(Value::String(text)) => text.clone(),
                     Some(other) => other.to_string(),
@@ -63,8 +64,8 @@ impl Filter {
             }
         };
         self.namespace.as_ref().is_none_or(|namespace| *namespace == stored.key.namespace)
-            && self.labels.matches(&stored.value)
-            && (self.fields.is_empty() || self.fields.matches(value))
+            && (self.labels.is_empty() || self.labels.matches(&stored.value.head()))
+            && (self.fields.is_empty() || self.fields.matches(field))
     }
 }
 
@@ -177,7 +178,7 @@ pub(crate) fn success(call: &Call, gone: &Stored) -> Value {
         details["group"] = call.resource.name.group().into();
     }
     details["kind"] = call.resource.name.resource().into();
-    details["uid"] = object::uid(&gone.value).into();
+    details["uid"] = object::uid(&gone.value.head()).into();
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Call, Outcome, Side, admit, create, metadata};
+use super::{Call, Outcome, Shown, Side, admit, create, metadata};
 use crate::{
     admission::{self, Attempt},
     auth::{authorize, rule::Access},
@@ -57,7 +57,7 @@ pub(crate) async fn update(
                 outcome => return outcome,
             }
         };
-        let old = call.present(&stored).await?.into_owned();
+        let old = call.present(&stored).await?.into_value();
         let edit = edit(Some(&old))?;
         let warnings = edit.warnings.clone();
         let changed = change(call, &stored, old, edit, options).await;
@@ -85,24 +85,24 @@ async fn change(
     warnings.extend(metadata::warnings(call, &new, Some(&old)));
     warnings.extend(admission::validate(call, &attempt, Some(&new)).await?);
     if fields::same(&mut new, &old) {
-        return Ok(Some(Outcome { object: old, created: false, warnings }));
+        return Ok(Some(Outcome { object: Shown::Made(old), created: false, warnings }));
     }
     if options.dry_run {
-        return Ok(Some(Outcome { object: new, created: false, warnings }));
+        return Ok(Some(Outcome { object: Shown::Made(new), created: false, warnings }));
     }
     let written = write(call, stored, new).await?;
     Ok(written.map(|object| Outcome { object, created: false, warnings }))
 }
 
 /// Writes what came of `stored`; gives it, or nothing if somebody else was faster.
-async fn write(call: &Call, stored: &Arc<Stored>, new: Value) -> Result<Option<Value>> {
+async fn write(call: &Call, stored: &Arc<Stored>, new: Value) -> Result<Option<Shown>> {
     let finished = object::is_terminating(&new) && is_unheld(&new);
     let action = if finished { Action::Delete } else { Action::Put(call.to_stored(new.clone()).await?) };
     let expect = Expect::Revision(stored.revision);
     let write = Write { key: stored.key.clone(), expect, action, guards: Vec::new() };
     match call.plane.store.write(write).await {
-        Ok(_) if finished => Ok(Some(new)),
-        Ok(written) => Ok(Some(call.present(&written).await?.into_owned())),
+        Ok(_) if finished => Ok(Some(Shown::Made(new))),
+        Ok(written) => Ok(Some(call.present(&written).await?)),
         Err(WriteError::Conflict) => Ok(None),
         Err(error) => Err(error.into()),
     }

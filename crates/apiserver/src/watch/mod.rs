@@ -48,10 +48,10 @@ fn relative(event: &Event, matches: impl Fn(&Stored) -> bool) -> Option<(Kind, C
             Some((Kind::Deleted, Cow::Borrowed(&event.object)))
         }
         (Some(previous), None) => {
-            let mut value = previous.value.clone();
+            let mut value = previous.value.once().into_owned();
             value["metadata"]["resourceVersion"] = event.revision.to_string().into();
             let json = value.to_string().into();
-            let stored = Stored { key: previous.key.clone(), revision: event.revision, value, json };
+            let stored = Stored::new(previous.key.clone(), event.revision, json);
             Some((Kind::Deleted, Cow::Owned(Arc::new(stored))))
         }
     }
@@ -68,28 +68,27 @@ pub(crate) struct Lines {
 impl Lines {
     /// Lines for objects, each with what happened to it. A large object is not copied.
     async fn objects(&mut self, call: &Call, seen: &[(Kind, Cow<'_, Arc<Stored>>)]) -> Result<Vec<Bytes>> {
-        let stored: Vec<&Stored> = seen.iter().map(|(_, stored)| stored.as_ref().as_ref()).collect();
+        let stored: Vec<&Arc<Stored>> = seen.iter().map(|(_, stored)| stored.as_ref()).collect();
         let objects = call.present_all(&stored).await?;
         let now = call.plane.now();
         let (mut pieces, mut bytes) = (Vec::new(), BytesMut::new());
-        for (((kind, _), stored), object) in seen.iter().zip(stored).zip(objects) {
+        for ((kind, _), object) in seen.iter().zip(objects) {
             let word = kind.as_str();
-            if self.form == Form::Object && call.is_presentable(stored) {
-                bytes.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
-                if stored.json.len() > PIECE {
-                    pieces.extend([bytes.split().freeze(), stored.json.clone()]);
-                } else {
-                    bytes.extend_from_slice(&stored.json);
-                }
-                bytes.extend_from_slice(b"}\n");
-                continue;
-            }
-            let shown = match self.form {
-                Form::Object | Form::Discovery => object.into_owned(),
-                Form::Metadata => table::metadata_only(&object),
-                Form::Table => self.table(call, &object, now),
+            let json = match self.form {
+                Form::Object | Form::Discovery => object.json(),
+                Form::Metadata => table::metadata_only(&object.value()).to_string().into(),
+                Form::Table => self.table(call, &object.value(), now).to_string().into(),
             };
-            bytes.extend_from_slice(&line(word, &shown));
+            bytes.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
+            if json.len() > PIECE {
+                pieces.extend([bytes.split().freeze(), json]);
+            } else {
+                bytes.extend_from_slice(&json);
+            }
+            bytes.extend_from_slice(
+                b"}
+",
+            );
         }
         if !bytes.is_empty() {
             pieces.push(bytes.freeze());
@@ -149,7 +148,7 @@ mod tests {
     fn stored(n: i64, revision: u64) -> Arc<Stored> {
         let value = json!({"metadata": {"resourceVersion": revision.to_string()}, "n": n});
         let key = Key::new(GroupResource::new("", "x"), "", "a");
-        Arc::new(Stored { key, revision, json: value.to_string().into(), value })
+        Arc::new(Stored::new(key, revision, value.to_string().into()))
     }
 
     #[test]

@@ -1,0 +1,195 @@
+//! The embedded plane beside kube-apiserver and etcd: writes, watches, memory, start. One after the other on the same
+//! machine and disk, both written through, both over TLS with client certificates, under the same load.
+//!
+//! `CAPSTAN_BINARY` is `capstan` as it is shipped; `make bench` builds it. With `SMALL` set it only shows that it works, with
+//! `ALONE` the embedded plane is measured alone.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "who measures may panic, and prints")]
+
+mod load;
+mod machine;
+mod planes;
+mod process;
+mod wire;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use load::Created;
+use machine::{PATH, name};
+use planes::Plane;
+use process::{memory, processor, written};
+
+/// How much is measured.
+struct Sizes {
+    /// Objects before anything is measured.
+    few: usize,
+    /// Objects when memory and start are.
+    some: usize,
+    /// Objects in the end, of ours alone: of the other there is no claim about so many.
+    many: usize,
+    /// Creations that a cost is taken over.
+    sample: usize,
+    /// Creations that watchers are shown.
+    shown: usize,
+    /// Starts of each plane.
+    starts: usize,
+}
+
+const FULL: Sizes = Sizes { few: 1_000, some: 10_000, many: 100_000, sample: 4_000, shown: 400, starts: 3 };
+/// To see that everything works: the figures say nothing about the limits.
+const SMALL: Sizes = Sizes { few: 50, some: 500, many: 2_000, sample: 200, shown: 20, starts: 1 };
+
+/// What a write costs when there are so many objects already.
+struct Cost {
+    objects: usize,
+    created: Created,
+    processor: Duration,
+    written: u64,
+}
+
+/// What was measured of one plane.
+struct Figures {
+    costs: Vec<Cost>,
+    watched: load::Latencies,
+    /// After the load, and after a new start: of each process.
+    memory: [Vec<(&'static str, u64)>; 2],
+    start: Duration,
+}
+
+// One thread, because the other core is for the plane.
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    run().await.unwrap();
+}
+
+async fn run() -> Result<()> {
+    capstan_testkit::install_crypto_provider();
+    let is_set = |name| std::env::var_os(name).is_some();
+    let sizes = if is_set("SMALL") { SMALL } else { FULL };
+    println!("one fsync of 4 KB takes {:.1?} here (median)", fsync()?);
+    let ours = measure(Plane::embedded().await?, &sizes, sizes.many).await?;
+    if is_set("ALONE") {
+        return Ok(());
+    }
+    let theirs = measure(Plane::real().await?, &sizes, sizes.some).await?;
+    compare(&ours, &theirs, sizes.some);
+    Ok(())
+}
+
+async fn measure(mut plane: Plane, sizes: &Sizes, most: usize) -> Result<Figures> {
+    let &Sizes { few, some, sample, shown, starts, .. } = sizes;
+    let say = |plane: &Plane, what: &str| println!("{:<10}{what}", plane.name());
+    let door = plane.door()?;
+    load::create(&door, 0..few).await?;
+    let mut costs = vec![cost(&plane, few, sample).await?];
+    load::create(&door, few + sample..some).await?;
+    plane.settle().await?;
+    let loaded = resident(&plane);
+    say(&plane, &format!("with {some} objects: {}", told(&loaded)));
+    let watched = load::watch(&door, some..some + shown).await?;
+    say(&plane, &format!("watch p50 {:.1?}, p99 {:.1?}", watched.percentile(0.5), watched.percentile(0.99)));
+    let last = format!("{PATH}/{}", name(some - 1));
+    let mut times = Vec::new();
+    for _ in 0..starts {
+        times.push(plane.restart(&last).await?);
+    }
+    times.sort_unstable();
+    plane.settle().await?;
+    let started = resident(&plane);
+    say(&plane, &format!("started in {times:.1?}: {}", told(&started)));
+    let there = some + shown;
+    costs.push(cost(&plane, there, sample).await?);
+    if most > there + sample {
+        load::create(&plane.door()?, there + sample..most).await?;
+        costs.push(cost(&plane, most, sample).await?);
+    }
+    Ok(Figures { costs, watched, memory: [loaded, started], start: times[starts / 2] })
+}
+
+async fn cost(plane: &Plane, objects: usize, sample: usize) -> Result<Cost> {
+    let (used, sent) = (plane.total(processor), plane.total(written));
+    let created = load::create(&plane.door()?, objects..objects + sample).await?;
+    let cost = Cost {
+        objects,
+        processor: (plane.total(processor) - used) / sample as u32,
+        written: (plane.total(written) - sent) / sample as u64,
+        created,
+    };
+    println!(
+        "{:<10}at {objects} objects: {:.0} writes/s, p50 {:.1?}, p99 {:.1?}; each {:.0?} of processor, {} bytes to disk",
+        plane.name(),
+        cost.created.per_second,
+        cost.created.latencies.percentile(0.5),
+        cost.created.latencies.percentile(0.99),
+        cost.processor,
+        cost.written,
+    );
+    Ok(cost)
+}
+
+fn resident(plane: &Plane) -> Vec<(&'static str, u64)> {
+    plane.processes().into_iter().map(|(name, id)| (name, memory(id))).collect()
+}
+
+fn told(processes: &[(&str, u64)]) -> String {
+    let each = processes.iter().map(|(name, bytes)| format!("{name} {}", megabytes(*bytes)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// Prints each figure of both, the ratio, and what the ratio should be at least.
+fn compare(ours: &Figures, theirs: &Figures, some: usize) {
+    println!("{:<44}{:>14}{:>14}{:>8}{:>8}", "", "embedded", "real", "ratio", "limit");
+    let line = |what: &str, a: String, b: String, ratio: f64, limit: f64| {
+        let missed = if ratio < limit { "  MISSED" } else { "" };
+        println!("{what:<44}{a:>14}{b:>14}{ratio:>8.1}{limit:>8.0}{missed}");
+    };
+    let time = |what: &str, a: Duration, b: Duration, limit: f64| {
+        line(what, format!("{a:.1?}"), format!("{b:.1?}"), b.as_secs_f64() / a.as_secs_f64(), limit);
+    };
+    for (a, b) in ours.costs.iter().zip(&theirs.costs) {
+        let (fast, slow) = (a.created.per_second, b.created.per_second);
+        let what = |what: &str| format!("{what} at {} objects", a.objects);
+        line(&what("writes per second"), format!("{fast:.0}"), format!("{slow:.0}"), fast / slow, 3.0);
+        let p99 = |cost: &Cost| cost.created.latencies.percentile(0.99);
+        time(&what("p99 of create"), p99(a), p99(b), 3.0);
+    }
+    let p99 = |figures: &Figures| figures.watched.percentile(0.99);
+    time("p99 of watch delivery, 100 watchers", p99(ours), p99(theirs), 3.0);
+    for (what, index) in [("loaded", 0), ("started", 1)] {
+        let sum = |figures: &Figures| figures.memory[index].iter().map(|(_, bytes)| *bytes).sum::<u64>();
+        let (a, b) = (sum(ours), sum(theirs));
+        let what = format!("memory with {some} objects, {what}");
+        line(&what, megabytes(a), megabytes(b), b as f64 / a as f64, 5.0);
+    }
+    time("start to ready", ours.start, theirs.start, 20.0);
+    let (first, last) = (&ours.costs[0], ours.costs.last().unwrap_or(&ours.costs[0]));
+    println!(
+        "cost of a write from {} to {} objects: processor x{:.2}, bytes to disk x{:.2}, time x{:.2} (limit: flat)",
+        first.objects,
+        last.objects,
+        last.processor.as_secs_f64() / first.processor.as_secs_f64(),
+        last.written as f64 / first.written as f64,
+        first.created.per_second / last.created.per_second,
+    );
+}
+
+/// How long the disk takes to take 4 KB for good: the floor under every write that is alone.
+fn fsync() -> Result<Duration> {
+    use std::io::Write as _;
+    let mut file = tempfile::tempfile().context("no temporary file")?;
+    let mut times = Vec::new();
+    for _ in 0..200 {
+        let started = std::time::Instant::now();
+        file.write_all(&[1; machine::SIZE])?;
+        file.sync_data()?;
+        times.push(started.elapsed());
+    }
+    times.sort_unstable();
+    ensure!(!times.is_empty());
+    Ok(times[times.len() / 2])
+}

@@ -1,0 +1,99 @@
+//! One client: one connection, TLS with a client certificate, HTTP/1.1 kept alive. Nothing between the clock and the
+//! socket that a client library would add, so that the server is what is measured.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Where a plane is and whom it knows, out of an administrator's kubeconfig.
+#[derive(Clone)]
+pub(crate) struct Door {
+    /// Host and port.
+    address: String,
+    connector: TlsConnector,
+}
+
+impl Door {
+    pub(crate) fn of(kubeconfig: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(kubeconfig).context("cannot read the kubeconfig")?;
+        let config: Value = serde_saphyr::from_str(&text).context("the kubeconfig is no YAML")?;
+        let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
+        let address = cluster["server"].as_str().and_then(|url| url.strip_prefix("https://"));
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&decoded(&cluster["certificate-authority-data"])?) {
+            roots.add(certificate?)?;
+        }
+        let chain = decoded(&user["client-certificate-data"])?;
+        let chain = CertificateDer::pem_slice_iter(&chain).collect::<Result<Vec<_>, _>>()?;
+        let key = PrivateKeyDer::from_pem_slice(&decoded(&user["client-key-data"])?)?;
+        let tls = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(chain, key)?;
+        let address = address.context("a kubeconfig without an https address")?.to_owned();
+        Ok(Self { address, connector: TlsConnector::from(Arc::new(tls)) })
+    }
+
+    /// A connection of its own.
+    pub(crate) async fn enter(&self) -> Result<Client> {
+        let stream = TcpStream::connect(&self.address).await?;
+        stream.set_nodelay(true)?;
+        let host = self.address.rsplit_once(':').context("an address without a port")?.0;
+        let stream = self.connector.connect(ServerName::try_from(host.to_owned())?, stream).await?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(Client { sender, host: self.address.clone() })
+    }
+}
+
+fn decoded(text: &Value) -> Result<Vec<u8>> {
+    BASE64_STANDARD.decode(text.as_str().context("a kubeconfig without certificates")?).context("no base64")
+}
+
+/// A connection on which one request follows the other.
+pub(crate) struct Client {
+    sender: SendRequest<Full<Bytes>>,
+    host: String,
+}
+
+impl Client {
+    /// Sends a request and reads the head of the answer.
+    pub(crate) async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", &self.host)
+            .header("user-agent", "capstan-bench")
+            .header("accept", "application/json")
+            .header("content-type", "application/json")
+            .body(Full::new(body))?;
+        self.sender.ready().await?;
+        Ok(self.sender.send_request(request).await?)
+    }
+
+    /// Sends a request and reads the whole answer, which must be one of success.
+    pub(crate) async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> Result<Bytes> {
+        let response = self.send(method, path, body).await?;
+        let status = response.status();
+        let answer = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+        ensure!(status.is_success(), "{path}: {status} {}", String::from_utf8_lossy(&answer));
+        Ok(answer)
+    }
+}

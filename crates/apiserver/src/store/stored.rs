@@ -1,0 +1,180 @@
+//! One version of one object. Its bytes are what is kept; the tree that they stand for takes several times their room,
+//! so whoever looks at many objects makes it, looks, and lets it go.
+
+use std::{borrow::Cow, fmt, ops::Deref, sync::OnceLock};
+
+use bytes::Bytes;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::{Map, Value};
+
+use super::Key;
+use crate::object;
+
+/// One version of one object.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// Which object.
+    pub(crate) key: Key,
+    /// The revision that wrote it; also in its `metadata.resourceVersion`.
+    pub(crate) revision: u64,
+    /// The object, as a tree.
+    pub(crate) value: Tree,
+    /// The object, serialised.
+    pub(crate) json: Bytes,
+    terminating: OnceLock<bool>,
+}
+
+impl Stored {
+    pub(crate) fn new(key: Key, revision: u64, json: Bytes) -> Self {
+        let value = Tree { json: json.clone(), kept: OnceLock::new() };
+        Self { key, revision, value, json, terminating: OnceLock::new() }
+    }
+
+    /// Whether it is being deleted: asked of its namespace and its CRD at every creation.
+    pub(crate) fn is_terminating(&self) -> bool {
+        *self.terminating.get_or_init(|| object::is_terminating(&self.value.head()))
+    }
+
+    /// The version it is stored in.
+    pub(crate) fn api_version(&self) -> Cow<'_, str> {
+        // It comes first in what this server writes.
+        let first = self.json.strip_prefix(br#"{"apiVersion":""#).and_then(|rest| {
+            let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+            std::str::from_utf8(&rest[..end]).ok().filter(|_| rest[end] == b'"')
+        });
+        match first {
+            Some(version) => Cow::Borrowed(version),
+            None => Cow::Owned(object::api_version(&self.value.once()).to_owned()),
+        }
+    }
+}
+
+/// An object as a tree. By itself it is made when it is first looked at and then kept, which is for the few objects
+/// that are looked at again and again: roles, webhooks, namespaces.
+pub(crate) struct Tree {
+    json: Bytes,
+    kept: OnceLock<Box<Value>>,
+}
+
+impl Tree {
+    /// The tree, not to be kept: for objects of which there are many.
+    pub(crate) fn once(&self) -> Cow<'_, Value> {
+        match self.kept.get() {
+            Some(kept) => Cow::Borrowed(kept),
+            None => Cow::Owned(self.parsed()),
+        }
+    }
+
+    /// No more of it than metadata, without managed fields and annotations; not kept either. Costs a fraction of the
+    /// whole.
+    pub(crate) fn head(&self) -> Cow<'_, Value> {
+        match self.kept.get() {
+            Some(kept) => Cow::Borrowed(kept),
+            None => {
+                let Head { metadata: Metadata(map) } = serde_json::from_slice(&self.json).unwrap_or_default();
+                Cow::Owned(Value::Object(Map::from_iter([("metadata".to_owned(), Value::Object(map))])))
+            }
+        }
+    }
+
+    fn parsed(&self) -> Value {
+        // Serialised from a tree by this server, and checked by the engine when it was read: it can be parsed.
+        serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+}
+
+impl Deref for Tree {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        self.kept.get_or_init(|| Box::new(self.parsed()))
+    }
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.json))
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct Head {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default)]
+struct Metadata(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Metadata {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Metadata;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("metadata")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Metadata, A::Error> {
+                let mut map = Map::new();
+                while let Some(key) = entries.next_key::<Cow<'_, str>>()? {
+                    if matches!(&*key, "managedFields" | "annotations") {
+                        entries.next_value::<IgnoredAny>()?;
+                    } else {
+                        map.insert(key.into_owned(), entries.next_value()?);
+                    }
+                }
+                Ok(Metadata(map))
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::GroupResource;
+
+    fn stored(value: &Value) -> Stored {
+        Stored::new(Key::new(GroupResource::new("", "x"), "", "a"), 1, value.to_string().into())
+    }
+
+    #[test]
+    fn the_head_is_the_metadata_that_matters() {
+        let value = json!({
+            "apiVersion": "v1", "spec": {"metadata": {"uid": "2"}},
+            "metadata": {"uid": "1", "labels": {"a": "b"}, "annotations": {"c": "d"}, "managedFields": [{}]},
+        });
+        let stored = stored(&value);
+        assert_eq!(*stored.value.head(), json!({"metadata": {"uid": "1", "labels": {"a": "b"}}}));
+        assert_eq!(*stored.value.once(), value);
+        assert!(stored.value.kept.get().is_none(), "neither is kept");
+        assert_eq!(*stored.value, value);
+        assert_eq!(*stored.value.head(), value, "what is there already is not made again");
+    }
+
+    #[test]
+    fn the_version_is_found_wherever_it_is() {
+        for text in [r#"{"apiVersion":"a/v1","kind":"b"}"#, r#"{"kind":"b","apiVersion":"a/v1"}"#] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(stored(&value).api_version(), "a/v1");
+        }
+        assert_eq!(stored(&json!({"apiVersion": "a\"b"})).api_version(), "a\"b");
+        assert_eq!(stored(&json!({"kind": "b"})).api_version(), "");
+    }
+
+    #[test]
+    fn what_is_being_deleted_says_so() {
+        assert!(!stored(&json!({"metadata": {}})).is_terminating());
+        assert!(stored(&json!({"metadata": {"deletionTimestamp": "now"}})).is_terminating());
+    }
+}
