@@ -92,9 +92,11 @@ impl ApiError {
         Self(Box::new(Parts { code, reason, message, details, continue_token: None, warnings }))
     }
 
-    /// The same, told with what was odd before it came to this.
+    /// The same, told with what was odd before it came to this, unless it has been said already.
     pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
-        self.0.warnings = warnings;
+        if self.0.warnings.is_empty() {
+            self.0.warnings = warnings;
+        }
         self
     }
 

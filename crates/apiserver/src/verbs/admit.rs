@@ -23,9 +23,10 @@ pub(crate) fn incoming(
     incoming_or(call, decoded, validation, |detail| refused(call, detail))
 }
 
-/// What an apply has made of an object.
+/// What an apply has made of an object. `namespace` is what the applied one says of it.
 pub(crate) fn applied(
     call: &Call,
+    namespace: &str,
     decoded: Decoded,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>)> {
@@ -33,7 +34,6 @@ pub(crate) fn applied(
         return incoming(call, decoded, validation);
     }
     let kind = gvk(&call.api_version(), &call.resource.kind);
-    let namespace = object::meta_str(&decoded.value, "namespace").to_owned();
     incoming_or(call, decoded, validation, |detail| {
         ApiError::unexplained(format!(
             "failed to convert new object ({namespace}/{}; {kind}) to proper version: unable to convert unstructured object to \

@@ -56,12 +56,13 @@ async fn try_create(
         let key = call.resource.key(&call.namespace, object::name(&object));
         if options.dry_run {
             if call.plane.store.get(&key).is_some() {
-                return Err(taken(call, &object, &key.name));
+                return Err(taken(call, &object, &key.name).warned(warnings));
             }
             return Ok(Outcome { object: Shown::Made(object), created: true, warnings });
         }
         if !object::meta_str(&object, "resourceVersion").is_empty() {
-            return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
+            let error = ApiError::unexplained("resourceVersion should not be set on objects to be created");
+            return Err(error.warned(warnings));
         }
         let write = Write {
             key: key.clone(),
@@ -75,7 +76,7 @@ async fn try_create(
                 return Ok(Outcome { object, created: true, warnings });
             }
             Err(WriteError::Conflict) if call.plane.store.get(&key).is_some() && generated.is_none() => {
-                return Err(taken(call, &given, &key.name));
+                return Err(taken(call, &given, &key.name).warned(warnings));
             }
             Err(WriteError::Conflict) => {}
             Err(error) => return Err(error.into()),

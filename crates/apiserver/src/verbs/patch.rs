@@ -133,7 +133,8 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
             scale::check(call, &value)?;
         }
         let decoded = Decoded { value: merged, duplicates: duplicates.clone() };
-        let (mut object, warnings) = admit::applied(call, decoded, options.field_validation)?;
+        let namespace = object::meta_str(&applied, "namespace");
+        let (mut object, warnings) = admit::applied(call, namespace, decoded, options.field_validation)?;
         if let Some(current) = current {
             keep_identity(call, &mut object, current);
         }
