@@ -313,8 +313,8 @@ async fn put(
     options: &WriteOptions,
 ) -> Result<crate::verbs::Outcome> {
     let (object, warnings) = admit::incoming(call, body::decode(media, bytes)?, options.field_validation)?;
-    update::check_name(call, &object)
-        .and_then(|()| update::check_namespace(call, &object))
+    update::check_namespace(call, &object)
+        .and_then(|()| update::check_name(call, &object))
         .map_err(|error| error.warned(warnings.clone()))?;
     let creates = call.resource.rules.create_on_update && call.side.is_main();
     let edit = |current: Option<&Value>| {

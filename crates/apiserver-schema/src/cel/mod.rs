@@ -58,9 +58,11 @@ impl Rule {
         let optional_old_self = rule.flag("optionalOldSelf");
         let resource = resource || schema.flag("x-kubernetes-embedded-resource");
         let place = Place { schema, resource, optional_old_self };
-        let expression = expression(rule.text("rule"), place)
-            .map_err(|why| ("rule", format!("compilation failed: {why}")))?;
-        let uses_old_self = rewrite::mentions(&expression, rewrite::OLD_SELF);
+        let failed = |why: String| ("rule", format!("compilation failed: {why}"));
+        let parsed = source::parse(rule.text("rule")).map_err(failed)?;
+        // As it is written: also in a part that can never decide anything.
+        let uses_old_self = rewrite::mentions(&parsed, rewrite::OLD_SELF);
+        let expression = rewrite::rewrite(parsed, place).map_err(failed)?;
         let message_expression = match rule.text("messageExpression") {
             "" => None,
             text => Some(expression_for_message(text, place)?),

@@ -65,6 +65,17 @@ pub(crate) fn prune(value: &mut Value) -> Result<Vec<String>, String> {
             return Err(wrong_type(field, "array"));
         }
     }
+    let has_only = |field: &str, fits: fn(&Value) -> bool| {
+        metadata.get(field).and_then(Value::as_array).is_none_or(|items| items.iter().all(fits))
+    };
+    if !has_only("finalizers", Value::is_string) {
+        return Err(wrong_type("finalizers", "string"));
+    }
+    for field in ["ownerReferences", "managedFields"] {
+        if !has_only(field, Value::is_object) {
+            return Err(wrong_type(field, "object"));
+        }
+    }
     // Empty means absent, as Go's omitempty has it.
     for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
         let empty = metadata.get(field).is_some_and(|value| match value {
@@ -292,6 +303,8 @@ mod tests {
         assert_eq!(prune(&mut value), Ok(vec!["metadata.foo".to_owned()]));
         assert_eq!(value, json!({"metadata": {"name": "a", "annotations": {"a": ""}}}));
         assert!(prune(&mut json!({"metadata": {"labels": {"a": 1}}})).is_err());
+        assert!(prune(&mut json!({"metadata": {"finalizers": [["a"]]}})).is_err());
+        assert!(prune(&mut json!({"metadata": {"ownerReferences": ["a"]}})).is_err());
     }
 
     #[test]
