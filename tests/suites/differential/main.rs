@@ -61,7 +61,10 @@ async fn requests_are_answered_alike() {
     for number in 0..trial.sequences {
         let kind = &KINDS[number % KINDS.len()];
         let sequence: Vec<Request> = generate::sequence(kind).new_tree(&mut trial.runner).unwrap().current();
-        if trial.planes.first_difference(kind, &sequence).await.is_some() {
+        // Twice: what differs by chance, because a controller of the real plane was faster or slower, is none.
+        if trial.planes.first_difference(kind, &sequence).await.is_some()
+            && trial.planes.first_difference(kind, &sequence).await.is_some()
+        {
             differences.push(shortest(&trial.planes, kind, sequence).await);
             if differences.len() == TOLD {
                 break;
