@@ -253,7 +253,6 @@ const DEPLOYMENT: &[(&str, &[&str])] = &[
             r#"[{"name":"a","args":null,"command":["c"]}]"#,
             r#"[{"$patch":"delete","name":"b"}]"#,
             r#"[{"name":"c","image":"i:3"}]"#,
-            r#"[{"image":"no-name"}]"#,
             r#"[{"name":"a","unknown":1}]"#,
         ],
     ),

@@ -218,7 +218,7 @@ async fn watches_and_lists_that_nobody_reads_cost_little() {
     let files = server.files();
     let cut = async {
         while server.files() >= files {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
     timeout(SOON, cut).await.expect("the connection is cut");
@@ -268,7 +268,7 @@ async fn requests_that_are_taken_back_are_forgotten() {
     let mut connection = mallory.many().await;
     let counts_no_longer = async {
         while open(&mut connection, "GET", &watch, "", "").await.status() != 200 {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
     timeout(SOON, counts_no_longer).await.expect("what was taken back no longer counts");
