@@ -75,11 +75,11 @@ pub(super) fn validate(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
     }
     for (index, version) in all.iter().enumerate() {
         let path = format!("spec.versions[{index}]");
-        if let Err(wrong) = served_version(version) {
-            causes.extend(
-                wrong.into_iter().map(|cause| Cause { field: format!("{path}.{}", cause.field), ..cause }),
-            );
-        }
+        let wrong = match served_version(version) {
+            Ok(version) => under("schema", version.schema.unfit()),
+            Err(wrong) => wrong,
+        };
+        causes.extend(under(&path, &wrong));
     }
     causes.extend(validate_conversion(&crd["spec"]["conversion"]));
     causes
@@ -97,18 +97,20 @@ fn versions(crd: &Value) -> &[Value] {
     object::at(crd, &["spec", "versions"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
+/// The same of what is in a part of the object.
+fn under(path: &str, causes: &[Cause]) -> Vec<Cause> {
+    causes.iter().map(|cause| Cause { field: format!("{path}.{}", cause.field), ..cause.clone() }).collect()
+}
+
+/// Without a look at its schema, which is compiled when it is needed.
 fn served_version(version: &Value) -> Result<Version, Vec<Cause>> {
     let Some(schema) = object::at(version, &["schema", "openAPIV3Schema"]) else {
         return Err(vec![Cause::required("schema.openAPIV3Schema", "")]);
     };
-    let schema = Schema::custom(schema).map_err(|causes| {
-        let under = |cause: Cause| Cause { field: format!("schema.{}", cause.field), ..cause };
-        causes.into_iter().map(under).collect::<Vec<_>>()
-    })?;
     let deprecated = version.get("deprecated") == Some(&Value::Bool(true));
     Ok(Version {
         name: object::text(version, &["name"]).to_owned(),
-        schema: Arc::new(schema),
+        schema: Arc::new(Schema::custom(schema)),
         status: object::at(version, &["subresources", "status"]).is_some(),
         scale: scale(version)?,
         below: Vec::new(),

@@ -10,33 +10,34 @@ use serde_json::{Map, Value, json};
 use super::typed;
 use crate::status::Cause;
 
-/// The schema of one version.
+/// The schema of one version. Compiled when it is first needed: most servers use few of the kinds they know, and a start
+/// should not wait for the rest.
 pub(crate) struct Schema {
     source: Source,
     compiled: OnceLock<Compiled>,
 }
 
 enum Source {
-    /// A CRD's own text, which is its shape. Compiled when it is made.
-    Custom,
-    /// A name in upstream's OpenAPI. Compiled when it is first needed: most servers use few kinds.
+    /// A CRD's own text, which is its shape.
+    Custom(Value),
+    /// A name in upstream's OpenAPI.
     BuiltIn(&'static str),
 }
 
 struct Compiled {
     structural: Structural,
+    /// Why the schema cannot be used: nothing can be written then. It was fit when its CRD was, so another program
+    /// has been at work, most likely a newer one.
+    unfit: Vec<Cause>,
+    /// Of a built-in kind.
     shape: Value,
     owner_shape: Shape,
 }
 
 impl Schema {
-    /// The schema of a custom resource.
-    pub(crate) fn custom(schema: &Value) -> Result<Self, Vec<Cause>> {
-        let structural =
-            Structural::compile(schema).map_err(|errors| errors.0.iter().map(cause).collect::<Vec<_>>())?;
-        let owner_shape = Shape::new(Some(schema));
-        let compiled = OnceLock::from(Compiled { structural, shape: schema.clone(), owner_shape });
-        Ok(Self { source: Source::Custom, compiled })
+    /// The schema of a custom resource; see [`Schema::unfit`].
+    pub(crate) fn custom(schema: &Value) -> Self {
+        Self { source: Source::Custom(schema.clone()), compiled: OnceLock::new() }
     }
 
     /// The schema of a built-in kind, by the name it has in upstream's OpenAPI.
@@ -44,32 +45,32 @@ impl Schema {
         Self { source: Source::BuiltIn(name), compiled: OnceLock::new() }
     }
 
+    /// Everything that keeps it from being the schema of a custom resource.
+    pub(crate) fn unfit(&self) -> &[Cause] {
+        &self.compiled().unfit
+    }
+
     fn compiled(&self) -> &Compiled {
-        self.compiled.get_or_init(|| {
-            let Source::BuiltIn(name) = self.source else { unreachable!("compiled when it was made") };
-            let shape = structural_form(name);
-            let mut strict = shape.clone();
-            drop_list_types(&mut strict);
-            let structural = Structural::compile(&strict).unwrap_or_else(|errors| {
-                unreachable!(
-                    "the vendored schema {name} is structural, a test compiles all of them: {errors}"
-                )
-            });
-            Compiled { structural, owner_shape: Shape::new(Some(&shape)), shape }
+        self.compiled.get_or_init(|| match &self.source {
+            Source::Custom(schema) => compile_custom(schema),
+            Source::BuiltIn(name) => compile_built_in(name),
         })
     }
 
     /// As it is published: the CRD's own text, or nothing for built-ins, whose text is upstream's.
     pub(crate) fn published(&self) -> Option<&Value> {
         match &self.source {
-            Source::Custom => Some(self.shape()),
+            Source::Custom(schema) => Some(schema),
             Source::BuiltIn(_) => None,
         }
     }
 
     /// The schema in structural form, for those who walk it.
     pub(crate) fn shape(&self) -> &Value {
-        &self.compiled().shape
+        match &self.source {
+            Source::Custom(schema) => schema,
+            Source::BuiltIn(_) => &self.compiled().shape,
+        }
     }
 
     /// The schema as those see it who keep account of owners.
@@ -81,7 +82,7 @@ impl Schema {
     pub(crate) fn read(&self, object: &mut Value) -> Result<(), String> {
         match self.source {
             Source::BuiltIn(_) => typed::read(self.shape(), object),
-            Source::Custom => Ok(()),
+            Source::Custom(_) => Ok(()),
         }
     }
 
@@ -101,16 +102,43 @@ impl Schema {
 
     /// What is wrong with the status of a custom resource; `more` is, beside what the schema says.
     pub(crate) fn validate_status(&self, object: &Value, old: &Value, more: Vec<FieldError>) -> Vec<Cause> {
-        let errors = self.compiled().structural.validate_status(object, old, more);
-        errors.iter().map(cause).collect()
+        let Compiled { structural, unfit, .. } = self.compiled();
+        let errors = structural.validate_status(object, old, more);
+        unfit.iter().cloned().chain(errors.iter().map(cause)).collect()
     }
 
     /// What is wrong with an object; `more` is, beside what the schema says.
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, more: Vec<FieldError>) -> Vec<Cause> {
-        let errors = self.compiled().structural.validate_with(object, old, more);
+        let Compiled { structural, unfit, .. } = self.compiled();
+        let errors = structural.validate_with(object, old, more);
         let is_built_in = matches!(self.source, Source::BuiltIn(_));
-        errors.iter().filter(|error| !(is_built_in && is_no_bytes(error))).map(cause).collect()
+        let told = errors.iter().filter(|error| !(is_built_in && is_no_bytes(error)));
+        unfit.iter().cloned().chain(told.map(cause)).collect()
     }
+}
+
+fn compile_custom(schema: &Value) -> Compiled {
+    let (structural, unfit) = match Structural::compile(schema) {
+        Ok(structural) => (structural, Vec::new()),
+        Err(errors) => (anything(), errors.0.iter().map(cause).collect()),
+    };
+    Compiled { structural, unfit, shape: Value::Null, owner_shape: Shape::new(Some(schema)) }
+}
+
+/// In place of a schema that cannot be used, so that what is stored can still be read.
+fn anything() -> Structural {
+    Structural::compile(&json!({"type": "object", UNTYPED: true}))
+        .unwrap_or_else(|errors| unreachable!("the smallest schema there is: {errors}"))
+}
+
+fn compile_built_in(name: &str) -> Compiled {
+    let shape = structural_form(name);
+    let mut strict = shape.clone();
+    drop_list_types(&mut strict);
+    let structural = Structural::compile(&strict).unwrap_or_else(|errors| {
+        unreachable!("the vendored schema {name} is structural, a test compiles all of them: {errors}")
+    });
+    Compiled { structural, unfit: Vec::new(), owner_shape: Shape::new(Some(&shape)), shape }
 }
 
 /// To Go's typed decoding no bytes are bytes as well; only the formats of CRDs say otherwise.
@@ -231,6 +259,22 @@ mod tests {
         for resource in registry.all() {
             assert!(resource.stored_schema.shape().is_object(), "{}", resource.name);
         }
+    }
+
+    #[test]
+    fn under_a_schema_that_cannot_be_used_objects_are_read_and_not_written() {
+        let schema = Schema::custom(&json!({
+            "type": "object",
+            "properties": {"a": {"type": "string", "default": "b", "pattern": "["}},
+        }));
+        assert_eq!(schema.unfit()[0].field, "openAPIV3Schema.properties[a].pattern");
+        let mut object = json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "a"}, "a": 1});
+        let before = object.clone();
+        schema.default(&mut object);
+        assert_eq!(schema.prune(&mut object), [""; 0]);
+        assert_eq!(object, before);
+        assert_eq!(schema.validate(&object, None, vec![]), schema.unfit());
+        assert_eq!(schema.validate_status(&object, &before, vec![]), schema.unfit());
     }
 
     #[test]
