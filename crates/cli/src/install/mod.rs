@@ -1,13 +1,16 @@
 //! Makes sure that the embedded plane knows Capstan's kinds, and tells clusterctl what is part of it.
 
+mod unchanged;
+
 use anyhow::{Context, Result, bail};
 use capstan_api::clusterctl;
-use capstan_api::crd::{self, CustomResourceDefinition};
+use capstan_api::crd::CustomResourceDefinition;
 use capstan_api::meta::labels;
 use capstan_components::{Provider, providers};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::runtime::{conditions, wait};
+use kube::{Client, Resource};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -18,26 +21,25 @@ const NAMESPACE: &str = "capstan-system";
 /// What this program is a release of.
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// Applies every CRD and waits until all are served.
+/// Those of `config/crd`; see `build.rs`.
+const CRDS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/crds.json"));
+
+/// Applies every CRD that is not there as it should be, and waits until all are served.
 pub(crate) async fn crds(client: &Client) -> Result<()> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let crds = labelled();
-    for crd in &crds {
-        let name = crd::name(crd);
-        api.patch(&name, &params(), &Patch::Apply(crd))
-            .await
-            .with_context(|| format!("cannot apply CRD {name}"))?;
+    let api = Api::all_with(client.clone(), &kind::<CustomResourceDefinition>());
+    let mut awaited = Vec::new();
+    for (name, crd) in labelled() {
+        let there = apply(&api, &name, crd).await.with_context(|| format!("cannot apply CRD {name}"))?;
+        if !there.is_some_and(|there| is_established(&there)) {
+            awaited.push(name);
+        }
     }
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let all_served = async {
-        for crd in &crds {
-            let name = crd::name(crd);
-            kube::runtime::wait::await_condition(
-                api.clone(),
-                &name,
-                kube::runtime::conditions::is_crd_established(),
-            )
-            .await
-            .with_context(|| format!("cannot wait for CRD {name}"))?;
+        for name in &awaited {
+            wait::await_condition(api.clone(), name, conditions::is_crd_established())
+                .await
+                .with_context(|| format!("cannot wait for CRD {name}"))?;
         }
         Ok(())
     };
@@ -50,46 +52,71 @@ pub(crate) async fn crds(client: &Client) -> Result<()> {
 /// Writes clusterctl's inventory, so that it can move clusters away from here, and to here.
 pub(crate) async fn inventory(client: &Client) -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces
-        .patch(NAMESPACE, &params(), &Patch::Apply(&namespace))
+    apply(&Api::all_with(client.clone(), &kind::<Namespace>()), NAMESPACE, namespace)
         .await
         .with_context(|| format!("cannot make namespace {NAMESPACE}"))?;
-    let api: Api<clusterctl::Provider> = Api::namespaced(client.clone(), NAMESPACE);
+    let api = Api::namespaced_with(client.clone(), NAMESPACE, &kind::<clusterctl::Provider>());
     for provider in providers() {
-        api.patch(&provider.label(), &params(), &Patch::Apply(&entry(provider)))
+        apply(&api, &provider.label(), entry(provider))
             .await
             .with_context(|| format!("cannot write {} into the inventory", provider.label()))?;
     }
     Ok(())
 }
 
+fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
+}
+
+/// Applies an object unless it is there as it should be: then it is told what there is.
+async fn apply(api: &Api<DynamicObject>, name: &str, object: Value) -> Result<Option<Value>> {
+    let wanted = unchanged::marked(object);
+    if let Some(there) = api.get_opt(name).await? {
+        let there = serde_json::to_value(&there).context("cannot read what there is")?;
+        if unchanged::is_there(&wanted, &there) {
+            return Ok(Some(there));
+        }
+    }
+    api.patch(name, &params(), &Patch::Apply(&wanted)).await?;
+    Ok(None)
+}
+
+fn is_established(crd: &Value) -> bool {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+    let is = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
+    conditions.is_some_and(|conditions| conditions.iter().any(is))
+}
+
 fn params() -> PatchParams {
     PatchParams::apply("capstan").force()
 }
 
-/// Every CRD, with the labels by which clusterctl finds what it moves.
-fn labelled() -> Vec<CustomResourceDefinition> {
-    let of_providers = [
-        (Provider::Core, crd::core_provider()),
-        (Provider::Bootstrap, crd::bootstrap_provider()),
-        (Provider::ControlPlane, crd::control_plane_provider()),
-        (Provider::Infrastructure, crd::infrastructure_provider()),
-    ];
-    let mut crds: Vec<CustomResourceDefinition> = of_providers
-        .into_iter()
-        .flat_map(|(provider, crds)| {
-            crds.into_iter().map(move |mut crd| {
-                let labels = crd.metadata.labels.get_or_insert_default();
-                labels.insert(labels::CLUSTERCTL.to_owned(), String::new());
-                labels.insert(labels::PROVIDER.to_owned(), provider.label());
-                crd
-            })
-        })
-        .collect();
-    crds.extend(crd::inventory());
-    crds.extend(crd::files());
-    crds
+/// Every CRD by its name, with the labels by which clusterctl finds what it moves.
+fn labelled() -> Vec<(String, Value)> {
+    let mut crds: Vec<Value> = serde_json::from_slice(CRDS)
+        .unwrap_or_else(|error| unreachable!("written by the build, and read by a test: {error}"));
+    for crd in &mut crds {
+        let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str);
+        if let Some(provider) = text("/spec/group").and_then(provider) {
+            crd["metadata"]["labels"][labels::CLUSTERCTL] = "".into();
+            crd["metadata"]["labels"][labels::PROVIDER] = provider.label().into();
+        }
+    }
+    crds.into_iter()
+        .map(|crd| (crd["metadata"]["name"].as_str().unwrap_or_default().to_owned(), crd))
+        .collect()
+}
+
+/// Whose kinds are in a group; nobody's are those of the inventory.
+fn provider(group: &str) -> Option<Provider> {
+    match group.split_once('.')?.0 {
+        "clusterctl" => None,
+        "bootstrap" => Some(Provider::Bootstrap),
+        // Plans are the control plane's work, so the reports are too.
+        "controlplane" | "agent" => Some(Provider::ControlPlane),
+        "infrastructure" => Some(Provider::Infrastructure),
+        _ => Some(Provider::Core),
+    }
 }
 
 fn entry(provider: Provider) -> Value {
@@ -113,20 +140,62 @@ fn entry(provider: Provider) -> Value {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
+    use capstan_api::crd;
+    use capstan_apiserver::{ApiServer, Options, Storage, User};
+
+    #[tokio::test]
+    async fn what_is_there_is_not_applied_again_and_what_somebody_changed_is() {
+        let server = ApiServer::open(Options::new(Storage::Memory)).await.unwrap();
+        let client = Client::new(server.service(User::admin()), "default");
+        let api = Api::all_with(client.clone(), &kind::<CustomResourceDefinition>());
+        let all = labelled();
+        crds(&client).await.unwrap();
+        for (name, crd) in &all {
+            let there = apply(&api, name, crd.clone()).await.unwrap();
+            assert!(there.is_some_and(|there| is_established(&there)), "{name}");
+        }
+        inventory(&client).await.unwrap();
+        let revision = server.revision();
+        let (name, crd) = &all[0];
+        let patch = json!({"spec": {"names": {"categories": ["mine"]}}});
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        assert_eq!(apply(&api, name, crd.clone()).await.unwrap(), None);
+        assert_ne!(apply(&api, name, crd.clone()).await.unwrap(), None);
+        inventory(&client).await.unwrap();
+        assert_eq!(server.revision(), revision + 2);
+        server.shutdown().await;
+    }
 
     #[test]
     fn every_kind_is_installed_once_and_clusterctl_knows_whose_it_is() {
-        let (mut labelled, mut all): (Vec<String>, Vec<String>) =
-            (labelled().iter().map(crd::name).collect(), crd::all().iter().map(crd::name).collect());
-        labelled.sort();
-        all.sort();
-        assert_eq!(labelled, all);
-        let hosts = super::labelled().into_iter().find(|crd| crd.spec.names.kind == "Host").expect("Hosts");
-        let labels = hosts.metadata.labels.expect("labels");
-        assert_eq!(labels.get(labels::PROVIDER).map(String::as_str), Some("infrastructure-capstan"));
-        assert!(
-            labels.contains_key(labels::CLUSTERCTL) && labels.contains_key(labels::CLUSTERCTL_MOVE_HIERARCHY)
-        );
+        let labelled = labelled();
+        let whose = [
+            (Some(Provider::Core), crd::core_provider()),
+            (Some(Provider::Bootstrap), crd::bootstrap_provider()),
+            (Some(Provider::ControlPlane), crd::control_plane_provider()),
+            (Some(Provider::Infrastructure), crd::infrastructure_provider()),
+            (None, crd::inventory()),
+            (None, crd::files()),
+        ];
+        let mut found = 0;
+        for (provider, crds) in whose {
+            for crd in &crds {
+                let (_, installed) = labelled.iter().find(|(name, _)| *name == crd::name(crd)).unwrap();
+                let labels = &installed["metadata"]["labels"];
+                assert_eq!(
+                    labels[labels::PROVIDER].as_str().map(str::to_owned),
+                    provider.map(Provider::label)
+                );
+                assert_eq!(labels[labels::CLUSTERCTL].as_str(), provider.map(|_| ""));
+                assert_eq!(installed["spec"]["names"]["kind"], crd.spec.names.kind);
+                found += 1;
+            }
+        }
+        assert_eq!(found, labelled.len());
+        let (_, hosts) = labelled.iter().find(|(name, _)| name.starts_with("hosts.")).unwrap();
+        assert!(hosts["metadata"]["labels"].get(labels::CLUSTERCTL_MOVE_HIERARCHY).is_some());
     }
 }
