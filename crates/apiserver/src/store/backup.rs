@@ -173,7 +173,7 @@ impl Backup {
                     backup.files.insert(name, BASE64_STANDARD.decode(base64).map_err(|_| altered())?);
                 }
                 Line::Object { key, revision, value } => {
-                    let key = Key::decode(&key).ok_or_else(altered)?;
+                    let key = Key::decode(&key, None).ok_or_else(altered)?;
                     backup.objects.push(log::put(key, revision, value));
                 }
             }

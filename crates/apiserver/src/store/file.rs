@@ -1,8 +1,8 @@
 //! The store's file: made whole or not at all, and opened for writing only once it has been found sound.
 //!
 //! The engine trusts the pages of a file that was closed in order, and mends one that was not; neither must
-//! happen to a file that somebody else has cut short or scribbled over. So it is judged first, by an engine that
-//! writes to memory only: whatever is wrong with it, the file stays as it was.
+//! happen to a file that somebody else has cut short or scribbled over. So one that is not as we left it ([`seal`])
+//! is judged first, by an engine that writes to memory only: whatever is wrong with it, the file stays as it was.
 
 use std::{
     collections::BTreeMap,
@@ -19,17 +19,21 @@ use std::{
     thread,
 };
 
-use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
+use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, StorageBackend, StorageError};
 
-use super::{OpenError, log};
+use super::{
+    OpenError, log,
+    seal::{self, Seal},
+};
 
 const NAME: &str = "store.redb";
 const LOCK: &str = "lock";
+const SEAL: &str = "store.sealed";
 /// What the engine may keep of the file in memory. Nothing is read from it once it is open, and it would keep a gigabyte of
 /// what it has written.
 const CACHE: usize = 32 << 20;
-/// The thread that judges a file.
-const CHECK: &str = "apiserver-store-check";
+/// A thread that reads a file for which nobody has vouched yet.
+pub(super) const CHECK: &str = "apiserver-store-check";
 
 /// A folder that is ours: nobody else opens it until this is dropped, also not if we are killed.
 #[derive(Debug)]
@@ -90,8 +94,39 @@ impl Held {
         builder().open(&path).map_err(|error| told(&path, error))
     }
 
+    /// Opens the file to be written if it is as it was closed, with what `read` found in it while that was looked at.
+    pub(super) fn open_sealed<T: Send>(
+        &self,
+        read: impl FnOnce(&ReadOnlyDatabase) -> Result<T, OpenError> + Send,
+    ) -> Option<(Database, T)> {
+        let path = self.path();
+        let seal = Seal::of(&self.seal(), &path).ok()??;
+        hush();
+        let found = thread::scope(|scope| {
+            // As above: nobody has vouched for the file yet.
+            let thread = thread::Builder::new().name(CHECK.to_owned());
+            let reader = thread.spawn_scoped(scope, || {
+                // Everything is read once.
+                let database = Builder::new().set_cache_size(1 << 20).open_read_only(&path).ok()?;
+                read(&database).ok()
+            });
+            let fits = seal.fits().unwrap_or(false);
+            reader.ok()?.join().ok()?.filter(|_| fits)
+        })?;
+        Some((builder().open(&path).ok()?, found))
+    }
+
+    /// Notes that the file has been closed in order, as it is now.
+    pub(super) fn close(&self) -> io::Result<()> {
+        seal::put(&self.seal(), &self.path())
+    }
+
     fn path(&self) -> PathBuf {
         self.folder.join(NAME)
+    }
+
+    fn seal(&self) -> PathBuf {
+        self.folder.join(SEAL)
     }
 }
 
@@ -276,6 +311,25 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_read_without_a_judge_only_as_it_was_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = Held::take(folder.path()).unwrap();
+        held.create(|database| Ok(log::fill(database, &[], 7)?)).unwrap();
+        let read = || held.open_sealed(|database| Ok(log::format(database)?)).map(|(_, format)| format);
+        assert_eq!(read(), None, "it has not been sealed");
+        held.close().unwrap();
+        assert_eq!(read(), Some(log::FORMAT));
+        held.close().unwrap();
+        assert!(held.open_sealed(|_| -> Result<(), _> { panic!("over what makes no sense") }).is_none());
+        assert!(held.open_sealed(|_| -> Result<(), _> { Err(OpenError::Closed) }).is_none());
+        let path = held.path();
+        let mut bytes = fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(read(), None, "somebody has changed it");
+    }
 
     #[test]
     fn an_image_is_like_its_file_until_it_is_written_to_and_the_file_stays() {

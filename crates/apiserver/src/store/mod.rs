@@ -3,7 +3,7 @@
 //! One writer thread ([`writer`]) owns the file, checks each write against what it expects to find, gives
 //! out revisions, and commits in groups with one fsync. Only then does it publish to memory ([`index`]),
 //! from which every read and every watch is served, and only then does it acknowledge. [`log`] is what the
-//! file holds, [`file`] how it is opened, [`backup`] how it is copied and brought back.
+//! file holds, [`file`] how it is opened, [`seal`] how it is known again, [`backup`] how it is copied and brought back.
 //!
 //! Nothing in here knows what the objects mean: no kinds, no selectors, no HTTP.
 
@@ -12,6 +12,7 @@ mod file;
 mod index;
 mod key;
 mod log;
+mod seal;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -200,9 +201,8 @@ impl Store {
     /// # Errors
     /// If the file cannot be opened, locked or read.
     pub(crate) fn open(storage: &Storage, history: usize) -> Result<Opened, OpenError> {
-        let log = log::Log::open(storage, history)?;
-        let state = Arc::new(RwLock::new(log.load()?));
-        Ok(Opened { state, log })
+        let (log, state) = log::Log::open(storage, history)?;
+        Ok(Opened { state: Arc::new(RwLock::new(state)), log })
     }
 
     /// Carries out one write; returns once it is on disk and visible to readers.

@@ -68,6 +68,9 @@ impl Writer {
             }
             self.finish(group);
         }
+        if self.failure.is_none() {
+            self.log.close();
+        }
     }
 
     /// Checks a write against what it expects and gives it its revision.
