@@ -33,7 +33,7 @@ pub(super) struct Seal {
 }
 
 impl Seal {
-    /// The seal of a file, if the beginning is what it says. Every commit changes that: after a crash no more has to be
+    /// The seal of a file, if that has a beginning and it is what the seal says. Every commit changes that: after a crash no more has to be
     /// read.
     pub(super) fn of(seal: &Path, file: &Path) -> io::Result<Option<Self>> {
         let (text, contents) = (fs::read_to_string(seal)?, Contents::of(file)?);
@@ -122,7 +122,10 @@ mod tests {
         let (file, seal) = (folder.path().join("file"), folder.path().join("seal"));
         let fits = || Seal::of(&seal, &file).is_ok_and(|seal| seal.is_some_and(|seal| seal.fits().unwrap()));
         assert!(!fits());
-        for len in [0, 1, CHUNK, 3 * CHUNK + 7] {
+        fs::write(&file, "").unwrap();
+        put(&seal, &file).unwrap();
+        assert!(!fits(), "no store is empty");
+        for len in [1, CHUNK, 3 * CHUNK + 7] {
             let bytes: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
             fs::write(&file, &bytes).unwrap();
             assert!(!fits(), "there is none yet for {len}");
