@@ -158,7 +158,12 @@ impl World {
 }
 
 fn walk(root: &Path, folder: &Path, found: &mut Vec<(String, Option<String>)>) {
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+    // Work goes on while it is listed: a folder can go between being named and being opened.
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        entries => entries.unwrap(),
+    };
+    for entry in entries.flatten() {
         let path = entry.path();
         let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
         match entry.file_type().unwrap() {
