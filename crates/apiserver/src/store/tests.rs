@@ -47,6 +47,27 @@ async fn revisions_increase_and_expectations_hold() {
 }
 
 #[tokio::test]
+async fn everything_is_read_back_once_whether_it_is_sealed_or_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::Folder(folder.path().to_owned());
+    let store_before = store(&storage, 1000);
+    for n in 0..101 {
+        put(&store_before, &format!("a-{n:03}"), n, Expect::Absent).await.unwrap();
+    }
+    let written = numbers(&store_before.list(&resource(), None));
+    store_before.close();
+    drop(store_before);
+    for judged in [false, true] {
+        if judged {
+            std::fs::remove_file(folder.path().join("store.sealed")).unwrap();
+        }
+        let read = Store::open(&storage, 1000).unwrap();
+        assert_eq!(numbers(&read.everything()), written, "judged: {judged}");
+        read.start(Box::new(|_| {})).unwrap().close();
+    }
+}
+
+#[tokio::test]
 async fn guards_are_checked_with_the_write() {
     let store = store(&Storage::Memory, 100);
     let guard = put(&store, "guard", 1, Expect::Absent).await.unwrap();
