@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 pub(crate) const SIZE: usize = 4096;
 /// Where they are created.
 pub(crate) const PATH: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machines";
-/// What tells watchers which one they see: as it stands in JSON, before the number.
-pub(crate) const MARK: &str = r#"bench.capstan.dev/number":""#;
+/// What tells watchers which one they see: as it stands in JSON, before the number. Before the note in the alphabet, so that
+/// it is found as early in what a plane sends that puts names in order.
+pub(crate) const MARK: &str = r#"bench.capstan.dev/index":""#;
 
 /// The name of the machine with this number.
 pub(crate) fn name(number: usize) -> String {
@@ -50,7 +51,7 @@ fn machine(number: usize) -> Value {
                 "topology.example.com/rack": format!("rack-{}", number % 40),
             },
             "annotations": {
-                "bench.capstan.dev/number": format!("{number:08}"),
+                "bench.capstan.dev/index": format!("{number:08}"),
                 "bench.capstan.dev/note": "",
             },
             "finalizers": ["machine.cluster.x-k8s.io"],

@@ -30,13 +30,13 @@ struct Sizes {
     many: usize,
     /// Creations that a cost is taken over.
     sample: usize,
-    /// Creations that watchers are shown.
+    /// Creations that watchers are shown: so many that the slowest one in a hundred are more than a few.
     shown: usize,
     /// Starts of each plane.
     starts: usize,
 }
 
-const FULL: Sizes = Sizes { few: 1_000, some: 10_000, many: 100_000, sample: 4_000, shown: 400, starts: 3 };
+const FULL: Sizes = Sizes { few: 1_000, some: 10_000, many: 100_000, sample: 4_000, shown: 2_000, starts: 3 };
 /// To see that everything works: the figures say nothing about the limits.
 const SMALL: Sizes = Sizes { few: 50, some: 500, many: 2_000, sample: 200, shown: 20, starts: 1 };
 

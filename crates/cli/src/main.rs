@@ -43,6 +43,9 @@ use describe::Describe;
 use rollout::Alpha;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     // An error says that there is one already, which is as good.
