@@ -5,7 +5,8 @@ use crate::node::{Additional, Node};
 use crate::path::{child, index, key};
 use serde_json::{Map, Value};
 
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+/// What Kubernetes says of a name that is no label of RFC 1035.
+pub const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 

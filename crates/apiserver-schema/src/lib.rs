@@ -19,7 +19,8 @@ mod raw;
 mod structural;
 mod validate;
 
-pub use cel::Expression;
+pub use cel::{Expression, field_at};
+pub use embedded::LABEL_1035;
 pub use error::{ErrorKind, FieldError, SchemaErrors};
 
 use correlate::Correlation;

@@ -22,6 +22,11 @@ impl<'a> Raw<'a> {
         Raw(value)
     }
 
+    /// All of it.
+    pub(crate) fn written(self) -> &'a Value {
+        self.0
+    }
+
     /// The value of a keyword; null is the same as absent.
     pub(crate) fn get(self, keyword: &str) -> Option<&'a Value> {
         self.0.get(keyword).filter(|value| !value.is_null())

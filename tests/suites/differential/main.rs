@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod definitions;
 mod generate;
 mod kinds;
 mod play;
@@ -84,6 +85,12 @@ async fn rules_are_judged_alike() {
             break;
         }
     }
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_are_judged_alike() {
+    let differences = definitions::differences(&Trial::start().await.planes).await;
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
 }
 

@@ -1,10 +1,29 @@
-//! The `fieldPath` of a rule: a JSON path of field names and map keys that the schema must know.
+//! The `fieldPath` of a rule and the `jsonPath` of a selectable field: JSON paths of field names and map keys that the schema
+//! must know.
+
+use serde_json::Value;
 
 use crate::path::{child, key};
 use crate::raw::{Raw, RawAdditional};
 
+/// The schema of the field that a JSON path of names leads to; nothing known of it is [`Value::Null`].
+///
+/// # Errors
+/// Why the path leads nowhere, or cannot be read.
+pub fn field_at<'a>(schema: &'a Value, json_path: &str) -> Result<&'a Value, String> {
+    if json_path.contains('[') {
+        return Err("array notation is not allowed".into());
+    }
+    let (_, field) = follow(json_path, Raw::new(schema))?;
+    Ok(field.map_or(&Value::Null, Raw::written))
+}
+
 /// The path as it is appended to the path of the value.
 pub(crate) fn resolve(json_path: &str, schema: Raw<'_>) -> Result<String, String> {
+    follow(json_path, schema).map(|(path, _)| path)
+}
+
+fn follow<'a>(json_path: &str, schema: Raw<'a>) -> Result<(String, Option<Raw<'a>>), String> {
     let mut rest = json_path;
     let mut schema = Some(schema);
     let mut path = String::new();
@@ -24,7 +43,7 @@ pub(crate) fn resolve(json_path: &str, schema: Raw<'_>) -> Result<String, String
         }
         rest = tail;
     }
-    Ok(path)
+    Ok((path, schema))
 }
 
 /// The first `.name` or `['key']` of a path and what follows it.
@@ -37,7 +56,8 @@ fn segment(path: &str) -> Result<(String, &str), String> {
         return Ok((rest[..end].to_string(), &rest[end..]));
     }
     let Some(rest) = path.strip_prefix("['") else {
-        return Err(format!("expected [ or . but got: {path}"));
+        let end = path.find(['.', '[', ']']).unwrap_or(path.len());
+        return Err(format!("expected [ or . but got: {}", &path[..end]));
     };
     let mut name = String::new();
     let mut chars = rest.char_indices();

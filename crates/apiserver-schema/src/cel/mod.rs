@@ -16,6 +16,7 @@ mod values;
 
 pub(crate) use check::check;
 pub(crate) use estimate::check as check_cost;
+pub use field_path::field_at;
 pub(crate) use field_path::resolve as resolve_field_path;
 pub use free::Expression;
 

@@ -148,7 +148,7 @@ fn validate_hook(hook: &Value, at: &str) -> Vec<Cause> {
         causes.push(Cause::invalid(place("name"), &text("name").into(), detail));
     }
     let config = hook.get("clientConfig").unwrap_or(&Value::Null);
-    causes.extend(webhook::validate(config, &place("clientConfig"), &place("clientConfig")));
+    causes.extend(webhook::validate(config, &place("clientConfig")));
     let choices: [(&str, &[&str]); 4] = [
         ("failurePolicy", &["Fail", "Ignore"]),
         ("matchPolicy", &["Equivalent", "Exact"]),

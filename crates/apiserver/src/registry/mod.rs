@@ -3,6 +3,7 @@
 
 mod builtin;
 pub(crate) mod custom;
+mod fitness;
 pub(crate) mod kinds;
 mod rules;
 pub(crate) mod schema;

@@ -25,6 +25,8 @@ pub(crate) enum NameRule {
     Subdomain,
     /// One lower-case word of 63 characters: namespaces.
     Label,
+    /// The same, beginning with a letter: versions and other words of CRDs.
+    Word,
     /// Anything that fits into a path: RBAC.
     PathSegment,
 }

@@ -68,14 +68,6 @@ impl JsonPath {
     pub(crate) fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         self.find(value).into_iter().next()
     }
-
-    /// The path as plain fields, if it is made of nothing else.
-    pub(crate) fn fields(&self) -> Option<Vec<&str>> {
-        self.0
-            .iter()
-            .map(|step| if let Step::Field(name) = step { Some(name.as_str()) } else { None })
-            .collect()
-    }
 }
 
 impl Step {
@@ -225,6 +217,5 @@ mod tests {
             assert_eq!(found, expected, "{path}");
         }
         assert!(JsonPath::parse(".a[").is_err());
-        assert_eq!(JsonPath::parse(".spec.replicas").unwrap().fields(), Some(vec!["spec", "replicas"]));
     }
 }

@@ -1,5 +1,6 @@
 //! The rules of metadata, the same for every kind.
 
+use capstan_apiserver_schema::LABEL_1035;
 use serde_json::{Map, Value};
 
 use super::Call;
@@ -230,8 +231,9 @@ pub(crate) fn name_error(rule: NameRule, name: &str) -> Option<&'static str> {
             && !part.ends_with('-')
     };
     match rule {
-        NameRule::Label if name.len() > 63 => Some("must be no more than 63 bytes"),
+        NameRule::Label | NameRule::Word if name.len() > 63 => Some("must be no more than 63 bytes"),
         NameRule::Label if !label(name) => Some(LABEL),
+        NameRule::Word if !label(name) || name.starts_with(|c: char| c.is_ascii_digit()) => Some(LABEL_1035),
         NameRule::Subdomain if name.len() > 253 => Some("must be no more than 253 bytes"),
         NameRule::Subdomain if !name.split('.').all(label) => Some(SUBDOMAIN),
         NameRule::PathSegment if name == "." => Some("may not be '.'"),

@@ -11,7 +11,9 @@ use uuid::Uuid;
 use super::{Target, Webhooks, validate};
 use crate::{
     object,
+    registry::NameRule,
     status::{ApiError, Cause, Result},
+    verbs::metadata::name_error,
 };
 
 /// As upstream.
@@ -163,9 +165,17 @@ pub(crate) fn validate_conversion(conversion: &Value) -> Vec<Cause> {
         "Webhook" => {
             match config {
                 None => causes.push(Cause::required(client, "required when strategy is set to Webhook")),
-                Some(config) => causes.extend(validate(config, &client, &client)),
+                Some(config) => causes.extend(validate(config, &client)),
             }
             let given = versions.map_or(&[][..], Vec::as_slice);
+            for (index, version) in given.iter().enumerate() {
+                let text = version.as_str().unwrap_or_default();
+                let wrong = name_error(NameRule::Word, text);
+                let twice = given[..index].contains(version).then_some("duplicate version");
+                if let Some(detail) = twice.or(wrong) {
+                    causes.push(Cause::invalid(format!("{reviews}[{index}]"), version, detail));
+                }
+            }
             if given.is_empty() {
                 causes.push(Cause::required(reviews, ""));
             } else if !given.iter().any(|given| REVIEWS.iter().any(|known| given == known)) {

@@ -70,7 +70,7 @@ pub(crate) struct Webhooks {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Trust {
     /// PEM; empty means whom the operating system trusts.
-    authority: String,
+    authority: Vec<u8>,
     /// The name the certificate must have, if it is not the URL's.
     server_name: Option<String>,
 }
@@ -144,13 +144,13 @@ fn connection(trust: &Trust) -> Result<Connection, String> {
 }
 
 /// Whom to trust.
-fn roots(authority: &str) -> Result<RootCertStore, String> {
+fn roots(authority: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     if authority.is_empty() {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     }
-    for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
+    for certificate in CertificateDer::pem_slice_iter(authority) {
         let certificate = certificate.map_err(|error| error.to_string())?;
         roots.add(certificate).map_err(|error| error.to_string())?;
     }

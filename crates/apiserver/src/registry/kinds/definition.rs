@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: their defaults, their rules, and the status the server keeps in them.
+//! CustomResourceDefinitions: their defaults, and the status the server keeps in them.
 //!
 //! Upstream leaves the status to controllers that run a moment later; here it is part of the same write,
 //! so that a CRD that has been answered for is served.
@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    super::{Env, Registry, Rules, custom},
+    super::{Env, Registry, Rules, fitness},
     webhooks::default_port,
 };
-use crate::{object, status::Cause, store::GroupResource};
+use crate::{object, store::GroupResource};
 
 /// Keeps a CRD until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -22,8 +22,8 @@ pub(crate) const CUSTOM_RESOURCE_DEFINITION: Rules = Rules {
     default,
     on_create: settle,
     on_update: |definition, _, env| settle(definition, env),
-    validate: custom::validate,
-    validate_status: |definition, _| validate_stored_versions(definition),
+    validate: fitness::validate,
+    validate_status: |definition, _| fitness::validate_stored_versions(definition),
     generation: true,
     ..Rules::PLAIN
 };
@@ -141,118 +141,4 @@ pub(crate) fn terminate(definition: &mut Value, now: Timestamp) {
     object::set_finalizers(definition, finalizers);
     let message = "CustomResource deletion is in progress";
     set_condition(definition, now, "Terminating", true, "InstanceDeletionInProgress", message);
-}
-
-/// What is wrong with the names and the group.
-pub(crate) fn validate_names(definition: &Value) -> Vec<Cause> {
-    let text = |path: &[&str]| object::text(definition, path);
-    let (group, plural) = (text(&["spec", "group"]), text(&["spec", "names", "plural"]));
-    let mut causes = Vec::new();
-    let expected = format!("{plural}.{group}");
-    if object::name(definition) != expected {
-        let detail = "must be spec.names.plural+\".\"+spec.group";
-        causes.push(Cause::invalid("metadata.name", &object::name(definition).into(), detail));
-    }
-    for field in ["plural", "singular", "kind", "listKind"] {
-        if text(&["spec", "names", field]).is_empty() {
-            causes.push(Cause::required(format!("spec.names.{field}"), ""));
-        }
-    }
-    if !group.contains('.') {
-        causes.push(Cause::invalid("spec.group", &group.into(), "should be a domain with at least one dot"));
-    }
-    let scope = text(&["spec", "scope"]);
-    if !["Cluster", "Namespaced"].contains(&scope) {
-        causes.push(Cause::unsupported("spec.scope", &scope.into(), &["Cluster", "Namespaced"]));
-    }
-    causes
-}
-
-/// What cannot change once objects of the kind may be stored: it says where they are and what they are.
-pub(crate) fn validate_change(definition: &Value, old: &Value) -> Vec<Cause> {
-    if !is_established(old) {
-        return Vec::new();
-    }
-    let fields =
-        [("spec.scope", ["spec", "scope"].as_slice()), ("spec.names.kind", &["spec", "names", "kind"])];
-    let changed =
-        fields.into_iter().filter(|(_, path)| object::text(definition, path) != object::text(old, path));
-    changed
-        .map(|(field, path)| {
-            Cause::invalid(field, &object::text(definition, path).into(), "field is immutable")
-        })
-        .collect()
-}
-
-/// What is wrong with the versions in which objects may be stored: each must be there to be read.
-pub(crate) fn validate_stored_versions(definition: &Value) -> Vec<Cause> {
-    let versions = || definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-    let Some(stored) = definition.pointer("/status/storedVersions").and_then(Value::as_array) else {
-        return Vec::new();
-    };
-    let is_there = |name: &Value| versions().any(|version| version.get("name") == Some(name));
-    let missing = |(index, name): (usize, &Value)| {
-        let text = name.as_str().unwrap_or_default();
-        let detail = format!(
-            "missing from spec.versions; {text} was previously a storage version, and must remain in spec.versions \
-             until a storage migration ensures no data remains persisted in {text} and removes {text} from \
-             status.storedVersions"
-        );
-        Cause::invalid(format!("status.storedVersions[{index}]"), name, &detail)
-    };
-    let mut causes: Vec<Cause> =
-        stored.iter().enumerate().filter(|(_, name)| !is_there(name)).map(missing).collect();
-    let storage = versions().find(|version| version.get("storage") == Some(&Value::Bool(true)));
-    let storage = storage.and_then(|version| version.get("name"));
-    if let Some(storage) = storage.filter(|storage| !stored.contains(storage)) {
-        let detail = format!("must have the storage version {}", storage.as_str().unwrap_or_default());
-        causes.push(Cause::invalid("status.storedVersions", &Value::Array(stored.clone()), &detail));
-    }
-    causes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn definition(scope: &str, versions: &[&str], stored: &[&str]) -> Value {
-        let versions: Vec<Value> =
-            versions.iter().enumerate().map(|(at, name)| json!({"name": name, "storage": at == 0})).collect();
-        json!({
-            "spec": {"scope": scope, "names": {"kind": "Ship"}, "versions": versions},
-            "status": {
-                "storedVersions": stored,
-                "conditions": [{"type": "Established", "status": "True"}],
-            },
-        })
-    }
-
-    #[test]
-    fn where_objects_are_cannot_change_under_them() {
-        let old = definition("Namespaced", &["v1"], &["v1"]);
-        assert_eq!(validate_change(&old, &old), []);
-        let fields = |new: &Value, old: &Value| -> Vec<String> {
-            validate_change(new, old).into_iter().map(|cause| cause.field).collect()
-        };
-        let new = definition("Cluster", &["v1"], &["v1"]);
-        assert_eq!(fields(&new, &old), ["spec.scope"]);
-        let mut unborn = old.clone();
-        unborn["status"]["conditions"] = json!([]);
-        assert_eq!(fields(&new, &unborn), [""; 0]);
-        let mut renamed = old.clone();
-        renamed["spec"]["names"]["kind"] = "Boat".into();
-        assert_eq!(fields(&renamed, &old), ["spec.names.kind"]);
-    }
-
-    #[test]
-    fn versions_that_hold_objects_stay() {
-        let fields = |versions: &[&str], stored: &[&str]| -> Vec<String> {
-            let causes = validate_stored_versions(&definition("Cluster", versions, stored));
-            causes.into_iter().map(|cause| cause.field).collect()
-        };
-        assert_eq!(fields(&["v2", "v1"], &["v1", "v2"]), [""; 0]);
-        assert_eq!(fields(&["v2"], &["v1", "v2"]), ["status.storedVersions[0]"]);
-        assert_eq!(fields(&["v2", "v1"], &["v1"]), ["status.storedVersions"]);
-        assert_eq!(fields(&["v2"], &["v2"]), [""; 0]);
-    }
 }
