@@ -150,8 +150,8 @@ impl Applying<'_> {
         let left = |pruned: &Value| named(&field_set(shape, pruned));
         let pruned = remove::remove(shape, merged, &last);
         // Back with what anyone owns.
-        let kept = left(&pruned).union(&named(&managed.all()));
-        let pruned = remove::remove(shape, merged, &all.difference(&kept));
+        let kept = left(&pruned).union(named(&managed.all()));
+        let pruned = remove::remove(shape, merged, &all.clone().difference(&kept));
         // Back with what the applier did not own.
         remove::remove(shape, merged, &all.difference(&left(&pruned)).intersection(&last))
     }

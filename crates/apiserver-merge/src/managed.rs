@@ -169,13 +169,13 @@ impl Managed {
 
     /// Every field that someone owns.
     pub(crate) fn all(&self) -> FieldSet {
-        self.fields.values().fold(FieldSet::default(), |all, owned| all.union(&owned.set))
+        self.fields.values().fold(FieldSet::default(), |all, owned| all.union(owned.set.clone()))
     }
 
     /// Takes fields nobody can own from a manager, who goes if nothing is left.
     pub(crate) fn strip(&mut self, manager: &Manager) {
         if let Some(owned) = self.fields.get_mut(manager) {
-            owned.set = owned.set.difference(&meta::UNOWNED);
+            owned.set = std::mem::take(&mut owned.set).difference(&meta::UNOWNED);
             if owned.set.is_empty() {
                 self.fields.remove(manager);
             }
@@ -216,7 +216,7 @@ impl Managed {
             }
             let Some(merged) = self.fields.remove(&manager) else { continue };
             if let Some(owned) = self.fields.get_mut(&bucket) {
-                owned.set = std::mem::take(&mut owned.set).union(&merged.set);
+                owned.set = std::mem::take(&mut owned.set).union(merged.set);
             } else {
                 self.fields.insert(bucket.clone(), merged);
             }

@@ -67,15 +67,14 @@ pub(crate) fn track(mut managed: Managed, live: &Value, new: &Value, write: &Wri
     let nobody = Manager { subresource: "\0".into(), ..write.manager(Operation::Update) };
     // With force there are no conflicts.
     let _ = take(&mut managed, &comparison, &nobody, true);
-    let set = comparison.modified.union(&comparison.added).without_below(&write.reset_fields());
-    let set = set.difference(&meta::UNOWNED);
+    let set = comparison.modified.union(comparison.added).difference(&meta::UNOWNED);
     if !set.is_empty() {
         let writer = write.manager(Operation::Update);
         let before = managed.fields.remove(&writer).map(|owned| owned.set).unwrap_or_default();
         managed.times.insert(writer.clone(), write.now.to_string());
         managed
             .fields
-            .insert(writer, Owned { set: set.union(&before), api_version: write.api_version.into() });
+            .insert(writer, Owned { set: set.union(before), api_version: write.api_version.into() });
     }
     managed
 }

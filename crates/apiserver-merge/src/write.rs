@@ -73,7 +73,10 @@ pub(crate) fn take(
     writer: &Manager,
     force: bool,
 ) -> Result<(), Conflicts> {
-    let changed = comparison.modified.clone().union(&comparison.added);
+    if managed.fields.is_empty() {
+        return Ok(());
+    }
+    let changed = comparison.modified.clone().union(comparison.added.clone());
     let others = managed.fields.iter().filter(|(manager, _)| *manager != writer);
     let conflicts: Vec<_> = others
         .map(|(manager, owned)| (manager, owned.set.intersection(&changed)))
@@ -84,8 +87,9 @@ pub(crate) fn take(
     }
     for (manager, owned) in &mut managed.fields {
         if manager != writer {
-            owned.set =
-                owned.set.difference(&owned.set.intersection(&changed)).difference(&comparison.removed);
+            let set = std::mem::take(&mut owned.set);
+            let taken = set.intersection(&changed);
+            owned.set = set.difference(&taken).difference(&comparison.removed);
         }
     }
     managed.fields.retain(|_, owned| !owned.set.is_empty());

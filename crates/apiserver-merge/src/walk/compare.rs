@@ -5,7 +5,7 @@ use crate::fields::{Element, FieldSet};
 use crate::gotext::same;
 use crate::shape::{ListShape, MapShape, Type};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The difference between two objects. No field is in two of the sets.
 #[derive(Clone, Debug, Default)]
@@ -95,8 +95,9 @@ impl Walk {
 
     fn map(&mut self, map: &MapShape, old: Option<&Value>, new: Option<&Value>) {
         let (old, new) = (fields(old), fields(new));
-        let names: BTreeSet<&String> = old.into_iter().chain(new).flat_map(serde_json::Map::keys).collect();
-        for name in names {
+        let is_new = |name: &&String| !old.is_some_and(|old| old.contains_key(*name));
+        let names = old.into_iter().flat_map(serde_json::Map::keys);
+        for name in names.chain(new.into_iter().flat_map(serde_json::Map::keys).filter(is_new)) {
             let Some(ty) = map.field(name) else { continue };
             self.path.push(Element::field(name));
             self.value(ty, old.and_then(|old| old.get(name)), new.and_then(|new| new.get(name)));

@@ -5,12 +5,31 @@ use crate::fields::Element;
 use crate::shape::{ListShape, Scalar, Type};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fmt;
+
+/// Where a walk is. Written down only where something is wrong, which is hardly ever.
+#[derive(Clone, Copy)]
+enum At<'a> {
+    Root,
+    Field(&'a At<'a>, &'a str),
+    Item(&'a At<'a>, &'a Element),
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Root => Ok(()),
+            At::Field(above, name) => write!(f, "{above}.{name}"),
+            At::Item(above, element) => write!(f, "{above}{element}"),
+        }
+    }
+}
 
 /// What does not conform, as text. Repeated items of sets and maps are tolerated on demand, because objects that are
 /// there already may have them.
 pub(crate) fn check(ty: &Type, value: &Value, repeated: bool) -> Result<(), String> {
     let mut errors = Vec::new();
-    walk(ty, value, "", repeated, &mut errors);
+    walk(ty, value, At::Root, repeated, &mut errors);
     errors.sort();
     match errors.as_slice() {
         [] => Ok(()),
@@ -19,8 +38,10 @@ pub(crate) fn check(ty: &Type, value: &Value, repeated: bool) -> Result<(), Stri
     }
 }
 
-fn walk(ty: &Type, value: &Value, at: &str, repeated: bool, errors: &mut Vec<String>) {
-    let mut refuse = |why: String| errors.push(if at.is_empty() { why } else { format!("{at}: {why}") });
+fn walk(ty: &Type, value: &Value, at: At<'_>, repeated: bool, errors: &mut Vec<String>) {
+    let mut refuse = |why: String| {
+        errors.push(if matches!(at, At::Root) { why } else { format!("{at}: {why}") });
+    };
     match ty.atom().part_for(Some(value)) {
         Part::Scalar(scalar) => {
             if let Some(expected) = misfit(scalar, value) {
@@ -30,9 +51,9 @@ fn walk(ty: &Type, value: &Value, at: &str, repeated: bool, errors: &mut Vec<Str
         Part::Map(map) => match value {
             Value::Object(fields) => {
                 for (name, field) in fields {
-                    let at = format!("{at}{}", Element::field(name));
+                    let at = At::Field(&at, name);
                     match map.field(name) {
-                        Some(ty) => walk(ty, field, &at, repeated, errors),
+                        Some(ty) => walk(ty, field, at, repeated, errors),
                         None => {
                             errors.push(format!("{at}: field not declared in schema"));
                             return;
@@ -52,7 +73,7 @@ fn walk(ty: &Type, value: &Value, at: &str, repeated: bool, errors: &mut Vec<Str
     }
 }
 
-fn walk_list(list: &ListShape, value: &Value, at: &str, repeated: bool, errors: &mut Vec<String>) {
+fn walk_list(list: &ListShape, value: &Value, at: At<'_>, repeated: bool, errors: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for (i, item) in items(Some(value)).unwrap_or_default().iter().enumerate() {
         let element = if list.atomic {
@@ -66,11 +87,10 @@ fn walk_list(list: &ListShape, value: &Value, at: &str, repeated: bool, errors: 
                 }
             }
         };
-        let inside = format!("{at}{element}");
-        if !seen.insert(element.clone()) && !repeated {
+        if !repeated && !seen.insert(element.clone()) {
             errors.push(format!("{at}: duplicate entries for key {element}"));
         }
-        walk(&list.items, item, &inside, repeated, errors);
+        walk(&list.items, item, At::Item(&at, &element), repeated, errors);
     }
 }
 

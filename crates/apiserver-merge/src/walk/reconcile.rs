@@ -9,7 +9,7 @@ use crate::shape::Type;
 pub(crate) fn reconcile(ty: &Type, set: FieldSet) -> FieldSet {
     let mut whole = FieldSet::default();
     walk(ty, Some(&set), false, &mut Vec::new(), &mut whole);
-    if whole.is_empty() { set } else { set.without_below(&whole).union(&whole) }
+    if whole.is_empty() { set } else { set.without_below(&whole).union(whole) }
 }
 
 /// `alone` if the field is in the set and nothing below it is.
