@@ -2,13 +2,48 @@
 //! `\s` and `\b` are ASCII in Go, `{` and most of a class are literal where they mean nothing else, and `\Q…\E`
 //! and octal escapes exist. This file only translates; matching is the regex crate's.
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
 use regex::{Regex, RegexBuilder};
+
+/// Patterns that are kept compiled, and how long and how large each may be: whoever writes objects may choose them.
+const KEPT: usize = 64;
+const LONGEST_KEPT: usize = 4096;
+const LARGEST_KEPT: usize = 128 << 10;
 
 /// Compiles a pattern written for Go's `regexp`. The error is text for the person who wrote the pattern.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
-    let translated = translate(pattern)?;
     // Go refuses repetitions over 1000 and otherwise has no limit on size; ten megabytes is room for those.
-    RegexBuilder::new(&translated).size_limit(10 << 20).build().map_err(|error| last_line(&error))
+    compile_within(pattern, 10 << 20)
+}
+
+/// The same for a pattern that is met with every object, as those of rules are: the last ones are kept.
+pub(crate) fn recall(pattern: &str) -> Result<Arc<Regex>, String> {
+    static COMPILED: LazyLock<Mutex<HashMap<String, Arc<Regex>>>> = LazyLock::new(Mutex::default);
+    let compiled = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = compiled().get(pattern) {
+        return Ok(Arc::clone(known));
+    }
+    if pattern.len() > LONGEST_KEPT {
+        return compile(pattern).map(Arc::new);
+    }
+    let Ok(small) = compile_within(pattern, LARGEST_KEPT) else { return compile(pattern).map(Arc::new) };
+    let small = Arc::new(small);
+    let mut compiled = compiled();
+    if compiled.len() >= KEPT {
+        compiled.clear();
+    }
+    compiled.insert(pattern.to_owned(), Arc::clone(&small));
+    Ok(small)
+}
+
+fn compile_within(pattern: &str, bytes: usize) -> Result<Regex, String> {
+    let translated = translate(pattern)?;
+    // What it may remember while it matches, beside itself: no more than the crate's own choice.
+    let remembered = bytes.min(2 << 20);
+    let built = RegexBuilder::new(&translated).size_limit(bytes).dfa_size_limit(remembered).build();
+    built.map_err(|error| last_line(&error))
 }
 
 /// The regex crate draws the pattern over several lines; the reason is the last of them.
@@ -138,6 +173,23 @@ mod tests {
 
     fn matches(pattern: &str, text: &str) -> bool {
         compile(pattern).is_ok_and(|pattern| pattern.is_match(text))
+    }
+
+    #[test]
+    fn what_is_recalled_is_what_would_be_compiled() {
+        for number in 0..=KEPT {
+            let pattern = format!("^a{{{number}}}$");
+            for _ in 0..2 {
+                assert!(
+                    recall(&pattern).is_ok_and(|pattern| pattern.is_match(&"a".repeat(number))),
+                    "{pattern}"
+                );
+            }
+        }
+        let large = r"^(\pL{1,10} ){4}$";
+        assert!(compile_within(large, LARGEST_KEPT).is_err());
+        assert!(recall(large).is_ok_and(|pattern| pattern.is_match(&"ä ".repeat(4))));
+        assert_eq!(recall("[").map(drop), compile("[").map(drop));
     }
 
     #[test]

@@ -116,7 +116,7 @@ fn opened(value: &Value) -> Result<Value, ExecutionError> {
 // The evaluator hands over values, not references.
 #[allow(clippy::needless_pass_by_value)]
 fn matches(This(text): This<Arc<String>>, written: Arc<String>) -> Result<bool, ExecutionError> {
-    let pattern = pattern::compile(&written).map_err(|why| ExecutionError::function_error("matches", why))?;
+    let pattern = pattern::recall(&written).map_err(|why| ExecutionError::function_error("matches", why))?;
     Ok(pattern.is_match(&text))
 }
 
