@@ -35,7 +35,7 @@ pub(crate) struct Created {
 pub(crate) struct Latencies(Vec<Duration>);
 
 impl Latencies {
-    fn of(mut times: Vec<Duration>) -> Self {
+    pub(crate) fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         Self(times)
     }

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "who measures may panic, and prints")]
 
+mod host;
 mod load;
 mod machine;
 mod planes;
@@ -14,7 +15,7 @@ mod wire;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use load::Created;
 use machine::{PATH, name};
 use planes::Plane;
@@ -67,7 +68,10 @@ async fn run() -> Result<()> {
     capstan_testkit::install_crypto_provider();
     let is_set = |name| std::env::var_os(name).is_some();
     let sizes = if is_set("SMALL") { SMALL } else { FULL };
-    println!("one fsync of 4 KB takes {:.1?} here (median)", fsync()?);
+    println!("one fsync of 4 KB takes {:.1?} here (median)", host::fsync()?);
+    let work = host::work();
+    let [p50, p99] = [0.5, 0.99].map(|share| work.percentile(share));
+    println!("the same work takes {p50:.1?} (median) and {p99:.1?} (p99) here, with nothing else to do");
     let ours = measure(Plane::embedded().await?, &sizes, sizes.many).await?;
     if is_set("ALONE") {
         return Ok(());
@@ -88,7 +92,8 @@ async fn measure(mut plane: Plane, sizes: &Sizes, most: usize) -> Result<Figures
     let loaded = resident(&plane);
     say(&plane, &format!("with {some} objects: {}", told(&loaded)));
     let watched = load::watch(&door, some..some + shown).await?;
-    say(&plane, &format!("watch p50 {:.1?}, p99 {:.1?}", watched.percentile(0.5), watched.percentile(0.99)));
+    let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|share| watched.percentile(share));
+    say(&plane, &format!("watch p50 {p50:.1?}, p90 {p90:.1?}, p99 {p99:.1?}"));
     let last = format!("{PATH}/{}", name(some - 1));
     let mut times = Vec::new();
     for _ in 0..starts {
@@ -176,20 +181,4 @@ fn compare(ours: &Figures, theirs: &Figures, some: usize) {
         last.written as f64 / first.written as f64,
         first.created.per_second / last.created.per_second,
     );
-}
-
-/// How long the disk takes to take 4 KB for good: the floor under every write that is alone.
-fn fsync() -> Result<Duration> {
-    use std::io::Write as _;
-    let mut file = tempfile::tempfile().context("no temporary file")?;
-    let mut times = Vec::new();
-    for _ in 0..200 {
-        let started = std::time::Instant::now();
-        file.write_all(&[1; machine::SIZE])?;
-        file.sync_data()?;
-        times.push(started.elapsed());
-    }
-    times.sort_unstable();
-    ensure!(!times.is_empty());
-    Ok(times[times.len() / 2])
 }
