@@ -49,6 +49,11 @@ impl Cause {
         Self::new("FieldValueDuplicate", field, format!("Duplicate value: {}", go_value(value)))
     }
 
+    /// There are more of them than may be.
+    pub(crate) fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
+        Self::new("FieldValueTooMany", field, format!("Too many: {count}: must have at most {most} items"))
+    }
+
     /// The value is none of those there are.
     pub(crate) fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();

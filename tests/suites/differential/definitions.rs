@@ -99,6 +99,8 @@ const VERSIONS: &[&str] = &[
     r#"{"selectableFields": [{"jsonPath": ".spec"}]}"#,
     r#"{"selectableFields": [{"jsonPath": ".spec.x[0]"}]}"#,
     r#"{"selectableFields": [{"jsonPath": ".spec.x"}, {"jsonPath": ".spec.x"}]}"#,
+    r#"{"schema": {"openAPIV3Schema": {"properties": {"spec": {"properties": {"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "string"}, "d": {"type": "string"}, "e": {"type": "string"}, "f": {"type": "string"}, "g": {"type": "string"}, "h": {"type": "string"}, "i": {"type": "string"}}}}}},
+        "selectableFields": [{"jsonPath": ".spec.a"}, {"jsonPath": ".spec.b"}, {"jsonPath": ".spec.c"}, {"jsonPath": ".spec.d"}, {"jsonPath": ".spec.e"}, {"jsonPath": ".spec.f"}, {"jsonPath": ".spec.g"}, {"jsonPath": ".spec.h"}, {"jsonPath": ".spec.i"}]}"#,
     r#"{"subresources": {"scale": {"specReplicasPath": "", "statusReplicasPath": ""}}}"#,
     r#"{"subresources": {"scale": {"specReplicasPath": ".status.a", "statusReplicasPath": ".spec.a", "labelSelectorPath": ".other"}}}"#,
     r#"{"subresources": {"scale": {"specReplicasPath": ".spec.a[0]", "statusReplicasPath": ".status.a.", "labelSelectorPath": ".status[\"a\"]"}}}"#,

@@ -208,8 +208,7 @@ fn validate_hook(hook: &Value, at: &str) -> Vec<Cause> {
 fn validate_conditions(conditions: &[Value], at: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     if conditions.len() > CONDITIONS {
-        let message = format!("Too many: {}: must have at most {CONDITIONS} items", conditions.len());
-        causes.push(Cause { reason: "FieldValueTooMany".to_owned(), field: at.to_owned(), message });
+        causes.push(Cause::too_many(at, conditions.len(), CONDITIONS));
     }
     let mut names: Vec<&str> = Vec::new();
     for (index, condition) in conditions.iter().enumerate() {

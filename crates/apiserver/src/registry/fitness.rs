@@ -11,6 +11,7 @@ use crate::{object, status::Cause, verbs::metadata::name_error, webhook::convers
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+const MOST_SELECTABLE: usize = 8;
 /// Characters of the warning that a version is deprecated.
 const LONGEST_WARNING: usize = 256;
 
@@ -149,6 +150,10 @@ fn validate_version(version: &Value) -> Vec<Cause> {
     let list = |field: &str| version.get(field).and_then(Value::as_array).into_iter().flatten().enumerate();
     for (index, column) in list("additionalPrinterColumns") {
         causes.extend(under(&format!("additionalPrinterColumns[{index}]"), &validate_column(column)));
+    }
+    let selectable = list("selectableFields").count();
+    if selectable > MOST_SELECTABLE {
+        causes.push(Cause::too_many("selectableFields", selectable, MOST_SELECTABLE));
     }
     let mut seen = HashSet::new();
     for (index, selectable) in list("selectableFields") {
