@@ -30,6 +30,7 @@ pub mod core;
 pub mod crd;
 pub mod infrastructure;
 pub mod ipam;
+pub mod keep;
 pub mod meta;
 pub mod runtime;
 mod schema;

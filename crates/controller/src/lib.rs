@@ -3,7 +3,7 @@
 //! What lives here: writing an object back with conditions ([`patch`]), finalizers and owners, the pause, looking
 //! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
 //! ([`remote`]), what etcd is asked ([`etcd`]), moving pods off a Node ([`drain`]), where plans and reports stand
-//! ([`plans`]), which plane this is ([`plane`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]), what it is given ([`scope`]) and
+//! ([`plans`]), what is known and what is not ([`knowledge`]), which plane this is ([`plane`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]), what it is given ([`scope`]) and
 //! what wakes it ([`watch`]), and which of several replicas runs it ([`leader`]).
 //!
 //! What must not: anything that only one kind needs, and any decision about what a cluster should look like.
@@ -20,6 +20,7 @@ pub mod external;
 pub mod finalizers;
 pub mod identity;
 pub mod in_place;
+pub mod knowledge;
 pub mod leader;
 pub mod merge;
 pub mod names;
@@ -36,5 +37,6 @@ pub mod text;
 pub mod watch;
 
 pub use error::{Error, Result};
+pub use knowledge::Knowledge;
 pub use run::{Next, Reconciler};
 pub use scope::Scope;

@@ -1,5 +1,6 @@
 //! One connection: the client, and the two tasks that live as long as it does.
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -10,13 +11,19 @@ use tokio::task::AbortHandle;
 use super::health::{Health, Prober};
 use super::nodes::{NodeWatch, Nodes};
 use super::{ClusterKey, Signals};
+use crate::knowledge::Knowledge;
+use crate::text::rfc3339;
+
+/// Nodes are known as long as the last probe that was answered is no older than this: two probes were missed.
+const FRESH: SignedDuration = SignedDuration::from_secs(30);
 
 /// A request to a workload cluster that cannot connect for longer than this has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Connection {
-    /// Of the Secret the connection was made with: another version means another kubeconfig.
-    pub(super) version: Option<String>,
+    /// The kubeconfig that the connection was made with. Another resource version of the Secret alone is no reason to
+    /// connect again: Nodes would be unknown until the next list.
+    pub(super) kubeconfig: Vec<u8>,
     pub(super) client: Client,
     prober: Arc<Prober>,
     nodes: Arc<NodeWatch>,
@@ -24,21 +31,30 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn open(key: ClusterKey, version: Option<String>, client: Client, signals: Signals) -> Self {
+    pub(super) fn open(key: ClusterKey, kubeconfig: Vec<u8>, client: Client, signals: Signals) -> Self {
         let prober = Arc::new(Prober::default());
         let nodes = Arc::new(NodeWatch::default());
         let probing = prober.clone().run(key.clone(), client.clone(), signals.clone());
         let watching = nodes.clone().run(key, client.clone(), signals);
         let tasks = [tokio::spawn(probing).abort_handle(), tokio::spawn(watching).abort_handle()];
-        Self { version, client, prober, nodes, tasks }
+        Self { kubeconfig, client, prober, nodes, tasks }
     }
 
     pub(super) fn health(&self) -> Health {
         self.prober.health()
     }
 
-    pub(super) fn nodes(&self) -> Option<Nodes> {
-        self.nodes.nodes()
+    /// The Nodes, known only while the API server answers: what a watch that was cut off knew last is not what is.
+    pub(super) fn nodes(&self, now: Timestamp) -> Knowledge<Nodes> {
+        let health = self.health();
+        match self.nodes.nodes() {
+            None => Knowledge::unknown("the Nodes of the workload cluster have not been listed yet"),
+            Some(_) if !health.answered_within(FRESH, now) => Knowledge::unknown(match health.last_success {
+                Some(time) => format!("the workload cluster has not answered since {}", rfc3339(time)),
+                None => "the workload cluster has not answered yet".to_owned(),
+            }),
+            Some(nodes) => Knowledge::Known(nodes),
+        }
     }
 }
 
@@ -52,9 +68,14 @@ impl Drop for Connection {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-pub(super) async fn connect(secret: &Secret) -> Result<Client, BoxError> {
-    let bytes = secret.data.as_ref().and_then(|data| data.get("value")).ok_or("it has no key `value`")?;
-    let text = std::str::from_utf8(&bytes.0).map_err(|_| "it is not text")?;
+/// The kubeconfig in a Secret.
+pub(super) fn kubeconfig(secret: &Secret) -> Option<&[u8]> {
+    secret.data.as_ref()?.get("value").map(|bytes| bytes.0.as_slice())
+}
+
+pub(super) async fn connect(kubeconfig: Option<&[u8]>) -> Result<Client, BoxError> {
+    let text =
+        std::str::from_utf8(kubeconfig.ok_or("it has no key `value`")?).map_err(|_| "it is not text")?;
     // The parser's own error may quote the file: only its fact is told.
     let kubeconfig = Kubeconfig::from_yaml(text).map_err(|_| "it is not a kubeconfig")?;
     if kubeconfig.auth_infos.iter().filter_map(|user| user.auth_info.as_ref()).any(runs_programs) {

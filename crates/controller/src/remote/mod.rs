@@ -6,24 +6,32 @@
 mod connection;
 mod health;
 mod nodes;
+mod volumes;
 
 use futures::Stream;
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::Api;
-use kube::{Client, ResourceExt as _};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, Secret};
+use kube::Client;
+use kube::api::{Api, ListParams};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::broadcast;
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{Doing, Error, Result, chain};
+use crate::knowledge::Knowledge;
 use connection::{Connection, connect};
 use health::answers;
 
 pub use health::Health;
 pub use nodes::{Ambiguous, ChangedNode, NodeIdentity, Nodes};
+pub use volumes::LocalVolumes;
 
 /// How many changes may be on their way to a slow listener before it loses the oldest ones.
 const CHANGES_IN_FLIGHT: usize = 4096;
+
+/// How long one live read of a workload cluster may take.
+const LIVE_READ: Duration = Duration::from_secs(10);
 
 /// Namespace and name of a Cluster.
 pub type ClusterKey = (String, String);
@@ -67,18 +75,20 @@ impl Remotes {
             self.forget(&key);
             return Ok(None);
         };
+        let kubeconfig = connection::kubeconfig(&secret);
         if let Some(connection) = self.connections().get(&key)
-            && connection.version == secret.resource_version()
+            && Some(connection.kubeconfig.as_slice()) == kubeconfig
         {
             return Ok(Some(connection.client.clone()));
         }
-        let client = connect(&secret).await.map_err(|error| {
+        let client = connect(kubeconfig).await.map_err(|error| {
             // The text of a kubeconfig error may quote the file, which holds a key: say only where to look.
             tracing::debug!(%namespace, %name, "kubeconfig cannot be used");
             Error::transient(format!("cannot use the kubeconfig in Secret {namespace}/{name}"), error)
         })?;
         let signals = self.shared.signals.clone();
-        let connection = Connection::open(key.clone(), secret.resource_version(), client.clone(), signals);
+        let kubeconfig = kubeconfig.unwrap_or_default().to_vec();
+        let connection = Connection::open(key.clone(), kubeconfig, client.clone(), signals);
         self.connections().insert(key, connection);
         Ok(Some(client))
     }
@@ -97,13 +107,51 @@ impl Remotes {
         self.connections().get(&key).map(Connection::health).unwrap_or_default()
     }
 
-    /// The cluster's Nodes, or `None` while there is no connection or they have not been listed yet.
-    pub async fn nodes(&self, namespace: &str, cluster: &str) -> Result<Option<Nodes>> {
+    /// The cluster's Nodes. Unknown while there is no connection, while they have not been listed, and while the API
+    /// server does not answer: none of these means that there are no Nodes.
+    pub async fn nodes(&self, namespace: &str, cluster: &str) -> Result<Knowledge<Nodes>> {
         if self.client(namespace, cluster).await?.is_none() {
-            return Ok(None);
+            return Ok(Knowledge::unknown("there is no kubeconfig for the workload cluster yet"));
         }
         let key = (namespace.to_owned(), cluster.to_owned());
-        Ok(self.connections().get(&key).and_then(Connection::nodes))
+        Ok(match self.connections().get(&key) {
+            Some(connection) => connection.nodes(Timestamp::now()),
+            None => Knowledge::unknown("the connection to the workload cluster was closed"),
+        })
+    }
+
+    /// One Node as the API server has it now, for a last look before something is destroyed.
+    pub async fn node_now(&self, namespace: &str, cluster: &str, name: &str) -> Knowledge<Option<Node>> {
+        let client = match self.client(namespace, cluster).await {
+            Ok(Some(client)) => client,
+            Ok(None) => return Knowledge::unknown("there is no kubeconfig for the workload cluster yet"),
+            Err(error) => return Knowledge::Unknown(chain(&error)),
+        };
+        let nodes: Api<Node> = Api::all(client);
+        match tokio::time::timeout(LIVE_READ, nodes.get_opt(name)).await {
+            Ok(Ok(node)) => Knowledge::Known(node),
+            Ok(Err(error)) => Knowledge::Unknown(format!("cannot read Node {name}: {error}")),
+            Err(_) => Knowledge::Unknown(format!("cannot read Node {name}: no answer for {LIVE_READ:?}")),
+        }
+    }
+
+    /// Volumes that are lost with the Node they stand on, as the API server has them now.
+    pub async fn local_volumes(&self, namespace: &str, cluster: &str) -> Knowledge<LocalVolumes> {
+        let client = match self.client(namespace, cluster).await {
+            Ok(Some(client)) => client,
+            Ok(None) => return Knowledge::unknown("there is no kubeconfig for the workload cluster yet"),
+            Err(error) => return Knowledge::Unknown(chain(&error)),
+        };
+        let volumes: Api<PersistentVolume> = Api::all(client);
+        match tokio::time::timeout(LIVE_READ, volumes.list(&ListParams::default())).await {
+            Ok(Ok(list)) => Knowledge::Known(volumes::by_node(&list.items)),
+            // An API server that does not serve volumes has none.
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Knowledge::Known(LocalVolumes::new()),
+            Ok(Err(error)) => Knowledge::Unknown(format!("cannot list PersistentVolumes: {error}")),
+            Err(_) => {
+                Knowledge::Unknown(format!("cannot list PersistentVolumes: no answer for {LIVE_READ:?}"))
+            }
+        }
     }
 
     /// Drops the connection, as when the Cluster is gone.

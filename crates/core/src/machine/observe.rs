@@ -4,7 +4,7 @@ use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::labels;
 use capstan_controller::error::Doing as _;
 use capstan_controller::remote::Health;
-use capstan_controller::{Error, Result, owners};
+use capstan_controller::{Error, Knowledge, Result, owners};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt as _};
@@ -99,8 +99,8 @@ pub(super) async fn node(
     }
     let namespace = machine.namespace().unwrap_or_default();
     let nodes = match core.remotes.nodes(&namespace, &machine.spec.cluster_name).await {
-        Ok(Some(nodes)) => nodes,
-        Ok(None) => return NodeReading::Disconnected,
+        Ok(Knowledge::Known(nodes)) => nodes,
+        Ok(Knowledge::Unknown(_)) => return NodeReading::Disconnected,
         Err(error) => {
             steps.check(Err(error));
             return NodeReading::Failed;

@@ -85,6 +85,18 @@ impl Limits {
         self.desired + self.max_surge
     }
 
+    /// The limits with so many machines that nobody waits for: they are unavailable and use up the budget, but never all of
+    /// it, so that one machine at a time can always go on.
+    pub fn passing_over(self, machines: i32) -> Self {
+        match machines {
+            0 => self,
+            machines => {
+                let most = self.max_unavailable.max(machines.saturating_add(1)).min(self.desired);
+                Self { max_unavailable: most, ..self }
+            }
+        }
+    }
+
     /// The limits for changing machines in place: nothing is made that would only be thrown away again, and one
     /// machine at least may be away, else it could never begin.
     pub fn in_place(self) -> Self {
@@ -138,6 +150,14 @@ mod tests {
                 "{desired} {surge} {unavailable}"
             );
         }
+    }
+
+    #[test]
+    fn machines_that_nobody_waits_for_do_not_stop_the_others() {
+        let most = |max_unavailable, passed_over| {
+            Limits { desired: 9, max_surge: 0, max_unavailable }.passing_over(passed_over).max_unavailable
+        };
+        assert_eq!([most(1, 0), most(1, 1), most(1, 2), most(4, 2), most(0, 20)], [1, 2, 3, 4, 9]);
     }
 
     #[test]

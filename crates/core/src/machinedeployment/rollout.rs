@@ -1,6 +1,8 @@
 //! What every MachineSet of a MachineDeployment should be next. Pure, but for the random part of new names.
 
+use capstan_api::conditions::{get, is_true, types};
 use capstan_api::core::{Machine, MachineDeployment, MachineSet, RolloutStrategyType};
+use capstan_api::keep;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +64,7 @@ pub(crate) struct Draft {
 /// Sorts the MachineSets, makes a new one if it takes one, and hands down what needs no rollout.
 pub(crate) fn draft(observed: &Observed<'_>) -> Result<Draft, Problem> {
     let deployment = observed.deployment;
-    let limits = Limits::of(deployment)?;
+    let limits = Limits::of(deployment)?.passing_over(whole(passed_over(observed).count()));
     let selection = select(deployment, observed.sets.to_vec(), observed.now);
     let paused = deployment.spec.paused == Some(true);
     if selection.new.is_none() && !paused && !observed.templates_exist {
@@ -76,6 +78,17 @@ pub(crate) fn draft(observed: &Observed<'_>) -> Result<Draft, Problem> {
         new.spec.replicas = Some(new.spec.replicas.unwrap_or(0) + received.uncounted);
     }
     Ok(Draft { deployment: deployment.name_any(), limits, strategy, paused, selection, received, sets })
+}
+
+/// Kept machines that a rollout does not wait for: silent for too long, or held by the user, and not available.
+fn passed_over<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a Machine> {
+    let is_silent = |machine: &Machine| {
+        get(machine, keep::HEALED_IN_PLACE).is_some_and(|told| told.reason == keep::healing::SILENT)
+    };
+    observed.machines.iter().filter(move |machine| {
+        let is_waited_for = !is_silent(machine) && !keep::is_held(machine);
+        keep::is_kept(&machine.spec) && !is_waited_for && !is_true(*machine, types::AVAILABLE)
+    })
 }
 
 impl Draft {

@@ -19,7 +19,9 @@ const A_SECOND: SignedDuration = SignedDuration::from_secs(1);
 /// The Node of a Machine.
 #[derive(Clone, Debug)]
 pub enum NodeSeen<'a> {
-    /// The Machine has none yet, or the workload cluster cannot be asked.
+    /// The workload cluster could not be asked, and why. Says nothing about the Node.
+    Unknown(&'a str),
+    /// The Machine has none yet: the workload cluster was asked, or does not exist yet.
     None,
     /// The Machine had one, and it is gone.
     Gone(&'a str),
@@ -137,6 +139,8 @@ fn node_findings(
 ) -> Findings {
     let mut findings = Findings::default();
     match node {
+        // A Node that cannot be asked for is neither gone nor late: only what the Machine says counts.
+        NodeSeen::Unknown(_) => {}
         NodeSeen::Gone(name) => {
             findings.reason = reasons::NODE_DELETED;
             findings.problems.push(format!("Node {name} has been deleted"));
@@ -196,6 +200,21 @@ fn spelt(seconds: i32) -> String {
         (0, 0) => format!("{left}s"),
         (0, _) => format!("{minutes}m{left}s"),
         _ => format!("{hours}h{minutes}m{left}s"),
+    }
+}
+
+/// Whether a finding still holds for the Node as it is now. A finding is written into a condition, which may be read
+/// long after: by a process that was restarted, or after the Node has recovered.
+pub fn still_holds(reason: &str, message: &str, node: Option<&Node>) -> bool {
+    let is_ready = node.is_some_and(|node| {
+        let told = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        told.iter().any(|told| is_same(told, "Ready", "True"))
+    });
+    match reason {
+        reasons::NODE_STARTUP_TIMEOUT | reasons::NODE_DELETED => node.is_none(),
+        // A Node may be Ready and unhealthy for another reason, which only the health check knows.
+        reasons::UNHEALTHY_NODE if message.contains("Condition Ready on Node") => !is_ready,
+        _ => true,
     }
 }
 

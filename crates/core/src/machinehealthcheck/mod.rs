@@ -7,6 +7,7 @@
 mod external;
 pub mod health;
 pub mod names;
+pub mod node;
 pub mod trigger;
 mod wiring;
 
@@ -16,7 +17,6 @@ use capstan_api::meta::{annotations, labels};
 use capstan_controller::error::Doing as _;
 use capstan_controller::patch::Patcher;
 use capstan_controller::{Error, Next, Reconciler, Result, owners, pause};
-use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use kube::core::Expression;
@@ -28,7 +28,7 @@ use crate::machineset::{cluster_of, selector};
 use crate::names::cluster::types as cluster_types;
 use crate::names::machine::types as machine_types;
 use crate::step::Steps;
-use health::{Health, NodeSeen};
+use health::Health;
 use names::{reasons, types};
 use trigger::Allowed;
 
@@ -137,25 +137,26 @@ impl MachineHealthCheckReconciler {
         let listed = api.list(&ListParams::default().labels_from(&selector)).await;
         let machines = listed.doing(|| "cannot list Machines".to_owned())?.items;
         let nodes = match is_true(cluster, cluster_types::CONTROL_PLANE_INITIALIZED) {
-            true => self.core.remotes.nodes(&namespace, &check.spec.cluster_name).await?,
+            true => Some(self.core.remotes.nodes(&namespace, &check.spec.cluster_name).await?),
+            // There is no API server that could have Nodes.
             false => None,
         };
         let checks = check.spec.checks.clone().unwrap_or_default();
         let now = self.core.now();
-        let looked_at = machines.into_iter().filter(|machine| !is_skipped(machine)).map(|machine| {
-            let name =
-                machine.status.as_ref().and_then(|status| status.node_ref.as_ref()).map(|node| &node.name);
-            let found: Option<Arc<Node>> =
-                nodes.as_ref().zip(name).and_then(|(nodes, name)| nodes.by_name(name));
-            let seen = match (&nodes, name, &found) {
-                (_, _, Some(node)) => NodeSeen::There(node),
-                (Some(_), Some(name), None) => NodeSeen::Gone(name),
-                _ => NodeSeen::None,
-            };
-            let health = health::check(cluster, &machine, &seen, &checks, now);
-            Target { machine, health }
-        });
-        Ok(looked_at.collect())
+        let mut targets = Vec::new();
+        for machine in machines.into_iter().filter(|machine| !is_skipped(machine)) {
+            let seen = node::find(nodes.as_ref(), &machine);
+            let mut health = health::check(cluster, &machine, &seen.of(&machine), &checks, now);
+            // A finding may cost a machine its life: the API server is asked once more, past all caches.
+            if let (Health::Unhealthy { reason, .. }, Some(name)) = (&health, node::name(&machine))
+                && node::is_about_node(reason)
+            {
+                let read = self.core.remotes.node_now(&namespace, &check.spec.cluster_name, name).await;
+                health = health::check(cluster, &machine, &node::read(read).of(&machine), &checks, now);
+            }
+            targets.push(Target { machine, health });
+        }
+        Ok(targets)
     }
 
     /// Writes onto a Machine what was found, and asks for a remedy if that is allowed.

@@ -10,6 +10,7 @@ pub(crate) mod desired;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub(crate) mod hand_over;
+pub mod keep;
 pub(crate) mod machine;
 pub mod names;
 pub mod naming;
@@ -159,7 +160,20 @@ impl MachineSetReconciler {
                     steps.check(Err(problem));
                 }
             },
-            Scale::Delete(names) => steps.check(self.delete(set, &names, "scales down").await),
+            Scale::Delete(names) => {
+                let names = match kept(set, machines) {
+                    false => names,
+                    true => {
+                        let chosen = self.kept_scale_down(set, owner.as_ref(), machines, names.len()).await;
+                        seen.kept_back = chosen.held;
+                        if !seen.kept_back.is_empty() {
+                            steps.add(Ok(Next::After(preflight::RETRY)));
+                        }
+                        chosen.delete
+                    }
+                };
+                steps.check(self.delete(set, &names, "scales down").await);
+            }
             Scale::HandOver { to, hand_over, delete } => {
                 steps.check(self.delete(set, &delete, "replaces an unhealthy Machine").await);
                 let leaving = machines.iter().filter(|m| hand_over.contains(&m.name_any())).collect();
@@ -235,6 +249,19 @@ impl MachineSetReconciler {
             .map_err(|problem| Error::transient(doing(), problem))
     }
 
+    /// Which of its kept machines a MachineSet may give up, as the workload cluster says at this moment.
+    async fn kept_scale_down(
+        &self,
+        set: &MachineSet,
+        owner: Option<&MachineDeployment>,
+        machines: &[Machine],
+        number: usize,
+    ) -> keep::ScaleDown {
+        let namespace = set.namespace().unwrap_or_default();
+        let volumes = self.core.remotes.local_volumes(&namespace, &set.spec.cluster_name).await;
+        keep::choose(set, owner, machines, number, &volumes, self.core.now())
+    }
+
     /// Asks for the deletion of Machines, by name.
     async fn delete(&self, set: &MachineSet, machines: &[String], why: &str) -> Result<()> {
         let api: Api<Machine> = self.core.api(&set.namespace().unwrap_or_default());
@@ -245,6 +272,12 @@ impl MachineSetReconciler {
         }
         Ok(())
     }
+}
+
+/// Whether any of its machines is kept.
+fn kept(set: &MachineSet, machines: &[Machine]) -> bool {
+    let specs = machines.iter().map(|machine| &machine.spec).chain([&set.spec.template.spec]);
+    specs.into_iter().any(capstan_api::keep::is_kept)
 }
 
 fn is_deleting(set: &MachineSet) -> bool {

@@ -1,15 +1,16 @@
 //! Replacing unhealthy Machines, as [`super::remediation`] has decided.
 
-use capstan_api::conditions::{NewCondition, delete, set as set_condition};
+use capstan_api::conditions::{NewCondition, delete, get, set as set_condition};
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Error, Next, Result};
+use capstan_controller::{Error, Knowledge, Next, Result};
 use kube::ResourceExt as _;
 use kube::api::Api;
 
 use super::MachineSetReconciler;
 use super::templates::Templates;
 use super::{preflight, remediation};
+use crate::machinehealthcheck::health::still_holds;
 use crate::names::machine::types;
 
 impl MachineSetReconciler {
@@ -40,15 +41,36 @@ impl MachineSetReconciler {
             true => remediation::replaced(),
             false => remediation::held_up(&failures),
         };
+        let mut next = Next::Changed;
         // Told first: a Machine that is deleted already would not be found again to be told.
         for name in &decision.now {
+            if failures.is_empty()
+                && let Some(why) = self.is_unconfirmed(machines, name).await
+            {
+                self.tell(machines, name, Some(&remediation::unconfirmed(&why))).await?;
+                next = Next::After(preflight::RETRY);
+                continue;
+            }
             self.tell(machines, name, Some(&condition)).await?;
+            if failures.is_empty() {
+                self.delete(set, std::slice::from_ref(name), "replaces an unhealthy Machine").await?;
+            }
         }
-        if !failures.is_empty() {
-            return Ok(Next::After(preflight::RETRY));
+        Ok(if failures.is_empty() { next } else { Next::After(preflight::RETRY) })
+    }
+
+    /// Why the Machine must not be deleted yet: what the health check has found is not so, or cannot be confirmed. The
+    /// API server is asked, past all caches: the condition may be older than this process.
+    async fn is_unconfirmed(&self, machines: &[Machine], name: &str) -> Option<String> {
+        let machine = machines.iter().find(|machine| machine.name_any() == name)?;
+        let told = get(machine, types::HEALTH_CHECK_SUCCEEDED)?;
+        let node = machine.status.as_ref().and_then(|status| status.node_ref.as_ref())?;
+        let namespace = machine.namespace().unwrap_or_default();
+        match self.core.remotes.node_now(&namespace, &machine.spec.cluster_name, &node.name).await {
+            Knowledge::Unknown(why) => Some(why),
+            Knowledge::Known(now) => (!still_holds(&told.reason, &told.message, now.as_ref()))
+                .then(|| format!("Node {} is healthy again", node.name)),
         }
-        self.delete(set, &decision.now, "replaces an unhealthy Machine").await?;
-        Ok(Next::Changed)
     }
 
     /// Sets `OwnerRemediated` of a Machine, or takes it away.

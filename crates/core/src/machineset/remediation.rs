@@ -2,7 +2,9 @@
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, get};
 use capstan_api::core::{Machine, MachineDeployment, MachineSet};
+use capstan_api::keep::{self, ReplacePolicy};
 use capstan_api::meta::{annotations, labels};
+use capstan_api::runtime::annotations::REPLACE_POLICY;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use std::cmp::Reverse;
@@ -38,22 +40,31 @@ pub fn decide(
     if sick.is_empty() {
         return Ok(decision);
     }
+    let mut kept = Vec::new();
+    sick.retain(|machine| {
+        let wait = waits_for_policy(set, owner, machine);
+        kept.extend(wait.map(|told| (machine.name_any(), told)));
+        kept.last().is_none_or(|(name, _)| *name != machine.name_any())
+    });
+    decision.waiting = kept;
     let is_part_of_deployment = set.labels().contains_key(labels::DEPLOYMENT_NAME);
     if is_part_of_deployment && !owner.is_some_and(|owner| is_current(set, owner)) {
         let why = "Machine won't be remediated because it is pending removal due to rollout";
         let told = condition(remediation::CANNOT_BE_REMEDIATED, why);
-        decision.waiting = sick.iter().map(|machine| (machine.name_any(), told.clone())).collect();
+        decision.waiting.extend(sick.iter().map(|machine| (machine.name_any(), told.clone())));
         return Ok(decision);
     }
 
-    let limit =
-        owner.and_then(|owner| Some((owner, owner.spec.remediation.as_ref()?.max_in_flight.as_ref()?)));
-    let Some((owner, max_in_flight)) = limit else {
+    let asked = owner.and_then(|owner| owner.spec.remediation.as_ref()?.max_in_flight.clone());
+    // Kept machines are replaced one at a time unless the user allows more.
+    let one = keep::is_kept(&set.spec.template.spec).then_some(IntOrString::Int(1));
+    let Some(max_in_flight) = asked.or(one) else {
         sort(&mut sick);
         decision.now = sick.iter().map(|machine| machine.name_any()).collect();
         return Ok(decision);
     };
-    let most = scaled(max_in_flight, owner.spec.replicas.unwrap_or(1), Round::Up)?;
+    let replicas = owner.map_or(set.spec.replicas, |owner| owner.spec.replicas).unwrap_or(1);
+    let most = scaled(&max_in_flight, replicas, Round::Up)?;
     let most = usize::try_from(most).unwrap_or(0);
     let in_flight = machines.iter().filter(|machine| is_being_remediated(machine)).count();
     sort(&mut sick);
@@ -61,12 +72,63 @@ pub fn decide(
     let why = format!(
         "Waiting because there are already too many remediations in progress \
          (spec.strategy.remediation.maxInFlight is {})",
-        text(max_in_flight)
+        text(&max_in_flight)
     );
     let told = condition(remediation::DEFERRED, why);
-    decision.waiting = later.iter().map(|machine| (machine.name_any(), told.clone())).collect();
+    decision.waiting.extend(later.iter().map(|machine| (machine.name_any(), told.clone())));
     decision.now = sick.iter().map(|machine| machine.name_any()).collect();
     Ok(decision)
+}
+
+/// What a kept machine waits for before it may be replaced; nothing if it may, or if it is not kept.
+fn waits_for_policy(
+    set: &MachineSet,
+    owner: Option<&MachineDeployment>,
+    machine: &Machine,
+) -> Option<NewCondition> {
+    if !keep::is_kept(&machine.spec) {
+        return None;
+    }
+    let cannot = |why: String| Some(condition(remediation::CANNOT_BE_REMEDIATED, why));
+    if keep::is_held(machine) {
+        return cannot(format!("Machine is kept out of remediation by its annotation {}", keep::HOLD));
+    }
+    let objects = [Some(&machine.metadata), Some(&set.metadata), owner.map(|owner| &owner.metadata)];
+    let infrastructure = &machine.spec.infrastructure_ref;
+    match ReplacePolicy::first(objects.into_iter().flatten()) {
+        Err(misspelt) => cannot(format!("Machine is kept: {misspelt}")),
+        Ok(ReplacePolicy::Never) => cannot(format!(
+            "Machine is kept: its replacement would reset {} {}. Set the annotation {REPLACE_POLICY} of {} to \
+             WhenNeeded to allow it, or delete the Machine",
+            infrastructure.kind,
+            infrastructure.name,
+            owner.map_or_else(
+                || format!("MachineSet {}", set.name_any()),
+                |owner| format!("MachineDeployment {}", owner.name_any())
+            ),
+        )),
+        Ok(ReplacePolicy::WhenNeeded) if !keep::is_healed(&machine.spec) => None,
+        Ok(ReplacePolicy::WhenNeeded) => match get(machine, keep::HEALED_IN_PLACE) {
+            Some(told)
+                if told.status == ConditionStatus::False && told.reason == keep::healing::EXHAUSTED =>
+            {
+                None
+            }
+            Some(told) => Some(condition(
+                remediation::DEFERRED,
+                format!("Machine is healed in place before it is replaced: {}", told.message),
+            )),
+            None => Some(condition(
+                remediation::DEFERRED,
+                "Machine is healed in place before it is replaced: its control plane has not begun yet",
+            )),
+        },
+    }
+}
+
+/// What a Machine is told whose Node could not be looked at, or is not as ill as the health check has found.
+pub fn unconfirmed(why: &str) -> NewCondition {
+    condition(remediation::DEFERRED, format!("Machine is not replaced: {why}"))
 }
 
 /// What a Machine is told whose replacement the checks hold up.
@@ -187,6 +249,88 @@ mod tests {
                 "{max}"
             );
         }
+    }
+
+    /// A sick Machine that Capstan looks after.
+    fn kept(name: &str, change: impl FnOnce(&mut Machine)) -> Machine {
+        let sick = machine(name)
+            .created(1)
+            .condition("HealthCheckSucceeded", false)
+            .condition("OwnerRemediated", false);
+        let kept = sick.change(|machine| {
+            machine.spec.bootstrap.config_ref = serde_json::from_value(json!({
+                "kind": "CapstanConfig", "name": name, "apiGroup": "bootstrap.cluster.x-k8s.io"}))
+            .expect("a reference");
+            machine.spec.infrastructure_ref.kind = "HostMachine".to_owned();
+        });
+        kept.change(change).done()
+    }
+
+    /// A MachineSet that makes kept Machines.
+    fn kept_set(annotations: &Value) -> MachineSet {
+        machine_set(
+            "ms",
+            3,
+            &json!({"metadata": {"annotations": annotations},
+                "spec": {"template": {"spec": {"infrastructureRef": {"kind": "HostMachineTemplate"}}}}}),
+        )
+    }
+
+    #[test]
+    fn kept_machines_are_not_replaced_unless_the_policy_says_so() {
+        let says = |policy: &str| json!({REPLACE_POLICY: policy});
+        let healing = |reason: &'static str| {
+            move |machine: &mut Machine| {
+                let told = NewCondition::new(keep::HEALED_IN_PLACE, ConditionStatus::False, reason);
+                capstan_api::conditions::set(machine, told, jiff::Timestamp::UNIX_EPOCH);
+            }
+        };
+        for (annotations, machine, expected) in [
+            (json!({}), kept("a", |_| {}), Some("replacement would reset HostMachine a")),
+            (json!({}), kept("a", healing(keep::healing::EXHAUSTED)), Some("is kept")),
+            (says("Never"), kept("a", healing(keep::healing::EXHAUSTED)), Some("is kept")),
+            (says("Sometimes"), kept("a", healing(keep::healing::EXHAUSTED)), Some("must be Never or")),
+            (says("WhenNeeded"), kept("a", |_| {}), Some("healed in place before it is replaced")),
+            (says("WhenNeeded"), kept("a", healing(keep::healing::REBOOTING)), Some("healed in place")),
+            (says("WhenNeeded"), kept("a", healing(keep::healing::EXHAUSTED)), None),
+            (
+                says("WhenNeeded"),
+                kept("a", |machine| {
+                    healing(keep::healing::EXHAUSTED)(machine);
+                    machine.annotations_mut().insert(keep::HOLD.to_owned(), "mine".to_owned());
+                }),
+                Some("kept out of remediation"),
+            ),
+            (
+                says("WhenNeeded"),
+                kept("a", |machine| {
+                    healing(keep::healing::EXHAUSTED)(machine);
+                    machine.annotations_mut().insert(REPLACE_POLICY.to_owned(), "Never".to_owned());
+                }),
+                Some("is kept"),
+            ),
+            // Nobody could heal it in place.
+            (says("WhenNeeded"), kept("a", |machine| machine.spec.bootstrap.config_ref = None), None),
+        ] {
+            let decision = decide(&kept_set(&annotations), None, &[machine]).expect("a test value");
+            let told = decision.waiting.first().map(|(_, told)| told.message.clone());
+            match expected {
+                Some(expected) => {
+                    assert!(decision.now.is_empty(), "{annotations} {expected}");
+                    assert!(told.as_ref().is_some_and(|told| told.contains(expected)), "{told:?} {expected}");
+                }
+                None => assert_eq!((decision.now.as_slice(), told), (["a".to_owned()].as_slice(), None)),
+            }
+        }
+    }
+
+    #[test]
+    fn kept_machines_are_replaced_one_at_a_time() {
+        let plain = |name: &str| kept(name, |machine| machine.spec.bootstrap.config_ref = None);
+        let machines = [plain("a"), plain("b")];
+        let set = kept_set(&json!({REPLACE_POLICY: "WhenNeeded"}));
+        let decision = decide(&set, None, &machines).expect("a test value");
+        assert_eq!((decision.now.len(), decision.waiting.len()), (1, 1));
     }
 
     #[test]

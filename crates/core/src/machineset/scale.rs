@@ -1,6 +1,7 @@
 //! Whether Machines are made, deleted or handed over, and which. Pure.
 
 use capstan_api::core::{Machine, MachineSet};
+use capstan_api::keep;
 use capstan_api::meta::annotations;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -61,7 +62,7 @@ fn hand_over(to: &str, candidates: &[&Machine], mut too_many: usize) -> Scale {
         }
         if is_deleting(machine) {
             too_many -= 1;
-        } else if is_to_be_remediated(machine) {
+        } else if is_to_be_remediated(machine) && !keep::is_kept(&machine.spec) {
             delete.push(machine.name_any());
             too_many -= 1;
         } else if has_node(machine) && !is_updating(machine) {

@@ -38,6 +38,8 @@ pub struct Seen {
     pub missing_templates: Vec<String>,
     /// Why no Machine may be made for now.
     pub preflight_failures: Vec<String>,
+    /// Why kept machines stay although there are too many.
+    pub kept_back: Vec<String>,
 }
 
 /// Writes into the status what was seen.
@@ -70,7 +72,7 @@ fn conditions(target: &MachineSet, seen: &Seen, now: Timestamp) -> Vec<NewCondit
     };
     vec![
         scaling_up(target, machines, seen),
-        scaling_down(target, machines, now),
+        scaling_down(target, machines, seen, now),
         machines_ready(machines),
         machines_up_to_date(machines, now),
         remediating(machines, "MachineSet"),
@@ -99,14 +101,18 @@ fn scaling_up(target: &MachineSet, machines: &[Machine], seen: &Seen) -> NewCond
     NewCondition::new(types::SCALING_UP, true, reasons::SCALING_UP).message(message)
 }
 
-fn scaling_down(target: &MachineSet, machines: &[Machine], now: Timestamp) -> NewCondition {
+fn scaling_down(target: &MachineSet, machines: &[Machine], seen: &Seen, now: Timestamp) -> NewCondition {
     let Some(wanted) = wanted(target) else { return waiting_for_replicas(types::SCALING_DOWN) };
     let counted = machines.iter().filter(|m| !is_annotated(m, in_place::PENDING_ACKNOWLEDGE_MOVE)).count();
     let have = whole(counted);
     if have <= wanted {
         return NewCondition::new(types::SCALING_DOWN, false, reasons::NOT_SCALING_DOWN);
     }
-    let message = format!("Scaling down from {have} to {wanted} replicas");
+    let mut message = format!("Scaling down from {have} to {wanted} replicas");
+    let blocks: Vec<String> = seen.kept_back.iter().map(|block| format!("* {block}")).collect();
+    if !blocks.is_empty() {
+        message.push_str(&format!(" is blocked because:\n{}", blocks.join("\n")));
+    }
     NewCondition::new(types::SCALING_DOWN, true, reasons::SCALING_DOWN)
         .message(words::with_line(message, &words::stale_machines(machines, now)))
 }

@@ -4,6 +4,7 @@
 //! exactly those fields; core compares what remains. What cannot is refused by name as long as machines are not to be
 //! replaced. Then nothing at all is to happen, which is what core makes of a failure.
 
+use capstan_api::keep::ReplacePolicy;
 use capstan_api::meta::labels;
 use capstan_api::runtime::annotations::REPLACE_POLICY;
 use capstan_api::runtime::hooks::{
@@ -17,7 +18,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 use super::changes::{self, Names, Side};
-use super::policy::Policy;
 
 /// How many machines a MachineDeployment wants, on its MachineSets.
 const DESIRED_REPLICAS: &str = "machinedeployment.clusters.x-k8s.io/desired-replicas";
@@ -112,12 +112,12 @@ fn judge(
     if !changes::is_ours(current.config) {
         return Judgement::default();
     }
-    let policy = match Policy::of(annotations) {
+    let policy = match ReplacePolicy::of(annotations) {
         Ok(policy) => policy,
         Err(problem) => return Judgement::refused(vec![], format!("{} {problem}", names.owner)),
     };
     let mut changes = changes::between(current, desired, names);
-    changes.extend(surge.filter(|_| policy == Policy::Never));
+    changes.extend(surge.filter(|_| policy == ReplacePolicy::Never));
     let told = |cost: Cost| -> Vec<String> {
         changes.iter().filter(|change| change.cost == cost).map(ToString::to_string).collect()
     };
@@ -125,7 +125,7 @@ fn judge(
     if !impossible.is_empty() {
         return Judgement::refused(changes, impossible.join("; "));
     }
-    if !replacing.is_empty() && policy == Policy::Never {
+    if !replacing.is_empty() && policy == ReplacePolicy::Never {
         let why = format!(
             "machines are kept ({REPLACE_POLICY} is Never), and this would replace them: {}",
             replacing.join("; ")

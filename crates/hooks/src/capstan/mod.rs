@@ -8,7 +8,6 @@ pub mod can_update;
 mod changes;
 mod events;
 mod observe;
-pub mod policy;
 pub mod progress;
 
 use capstan_api::meta::labels;

@@ -147,3 +147,40 @@ fn times_are_spelt_as_ever() {
         assert_eq!(spelt(seconds), text);
     }
 }
+
+/// A restart of the manager, or a new kubeconfig, leaves the Nodes unknown for a while. That says nothing about a machine,
+/// however old it is and whether it has ever had a Node.
+#[test]
+fn an_unknown_node_is_neither_late_nor_gone() {
+    let cluster = cluster(0, Some(0));
+    let unknown = NodeSeen::Unknown("the Nodes have not been listed yet");
+    for machine in [machine("m").done(), machine("m").with_node().done()] {
+        let found = check(&cluster, &machine, &unknown, &checks(), at(99_999));
+        assert_eq!(found, Health::Waiting(None));
+    }
+    // What the Machine says of itself is known.
+    let machine = machine("m").with_node().condition_since("Disk", false, "Full", 0).done();
+    let found = check(&cluster, &machine, &unknown, &checks(), at(101));
+    assert!(matches!(found, Health::Unhealthy { reason: reasons::UNHEALTHY_MACHINE, .. }), "{found:?}");
+}
+
+#[test]
+fn an_old_finding_is_compared_with_the_node_as_it_is_now() {
+    let (ready, lost) = (node("True", 0), node("Unknown", 0));
+    let not_ready =
+        "  * Condition Ready on Node is reporting status Unknown with reason X for more than 5m0s";
+    for (reason, message, node, expected) in [
+        (reasons::UNHEALTHY_NODE, not_ready, Some(&ready), false),
+        (reasons::UNHEALTHY_NODE, not_ready, Some(&lost), true),
+        (reasons::UNHEALTHY_NODE, not_ready, None, true),
+        (reasons::UNHEALTHY_NODE, "  * Condition Disk on Node is reporting status True", Some(&ready), true),
+        (reasons::NODE_STARTUP_TIMEOUT, "", Some(&lost), false),
+        (reasons::NODE_STARTUP_TIMEOUT, "", None, true),
+        (reasons::NODE_DELETED, "", Some(&ready), false),
+        (reasons::NODE_DELETED, "", None, true),
+        (reasons::UNHEALTHY_MACHINE, "", Some(&ready), true),
+        (reasons::HAS_REMEDIATE_ANNOTATION, "", Some(&ready), true),
+    ] {
+        assert_eq!(still_holds(reason, message, node), expected, "{reason} {message}");
+    }
+}

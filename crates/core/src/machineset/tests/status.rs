@@ -67,6 +67,7 @@ fn what_blocks_scaling_up_is_told() {
         machines: Some(vec![]),
         missing_templates: vec!["ConfigTemplate".into(), "InfraTemplate".into()],
         preflight_failures: vec!["Cp ns/cp is provisioning".into()],
+        ..Seen::default()
     };
     assert_eq!(
         told(&after(1, false, &blocked), "ScalingUp").2,
