@@ -166,7 +166,7 @@ fn bootstrap() -> GroupAccess {
 fn control_plane() -> GroupAccess {
     let mut everywhere = looked_after(CONTROL_PLANE, &["capstancontrolplanes"], &[]);
     everywhere.extend([
-        rule(CORE, &["clusters"], &[&READ]),
+        rule(CORE, &["clusters", "machinedeployments"], &[&READ]),
         rule(CORE, &["machines"], &[&READ, &["create", "patch", "delete"]]),
         rule(CORE, &["machines/status"], &[&["patch"]]),
         rule(BOOTSTRAP, &["capstanconfigs"], &[&READ, &["create", "patch", "delete"]]),
@@ -181,7 +181,11 @@ fn control_plane() -> GroupAccess {
         controllers: "control-plane",
         everywhere,
         own_namespace: leader("control-plane"),
-        cluster_namespaces: vec![rule("", &["secrets"], &[&READ, &["create", "update", "patch", "delete"]])],
+        cluster_namespaces: vec![
+            rule("", &["secrets"], &[&READ, &["create", "update", "patch", "delete"]]),
+            // The signs of life of agents.
+            rule(COORDINATION, &["leases"], &[&["list"]]),
+        ],
     }
 }
 

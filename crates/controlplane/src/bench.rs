@@ -4,15 +4,17 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::Machine;
 use capstan_artifacts::{Arch, ArtifactRef, Catalog, Source};
+use capstan_controller::Knowledge;
 use capstan_controller::etcd::{Member, Members};
 use capstan_controller::secrets::{self, Purpose};
 use capstan_distro::{Endpoint, Network, Rendered, SecretFiles};
 use capstan_plan::{Digest, Revision};
 use jiff::Timestamp;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
+use crate::budget::Budgets;
 use crate::certificates::{Keys, NEEDED, contents};
 use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
 use crate::machines::remediate::Limits;
@@ -34,6 +36,7 @@ pub struct Fleet {
     facts: Vec<MachineFacts>,
     etcd: EtcdView,
     elected: Elected,
+    budgets: Budgets,
     now: Timestamp,
 }
 
@@ -71,6 +74,7 @@ impl Fleet {
             ),
             objects: Vec::new(),
             facts: Vec::new(),
+            budgets: Budgets::default(),
             etcd: EtcdView::Known(Members { members: (0..servers).map(member).collect(), leader: Some(1) }),
             elected: Elected { name: name(0), id: id(0) },
             now,
@@ -110,8 +114,11 @@ impl Fleet {
             impossible: Vec::new(),
             may_replace: false,
             initialized: true,
+            volumes: &Knowledge::default(),
             endpoint: &self.endpoint.host,
             etcd: &self.etcd,
+            exhausted: BTreeSet::new(),
+            spare_hosts: None,
             remediation: Limits::default(),
         };
         let step = machines::decide(&servers, &wanted);
@@ -132,6 +139,7 @@ impl Fleet {
             network: &self.network,
             keys: &self.keys,
             shelf: Shelf { catalog: &self.catalog, spare: None },
+            budgets: &self.budgets,
             now: self.now,
         };
         let files = SecretFiles::new();
@@ -196,6 +204,7 @@ fn objects(number: usize) -> Result<(Machine, CapstanConfig)> {
 fn facts((machine, config): &(Machine, CapstanConfig), now: Timestamp) -> MachineFacts {
     MachineFacts {
         has_node: true,
+        node_ready: Knowledge::Known(true),
         kubelet_version: Some(VERSION.to_owned()),
         created: Some(now),
         ..MachineFacts::of(machine, Some(config))

@@ -3,9 +3,10 @@
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{self, types};
 use capstan_api::core::{Machine, MachineAddress, MachineAddressType, MachineDeletionStatus};
-use capstan_api::meta::annotations;
+use capstan_api::keep;
+use capstan_api::meta::{annotations, labels};
 use capstan_controller::etcd::Members;
-use capstan_controller::identity;
+use capstan_controller::{Knowledge, identity};
 use capstan_distro::{Change, RESTART_GATE};
 use capstan_plan::{Artifact, Epoch, Phase, PlanId, Report, Revision};
 use jiff::{SignedDuration, Timestamp};
@@ -13,23 +14,21 @@ use kube::ResourceExt as _;
 
 pub(crate) use capstan_controller::plans::report;
 
+use crate::healing;
 use crate::names::{LEAVE_ETCD_HOOK, RETRY};
 use crate::planner::{Record, drain_timeout};
 
-/// Condition of a Machine by which whoever found it ill asks its owner to act.
-const OWNER_REMEDIATED: &str = "OwnerRemediated";
+/// Condition of a Machine that says what its health check has found.
+const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
+
+/// Condition of a Machine by which its health check asks its owner to act.
+pub(crate) const OWNER_REMEDIATED: &str = "OwnerRemediated";
 
 /// Reason of a Machine's deletion that waits for hooks.
 const WAITING_FOR_PRE_TERMINATE_HOOK: &str = "WaitingForPreTerminateHook";
 
-/// What is known of etcd.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum EtcdView {
-    /// Nothing, and why.
-    Unknown(String),
-    /// Its members, as a quorum of them says.
-    Known(Members),
-}
+/// What is known of etcd: its members, as a quorum of them says.
+pub(crate) type EtcdView = Knowledge<Members>;
 
 /// One machine of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,8 +40,20 @@ pub(crate) struct MachineFacts {
     pub(crate) created: Option<Timestamp>,
     /// Somebody asked that it goes first when there are too many.
     pub(crate) delete_first: bool,
-    /// Somebody found it ill and asks its owner to replace it.
+    /// Its health check has failed.
+    pub(crate) is_unhealthy: bool,
+    /// Its health check has failed, and its owner is asked to act.
     pub(crate) is_ill: bool,
+    /// It was asked for, and the health check has succeeded since: the owner takes the request back.
+    pub(crate) has_recovered: bool,
+    /// The user keeps it out of everything.
+    pub(crate) is_kept_out: bool,
+    /// The MachineDeployment or MachineSet that it belongs to, with which it shares a budget.
+    pub(crate) group: Option<String>,
+    /// Since when nothing was heard of its agent, if that is longer than the limit.
+    pub(crate) silent_since: Option<Timestamp>,
+    /// How far healing has come.
+    pub(crate) healing: healing::Record,
     /// Identity, once the bootstrap provider has given it.
     pub(crate) id: Option<String>,
     pub(crate) provider_id: Option<String>,
@@ -53,8 +64,12 @@ pub(crate) struct MachineFacts {
     pub(crate) architecture: Option<String>,
     /// Its operating system, once it has said it.
     pub(crate) os_image: Option<String>,
-    /// Whether it has become a Node.
+    /// Whether it has ever become a Node.
     pub(crate) has_node: bool,
+    /// Whether its Node is Ready. A Node that does not exist is not.
+    pub(crate) node_ready: Knowledge<bool>,
+    /// Identifies the time since the machine was started, as its Node says.
+    pub(crate) boot_id: Option<String>,
     /// Whether we keep new pods away from its Node.
     pub(crate) cordoned: bool,
     /// The user does not want pods to be moved away.
@@ -133,7 +148,14 @@ impl MachineFacts {
             deleting: machine.metadata.deletion_timestamp.is_some(),
             created: machine.metadata.creation_timestamp.as_ref().map(|time| time.0),
             delete_first: machine.annotations().contains_key(annotations::DELETE_MACHINE),
-            is_ill: conditions::is_false(machine, OWNER_REMEDIATED),
+            is_unhealthy: conditions::is_false(machine, HEALTH_CHECK_SUCCEEDED),
+            is_ill: conditions::is_false(machine, HEALTH_CHECK_SUCCEEDED)
+                && conditions::is_false(machine, OWNER_REMEDIATED),
+            has_recovered: conditions::is_true(machine, HEALTH_CHECK_SUCCEEDED)
+                && conditions::is_false(machine, OWNER_REMEDIATED),
+            is_kept_out: keep::is_held(machine),
+            group: group(machine),
+            healing: healing::Record::of(machine),
             id: config.and_then(identity::of).map(str::to_owned),
             provider_id: machine.spec.provider_id.clone().filter(|id| !id.is_empty()),
             version: machine.spec.version.clone(),
@@ -158,18 +180,38 @@ impl MachineFacts {
         &self.name
     }
 
-    /// Whether its plan has been carried out and its Node runs the version it should.
+    /// Whether its plan has been carried out and its Node is Ready in the version it should have. Not while that is
+    /// unknown.
     pub(crate) fn is_up(&self) -> bool {
         self.taken_as_up
             || self.is_applied()
                 && self.has_node
+                && self.is_ready()
                 && self.version.is_some()
                 && self.kubelet_version == self.version
     }
 
+    /// Whether its Node is known to be Ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.taken_as_up || self.node_ready.is_known_and(|ready| *ready)
+    }
+
+    /// Why it does not count as up, for people.
+    pub(crate) fn not_up(&self) -> String {
+        match &self.node_ready {
+            Knowledge::Unknown(why) if self.has_node && self.is_applied() => {
+                format!("waits to know whether Node {} is Ready: {why}", self.node_name())
+            }
+            Knowledge::Known(false) if self.has_node && self.is_applied() => {
+                format!("waits for Node {} to be Ready", self.node_name())
+            }
+            _ => format!("waits for Machine {} to be up", self.name),
+        }
+    }
+
     /// As if it had done what it was told.
     pub(crate) fn take_as_up(&mut self) {
-        (self.taken_as_up, self.has_node) = (true, true);
+        (self.taken_as_up, self.has_node, self.node_ready) = (true, true, Knowledge::Known(true));
         self.kubelet_version.clone_from(&self.version);
     }
 
@@ -207,13 +249,32 @@ impl MachineFacts {
 
     /// Whether it is up, or would be if it had not been told to become something else, which it has not begun.
     pub(crate) fn is_steady(&self) -> bool {
-        self.is_up() || self.is_held()
+        self.is_up() || self.is_held() && self.is_ready()
+    }
+
+    /// Whether it is on its way out and no part of the control plane any more: its member was taken out of etcd, and only
+    /// its host is still to be cleaned, however long that takes. Not known while etcd is not.
+    pub(crate) fn has_left(&self, etcd: &EtcdView) -> bool {
+        let is_member = |members: &Members| {
+            crate::etcd::quorum::member_of(members, self.node_name(), &self.addresses).is_some()
+        };
+        self.deleting && self.hook == Hook::None && etcd.is_known_and(|members| !is_member(members))
+    }
+
+    /// Whether it has given its plan up for good.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.has_failed() && self.plan.as_ref().is_some_and(|plan| plan.record.again_at().is_none())
     }
 
     /// Oldest first; names decide between those of the same second.
     pub(crate) fn age(&self) -> (Option<Timestamp>, &str) {
         (self.created, &self.name)
     }
+}
+
+/// What shares a budget: the machines of a MachineDeployment, or else of a MachineSet.
+fn group(machine: &Machine) -> Option<String> {
+    [labels::DEPLOYMENT_NAME, labels::SET_NAME].iter().find_map(|label| machine.labels().get(*label).cloned())
 }
 
 /// Addresses that a connection could be made to.
@@ -372,6 +433,7 @@ pub(crate) mod fixtures {
         pub(crate) fn up(self) -> Self {
             let mut up = self.planned(1, "a").says(Progress::Applied);
             up.has_node = true;
+            up.node_ready = Knowledge::Known(true);
             up.kubelet_version.clone_from(&up.version);
             up
         }
@@ -453,6 +515,10 @@ mod tests {
         let up = MachineFacts::server("a").up();
         assert!(up.is_up());
         assert!(!up.clone().with(|m| m.has_node = false).is_up());
+        let lost = up.clone().with(|m| m.node_ready = Knowledge::Known(false));
+        assert!(!lost.is_up() && lost.not_up().contains("to be Ready"));
+        let unknown = up.clone().with(|m| m.node_ready = Knowledge::unknown("no answer"));
+        assert!(!unknown.is_up() && unknown.not_up().contains("no answer"));
         assert!(!up.clone().with(|m| m.kubelet_version = Some("v1.35.0".to_owned())).is_up());
         assert!(!up.clone().says(Progress::InFlight).is_up());
         assert_eq!(up.version.as_deref(), Some(VERSION));

@@ -5,9 +5,11 @@
 
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
+use capstan_controller::Knowledge;
 use capstan_controller::error::Result;
 use capstan_controller::etcd::{Member, Members};
 use capstan_controller::external::Externals;
+use capstan_controller::remote::LocalVolumes;
 use capstan_distro::cost::{Cost, Subject, changes, field};
 use capstan_distro::{Change, Version};
 use jiff::{SignedDuration, Timestamp};
@@ -16,11 +18,13 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::{EtcdView, MachineFacts};
+use crate::healing::contact::Contacts;
 use crate::machines::{self, Step as Decision, propagate};
 use crate::observe::Machines;
 use crate::planner::{is_drained_first, restart_after, runs_ahead};
-use crate::round::wanted;
+use crate::round::{View, wanted};
 use crate::scope::Scope;
+use crate::workload::NodeView;
 
 /// Decisions, for each machine there is or should be. Far more than any change takes.
 const ROUNDS: usize = 8;
@@ -78,12 +82,16 @@ pub async fn foresee(client: &Client, externals: &Externals, asked: Asked<'_>) -
         // Nothing is written here, so nobody is taken over.
         plane: "",
         now: Timestamp::now(),
+        contacts: &Contacts::default(),
         suffix: &capstan_controller::names::random_suffix,
     };
     let observed = scope.machines().await?;
     let plans = scope.secrets().await?.plans;
     // Whether a plan is ours is the planner's question; here it is only asked whether it was carried out.
-    let facts = observed.facts(asked.after, &plans, None, &BTreeSet::new());
+    // How Nodes are is looked at before each step; what is thought through here is what follows if they are well.
+    let nodes =
+        observed.machines.keys().map(|name| (name.clone(), NodeView { ready: true, ..NodeView::default() }));
+    let facts = observed.facts(asked.after, &plans, None, &Knowledge::Known(nodes.collect()));
     Ok(think(&scope, asked.before, &observed, facts))
 }
 
@@ -125,9 +133,12 @@ fn think(
 fn decide(scope: &Scope<'_>, servers: &mut Vec<MachineFacts>, foresight: &mut Foresight) {
     let endpoint = scope.endpoint().map(|endpoint| endpoint.host).unwrap_or_default();
     let remediated = scope.remediated();
+    // Which volumes are on which machine is looked at before one is taken away.
+    let volumes = Knowledge::Known(LocalVolumes::new());
     let next = |servers: &[MachineFacts], made: usize| {
         let etcd = EtcdView::Known(members(servers));
-        let mut wanted = wanted(scope, &endpoint, &etcd, scope.is_initialized(), remediated.as_ref());
+        let view = View { etcd: &etcd, volumes: &volumes, initialized: scope.is_initialized() };
+        let mut wanted = wanted(scope, &endpoint, view, remediated.as_ref());
         // The first that is made is the one that was begun.
         wanted.begun = wanted.begun.filter(|_| made == 0);
         machines::decide(servers, &wanted)

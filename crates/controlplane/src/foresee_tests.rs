@@ -19,6 +19,7 @@ fn three(cost: Cost) -> Vec<MachineFacts> {
 
 fn played(mut servers: Vec<MachineFacts>, replicas: usize, may_replace: bool) -> Foresight {
     let mut foresight = Foresight::default();
+    let no_volumes = Knowledge::Known(LocalVolumes::new());
     let future = Future { version: NEW, now: Timestamp::from_second(100).expect("a time"), rounds: 100 };
     play(&mut servers, &mut foresight, future, |servers, _| {
         let etcd = EtcdView::Known(members(servers));
@@ -29,8 +30,11 @@ fn played(mut servers: Vec<MachineFacts>, replicas: usize, may_replace: bool) ->
             impossible: Vec::new(),
             may_replace,
             initialized: true,
+            volumes: &no_volumes,
             endpoint: "",
             etcd: &etcd,
+            exhausted: BTreeSet::new(),
+            spare_hosts: None,
             remediation: Limits::default(),
         };
         machines::decide(servers, &wanted)

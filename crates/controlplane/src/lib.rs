@@ -6,6 +6,7 @@
 //! | `certificates`, `kubeconfig` | what a cluster is made from, once |
 //! | `machines` | Machine, CapstanConfig and infrastructure machine of each replica; one step at a time |
 //! | `etcd` | who is a member, and what the members can bear |
+//! | `healing`, `budget` | what is done about an ill machine in place; how many machines may be away at a time |
 //! | `planner` | who begins the cluster, which plan each machine should have, when it may have it, and when it may restart |
 //! | `status`, `delete` | what the control plane says of itself, and its end |
 //! | `foresee` | what a change would do, for `capstan plan`: the same decisions, on facts of the future |
@@ -20,11 +21,13 @@
 
 #[cfg(feature = "bench")]
 pub mod bench;
+mod budget;
 mod certificates;
 mod delete;
 mod etcd;
 mod facts;
 pub mod foresee;
+mod healing;
 mod kubeconfig;
 mod machines;
 mod names;
@@ -46,7 +49,7 @@ use std::future::Future;
 pub use etcd::EtcdClient;
 pub use planner::Spare;
 pub use reconcile::{Ambient, ControlPlane, Tools};
-pub use workload::Workload;
+pub use workload::{NodeView, NodesByName, Workload};
 
 /// Runs the controller until `stop` is done, for what is in `scope`. `externals` and `remotes` may be shared with other controllers.
 pub async fn run(

@@ -26,6 +26,16 @@ pub(crate) const NETWORK: &str = "capstan.dev/cluster-network";
 /// On a CapstanControlPlane: the last machine that was replaced because it was ill, and how often that happened.
 pub(crate) const REMEDIATION: &str = "capstan.dev/remediation";
 
+/// On a Machine: how far healing it in place has come, as JSON.
+pub(crate) const HEALING: &str = "capstan.dev/healing";
+
+/// On a CapstanControlPlane: digests of what the cluster was made from, since it has begun.
+pub(crate) const KEY_DIGESTS: &str = "capstan.dev/key-digests";
+
+/// Attribute of a failure domain: how many hosts a control plane machine could be placed on there, as the infrastructure
+/// provider says.
+pub(crate) const CLAIMABLE_HOSTS: &str = "capstan.dev/claimable-hosts";
+
 /// On a control plane Machine: keeps its host until it has left etcd.
 pub(crate) const LEAVE_ETCD_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capstan";
 

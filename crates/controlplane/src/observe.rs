@@ -3,28 +3,33 @@
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
-use capstan_api::core::Machine;
+use capstan_api::core::{Machine, MachineDeployment};
 use capstan_api::meta::labels;
 use capstan_controller::error::{Doing as _, Result};
-use capstan_controller::owners;
 use capstan_controller::secrets::Purpose;
+use capstan_controller::{Knowledge, owners};
 use capstan_distro::cost::{Setup, field};
 use capstan_distro::{Change, Cost, RESTART_GATE, Subject, classify};
 use capstan_plan::{MachineIdentity, OpenGates, SECRET_TYPE, SignedGates, SignedPlan, StepName, TrustedKeys};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use crate::budget::Budgets;
 use crate::certificates::NEEDED;
 use crate::facts::{self, MachineFacts, PlanFacts};
+use crate::healing::Ladder;
 use crate::machines::template_name;
 use crate::names::{DRAIN_SINCE, INFRASTRUCTURE_TEMPLATE, PLAN_INPUTS, PLAN_RECORD, plan_secret};
 use crate::planner::data_of;
 use crate::scope::Scope;
+use crate::workload::NodesByName;
 
 /// The Secrets of the cluster.
 #[derive(Default)]
@@ -39,6 +44,10 @@ pub(crate) struct Machines {
     pub(crate) machines: BTreeMap<String, Machine>,
     pub(crate) configs: BTreeMap<String, CapstanConfig>,
     pub(crate) reports: BTreeMap<String, MachineReport>,
+    /// Machines whose agent was not heard of for longer than the limit, and since when.
+    pub(crate) silent: BTreeMap<String, Timestamp>,
+    /// What each group of workers may do without.
+    pub(crate) budgets: Budgets,
 }
 
 impl Scope<'_> {
@@ -89,7 +98,19 @@ impl Scope<'_> {
         }
         let reports = self.list::<MachineReport>().await?;
         let reports = reports.into_iter().map(|report| (report.name_any(), report)).collect();
-        Ok(Machines { machines, configs, reports })
+        let budgets = Budgets::of(&self.list::<MachineDeployment>().await?);
+        let limit = Ladder::of(self.owner.spec.healing.as_ref()).silent_after;
+        let silent = self.contacts.silent(&self.list::<Lease>().await?, limit, self.now);
+        Ok(Machines { machines, configs, reports, silent, budgets })
+    }
+
+    /// How many clean hosts are free, if the Cluster's infrastructure says so.
+    pub(crate) async fn spare_hosts(&self) -> Result<Option<usize>> {
+        let Some(reference) = &self.cluster.spec.infrastructure_ref else { return Ok(None) };
+        let object = self.externals.get(reference, self.namespace).await?;
+        let number =
+            object.as_ref().and_then(|object| object.data.pointer("/status/claimableHosts")?.as_u64());
+        Ok(number.and_then(|number| usize::try_from(number).ok()))
     }
 
     async fn list<K>(&self) -> Result<Vec<K>>
@@ -118,7 +139,7 @@ impl Machines {
         owner: &CapstanControlPlane,
         plans: &BTreeMap<String, Secret>,
         keys: Option<&TrustedKeys>,
-        cordoned: &BTreeSet<String>,
+        nodes: &Knowledge<NodesByName>,
     ) -> Vec<MachineFacts> {
         let one = |machine: &Machine| {
             let name = machine.name_any();
@@ -133,7 +154,14 @@ impl Machines {
             let about = told.as_ref().and_then(|told| told.facts.as_ref());
             facts.architecture = about.and_then(|about| about.architecture.clone());
             facts.os_image = about.and_then(|about| about.os_image.clone());
-            facts.cordoned = cordoned.contains(facts.node_name());
+            facts.node_ready = nodes.as_ref().map(|nodes| nodes.get(&name).is_some_and(|node| node.ready));
+            if let Knowledge::Known(nodes) = nodes
+                && let Some(node) = nodes.get(&name)
+            {
+                facts.cordoned = node.cordoned;
+                facts.boot_id.clone_from(&node.boot_id);
+            }
+            facts.silent_since = self.silent.get(&name).copied();
             if let (Some(secret), Some(id)) = (plans.get(&plan_secret(&name)), &facts.id) {
                 facts.plan = plan(secret, &name, id, keys).map(|mut plan| {
                     plan.progress = facts::progress(plan.id, told.as_ref());

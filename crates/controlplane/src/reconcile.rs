@@ -16,6 +16,7 @@ use kube::{Client, ResourceExt as _};
 use std::sync::Arc;
 
 use crate::delete::Ending;
+use crate::healing::contact::Contacts;
 use crate::names::FINALIZER;
 use crate::planner::Spare;
 use crate::round::{LONGEST_WAIT, Round};
@@ -30,6 +31,7 @@ pub struct ControlPlane<W> {
     tools: Tools,
     ambient: Ambient,
     plane: PlaneName,
+    contacts: Contacts,
 }
 
 /// Time and chance; a simulation has its own.
@@ -62,7 +64,8 @@ impl<W: Workload> ControlPlane<W> {
     /// Asks `workload` whether clusters answer, usually [`Remotes`](capstan_controller::remote::Remotes).
     pub fn new(client: Client, externals: Externals, workload: W, tools: Tools) -> Self {
         let plane = PlaneName::of(client.clone());
-        Self { client, externals, workload, tools, ambient: Ambient::default(), plane }
+        let (ambient, contacts) = (Ambient::default(), Contacts::default());
+        Self { client, externals, workload, tools, ambient, plane, contacts }
     }
 
     /// The same with another time and chance.
@@ -118,6 +121,7 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
             namespace: &namespace,
             plane: self.plane.get().await?,
             now,
+            contacts: &self.contacts,
             suffix: self.ambient.suffix.as_ref(),
         };
         let mut round = Round::new(&scope);

@@ -1,12 +1,14 @@
 //! The phases of one reconcile, and what they have seen.
 
-use capstan_api::controlplane::{CapstanControlPlane, ControlPlaneRolloutStrategyType};
-use capstan_api::core::Machine;
-use capstan_controller::Next;
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::core::{FailureDomain, Machine};
+use capstan_api::runtime::annotations::REPLACE_POLICY;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
 use capstan_controller::etcd::{Access, Etcd};
 use capstan_controller::patch::Patcher;
+use capstan_controller::remote::LocalVolumes;
 use capstan_controller::secrets::Purpose;
+use capstan_controller::{Knowledge, Next};
 use capstan_distro::{Change, Cost, Endpoint, Role};
 use capstan_plan::TrustedKeys;
 use k8s_openapi::ByteString;
@@ -17,21 +19,22 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::certificates::{self, Decision, Keys};
+use crate::certificates::{self, Decision, KeyDigests, Keys};
 use crate::delete::{self, Ending};
 use crate::etcd::quorum;
 use crate::facts::{EtcdView, Hook, MachineFacts};
+use crate::healing::{self, Case, Healing, Ladder};
 use crate::kubeconfig;
 use crate::machines::leave::{self, Leaving};
 use crate::machines::remediate::{self, Limits};
 use crate::machines::{self, Step, Wanted};
-use crate::names::{INIT_MACHINE, INITIALIZED, NETWORK, NEXT_MACHINE};
+use crate::names::{CLAIMABLE_HOSTS, HEALING, INIT_MACHINE, INITIALIZED, KEY_DIGESTS, NETWORK, NEXT_MACHINE};
 use crate::observe::{Machines, Secrets};
 use crate::planner::{self, Election, Materials, Outcome, Planner, Shelf};
 use crate::reconcile::Tools;
 use crate::scope::Scope;
 use crate::status::{self, Seen};
-use crate::workload::Workload;
+use crate::workload::{NodesByName, Workload};
 
 /// How soon an API server that should answer is asked again.
 const SOON: Duration = Duration::from_secs(2);
@@ -47,12 +50,14 @@ pub(crate) struct Round<'a> {
     /// Machines as they are after this round has written to them.
     own: Vec<Machine>,
     facts: Vec<MachineFacts>,
-    cordoned: BTreeSet<String>,
+    nodes: Knowledge<NodesByName>,
     etcd: EtcdView,
     /// Machines on their way out that must stay for now, and why.
     held: BTreeMap<String, String>,
     certificates: Option<String>,
     step: Step,
+    /// How healing goes, by machine.
+    healing: BTreeMap<String, Healing>,
     plans: BTreeMap<String, Outcome>,
     initialized: bool,
     answers: bool,
@@ -69,11 +74,12 @@ impl<'a> Round<'a> {
             observed: Machines::default(),
             own: Vec::new(),
             facts: Vec::new(),
-            cordoned: BTreeSet::new(),
-            etcd: EtcdView::Unknown("it was not asked".to_owned()),
+            nodes: Knowledge::default(),
+            etcd: EtcdView::unknown("it was not asked"),
             held: BTreeMap::new(),
             certificates: Some("Waiting for the infrastructure of the Cluster".to_owned()),
             step: Step::Nothing,
+            healing: BTreeMap::new(),
             plans: BTreeMap::new(),
             initialized: scope.is_initialized(),
             answers: false,
@@ -97,7 +103,7 @@ impl<'a> Round<'a> {
         self.observed = scope.machines().await?;
         self.secrets = scope.secrets().await?;
         if self.initialized {
-            self.cordoned = workload.cordoned(scope.namespace, &scope.cluster_name()).await;
+            self.nodes = workload.nodes(scope.namespace, &scope.cluster_name()).await;
         }
         self.look(None);
         machines::own_template(scope).await?;
@@ -126,7 +132,8 @@ impl<'a> Round<'a> {
             self.next = Next::After(Duration::ZERO);
             return Ok(());
         }
-        self.machines(&endpoint).await?;
+        self.heal().await?;
+        self.machines(&endpoint, workload).await?;
         if self.elect().await? {
             let catalog = tools.software.catalog();
             let network = scope.network();
@@ -140,6 +147,7 @@ impl<'a> Round<'a> {
                     network: &network,
                     keys: &keys,
                     shelf: Shelf { catalog: &catalog, spare: tools.spare.as_ref() },
+                    budgets: &self.observed.budgets,
                     now: scope.now,
                 },
                 etcd: &self.etcd,
@@ -227,7 +235,7 @@ impl<'a> Round<'a> {
     fn look(&mut self, keys: Option<&Keys>) {
         let trusted: Option<TrustedKeys> = keys.map(|keys| [keys.signing.public()].into_iter().collect());
         let (owner, plans) = (self.scope.owner, &self.secrets.plans);
-        self.facts = self.observed.facts(owner, plans, trusted.as_ref(), &self.cordoned);
+        self.facts = self.observed.facts(owner, plans, trusted.as_ref(), &self.nodes);
         self.hear_of_members();
         let own = |machine: &&Machine| Machines::is_of(machine, self.scope.owner);
         self.own = self.observed.machines.values().filter(own).cloned().collect();
@@ -261,8 +269,24 @@ impl<'a> Round<'a> {
             let key = scope.patch::<Secret>(&key.name_any(), &patch).await?;
             self.secrets.by_purpose.insert(Purpose::PlanKey, key);
         }
+        let digests = certificates::digests(&self.secrets.by_purpose);
+        if self.initialized
+            && let Some(recorded) = scope.key_digests()
+            && let Some(why) = certificates::changed(&recorded, &digests, &cluster)
+        {
+            self.certificates = Some(why);
+            return Ok(None);
+        }
         let keys = Keys::read(&self.secrets.by_purpose, &cluster)?;
         self.certificates = None;
+        if self.initialized && scope.key_digests().is_none() {
+            // The cluster began before digests were recorded: what it is kept by now is what it was made from.
+            let digests = key_digests(&digests)?;
+            scope.record(scope.owner, &[(KEY_DIGESTS, Some(&digests))]).await?;
+            self.next = Next::After(Duration::ZERO);
+            self.certificates = Some("Digests of keys and certificates are being recorded".to_owned());
+            return Ok(None);
+        }
         Ok(Some(keys))
     }
 
@@ -307,7 +331,9 @@ impl<'a> Round<'a> {
         if !self.answers {
             self.next = self.next.or(Next::After(SOON));
         } else if !self.initialized {
-            scope.record(scope.owner, &[(INITIALIZED, Some(&scope.now.to_string()))]).await?;
+            let digests = key_digests(&certificates::digests(&self.secrets.by_purpose))?;
+            let now = scope.now.to_string();
+            scope.record(scope.owner, &[(INITIALIZED, Some(&now)), (KEY_DIGESTS, Some(&digests))]).await?;
             self.initialized = true;
             return Ok(true);
         }
@@ -318,17 +344,81 @@ impl<'a> Round<'a> {
         for machine in &mut self.own {
             let name = machine.name_any();
             if let Some(facts) = self.facts.iter().find(|facts| facts.name == name) {
-                *machine = machines::sync(self.scope, machine, facts, self.plans.get(&name)).await?;
+                let healing = self.healing.get(&name);
+                *machine = machines::sync(self.scope, machine, facts, self.plans.get(&name), healing).await?;
+            }
+        }
+        for facts in self.facts.iter().filter(|facts| !facts.control_plane) {
+            let (machine, healing) = (self.observed.machines.get(&facts.name), self.healing.get(&facts.name));
+            if let (Some(machine), Some(healing)) = (machine, healing) {
+                machines::tell_healing(self.scope, machine, healing).await?;
             }
         }
         Ok(())
     }
 
-    async fn machines(&mut self, endpoint: &Endpoint) -> Result<()> {
+    /// Takes the next step of healing each ill machine, and records it before anything is made from it.
+    async fn heal(&mut self) -> Result<()> {
+        let scope = self.scope;
+        let ladder = Ladder::of(scope.owner.spec.healing.as_ref());
+        let mut under_way = 0;
+        // Those that are being healed go on before another one begins.
+        let mut order: Vec<usize> = (0..self.facts.len()).collect();
+        order.sort_by_key(|index| {
+            let facts = &self.facts[*index];
+            (facts.healing.active.as_ref().is_none_or(|active| active.begun == 0), facts.age().0)
+        });
+        for index in order {
+            let machine = &self.facts[index];
+            let remedy = remedy(scope, machine);
+            let case = Case { machine, ladder: &ladder, others: under_way, remedy: &remedy, now: scope.now };
+            let healing = healing::decide(&case);
+            if healing.is_under_way() {
+                under_way += 1;
+                self.next = self.next.or(Next::After(SOON));
+            }
+            let name = machine.name.clone();
+            if let Some(record) = &healing.record
+                && let Some(read) = self.observed.machines.get(&name)
+            {
+                let text = serde_json::to_string(record)
+                    .map_err(|error| Error::transient(format!("cannot heal Machine {name}"), error))?;
+                let patch = json!({"metadata": {
+                    "resourceVersion": read.resource_version(), "annotations": {HEALING: text}}});
+                let written = scope.patch::<Machine>(&name, &patch).await?;
+                if let Some((reason, message)) = &healing.told {
+                    tracing::info!(machine = name, reason, message, "healing");
+                }
+                if let Some(own) = self.own.iter_mut().find(|own| own.name_any() == name) {
+                    *own = written.clone();
+                }
+                self.observed.machines.insert(name.clone(), written);
+                self.facts[index].healing = record.clone();
+                self.next = self.next.or(Next::After(SOON));
+            }
+            self.healing.insert(name, healing);
+        }
+        Ok(())
+    }
+
+    async fn machines(&mut self, endpoint: &Endpoint, workload: &impl Workload) -> Result<()> {
         let scope = self.scope;
         let own: Vec<MachineFacts> = self.own_facts();
         let remediated = scope.remediated();
-        let wanted = wanted(scope, &endpoint.host, &self.etcd, self.initialized, remediated.as_ref());
+        let too_many =
+            own.iter().filter(|machine| !machine.deleting).count() > status::replicas(scope.owner).max(1);
+        let volumes = match self.initialized && too_many {
+            true => workload.local_volumes(scope.namespace, &scope.cluster_name()).await,
+            // Nobody is taken away, so nobody asks.
+            false => Knowledge::default(),
+        };
+        let view = View { etcd: &self.etcd, volumes: &volumes, initialized: self.initialized };
+        let mut wanted = wanted(scope, &endpoint.host, view, remediated.as_ref());
+        let exhausted = self.healing.iter().filter(|(_, healing)| healing.is_exhausted());
+        wanted.exhausted = exhausted.map(|(name, _)| name.clone()).collect();
+        if wanted.may_replace && !wanted.exhausted.is_empty() {
+            wanted.spare_hosts = scope.spare_hosts().await?;
+        }
         self.step = machines::decide(&own, &wanted);
         machines::act(scope, &self.observed, &self.step).await
     }
@@ -427,33 +517,67 @@ impl<'a> Round<'a> {
     }
 }
 
+fn key_digests(digests: &KeyDigests) -> Result<String> {
+    serde_json::to_string(digests).map_err(|error| Error::transient("cannot record digests of keys", error))
+}
+
+/// What the user can do about a machine that does not recover.
+fn remedy(scope: &Scope<'_>, machine: &MachineFacts) -> String {
+    let allow = match (machine.control_plane, scope.may_replace(), &machine.group) {
+        (true, true, _) => return "it is replaced once a clean host is free and etcd can bear it".to_owned(),
+        (true, false, _) => format!(
+            "to have it replaced, set spec.rollout.strategy.type of CapstanControlPlane {} to InPlaceOrReplace",
+            scope.owner.name_any()
+        ),
+        (false, _, group) => format!(
+            "to have it replaced, set the annotation {REPLACE_POLICY} of its {} to WhenNeeded",
+            group.as_ref().map_or_else(|| "Machine".to_owned(), |group| format!("MachineDeployment {group}"))
+        ),
+    };
+    format!("{allow}, or delete the Machine: its host is reset then")
+}
+
+/// What is known beside the machines.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) etcd: &'a EtcdView,
+    pub(crate) volumes: &'a Knowledge<LocalVolumes>,
+    pub(crate) initialized: bool,
+}
+
 /// What a control plane asks for, beside the machines themselves.
 pub(crate) fn wanted<'a>(
     scope: &'a Scope<'_>,
     endpoint: &'a str,
-    etcd: &'a EtcdView,
-    initialized: bool,
+    view: View<'a>,
     remediated: Option<&'a remediate::Record>,
 ) -> Wanted<'a> {
+    let View { etcd, volumes, initialized } = view;
     let status = scope.cluster.status.as_ref();
     let domains = status.map(|status| status.failure_domains.as_slice()).unwrap_or_default();
-    let strategy = scope.owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
     Wanted {
         replicas: status::replicas(scope.owner),
         domains: domains
             .iter()
-            .filter(|domain| domain.control_plane == Some(true))
+            .filter(|domain| domain.control_plane == Some(true) && !is_full(domain))
             .map(|domain| domain.name.as_str())
             .collect(),
         begun: scope.begun(),
         impossible: impossible(scope),
-        may_replace: strategy
-            .is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace),
+        may_replace: scope.may_replace(),
         initialized,
+        volumes,
         endpoint,
         etcd,
+        exhausted: BTreeSet::new(),
+        spare_hosts: None,
         remediation: Limits { spec: scope.owner.spec.remediation.as_ref(), last: remediated, now: scope.now },
     }
+}
+
+/// Whether the infrastructure provider says that no machine can be placed there. One that says nothing may have room.
+fn is_full(domain: &FailureDomain) -> bool {
+    domain.attributes.get(CLAIMABLE_HOSTS).is_some_and(|hosts| hosts == "0")
 }
 
 /// What no machine could be told, whatever it is now.

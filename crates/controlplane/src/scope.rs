@@ -1,6 +1,6 @@
 //! One reconcile: the objects it is about, and access to more.
 
-use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::controlplane::{CapstanControlPlane, ControlPlaneRolloutStrategyType};
 use capstan_api::core::{Cluster, NetworkRanges};
 use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::external::Externals;
@@ -15,8 +15,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use crate::certificates::KeyDigests;
+use crate::healing::contact::Contacts;
 use crate::machines::remediate;
-use crate::names::{INIT_MACHINE, INITIALIZED, NETWORK, NEXT_MACHINE, REMEDIATION};
+use crate::names::{INIT_MACHINE, INITIALIZED, KEY_DIGESTS, NETWORK, NEXT_MACHINE, REMEDIATION};
 use crate::planner::Elected;
 
 /// What every phase of a reconcile is given.
@@ -29,6 +31,8 @@ pub(crate) struct Scope<'a> {
     /// The management plane all this is on.
     pub(crate) plane: &'a str,
     pub(crate) now: Timestamp,
+    /// When agents were last heard of.
+    pub(crate) contacts: &'a Contacts,
     /// Gives what keeps the names of new machines apart.
     pub(crate) suffix: &'a (dyn Fn() -> String + Send + Sync),
 }
@@ -130,6 +134,17 @@ impl Scope<'_> {
     /// The last machine that was replaced because it was ill.
     pub(crate) fn remediated(&self) -> Option<remediate::Record> {
         self.owner.annotations().get(REMEDIATION).and_then(|text| serde_json::from_str(text).ok())
+    }
+
+    /// Digests of what the cluster was made from; none if it began before they were recorded.
+    pub(crate) fn key_digests(&self) -> Option<KeyDigests> {
+        self.owner.annotations().get(KEY_DIGESTS).and_then(|text| serde_json::from_str(text).ok())
+    }
+
+    /// Whether a machine may be replaced where nothing else is possible.
+    pub(crate) fn may_replace(&self) -> bool {
+        let strategy = self.owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
+        strategy.is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace)
     }
 
     /// The name of a machine that was begun.

@@ -1,21 +1,44 @@
 //! What this provider asks of the workload cluster.
 
+use capstan_controller::Knowledge;
 use capstan_controller::drain::{self, Drain, Outcome};
-use capstan_controller::error::{Error, Result};
-use capstan_controller::remote::Remotes;
+use capstan_controller::error::{Error, Result, chain};
+use capstan_controller::remote::{LocalVolumes, Remotes};
+use k8s_openapi::api::core::v1::Node;
 use kube::{Client, ResourceExt as _};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use crate::names::CORDONED;
+
+/// What is known of one Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeView {
+    /// Its kubelet says that it takes pods.
+    pub ready: bool,
+    /// We keep new pods away from it.
+    pub cordoned: bool,
+    /// Identifies the time since the machine was started.
+    pub boot_id: Option<String>,
+}
+
+/// Nodes by their name.
+pub type NodesByName = BTreeMap<String, NodeView>;
 
 /// A workload cluster, as far as the machines of it are looked after from here.
 pub trait Workload: Send + Sync + 'static {
     /// Whether its API server answers through the kubeconfig Secret.
     fn answers(&self, namespace: &str, cluster: &str) -> impl Future<Output = bool> + Send;
 
-    /// Nodes that we keep new pods away from.
-    fn cordoned(&self, namespace: &str, cluster: &str) -> impl Future<Output = BTreeSet<String>> + Send;
+    /// Its Nodes by name. Unknown while the API server does not answer, which does not mean that there are none.
+    fn nodes(&self, namespace: &str, cluster: &str) -> impl Future<Output = Knowledge<NodesByName>> + Send;
+
+    /// Volumes that are lost with the Node they stand on.
+    fn local_volumes(
+        &self,
+        namespace: &str,
+        cluster: &str,
+    ) -> impl Future<Output = Knowledge<LocalVolumes>> + Send;
 
     /// Goes on with moving pods off a Node.
     fn drain(
@@ -35,10 +58,16 @@ impl Workload for Remotes {
         self.probe(namespace, cluster).await
     }
 
-    async fn cordoned(&self, namespace: &str, cluster: &str) -> BTreeSet<String> {
-        let Ok(Some(nodes)) = self.nodes(namespace, cluster).await else { return BTreeSet::new() };
-        let marked = nodes.all().into_iter().filter(|node| node.annotations().contains_key(CORDONED));
-        marked.map(|node| node.name_any()).collect()
+    async fn nodes(&self, namespace: &str, cluster: &str) -> Knowledge<NodesByName> {
+        let nodes = match Self::nodes(self, namespace, cluster).await {
+            Ok(nodes) => nodes,
+            Err(error) => return Knowledge::Unknown(chain(&error)),
+        };
+        nodes.map(|nodes| nodes.all().iter().map(|node| (node.name_any(), view(node))).collect())
+    }
+
+    async fn local_volumes(&self, namespace: &str, cluster: &str) -> Knowledge<LocalVolumes> {
+        Self::local_volumes(self, namespace, cluster).await
     }
 
     async fn drain(&self, namespace: &str, cluster: &str, drain: Drain<'_>) -> Result<Outcome> {
@@ -47,6 +76,17 @@ impl Workload for Remotes {
 
     async fn uncordon(&self, namespace: &str, cluster: &str, node: &str) -> Result<()> {
         drain::uncordon(client(self, namespace, cluster).await?, node, CORDONED).await
+    }
+}
+
+fn view(node: &Node) -> NodeView {
+    let status = node.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let info = status.and_then(|status| status.node_info.as_ref());
+    NodeView {
+        ready: conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+        cordoned: node.annotations().contains_key(CORDONED),
+        boot_id: info.map(|info| info.boot_id.clone()).filter(|id| !id.is_empty()),
     }
 }
 

@@ -123,7 +123,11 @@ pub struct CapstanControlPlaneSpec {
     /// How etcd is looked after.
     pub etcd: Option<EtcdSpec>,
 
-    /// How unhealthy machines are replaced.
+    /// How machines whose health check has failed are healed in place: those of the control plane and workers. With
+    /// defaults when unset.
+    pub healing: Option<HealingSpec>,
+
+    /// How unhealthy machines are replaced, where spec.rollout.strategy.type allows that.
     pub remediation: Option<ControlPlaneRemediation>,
 
     /// How new Machines are named.
@@ -188,7 +192,9 @@ pub struct ControlPlaneRollout {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneRolloutStrategy {
-    /// Whether machines are changed in place or replaced.
+    /// Whether machines are changed in place or replaced. Holds for every way of losing a machine: a change that cannot be
+    /// made in place, a failed health check that no step of spec.healing has cured, and scaling down to fewer machines than
+    /// those without data.
     #[serde(rename = "type")]
     pub type_: ControlPlaneRolloutStrategyType,
 }
@@ -225,6 +231,70 @@ pub struct EtcdSnapshots {
     /// How many to keep on each machine. 5 when unset.
     #[schemars(range(min = 1, max = 1000))]
     pub retention: Option<i32>,
+}
+
+/// How machines whose health check has failed are healed in place: they are given time, Kubernetes is restarted, the plan is
+/// carried out again, the machine is rebooted, and then a person is asked.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct HealingSpec {
+    /// How long an unhealthy machine is given to recover by itself before the first step. 0 when unset: the health check has
+    /// waited already.
+    #[schemars(range(min = 0, max = 86400))]
+    pub wait_seconds: Option<i32>,
+
+    /// What is done, one step after the other, until the machine is healthy. RestartKubernetes, ReapplyPlan and Reboot when
+    /// unset.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 8))]
+    pub steps: Vec<HealingStep>,
+
+    /// How many machines of the cluster are healed at a time. 1 when unset; with 0 no machine is healed, and a person is
+    /// asked at once.
+    #[schemars(range(min = 0, max = 1000))]
+    pub max_in_flight: Option<i32>,
+
+    /// For how long a machine's agent need not be heard of before the machine counts as silent: nothing is done on it, and
+    /// changes of other workers do not wait for it any longer. 600 when unset.
+    #[schemars(range(min = 60, max = 86400))]
+    pub silent_after_seconds: Option<i32>,
+
+    /// For how long a machine must stay healthy before its next illness begins with the first step again. 3600 when unset.
+    #[schemars(range(min = 0, max = 604800))]
+    pub min_healthy_period_seconds: Option<i32>,
+}
+
+/// One step of healing.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HealingStep {
+    /// What is done.
+    #[serde(rename = "type")]
+    pub type_: HealingStepType,
+
+    /// How long the machine has to become healthy before the next step. When unset 300 for RestartKubernetes, 600 for
+    /// ReapplyPlan and 900 for Reboot.
+    #[schemars(range(min = 10, max = 86400))]
+    pub timeout_seconds: Option<i32>,
+}
+
+/// What can be done to heal a machine in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HealingStepType {
+    /// Kubernetes on the machine is restarted.
+    RestartKubernetes,
+    /// Every step of the machine's plan is carried out again, so that what was changed by hand is put right.
+    ReapplyPlan,
+    /// The machine is rebooted.
+    Reboot,
+}
+
+impl HealingStepType {
+    /// All of them, in the order in which they are taken when nobody says.
+    pub const ALL: [Self; 3] = [Self::RestartKubernetes, Self::ReapplyPlan, Self::Reboot];
 }
 
 /// How unhealthy machines of a control plane are replaced.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::{ControlPlaneRemediation, ControlPlaneRollout, EtcdSpec};
+use super::{ControlPlaneRemediation, ControlPlaneRollout, EtcdSpec, HealingSpec};
 use crate::bootstrap::CapstanConfigSpec;
 use crate::core::{MachineDeletionSpec, MachineNamingSpec, MachineTaint};
 use crate::meta::{ConditionGate, TemplateMetadata};
@@ -64,7 +64,11 @@ pub struct CapstanControlPlaneTemplateResourceSpec {
     /// How etcd is looked after.
     pub etcd: Option<EtcdSpec>,
 
-    /// How unhealthy machines are replaced.
+    /// How machines whose health check has failed are healed in place: those of the control plane and workers. With
+    /// defaults when unset.
+    pub healing: Option<HealingSpec>,
+
+    /// How unhealthy machines are replaced, where spec.rollout.strategy.type allows that.
     pub remediation: Option<ControlPlaneRemediation>,
 
     /// How new Machines are named.

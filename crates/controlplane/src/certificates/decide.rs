@@ -47,7 +47,7 @@ pub(crate) fn decide(found: &BTreeMap<Purpose, Secret>, cluster: &str, initializ
     }
 }
 
-fn keys(purpose: Purpose) -> &'static [&'static str] {
+pub(super) fn keys(purpose: Purpose) -> &'static [&'static str] {
     match purpose {
         Purpose::Ca | Purpose::Etcd | Purpose::Proxy | Purpose::ServiceAccounts => {
             &[pair::CERTIFICATE, pair::KEY]

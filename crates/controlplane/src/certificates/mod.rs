@@ -1,6 +1,7 @@
 //! What a cluster is made from and kept by: CAs, service account keys, the token to join with, and the key that plans
 //! are signed with. Made before the first machine starts, and never again.
 
+mod changed;
 mod decide;
 mod make;
 
@@ -15,6 +16,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
 use std::collections::BTreeMap;
 
+pub(crate) use changed::{KeyDigests, changed, digests};
 pub(crate) use decide::{Decision, NEEDED, decide};
 pub(crate) use make::{MakeError, Pair, client};
 

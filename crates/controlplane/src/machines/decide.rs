@@ -1,6 +1,13 @@
 //! Which machines a control plane should gain, lose or change next. One step at a time. Pure.
 
+use capstan_api::keep;
+use capstan_api::meta::annotations;
+use capstan_controller::Knowledge;
+use capstan_controller::remote::LocalVolumes;
+use capstan_controller::text::listed;
 use capstan_distro::{Change, Cost};
+
+use std::collections::BTreeSet;
 
 use super::remediate::{self, Limits};
 use crate::etcd::quorum;
@@ -21,9 +28,15 @@ pub(crate) struct Wanted<'a> {
     pub(crate) may_replace: bool,
     /// Whether the cluster has begun.
     pub(crate) initialized: bool,
+    /// Volumes that are lost with their machine.
+    pub(crate) volumes: &'a Knowledge<LocalVolumes>,
     /// Where the cluster's API server is reached: whoever has this address goes last.
     pub(crate) endpoint: &'a str,
     pub(crate) etcd: &'a EtcdView,
+    /// Machines that no step of healing has cured.
+    pub(crate) exhausted: BTreeSet<String>,
+    /// Clean hosts that are free, if the infrastructure provider says.
+    pub(crate) spare_hosts: Option<usize>,
     pub(crate) remediation: Limits<'a>,
 }
 
@@ -64,7 +77,9 @@ pub(crate) fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> Step {
         return Step::Refuse(refused);
     }
     let staying: Vec<&MachineFacts> = machines.iter().filter(|machine| !machine.deleting).collect();
-    if let Some(leaving) = machines.iter().find(|machine| machine.deleting) {
+    // One that has left etcd is no part of the control plane any more: its host may never answer again.
+    let is_leaving = |machine: &&MachineFacts| machine.deleting && !machine.has_left(wanted.etcd);
+    if let Some(leaving) = machines.iter().find(is_leaving) {
         return match staying.is_empty() && wanted.initialized {
             // It has to stay until there is another one that etcd's data can go to.
             true => grow(&staying, wanted),
@@ -117,12 +132,19 @@ fn is_to_be_replaced(machine: &MachineFacts) -> bool {
 /// The oldest machine that differs, once all others are up. One that is itself in trouble may be told something
 /// better. One that is to be replaced is told nothing any more.
 fn update(staying: &[&MachineFacts]) -> Option<Step> {
-    let outdated = |machine: &&&MachineFacts| !machine.changes.is_empty() && !is_to_be_replaced(machine);
+    let outdated = |machine: &&&MachineFacts| {
+        !machine.changes.is_empty() && !is_to_be_replaced(machine) && !machine.is_kept_out
+    };
     let in_trouble = |machine: &&&MachineFacts| (machine.is_up(), machine.created, machine.name.clone());
     let next = staying.iter().filter(outdated).min_by_key(in_trouble)?;
-    let busy = |other: &&&MachineFacts| other.name != next.name && (!other.is_up() || other.cordoned);
+    // One at its gate may wait for the Node of the one in trouble to be Ready.
+    let is_fine = |other: &MachineFacts| match next.is_up() {
+        true => other.is_up(),
+        false => other.is_steady(),
+    };
+    let busy = |other: &&&MachineFacts| other.name != next.name && (!is_fine(other) || other.cordoned);
     Some(match staying.iter().find(busy) {
-        Some(other) => Step::Wait(format!("waits for Machine {} to be up", other.name)),
+        Some(other) => Step::Wait(other.not_up()),
         None => Step::Update(next.name.clone()),
     })
 }
@@ -139,13 +161,49 @@ fn shrink(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
         let is_worse = (machine.delete_first, is_to_be_replaced(machine), !machine.is_up());
         (stays_put, std::cmp::Reverse((is_worse, crowd(machine))), machine.created, machine.name.clone())
     };
-    let Some(next) = staying.iter().min_by_key(order) else { return Step::Nothing };
+    let mut held = Vec::new();
+    let mut candidates: Vec<&&MachineFacts> = staying.iter().collect();
+    candidates.sort_by_key(order);
+    let free = candidates.iter().find(|machine| match holds(machine, wanted) {
+        None => true,
+        Some(why) => {
+            held.push(why);
+            false
+        }
+    });
+    let Some(next) = free else {
+        return Step::Wait(format!("no machine is taken away: {}", held.join("; ")));
+    };
     if let Some(other) = staying.iter().find(|other| other.name != next.name && !other.is_steady()) {
-        return Step::Wait(format!("waits for Machine {} to be up", other.name));
+        return Step::Wait(other.not_up());
     }
     match may_lose(next, wanted) {
         Ok(()) => Step::Delete(next.name.clone()),
         Err(why) => Step::Wait(format!("cannot take Machine {} away: {why}", next.name)),
+    }
+}
+
+/// Why a machine is not taken away although there are too many: the user keeps it, or volumes of users are on it and the
+/// policy does not allow that it is lost. The user may name one.
+fn holds(machine: &MachineFacts, wanted: &Wanted<'_>) -> Option<String> {
+    if machine.is_kept_out {
+        return Some(format!("Machine {} has the annotation {}", machine.name, keep::HOLD));
+    }
+    if machine.delete_first || wanted.may_replace || !wanted.initialized || !machine.has_node {
+        return None;
+    }
+    let remedy = format!(
+        "annotate the Machine that should go with {}, or set spec.rollout.strategy.type to InPlaceOrReplace",
+        annotations::DELETE_MACHINE
+    );
+    match wanted.volumes {
+        Knowledge::Unknown(why) => {
+            Some(format!("it is not known which volumes are on Machine {}: {why}; {remedy}", machine.name))
+        }
+        Knowledge::Known(volumes) => volumes.get(machine.node_name()).map(|volumes| {
+            let volumes = listed(volumes, 3);
+            format!("volumes of users are on Machine {} ({volumes}): {remedy}", machine.name)
+        }),
     }
 }
 
@@ -167,7 +225,7 @@ pub(super) fn may_lose(machine: &MachineFacts, wanted: &Wanted<'_>) -> Result<()
 /// One more, once those that are there are well.
 fn grow(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
     if let Some(machine) = staying.iter().find(|machine| !machine.is_steady()) {
-        return Step::Wait(format!("waits for Machine {} to be up", machine.name));
+        return Step::Wait(machine.not_up());
     }
     if wanted.initialized {
         let may_add = match wanted.etcd {
@@ -219,10 +277,17 @@ pub(super) mod tests {
             impossible: Vec::new(),
             may_replace: false,
             initialized: true,
+            volumes: no_volumes(),
             endpoint: "10.0.0.10",
             etcd,
+            exhausted: BTreeSet::new(),
+            spare_hosts: None,
             remediation: Limits::default(),
         }
+    }
+
+    pub(crate) fn no_volumes() -> &'static Knowledge<LocalVolumes> {
+        const { &Knowledge::Known(LocalVolumes::new()) }
     }
 
     pub(crate) fn told(step: Step) -> String {
@@ -302,6 +367,10 @@ pub(super) mod tests {
         assert_eq!(step(&ill, 1), "delete b");
         ill[2].has_node = false;
         assert_eq!(step(&ill, 1), "waits for Machine c to be up");
+        let mut lost = three();
+        lost[1].node_ready = Knowledge::Known(false);
+        lost[2].node_ready = Knowledge::Known(false);
+        assert_eq!(step(&lost, 1), "waits for Node c to be Ready");
         let mut going = three();
         going[2].deleting = true;
         assert_eq!(step(&going, 1), "waits for Machine c to be deleted");
@@ -332,6 +401,65 @@ pub(super) mod tests {
         // Not a member any more: nothing to lose.
         assert_eq!(with(&EtcdView::Known(members("b+ c-"))), "delete a");
         assert!(with(&EtcdView::Unknown("no way".to_owned())).ends_with("no way"));
+    }
+
+    /// Its host is gone for good, and nobody may ever clean it.
+    #[test]
+    fn a_machine_that_has_left_etcd_holds_nothing_up() {
+        let gone = || up("c").leaving();
+        let decided = |etcd: &EtcdView, machine: MachineFacts| {
+            told(decide(&[up("a"), up("b"), machine], &wanted(3, etcd)))
+        };
+        assert_eq!(decided(&EtcdView::Known(members("a+ b+")), gone()), "create");
+        assert_eq!(
+            decided(&EtcdView::Known(members("a+ b+ c-")), gone()),
+            "waits for Machine c to be deleted"
+        );
+        let unknown = EtcdView::Unknown("no way".to_owned());
+        assert_eq!(decided(&unknown, gone()), "waits for Machine c to be deleted");
+        let still_leaving = gone().with(|m| m.hook = crate::facts::Hook::Awaited);
+        let left = EtcdView::Known(members("a+ b+"));
+        assert_eq!(decided(&left, still_leaving), "waits for Machine c to be deleted");
+    }
+
+    #[test]
+    fn a_server_with_data_is_taken_away_only_if_the_user_names_it() {
+        let three = || vec![up("a").born(1), up("b").born(2), up("c").born(3)];
+        let etcd = EtcdView::Known(members("a+ b+ c+"));
+        let on = |nodes: &[&str]| {
+            let volumes = nodes.iter().map(|node| ((*node).to_owned(), vec!["pvc-1".to_owned()]));
+            Knowledge::Known(volumes.collect::<LocalVolumes>())
+        };
+        let step = |machines: &[MachineFacts], volumes: &Knowledge<LocalVolumes>| {
+            told(decide(machines, &Wanted { volumes, ..wanted(1, &etcd) }))
+        };
+        assert_eq!(step(&three(), &on(&["a"])), "delete b");
+        let held = step(&three(), &on(&["a", "b", "c"]));
+        assert!(held.contains("volumes of users are on Machine a (pvc-1)"), "{held}");
+        assert!(step(&three(), &Knowledge::unknown("no answer")).contains("no answer"));
+        let mut named = three();
+        named[2].delete_first = true;
+        assert_eq!(step(&named, &on(&["a", "b", "c"])), "delete c");
+        let mut kept = three();
+        kept[0].is_kept_out = true;
+        assert_eq!(step(&kept, no_volumes()), "delete b");
+    }
+
+    #[test]
+    fn a_node_that_is_not_ready_stops_the_next_server() {
+        let old = |name| outdated(up(name), Cost::Restart);
+        let not_ready = up("a").with(|m| m.node_ready = Knowledge::Known(false));
+        assert_eq!(step(&[not_ready, old("b"), up("c")], 3), "waits for Node a to be Ready");
+        let unknown = up("a").with(|m| m.node_ready = Knowledge::unknown("no answer"));
+        assert!(step(&[unknown, old("b"), up("c")], 3).ends_with("no answer"));
+        // The one in trouble gets what may cure it, although another waits at its gate for it.
+        let ill = outdated(up("a"), Cost::Restart).with(|m| m.node_ready = Knowledge::Known(false));
+        let held = up("b").says(Progress::AtGate).with(|m| {
+            let record = &mut m.plan.as_mut().expect("a plan").record;
+            record.setup.restart = "new".to_owned();
+            record.ran = Some(Setup { restart: "old".to_owned(), ..Setup::default() });
+        });
+        assert_eq!(step(&[ill, held, up("c")], 3), "update a");
     }
 
     #[test]

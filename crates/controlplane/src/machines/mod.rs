@@ -18,7 +18,7 @@ use std::fmt::Debug;
 
 pub(crate) use build::{propagate, template_name};
 pub(crate) use decide::{Step, Wanted, decide};
-pub(crate) use sync::sync;
+pub(crate) use sync::{sync, tell_healing};
 
 use crate::names::{NEXT_MACHINE, REMEDIATION};
 use crate::observe::Machines;

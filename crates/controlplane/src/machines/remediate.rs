@@ -1,4 +1,5 @@
-//! Machines that somebody found ill: replaced one at a time, and only while the rest can bear it. Pure.
+//! Machines that cannot be healed in place: replaced one at a time, only where the policy allows it, and only while the
+//! rest can bear it. Pure.
 
 use capstan_api::controlplane::ControlPlaneRemediation;
 use jiff::{SignedDuration, Timestamp};
@@ -29,9 +30,16 @@ pub(crate) struct Limits<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// What is to be done about the machine that is ill, if there is one.
+/// What is to be done about the machine that is ill, if there is one and it may be replaced. Otherwise it is healed in
+/// place, and nothing else waits for that.
 pub(super) fn decide(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Option<Step> {
-    let ill = staying.iter().filter(|machine| machine.is_ill).min_by_key(|machine| machine.age())?;
+    let is_lost = |machine: &&&MachineFacts| {
+        machine.is_ill && !machine.is_kept_out && wanted.exhausted.contains(&machine.name)
+    };
+    let ill = staying.iter().filter(is_lost).min_by_key(|machine| machine.age())?;
+    if !wanted.may_replace {
+        return None;
+    }
     let wait = |why: String| Some(Step::Wait(format!("Machine {} is ill and is kept: {why}", ill.name)));
     if staying.len() == 1 && wanted.initialized {
         // What it is to become may be its cure.
@@ -39,6 +47,9 @@ pub(super) fn decide(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Option<S
             return None;
         }
         return wait("it is the only one of the control plane".to_owned());
+    }
+    if wanted.spare_hosts == Some(0) {
+        return wait("there is no clean host for another machine: add one, or release one".to_owned());
     }
     // One that joins or restarts would be a second that is away.
     let busy = staying.iter().find(|other| other.name != ill.name && !other.is_ill && !other.is_steady());
@@ -85,13 +96,36 @@ mod tests {
     use super::*;
     use crate::facts::EtcdView;
     use crate::facts::fixtures::members;
+    use std::collections::BTreeSet;
 
     fn ill(name: &str) -> MachineFacts {
         up(name).with(|m| m.is_ill = true)
     }
 
     fn step(machines: &[MachineFacts], etcd: &EtcdView) -> String {
-        told(decide(machines, &wanted(3, etcd)))
+        told(decide(machines, &may_be_replaced(machines, etcd)))
+    }
+
+    /// No step of healing has helped, and the user allows replacements.
+    fn may_be_replaced<'a>(machines: &[MachineFacts], etcd: &'a EtcdView) -> Wanted<'a> {
+        let exhausted = machines.iter().map(|machine| machine.name.clone()).collect();
+        Wanted { may_replace: true, exhausted, ..wanted(3, etcd) }
+    }
+
+    #[test]
+    fn machines_are_kept_unless_the_policy_says_otherwise() {
+        let three = [up("a"), ill("b"), up("c")];
+        let etcd = well(&three);
+        assert_eq!(told(decide(&three, &wanted(3, &etcd))), "nothing");
+        let kept = Wanted { may_replace: false, ..may_be_replaced(&three, &etcd) };
+        assert_eq!(told(decide(&three, &kept)), "nothing");
+        let healed_first = Wanted { exhausted: BTreeSet::new(), ..may_be_replaced(&three, &etcd) };
+        assert_eq!(told(decide(&three, &healed_first)), "nothing");
+        assert_eq!(told(decide(&three, &may_be_replaced(&three, &etcd))), "remediate b");
+        let no_host = Wanted { spare_hosts: Some(0), ..may_be_replaced(&three, &etcd) };
+        assert!(told(decide(&three, &no_host)).contains("there is no clean host"));
+        let held = [up("a"), ill("b").with(|m| m.is_kept_out = true), up("c")];
+        assert_eq!(told(decide(&held, &may_be_replaced(&held, &etcd))), "nothing");
     }
 
     #[test]
@@ -113,7 +147,7 @@ mod tests {
         assert_eq!(step(&cured, &well(&cured)), "update a");
         // Before the cluster has begun there is nothing to lose.
         let etcd = well(&alone);
-        let begins = Wanted { initialized: false, ..wanted(1, &etcd) };
+        let begins = Wanted { initialized: false, replicas: 1, ..may_be_replaced(&alone, &etcd) };
         assert_eq!(told(decide(&alone, &begins)), "remediate a");
     }
 

@@ -1,12 +1,14 @@
 //! What reaches existing Machines at once, and whether each is up to date.
 
-use capstan_api::conditions::{ConditionStatus, NewCondition, reasons, set};
+use capstan_api::conditions::{ConditionStatus, NewCondition, delete, has, reasons, set};
 use capstan_api::core::Machine;
+use capstan_api::keep;
 use capstan_controller::error::Result;
 use capstan_controller::patch::Patcher;
 
 use super::build::propagate;
-use crate::facts::{MachineFacts, Progress};
+use crate::facts::{MachineFacts, OWNER_REMEDIATED, Progress};
+use crate::healing::Healing;
 use crate::names::UP_TO_DATE;
 use crate::planner::Outcome;
 use crate::scope::Scope;
@@ -18,6 +20,7 @@ pub(crate) async fn sync(
     machine: &Machine,
     facts: &MachineFacts,
     planned: Option<&Outcome>,
+    healing: Option<&Healing>,
 ) -> Result<Machine> {
     let mut synced = machine.clone();
     if !facts.deleting {
@@ -26,8 +29,37 @@ pub(crate) async fn sync(
     if let Some(condition) = up_to_date(facts, planned) {
         set(&mut synced, condition, scope.now);
     }
-    Patcher::new(scope.api(), machine).finish(&synced, &[UP_TO_DATE]).await?;
+    if let Some(condition) = healing.and_then(|healing| healed_in_place(machine, healing)) {
+        set(&mut synced, condition, scope.now);
+    }
+    if facts.has_recovered {
+        // Nobody else does: the health check asks once, and never takes it back.
+        delete(&mut synced, OWNER_REMEDIATED);
+    }
+    let owned = [UP_TO_DATE, OWNER_REMEDIATED, keep::HEALED_IN_PLACE];
+    Patcher::new(scope.api(), machine).finish(&synced, &owned).await?;
     Ok(synced)
+}
+
+/// Says on a worker's Machine how healing goes: its owner and the user look there.
+pub(crate) async fn tell_healing(scope: &Scope<'_>, machine: &Machine, healing: &Healing) -> Result<()> {
+    let Some(condition) = healed_in_place(machine, healing) else { return Ok(()) };
+    let mut told = machine.clone();
+    match set(&mut told, condition, scope.now) {
+        true => Patcher::new(scope.api(), machine).finish(&told, &[keep::HEALED_IN_PLACE]).await,
+        false => Ok(()),
+    }
+}
+
+/// What is told of healing. A machine that is well and was never ill says nothing; one that was told to be silent or ill
+/// says that it is well.
+fn healed_in_place(machine: &Machine, healing: &Healing) -> Option<NewCondition> {
+    let well = || (keep::healing::HEALTHY, String::new());
+    let was_told = has(machine, keep::HEALED_IN_PLACE);
+    let (reason, message) = healing.told.clone().or_else(|| was_told.then(well))?;
+    let status =
+        if reason == keep::healing::HEALTHY { ConditionStatus::True } else { ConditionStatus::False };
+    Some(NewCondition::new(keep::HEALED_IN_PLACE, status, reason).message(message))
 }
 
 /// Whether a machine is what its control plane asks for. Not known while the planner has not looked, or has to wait: a plan

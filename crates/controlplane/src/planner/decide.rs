@@ -5,6 +5,7 @@ use capstan_plan::{Epoch, Revision};
 use jiff::{SignedDuration, Timestamp};
 
 use super::election::Elected;
+use crate::budget::{Budgets, is_skipped};
 use crate::facts::{MachineFacts, PlanFacts, Progress};
 
 /// How long a plan may wait to be carried out.
@@ -69,17 +70,18 @@ pub(crate) fn role(
 
 /// Whether the machine gets a plan made from `desired`, given all machines of the cluster.
 ///
-/// One at a time in the control plane, and one at a time among the workers once the control plane stands: a plan that
-/// nobody has carried out yet holds up every other change beside it. New workers join side by side.
+/// One at a time in the control plane; then as many workers of a MachineDeployment as its budget allows: a plan that was
+/// not carried out yet holds up other changes beside it. New workers join side by side.
 pub(crate) fn verdict(
     machine: &MachineFacts,
     all: &[MachineFacts],
+    budgets: &Budgets,
     desired: &Fingerprint,
     epoch: Epoch,
     now: Timestamp,
 ) -> Verdict {
     let Some(plan) = &machine.plan else {
-        return match held_up(machine, all, true) {
+        return match held_up(machine, all, budgets, true) {
             Some(wait) => Verdict::Wait(wait),
             // The plan was lost, or there was none: an agent that knows a later one would refuse the first.
             None => write(machine.reported_revision.map_or(Some(Revision::FIRST), Revision::next), 1),
@@ -90,7 +92,7 @@ pub(crate) fn verdict(
         return write(next, 1);
     }
     if plan.inputs != desired.whole.to_string() {
-        return match held_up(machine, all, false) {
+        return match held_up(machine, all, budgets, false) {
             Some(wait) => Verdict::Wait(wait),
             None => write(next, 1),
         };
@@ -120,12 +122,14 @@ fn is_expiring(plan: &PlanFacts, now: Timestamp) -> bool {
         && plan.expires.duration_since(now) < RENEWAL
 }
 
-fn held_up(machine: &MachineFacts, all: &[MachineFacts], joins: bool) -> Option<Wait> {
+fn held_up(machine: &MachineFacts, all: &[MachineFacts], budgets: &Budgets, joins: bool) -> Option<Wait> {
     let others = || all.iter().filter(|other| other.name != machine.name && !other.deleting);
     let servers = || others().filter(|other| other.control_plane);
     if machine.control_plane {
-        // Whoever is held at its gate may wait for this very one, because two members bear no restart.
-        let in_the_way = |other: &&MachineFacts| other.is_in_flight() && !(joins && other.is_held());
+        // One that is held at its gate may wait for this very one: two members bear no restart, and none restarts while the
+        // Node of another is not Ready.
+        let may_be_awaited = joins || !machine.is_ready();
+        let in_the_way = |other: &&MachineFacts| other.is_in_flight() && !(may_be_awaited && other.is_held());
         return servers().find(in_the_way).map(|other| busy(&other.name));
     }
     if let Some(wait) = runs_ahead(machine, servers()) {
@@ -135,12 +139,12 @@ fn held_up(machine: &MachineFacts, all: &[MachineFacts], joins: bool) -> Option<
         return None;
     }
     // Those that have failed do not wait for each other to be told something better.
-    let holds_up = |other: &&MachineFacts| {
-        !other.control_plane && other.is_in_flight() && !(machine.has_failed() && other.has_failed())
-    };
+    let holds_up =
+        |other: &MachineFacts| other.is_in_flight() && !(machine.has_failed() && other.has_failed());
     servers()
+        .filter(|other| !is_skipped(other))
         .find(|other| other.is_in_flight() || is_to_change(other))
-        .or_else(|| others().find(holds_up))
+        .or_else(|| budgets.room(machine, all, holds_up).err())
         .map(|other| busy(&other.name))
 }
 
@@ -176,6 +180,16 @@ mod tests {
     use capstan_plan::Digest;
 
     const EPOCH: Epoch = Epoch(1);
+
+    fn verdict(
+        machine: &MachineFacts,
+        all: &[MachineFacts],
+        desired: &Fingerprint,
+        epoch: Epoch,
+        now: Timestamp,
+    ) -> Verdict {
+        super::verdict(machine, all, &Budgets::default(), desired, epoch, now)
+    }
 
     fn print(inputs: &str) -> Fingerprint {
         let digest = Digest::of(inputs.as_bytes());
@@ -360,6 +374,25 @@ mod tests {
         let failed = [failed("v"), failed("w"), MachineFacts::worker("x").up()];
         assert_eq!(verdict(&failed[0], &failed, &print("b"), EPOCH, now), revision(2), "both can be mended");
         assert!(waits_for(&verdict(&failed[2], &failed, &print("b"), EPOCH, now), "Machine v"));
+    }
+
+    #[test]
+    fn workers_change_side_by_side_as_far_as_their_budget_goes() {
+        let now = Timestamp::UNIX_EPOCH;
+        let of_group = |machine: MachineFacts| settled(machine).with(|m| m.group = Some("md".to_owned()));
+        let [u, v, w] = ["u", "v", "w"].map(|name| of_group(MachineFacts::worker(name)));
+        let all = [u, v.says(Progress::InFlight), w];
+        let told = |all: &[MachineFacts], most| {
+            super::verdict(&all[0], all, &Budgets::with("md", most), &print("b"), EPOCH, now)
+        };
+        assert!(waits_for(&told(&all, 1), "Machine v"));
+        assert_eq!(told(&all, 2), revision(2));
+        // One that is never heard of again does not stop the others.
+        let silent = all.map(|m| match m.name.as_str() {
+            "v" => m.with(|m| m.silent_since = Some(now)),
+            _ => m,
+        });
+        assert_eq!(told(&silent, 1), revision(2));
     }
 
     #[test]

@@ -4,8 +4,10 @@
 //! that nobody is drained for a download; then pods are moved away, if they must be; and only then, with etcd able to
 //! bear it, the gate is opened.
 
+use capstan_controller::Knowledge;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::budget::Budgets;
 use crate::etcd::quorum;
 use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
 
@@ -26,6 +28,7 @@ pub(crate) enum Gate {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) etcd: &'a EtcdView,
+    pub(crate) budgets: &'a Budgets,
     /// Whether the workload cluster answers.
     pub(crate) answers: bool,
     pub(crate) now: Timestamp,
@@ -37,6 +40,9 @@ pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>
     let Some(plan) = machine.plan.as_ref().filter(|plan| plan.sound && !plan.is_open && is_told) else {
         return Gate::Leave;
     };
+    if machine.is_kept_out {
+        return Gate::Wait(kept_out());
+    }
     if !plan.record.restarts() {
         // Nothing is started again, or for the first time.
         return Gate::Open;
@@ -44,7 +50,7 @@ pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>
     if plan.progress != Progress::AtGate {
         return Gate::Leave;
     }
-    if let Err(why) = may_stop(machine, all, view.etcd) {
+    if let Err(why) = may_stop(machine, all, view) {
         return Gate::Wait(why);
     }
     if !view.answers && may_be_down(machine, all) {
@@ -56,19 +62,39 @@ pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>
     }
 }
 
-/// Whether etcd can do without the machine for a while; for a worker, whether no other one is away.
-fn may_stop(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView) -> Result<(), String> {
-    if !machine.control_plane {
-        // Plans are written one after the other, but those that have failed come again when it is their time.
-        let mut others = all.iter().filter(|other| !other.control_plane && other.name != machine.name);
-        return match others.find(|other| !other.deleting && is_ahead_of(other, machine)) {
-            Some(other) => Err(format!("waits for Machine {} to carry out its plan", other.name)),
-            None => Ok(()),
-        };
+/// Whether etcd can do without the machine for a while, and the Nodes of the others are Ready; for a worker, whether the
+/// budget of its group has room. A machine whose own Node is not Ready is missed no more than it is.
+fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Result<(), String> {
+    let may_be_down = machine.plan.as_ref().is_some_and(|plan| plan.record.may_be_down());
+    if let Knowledge::Unknown(why) = &machine.node_ready
+        && !may_be_down
+    {
+        return Err(format!("waits to know whether Node {} is Ready: {why}", machine.node_name()));
     }
+    if !machine.control_plane {
+        // Plans are written within the budget, too, but those that have failed come again when it is their time.
+        let is_away = |other: &MachineFacts| {
+            let is_lost = other.has_node && other.node_ready.is_known_and(|ready| !ready);
+            is_ahead_of(other, machine) || machine.is_ready() && is_lost
+        };
+        return view.budgets.room(machine, all, is_away).map_err(|other| match is_ahead_of(other, machine) {
+            true => format!("waits for Machine {} to carry out its plan", other.name),
+            false => format!("waits for Node {} to be Ready", other.node_name()),
+        });
+    }
+    let etcd = view.etcd;
     let others: Vec<&MachineFacts> = other_servers(machine, all).collect();
     if let Some(other) = others.iter().find(|other| is_on_the_move(other, etcd)) {
         return Err(format!("waits for Machine {} to carry out its plan", other.name));
+    }
+    let is_missed = |other: &&&MachineFacts| !other.deleting && other.has_node && !other.is_ready();
+    if let Some(other) = others.iter().find(is_missed).filter(|_| machine.is_ready()) {
+        return Err(match &other.node_ready {
+            Knowledge::Unknown(why) => {
+                format!("waits to know whether Node {} is Ready: {why}", other.node_name())
+            }
+            Knowledge::Known(_) => format!("waits for Node {} to be Ready", other.node_name()),
+        });
     }
     match etcd {
         EtcdView::Known(members) => {
@@ -81,6 +107,11 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], etcd: &EtcdView) -> Re
         EtcdView::Unknown(_) if others.is_empty() => Ok(()),
         EtcdView::Unknown(why) => Err(format!("waits to know how etcd is: {why}")),
     }
+}
+
+/// What a machine is told that the user keeps out.
+pub(crate) fn kept_out() -> String {
+    format!("nothing is changed on the Machine, because it has the annotation {}", capstan_api::keep::HOLD)
 }
 
 /// Whether a worker was let through to start Kubernetes again and has not said that it is done, or is to be let through
@@ -183,7 +214,11 @@ mod tests {
 
     fn decided(machine: &MachineFacts, others: &[MachineFacts], etcd: &EtcdView) -> Gate {
         let all: Vec<MachineFacts> = std::iter::once(machine).chain(others).cloned().collect();
-        gate(machine, &all, &View { etcd, answers: true, now: Timestamp::UNIX_EPOCH })
+        gate(
+            machine,
+            &all,
+            &View { etcd, budgets: &Budgets::default(), answers: true, now: Timestamp::UNIX_EPOCH },
+        )
     }
 
     const OTHER: (&str, &str) = ("old", "old");
@@ -208,7 +243,8 @@ mod tests {
         let unknown = EtcdView::Unknown("no way there".to_owned());
         let stopped = at_gate(MachineFacts::server("a"), Some(("", ""))).leaving();
         let all = [stopped.clone(), MachineFacts::worker("w").up()];
-        let view = View { etcd: &unknown, answers: false, now: Timestamp::UNIX_EPOCH };
+        let view =
+            View { etcd: &unknown, budgets: &Budgets::default(), answers: false, now: Timestamp::UNIX_EPOCH };
         assert_eq!(gate(&stopped, &all, &view), Gate::Open);
         let other = [stopped.clone(), MachineFacts::server("b").up()];
         assert_eq!(gate(&stopped, &other, &view), Gate::Leave);
@@ -242,6 +278,61 @@ mod tests {
         let (first, second) = (drained("w", 1), drained("v", 2));
         assert_eq!(decided(&first, std::slice::from_ref(&second), &unknown), Gate::Drain);
         assert!(matches!(decided(&second, &[first], &unknown), Gate::Wait(_)));
+    }
+
+    #[test]
+    fn as_many_workers_are_away_as_their_deployment_allows() {
+        let unknown = EtcdView::Unknown(String::new());
+        let of_group = |name: &str| {
+            at_gate(MachineFacts::worker(name), Some(("", "new"))).with(|m| m.group = Some("md".to_owned()))
+        };
+        let away = |name: &str| of_group(name).with(|m| m.plan.as_mut().expect("a plan").is_open = true);
+        let decided = |all: &[MachineFacts], most| {
+            let view = View {
+                etcd: &unknown,
+                budgets: &Budgets::with("md", most),
+                answers: true,
+                now: Timestamp::UNIX_EPOCH,
+            };
+            gate(&all[0], all, &view)
+        };
+        let all = [of_group("a"), away("b"), of_group("c")];
+        assert!(matches!(decided(&all, 1), Gate::Wait(why) if why.contains("Machine b")));
+        assert_eq!(decided(&all, 2), Gate::Open);
+        // A Node that is lost uses up the budget of those that are not.
+        let lost = of_group("b").with(|m| m.node_ready = Knowledge::Known(false));
+        let all = [of_group("a"), lost.clone()];
+        assert!(matches!(decided(&all, 1), Gate::Wait(why) if why.contains("Node b to be Ready")));
+        assert_eq!(decided(&[lost, of_group("a")], 1), Gate::Open, "it is away anyway");
+        let silent = all[1].clone().with(|m| m.silent_since = Some(Timestamp::UNIX_EPOCH));
+        assert_eq!(decided(&[of_group("a"), silent], 1), Gate::Open, "nobody waits for ever");
+        let unsure = of_group("a").with(|m| m.node_ready = Knowledge::unknown("no answer"));
+        // It is not known to be down, so nothing is stopped on a guess.
+        let certain = unsure.with(|m| {
+            m.plan.as_mut().expect("a plan").record.ran =
+                Some(Setup { restart: "old".to_owned(), ..Setup::default() });
+        });
+        assert!(matches!(decided(&[certain], 9), Gate::Wait(why) if why.contains("no answer")));
+        let held = of_group("a").with(|m| m.is_kept_out = true);
+        assert!(matches!(decided(&[held], 9), Gate::Wait(why) if why.contains("capstan.dev/hold")));
+    }
+
+    #[test]
+    fn servers_wait_for_each_others_nodes() {
+        let server = at_gate(MachineFacts::server("a"), Some(("old", "new")));
+        let etcd = EtcdView::Known(members("a+ b+ c+"));
+        let with = |ready: Knowledge<bool>| {
+            let b = MachineFacts::server("b").up().with(|m| m.node_ready = ready);
+            [b, MachineFacts::server("c").up()]
+        };
+        assert_eq!(decided(&server, &with(Knowledge::Known(true)), &etcd), Gate::Open);
+        let not_ready = decided(&server, &with(Knowledge::Known(false)), &etcd);
+        assert!(matches!(not_ready, Gate::Wait(why) if why == "waits for Node b to be Ready"));
+        let unknown = decided(&server, &with(Knowledge::unknown("no answer")), &etcd);
+        assert!(matches!(unknown, Gate::Wait(why) if why.contains("no answer")));
+        // A server whose own Node is lost is missed no more than it is: what it is told may be its cure.
+        let lost = server.with(|m| m.node_ready = Knowledge::Known(false));
+        assert_eq!(decided(&lost, &with(Knowledge::Known(false)), &etcd), Gate::Open);
     }
 
     #[test]
@@ -310,7 +401,11 @@ mod tests {
         let unknown = EtcdView::Unknown("no way there".to_owned());
         let decided = |machine: &MachineFacts, others: &[MachineFacts], answers| {
             let all: Vec<MachineFacts> = std::iter::once(machine).chain(others).cloned().collect();
-            gate(machine, &all, &View { etcd: &unknown, answers, now: Timestamp::UNIX_EPOCH })
+            gate(
+                machine,
+                &all,
+                &View { etcd: &unknown, budgets: &Budgets::default(), answers, now: Timestamp::UNIX_EPOCH },
+            )
         };
         assert_eq!(decided(&machine(("", "")), &elsewhere, false), Gate::Open);
         assert_eq!(decided(&machine(("", "")), &elsewhere, true), Gate::Drain);

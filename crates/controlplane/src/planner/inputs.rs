@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use super::record::Setup;
 use super::software::{Chosen, Shelf};
+use crate::budget::Budgets;
 use crate::certificates::Keys;
 use crate::facts::MachineFacts;
 use crate::scope::Scope;
@@ -34,6 +35,7 @@ pub(crate) struct Materials<'a> {
     pub(crate) network: &'a Network,
     pub(crate) keys: &'a Keys,
     pub(crate) shelf: Shelf<'a>,
+    pub(crate) budgets: &'a Budgets,
     pub(crate) now: Timestamp,
 }
 
@@ -73,7 +75,8 @@ pub(crate) fn rendered(
     let version = facts.version.as_deref().unwrap_or_default();
     let former = ran.filter(|ran| ran.version != version);
     let programs = facts.plan.iter().flat_map(|plan| &plan.programs);
-    let after = restart_after(materials.owner, facts, materials.now);
+    let after = restart_after(materials.owner, facts, materials.now)
+        .or_else(|| passed(materials.budgets.restart_after(facts)?, facts, materials.now));
     render(&Inputs {
         role: *role,
         version,
@@ -103,7 +106,12 @@ pub(crate) fn restart_after(
     now: Timestamp,
 ) -> Option<String> {
     let after = owner.spec.rollout.as_ref()?.after.as_ref()?.0;
-    let was_there = facts.control_plane && facts.created.is_some_and(|created| created < after);
+    passed(after, facts, now).filter(|_| facts.control_plane)
+}
+
+/// A time that has passed, for machines that were there before.
+fn passed(after: Timestamp, facts: &MachineFacts, now: Timestamp) -> Option<String> {
+    let was_there = facts.created.is_some_and(|created| created < after);
     (was_there && now >= after).then(|| after.to_string())
 }
 

@@ -129,6 +129,9 @@ impl<W: Workload> Planner<'_, W> {
         if let Some(reason) = pause::reason(None, "Machine", &machine.metadata) {
             return Ok(Outcome::Waiting(reason));
         }
+        if facts[index].is_kept_out {
+            return Ok(Outcome::Waiting(gate::kept_out()));
+        }
         if in_place::is_being_written(&machine.metadata) {
             // Its config may be the new one already and its version still the old one.
             return Ok(Outcome::Waiting(
@@ -166,8 +169,10 @@ impl<W: Workload> Planner<'_, W> {
             Ok(rendered) => rendered,
             Err(error) => return Ok(refused(error)),
         };
+        let epoch = self.materials.keys.epoch;
+        let budgets = &self.observed.budgets;
         let (revision, attempt) =
-            match decide::verdict(own, facts, &rendered.fingerprint, self.materials.keys.epoch, scope.now) {
+            match decide::verdict(own, facts, budgets, &rendered.fingerprint, epoch, scope.now) {
                 Verdict::Keep => {
                     let read = self.plans.get(&plan_secret(&own.name));
                     write::stands_for(scope, read, machine, config).await?;
@@ -243,7 +248,8 @@ impl<W: Workload> Planner<'_, W> {
         if !read {
             return Ok(None);
         }
-        let view = gate::View { etcd: self.etcd, answers: self.answers, now: scope.now };
+        let budgets = &self.observed.budgets;
+        let view = gate::View { etcd: self.etcd, budgets, answers: self.answers, now: scope.now };
         match gate::gate(&facts[index], facts, &view) {
             Gate::Leave => return Ok(None),
             Gate::Wait(why) => {

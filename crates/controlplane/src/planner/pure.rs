@@ -14,6 +14,7 @@ use super::inputs::{self, Materials, Subject};
 use super::record::{Record, Setup};
 use super::software::About;
 use super::{Elected, runs, software};
+use crate::budget::Budgets;
 use crate::facts::{EtcdView, MachineFacts};
 
 /// The plan that a machine should have.
@@ -43,8 +44,10 @@ pub(crate) fn is_to_be_written(
     etcd: &EtcdView,
     now: Timestamp,
 ) -> bool {
-    let verdict = decide::verdict(&all[index], all, &rendered.fingerprint, Epoch(1), now);
-    let gate = gate::gate(&all[index], all, &gate::View { etcd, answers: true, now });
+    let verdict =
+        decide::verdict(&all[index], all, &Budgets::default(), &rendered.fingerprint, Epoch(1), now);
+    let gate =
+        gate::gate(&all[index], all, &gate::View { etcd, budgets: &Budgets::default(), answers: true, now });
     matches!(verdict, Verdict::Write { .. }) || gate != Gate::Leave
 }
 

@@ -126,6 +126,7 @@ impl World {
 
     /// Core finds the Node of a machine.
     pub(super) async fn becomes_node(&self, name: &str, plan: &VerifiedPlan) -> Result<()> {
+        self.workload.has_node(name);
         let condition = |type_: &str| {
             json!({"type": type_, "status": "True", "reason": "Ready", "message": "",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"})

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::{Result, ensure};
-use capstan_controller::Next;
 use capstan_controller::drain::{Drain, Outcome};
 use capstan_controller::error::{Error, Result as ControllerResult};
 use capstan_controller::etcd::{Access, Etcd, Member, Members};
+use capstan_controller::remote::LocalVolumes;
+use capstan_controller::{Knowledge, Next};
+use capstan_controlplane::{NodeView, NodesByName};
 use futures::future::BoxFuture;
 
 use capstan_testkit::mortal::{DEAD, Fate, Pulse};
@@ -33,6 +35,14 @@ struct State {
     stopped: BTreeSet<String>,
     /// Nodes whose member was taken out of etcd while its data stayed: etcd does not start there any more.
     expelled: BTreeSet<String>,
+    /// Nodes, and how often their machine was started.
+    nodes: BTreeMap<String, u64>,
+    /// Nodes that are not Ready although everything runs, as with a broken network.
+    broken: BTreeSet<String>,
+    /// Volumes of users.
+    volumes: LocalVolumes,
+    /// Whether nobody reaches the API server.
+    is_cut_off: bool,
     /// Whether pods take their time to leave.
     slow: bool,
     /// What must never have happened.
@@ -127,6 +137,11 @@ impl Workload {
         true
     }
 
+    /// A machine has become a Node, or still is one.
+    pub(crate) fn has_node(&self, node: &str) {
+        self.state().nodes.entry(node.to_owned()).or_insert(1);
+    }
+
     /// The host of a server is lost, or found again.
     pub(crate) fn is_lost(&self, node: &str, lost: bool) {
         let mut state = self.state();
@@ -184,6 +199,9 @@ impl Workload {
         state.lost.remove(node);
         state.stopped.remove(node);
         state.expelled.remove(node);
+        state.nodes.remove(node);
+        state.broken.remove(node);
+        state.volumes.remove(node);
         state.settle();
     }
 
@@ -247,12 +265,33 @@ impl Etcd for Workload {
 impl capstan_controlplane::Workload for Workload {
     async fn answers(&self, _: &str, _: &str) -> bool {
         let state = self.state();
-        state.members.is_empty() || state.has_majority()
+        state.members.is_empty() || state.has_majority() && !state.is_cut_off
     }
 
-    async fn cordoned(&self, _: &str, _: &str) -> BTreeSet<String> {
+    async fn nodes(&self, _: &str, _: &str) -> Knowledge<NodesByName> {
         let state = self.state();
-        if state.has_majority() { state.cordoned.clone() } else { BTreeSet::new() }
+        if !state.has_majority() || state.is_cut_off {
+            return Knowledge::unknown("the workload cluster does not answer");
+        }
+        let view = |(name, boot): (&String, &u64)| {
+            let ready =
+                !state.lost.contains(name) && !state.stopped.contains(name) && !state.broken.contains(name);
+            let node = NodeView {
+                ready,
+                cordoned: state.cordoned.contains(name),
+                boot_id: Some(format!("boot-{boot}")),
+            };
+            (name.clone(), node)
+        };
+        Knowledge::Known(state.nodes.iter().map(view).collect())
+    }
+
+    async fn local_volumes(&self, _: &str, _: &str) -> Knowledge<LocalVolumes> {
+        let state = self.state();
+        match state.has_majority() && !state.is_cut_off {
+            true => Knowledge::Known(state.volumes.clone()),
+            false => Knowledge::unknown("the workload cluster does not answer"),
+        }
     }
 
     async fn drain(&self, _: &str, _: &str, drain: Drain<'_>) -> ControllerResult<Outcome> {

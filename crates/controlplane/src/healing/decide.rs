@@ -1,0 +1,238 @@
+//! The next step of healing a machine. Pure.
+
+use capstan_api::controlplane::HealingStepType;
+use capstan_api::keep::{self, healing as reasons};
+use capstan_controller::text::rfc3339;
+use jiff::Timestamp;
+
+use super::ladder::{Ladder, Rung};
+use super::record::{Active, Healed, Record, Tokens};
+use crate::facts::{MachineFacts, Progress};
+
+/// What decides.
+pub(crate) struct Case<'a> {
+    pub(crate) machine: &'a MachineFacts,
+    pub(crate) ladder: &'a Ladder,
+    /// Other machines of the cluster that are being healed.
+    pub(crate) others: usize,
+    /// What the user can do when nothing helps, as a sentence.
+    pub(crate) remedy: &'a str,
+    pub(crate) now: Timestamp,
+}
+
+/// How it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Healing {
+    /// What is recorded from now on, if that is something else.
+    pub(crate) record: Option<Record>,
+    /// What is told: a reason and a message. Nothing if the machine is well and always was.
+    pub(crate) told: Option<(&'static str, String)>,
+}
+
+impl Healing {
+    fn told(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { record: None, told: Some((reason, message.into())) }
+    }
+
+    /// Whether a step is under way, so that no other machine begins.
+    pub(crate) fn is_under_way(&self) -> bool {
+        let steps = [reasons::RESTARTING, reasons::REAPPLYING, reasons::REBOOTING];
+        self.told.as_ref().is_some_and(|(reason, _)| steps.contains(reason))
+    }
+
+    /// Whether every step was taken and none has helped.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.told.as_ref().is_some_and(|(reason, _)| *reason == reasons::EXHAUSTED)
+    }
+}
+
+/// The next step.
+pub(crate) fn decide(case: &Case<'_>) -> Healing {
+    let machine = case.machine;
+    if machine.deleting {
+        return Healing { record: None, told: None };
+    }
+    if let Some(since) = machine.silent_since {
+        return silent(case, since);
+    }
+    if !machine.is_unhealthy {
+        return well(case);
+    }
+    if machine.is_kept_out {
+        return Healing::told(
+            reasons::WAITING,
+            format!("the Machine is not healed, because it has the annotation {}", keep::HOLD),
+        );
+    }
+    match &machine.healing.active {
+        None => found_ill(case),
+        Some(active) => go_on(case, active),
+    }
+}
+
+/// Nothing can be done on a machine that does not answer, and a plan for it would be carried out at a bad time.
+fn silent(case: &Case<'_>, since: Timestamp) -> Healing {
+    let message = format!(
+        "the agent has not been heard of since {}: look whether the machine is powered on and reaches the management \
+         plane; {}",
+        rfc3339(since),
+        case.remedy
+    );
+    Healing::told(reasons::SILENT, message)
+}
+
+/// The machine is well: what was begun and has had no effect is taken back.
+fn well(case: &Case<'_>) -> Healing {
+    let record = &case.machine.healing;
+    let told = Some((reasons::HEALTHY, String::new()));
+    let Some(active) = &record.active else {
+        return Healing { record: None, told: record.healed.as_ref().and(told) };
+    };
+    let tokens = match has_had_effect(case.machine) {
+        true => record.tokens.clone(),
+        false => active.before.clone(),
+    };
+    let healed = Some(Healed { at: case.now, steps: active.begun });
+    Healing { record: Some(Record { tokens, active: None, healed }), told }
+}
+
+/// Whether the plan of the last step may have done something: it was let through its gate, or needed none.
+fn has_had_effect(machine: &MachineFacts) -> bool {
+    machine.plan.as_ref().is_some_and(|plan| plan.is_open || plan.progress == Progress::Applied)
+}
+
+fn found_ill(case: &Case<'_>) -> Healing {
+    let record = &case.machine.healing;
+    // One that falls ill again soon goes on where it was: what did not last is no cure.
+    let recent =
+        record.healed.as_ref().filter(|healed| case.now.duration_since(healed.at) < case.ladder.min_healthy);
+    let active = Active {
+        since: case.now,
+        begun: recent.map_or(0, |healed| healed.steps),
+        at: case.now,
+        before: record.tokens.clone(),
+    };
+    let record = Record { active: Some(active), ..record.clone() };
+    let message = "the health check of the Machine has failed";
+    Healing { record: Some(record), told: Some((reasons::WAITING, message.to_owned())) }
+}
+
+fn go_on(case: &Case<'_>, active: &Active) -> Healing {
+    let (machine, ladder, now) = (case.machine, case.ladder, case.now);
+    let under_way = active.begun.checked_sub(1).and_then(|index| ladder.rungs.get(index));
+    // The wait counts from the beginning, the time of a step from its own; a step that was taken before the machine fell ill
+    // again has had its time.
+    let is_first = active.at == active.since;
+    let patience = match under_way {
+        Some(rung) if !is_first => rung.timeout,
+        _ => ladder.wait,
+    };
+    let lasted = now.duration_since(active.at);
+    if lasted < patience {
+        return match under_way.filter(|_| !is_first) {
+            Some(rung) => Healing::told(reason(rung.what), in_progress(*rung, active, machine)),
+            None => Healing::told(
+                reasons::WAITING,
+                format!("the machine is given {} seconds to recover by itself", patience.as_secs()),
+            ),
+        };
+    }
+    let mut next = active.begun;
+    // Without its Node nobody knows which boot it is to leave.
+    while ladder.rungs.get(next).is_some_and(|rung| token(rung.what, case).is_none()) {
+        next += 1;
+    }
+    let Some(rung) = ladder.rungs.get(next) else { return exhausted(case, active) };
+    if case.others >= ladder.at_once {
+        let why = match ladder.at_once {
+            0 => "spec.healing.maxInFlight of the control plane is 0".to_owned(),
+            most => format!("spec.healing.maxInFlight of the control plane allows {most} machine at a time"),
+        };
+        return Healing::told(
+            reasons::WAITING,
+            format!("the machine waits for its turn to be healed: {why}"),
+        );
+    }
+    // Whatever it is about to become may be its cure.
+    let is_busy = machine.plan.as_ref().is_some_and(|plan| {
+        matches!(plan.progress, Progress::InFlight | Progress::AtGate) && active.begun == 0
+    });
+    if is_busy {
+        let message = "the machine carries out another plan, which may be its cure";
+        return Healing::told(reasons::WAITING, message);
+    }
+    let tokens = with_token(&machine.healing.tokens, rung.what, token(rung.what, case));
+    let begun = Active { begun: next + 1, at: now, before: machine.healing.tokens.clone(), ..active.clone() };
+    let message = in_progress(*rung, &begun, machine);
+    let record = Record { tokens, active: Some(begun), ..machine.healing.clone() };
+    Healing { record: Some(record), told: Some((reason(rung.what), message)) }
+}
+
+fn exhausted(case: &Case<'_>, active: &Active) -> Healing {
+    let steps: Vec<&str> = case.ladder.rungs.iter().map(|rung| words(rung.what)).collect();
+    Healing::told(
+        reasons::EXHAUSTED,
+        format!(
+            "the machine has been ill since {} and did not recover ({}): look at it with `capstan why machine/{}`; {}",
+            rfc3339(active.since),
+            match steps.is_empty() {
+                true => "no step of healing is allowed".to_owned(),
+                false => format!("tried: {}", steps.join(", ")),
+            },
+            case.machine.name,
+            case.remedy
+        ),
+    )
+}
+
+/// What makes a plan another one for this step; nothing if the step is impossible.
+fn token(step: HealingStepType, case: &Case<'_>) -> Option<String> {
+    match step {
+        HealingStepType::RestartKubernetes | HealingStepType::ReapplyPlan => Some(rfc3339(case.now)),
+        HealingStepType::Reboot => case.machine.boot_id.clone(),
+    }
+}
+
+fn with_token(tokens: &Tokens, step: HealingStepType, token: Option<String>) -> Tokens {
+    let mut tokens = tokens.clone();
+    match step {
+        HealingStepType::RestartKubernetes => tokens.restart = token,
+        HealingStepType::ReapplyPlan => tokens.reapply = token,
+        HealingStepType::Reboot => tokens.reboot = token,
+    }
+    tokens
+}
+
+fn in_progress(rung: Rung, active: &Active, machine: &MachineFacts) -> String {
+    let waits = match machine.plan.as_ref().map(|plan| &plan.progress) {
+        Some(Progress::AtGate) => ", which waits for its gate",
+        _ => "",
+    };
+    format!(
+        "step {} of healing: {}{waits}, since {}; the next step follows after {} seconds",
+        active.begun,
+        words(rung.what),
+        rfc3339(active.at),
+        rung.timeout.as_secs()
+    )
+}
+
+pub(super) const fn words(step: HealingStepType) -> &'static str {
+    match step {
+        HealingStepType::RestartKubernetes => "restart Kubernetes",
+        HealingStepType::ReapplyPlan => "carry out the whole plan again",
+        HealingStepType::Reboot => "reboot the machine",
+    }
+}
+
+const fn reason(step: HealingStepType) -> &'static str {
+    match step {
+        HealingStepType::RestartKubernetes => reasons::RESTARTING,
+        HealingStepType::ReapplyPlan => reasons::REAPPLYING,
+        HealingStepType::Reboot => reasons::REBOOTING,
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

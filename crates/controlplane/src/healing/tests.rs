@@ -1,0 +1,126 @@
+//! Illnesses, step by step.
+
+use super::*;
+use capstan_controller::Knowledge;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a time")
+}
+
+fn ill() -> MachineFacts {
+    MachineFacts::worker("w").up().with(|m| {
+        (m.is_unhealthy, m.node_ready) = (true, Knowledge::Known(false));
+        m.boot_id = Some("boot-1".to_owned());
+    })
+}
+
+fn healing(machine: &MachineFacts, second: i64) -> Healing {
+    healing_beside(machine, 0, second)
+}
+
+fn healing_beside(machine: &MachineFacts, others: usize, second: i64) -> Healing {
+    let ladder = Ladder::of(None);
+    decide(&Case { machine, ladder: &ladder, others, remedy: "delete the Machine", now: at(second) })
+}
+
+/// Takes what was decided as written, and gives the reason.
+fn step(machine: &mut MachineFacts, second: i64) -> &'static str {
+    let healing = healing(machine, second);
+    if let Some(record) = healing.record {
+        machine.healing = record;
+    }
+    healing.told.map_or("-", |(reason, _)| reason)
+}
+
+#[test]
+fn an_ill_machine_climbs_the_ladder_and_then_asks() {
+    let mut machine = ill();
+    assert_eq!(step(&mut machine, 0), reasons::WAITING);
+    assert_eq!(step(&mut machine, 1), reasons::RESTARTING);
+    assert_eq!(machine.healing.tokens.restart.as_deref(), Some("1970-01-01T00:00:01Z"));
+    assert_eq!(step(&mut machine, 300), reasons::RESTARTING);
+    assert_eq!(step(&mut machine, 301), reasons::REAPPLYING);
+    assert_eq!(step(&mut machine, 901), reasons::REBOOTING);
+    assert_eq!(machine.healing.tokens.reboot.as_deref(), Some("boot-1"));
+    assert_eq!(step(&mut machine, 1800), reasons::REBOOTING);
+    assert_eq!(step(&mut machine, 1801), reasons::EXHAUSTED);
+    assert_eq!(step(&mut machine, 99_999), reasons::EXHAUSTED);
+    let told = healing(&machine, 99_999);
+    assert!(told.is_exhausted());
+    let (_, message) = told.told.expect("a message");
+    assert!(message.contains("capstan why machine/w") && message.contains("delete the Machine"), "{message}");
+}
+
+#[test]
+fn what_had_no_effect_is_taken_back_when_the_machine_recovers() {
+    let mut machine = ill();
+    step(&mut machine, 0);
+    step(&mut machine, 1);
+    // The plan of the step waits at its gate when the health check succeeds.
+    let mut early = machine.clone().says(Progress::AtGate).with(|m| m.is_unhealthy = false);
+    assert_eq!(step(&mut early, 10), reasons::HEALTHY);
+    assert_eq!(early.healing.tokens, Tokens::default());
+    // It was let through: another plan would only do it once more.
+    let mut late = machine.with(|m| {
+        m.is_unhealthy = false;
+        m.plan.as_mut().expect("a plan").is_open = true;
+    });
+    assert_eq!(step(&mut late, 10), reasons::HEALTHY);
+    assert!(late.healing.tokens.restart.is_some() && late.healing.active.is_none());
+}
+
+#[test]
+fn what_does_not_last_is_no_cure() {
+    let mut machine = ill();
+    step(&mut machine, 0);
+    step(&mut machine, 1);
+    machine.is_unhealthy = false;
+    step(&mut machine, 100);
+    machine.is_unhealthy = true;
+    assert_eq!(step(&mut machine, 200), reasons::WAITING);
+    assert_eq!(step(&mut machine, 201), reasons::REAPPLYING, "it was restarted before");
+    machine.is_unhealthy = false;
+    step(&mut machine, 300);
+    machine.is_unhealthy = true;
+    step(&mut machine, 300 + 3600);
+    assert_eq!(step(&mut machine, 301 + 3600), reasons::RESTARTING, "it was well for an hour");
+}
+
+#[test]
+fn silent_held_and_departing_machines_are_left_alone() {
+    let silent = ill().with(|m| m.silent_since = Some(at(5)));
+    let told = healing(&silent, 1000);
+    assert_eq!((told.record.is_none(), told.told.as_ref().map(|told| told.0)), (true, Some(reasons::SILENT)));
+    let held = ill().with(|m| m.is_kept_out = true);
+    assert!(healing(&held, 1000).record.is_none());
+    assert_eq!(healing(&ill().leaving(), 1000), Healing { record: None, told: None });
+    let well = MachineFacts::worker("w").up();
+    assert_eq!(healing(&well, 1000), Healing { record: None, told: None });
+}
+
+#[test]
+fn one_machine_is_healed_at_a_time() {
+    let mut machine = ill();
+    step(&mut machine, 0);
+    let waits = healing_beside(&machine, 1, 10);
+    assert_eq!((waits.record.is_none(), waits.told.map(|told| told.0)), (true, Some(reasons::WAITING)));
+    assert!(healing_beside(&machine, 0, 10).is_under_way());
+}
+
+#[test]
+fn a_step_that_is_impossible_is_passed_over() {
+    let mut machine = ill().with(|m| m.boot_id = None);
+    for second in [0, 1, 301] {
+        step(&mut machine, second);
+    }
+    assert_eq!(step(&mut machine, 901), reasons::EXHAUSTED);
+}
+
+#[test]
+fn another_plan_may_be_the_cure() {
+    let mut machine = ill().says(Progress::InFlight);
+    step(&mut machine, 0);
+    assert_eq!(step(&mut machine, 1), reasons::WAITING);
+    let mut machine = machine.says(Progress::Failed("no".to_owned()));
+    assert_eq!(step(&mut machine, 2), reasons::RESTARTING);
+}
