@@ -29,7 +29,7 @@ pub(crate) fn check() -> Vec<Suite> {
 
 /// What decides whether a change lands.
 pub(crate) fn test() -> Vec<Suite> {
-    tests("200")
+    tests("500")
 }
 
 fn tests(lives: &'static str) -> Vec<Suite> {
@@ -49,6 +49,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("agent"),
         real("upstream_managers"),
         real("keel"),
+        real("kept"),
         real("in_place"),
         real("plan"),
         real("quick_start"),
@@ -69,7 +70,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
 
 /// Every test there is: also what each crate proves against real programs by itself, and a death at every write.
 pub(crate) fn test_all() -> Vec<Suite> {
-    let mut suites = tests("3000");
+    let mut suites = tests("10000");
     suites.extend([
         durability("200"),
         nonsense("30000"),

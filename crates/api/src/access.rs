@@ -172,6 +172,8 @@ fn control_plane() -> GroupAccess {
         rule(BOOTSTRAP, &["capstanconfigs"], &[&READ, &["create", "patch", "delete"]]),
         rule(BOOTSTRAP, &["capstanconfigs/status"], &[&["patch"]]),
         rule(AGENT, &["machinereports"], &[&READ]),
+        // How healing goes on.
+        rule("", &["events"], &[&["get", "create", "patch"]]),
         // Machines of any infrastructure provider are made from its templates.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         contract(),

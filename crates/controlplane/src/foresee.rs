@@ -18,12 +18,13 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::{EtcdView, MachineFacts};
+use crate::healing::Ladder;
 use crate::healing::contact::Contacts;
 use crate::machines::{self, Step as Decision, propagate};
 use crate::observe::Machines;
 use crate::planner::{is_drained_first, restart_after, runs_ahead};
 use crate::round::{View, wanted};
-use crate::scope::Scope;
+use crate::scope::{Scope, may_replace};
 use crate::workload::NodeView;
 
 /// Decisions, for each machine there is or should be. Far more than any change takes.
@@ -238,6 +239,15 @@ fn members(servers: &[MachineFacts]) -> Members {
         ..Member::default()
     };
     Members { leader: Some(1), members: (1..).zip(servers).map(member).collect() }
+}
+
+/// What would be done about a machine of the cluster whose health check fails, as one sentence.
+pub fn healing(owner: &CapstanControlPlane) -> String {
+    let replace = match may_replace(owner) {
+        true => "then a server is replaced, if a clean host is free and etcd can bear it",
+        false => "then a person is asked: no server is replaced",
+    };
+    format!("{}; {replace}", Ladder::of(owner.spec.healing.as_ref()))
 }
 
 impl Foresight {

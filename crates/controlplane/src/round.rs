@@ -1,7 +1,9 @@
 //! The phases of one reconcile, and what they have seen.
 
+use capstan_api::conditions::get;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{FailureDomain, Machine};
+use capstan_api::keep;
 use capstan_api::runtime::annotations::REPLACE_POLICY;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
 use capstan_controller::etcd::{Access, Etcd};
@@ -395,6 +397,13 @@ impl<'a> Round<'a> {
                 self.observed.machines.insert(name.clone(), written);
                 self.facts[index].healing = record.clone();
                 self.next = self.next.or(Next::After(SOON));
+            }
+            let told = healing.told.as_ref().filter(|(reason, _)| *reason != keep::healing::HEALTHY);
+            if let (Some((reason, message)), Some(machine)) = (told, self.observed.machines.get(&name)) {
+                let said = get(machine, keep::HEALED_IN_PLACE).is_some_and(|said| said.reason == *reason);
+                if !said {
+                    healing::event::tell(scope.client, machine, reason, message, scope.now).await;
+                }
             }
             self.healing.insert(name, healing);
         }

@@ -143,12 +143,17 @@ impl Scope<'_> {
 
     /// Whether a machine may be replaced where nothing else is possible.
     pub(crate) fn may_replace(&self) -> bool {
-        let strategy = self.owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
-        strategy.is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace)
+        may_replace(self.owner)
     }
 
     /// The name of a machine that was begun.
     pub(crate) fn begun(&self) -> Option<&str> {
         self.owner.annotations().get(NEXT_MACHINE).map(String::as_str)
     }
+}
+
+/// Whether a machine of the control plane may be replaced where nothing else is possible.
+pub(crate) fn may_replace(owner: &CapstanControlPlane) -> bool {
+    let strategy = owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
+    strategy.is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace)
 }

@@ -165,7 +165,9 @@ impl<'a> Future<'a> {
             return Ok(());
         }
         let Some(after) = self.then::<CapstanControlPlane>(name).await? else { return Ok(()) };
-        let before = self.now::<CapstanControlPlane>(name).await?.unwrap_or_else(|| after.clone());
+        let found = self.now::<CapstanControlPlane>(name).await?;
+        let was_healed = found.as_ref().map(control_plane::healing);
+        let before = found.unwrap_or_else(|| after.clone());
         let title = format!("CapstanControlPlane/{}", name.1);
         let Some(cluster) = self.cluster_of(&name.0, &name.1).await? else {
             self.plan
@@ -184,6 +186,11 @@ impl<'a> Future<'a> {
                 self.plan
                     .notes
                     .push(format!("{title}: once spec.rollout.after ({}) has come, {why}", time.0));
+            }
+            let is_healed = control_plane::healing(&after);
+            if was_healed.as_ref() != Some(&is_healed) {
+                let note = format!("{title}: when the health check of a machine fails: {is_healed}");
+                self.plan.notes.push(note);
             }
             let paused = pause::reason(Some(&cluster), "CapstanControlPlane", &after.metadata);
             self.tell_control_plane(name, &title, &foresight, paused);

@@ -56,7 +56,7 @@ pub(crate) struct HandOff {
 }
 
 /// Reasons that no controller can do anything about.
-const YOURS: [(&str, &str); 9] = [
+const YOURS: [(&str, &str); 11] = [
     ("NoHostAvailable", "you: add a host, or free one (capstan host list)"),
     ("HostNotAvailable", "you: free the host that spec.hostName asks for"),
     ("InvalidHostSelector", "you: mend spec.hostSelector"),
@@ -65,6 +65,8 @@ const YOURS: [(&str, &str); 9] = [
     ("BootstrapFailed", "you: mend the cause on the host and delete the Machine"),
     ("ControlPlaneEndpointNotSet", "you: set spec.controlPlaneEndpoint"),
     ("Refused", "you: change the field that is named"),
+    ("NeedsAttention", "you: look at the machine; allow its replacement, or delete the Machine"),
+    ("MachineSilent", "you: power the machine on, or mend its way to the management plane"),
     ("Paused", "you: take away what pauses it"),
 ];
 
@@ -92,6 +94,13 @@ pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
             .done(world.cluster["status"]["initialization"]["controlPlaneInitialized"] == true)
             .says(&["Initialized", "Available"])
             .only_if(!is_server),
+        // Only while something is wrong: a machine that was never ill has nothing to be healed from.
+        Step::of("healed in place", "control plane provider", &world.machine)
+            .done_by("HealedInPlace")
+            .says(&["HealedInPlace"])
+            .only_if(
+                condition(&world.machine, "HealedInPlace").is_some_and(|told| told["status"] == "False"),
+            ),
         Step::of("plan written", "control plane provider", &world.bootstrap)
             .done_by("Planned")
             .says(&["Planned"])

@@ -5,7 +5,7 @@ use capstan_api::keep::{self, healing as reasons};
 use capstan_controller::text::rfc3339;
 use jiff::Timestamp;
 
-use super::ladder::{Ladder, Rung};
+use super::ladder::{Ladder, Rung, words};
 use super::record::{Active, Healed, Record, Tokens};
 use crate::facts::{MachineFacts, Progress};
 
@@ -215,14 +215,6 @@ fn in_progress(rung: Rung, active: &Active, machine: &MachineFacts) -> String {
         rfc3339(active.at),
         rung.timeout.as_secs()
     )
-}
-
-pub(super) const fn words(step: HealingStepType) -> &'static str {
-    match step {
-        HealingStepType::RestartKubernetes => "restart Kubernetes",
-        HealingStepType::ReapplyPlan => "carry out the whole plan again",
-        HealingStepType::Reboot => "reboot the machine",
-    }
 }
 
 const fn reason(step: HealingStepType) -> &'static str {

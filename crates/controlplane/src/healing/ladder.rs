@@ -2,6 +2,7 @@
 
 use capstan_api::controlplane::{HealingSpec, HealingStepType};
 use jiff::SignedDuration;
+use std::fmt;
 
 /// How long nothing need be heard of an agent before it counts as silent, when nobody says.
 const SILENT_AFTER: SignedDuration = SignedDuration::from_mins(10);
@@ -51,6 +52,33 @@ impl Ladder {
     }
 }
 
+impl fmt::Display for Ladder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.at_once == 0 {
+            return f.write_str("no machine is healed in place (spec.healing.maxInFlight is 0)");
+        }
+        let rungs: Vec<String> = self
+            .rungs
+            .iter()
+            .map(|rung| format!("{} ({} s)", words(rung.what), rung.timeout.as_secs()))
+            .collect();
+        let waits = match self.wait.as_secs() {
+            0 => String::new(),
+            seconds => format!("wait {seconds} s, "),
+        };
+        write!(f, "{waits}{}, {} machine(s) at a time", rungs.join(", "), self.at_once)
+    }
+}
+
+/// What a step does, for people.
+pub(super) const fn words(step: HealingStepType) -> &'static str {
+    match step {
+        HealingStepType::RestartKubernetes => "restart Kubernetes",
+        HealingStepType::ReapplyPlan => "carry out the whole plan again",
+        HealingStepType::Reboot => "reboot the machine",
+    }
+}
+
 const fn default_timeout(step: HealingStepType) -> SignedDuration {
     match step {
         HealingStepType::RestartKubernetes => SignedDuration::from_mins(5),
@@ -75,7 +103,9 @@ mod tests {
             "waitSeconds": 60, "steps": [{"type": "Reboot", "timeoutSeconds": 30}], "maxInFlight": 0,
             "silentAfterSeconds": 5, "minHealthyPeriodSeconds": 7}));
         let rung = Rung { what: HealingStepType::Reboot, timeout: SignedDuration::from_secs(30) };
-        assert_eq!((own.rungs, own.at_once, own.wait.as_secs()), (vec![rung], 0, 60));
+        assert_eq!((&own.rungs, own.at_once, own.wait.as_secs()), (&vec![rung], 0, 60));
+        assert_eq!(own.to_string(), "no machine is healed in place (spec.healing.maxInFlight is 0)");
+        assert!(usual.to_string().starts_with("restart Kubernetes (300 s), carry out"), "{usual}");
         assert_eq!((own.silent_after.as_secs(), own.min_healthy.as_secs()), (5, 7));
     }
 }

@@ -8,6 +8,7 @@
 
 pub(crate) mod contact;
 mod decide;
+pub(crate) mod event;
 mod ladder;
 mod record;
 

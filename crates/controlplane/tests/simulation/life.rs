@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use capstan_controller::Reconciler as _;
 use capstan_controlplane::{Ambient, ControlPlane};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use rand::rngs::StdRng;
@@ -15,6 +16,7 @@ use serde_json::json;
 
 use crate::plane::{Office, Plane};
 use crate::seen::Seen;
+use crate::ward::Ward;
 use crate::world::{Mood, Scene, Workload, World};
 use capstan_testkit::mortal::{NEVER, Pulse};
 
@@ -39,6 +41,10 @@ pub(crate) struct Life {
     pub(crate) workers: usize,
     /// What happened, turn by turn.
     pub(crate) told: Vec<String>,
+    /// The health check of this life.
+    pub(crate) ward: Ward,
+    /// What the user has overwritten in the Secret with the token.
+    pub(crate) edited: Option<ByteString>,
 }
 
 impl Life {
@@ -71,9 +77,15 @@ impl Life {
             version: 0,
             workers,
             told: Vec::new(),
+            ward: Ward::default(),
+            edited: None,
         };
+        life.ward.is_open = life.percent(70);
+        life.ward.may_replace = life.percent(40);
+        life.ward.has_leases = life.percent(40);
         let replicas = if life.percent(50) { 1 } else { 3 };
-        life.spec(json!({"replicas": replicas})).await?;
+        let strategy = if life.ward.may_replace { "InPlaceOrReplace" } else { "InPlace" };
+        life.spec(json!({"replicas": replicas, "rollout": {"strategy": {"type": strategy}}})).await?;
         Ok(life)
     }
 
@@ -91,6 +103,9 @@ impl Life {
     /// Another manager takes over, which dies at a write.
     pub(crate) fn take_over(&mut self, writes: i64) {
         self.pulse = Pulse::new(writes, self.random.random_ratio(1, 2));
+        // Its Node list comes at once, late, or later than it will live.
+        let turns = self.random.random_range(0..4);
+        self.world.workload.forget_nodes(turns);
         self.manager = self.office.manager(&self.world, &self.pulse).with_ambient(self.ambient.clone());
     }
 
@@ -120,6 +135,8 @@ impl Life {
             (scene, failed) = self.round(&before).await?;
         }
         self.world.now = self.now();
+        self.world.workload.turn();
+        self.watch_over().await?;
         self.world.tick_from(&scene).await?;
         Ok(failed)
     }
@@ -133,7 +150,20 @@ impl Life {
         let died = if self.pulse.is_dead() { ", and the manager is dead" } else { "" };
         self.tell(format!("{} etcd:{}{died}", after.summary(), self.world.workload.summary()));
         self.world.check(&scene)?;
-        after.follows(before, &self.unwanted, &self.world.workload)?;
+        let mut unwanted = self.unwanted.clone();
+        if self.ward.may_replace {
+            // What nothing has cured may be replaced.
+            let ill = before
+                .staying_servers()
+                .filter(|name| self.ward.is_ill(name) || self.world.lost.contains(name));
+            unwanted.extend(ill);
+        }
+        after.follows(before, &unwanted, &self.world.workload)?;
+        ensure!(
+            self.edited.is_none() || !before.has_begun() || after.has_same_plans(before),
+            "machines were told something made from a Secret that was edited"
+        );
+        self.ward.check(before, &after, &self.world.workload, self.now())?;
         if self.pulse.is_dead() {
             self.take_over(NEVER);
         }

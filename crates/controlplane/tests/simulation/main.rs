@@ -14,6 +14,7 @@ mod peace;
 mod plane;
 mod seen;
 mod trouble;
+mod ward;
 #[path = "../world/mod.rs"]
 mod world;
 

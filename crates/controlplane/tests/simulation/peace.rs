@@ -18,8 +18,22 @@ impl Life {
     pub(crate) async fn peace(&mut self) -> Result<()> {
         self.world.mood = Mood::default();
         self.world.workload.be_slow(false);
+        self.world.workload.cut_off(false);
+        for name in self.world.workload.all_broken() {
+            self.world.workload.break_node(&name, false);
+        }
         for name in std::mem::take(&mut self.world.lost) {
             self.world.workload.is_lost(&name, false);
+        }
+        if self.edited.is_some() {
+            self.edit_token().await?;
+        }
+        // One host may never answer again: nobody else may wait for it.
+        if self.ward.has_leases && self.workers > 1 && self.percent(50) {
+            self.tell("the host of w0 never answers again");
+            self.world.lost.insert("w0".to_owned());
+            self.world.ever_lost.insert("w0".to_owned());
+            self.world.workload.is_lost("w0", true);
         }
         self.take_over(NEVER);
         let replicas = *[1, 3].choose(&mut self.random).unwrap();
@@ -35,7 +49,6 @@ impl Life {
         for machine in self.world.machines().await? {
             let name = machine.name_any();
             self.world.patch::<Machine>(&name, &retry).await?;
-            self.look_after(&name).await?;
         }
         let mut last = String::new();
         for _ in 0..PEACE {
@@ -80,6 +93,20 @@ impl Life {
         ensure!(scene.machines.len() == usize::try_from(replicas)? + self.workers, "machines are missing");
         for machine in &scene.machines {
             let name = machine.name_any();
+            let marks =
+                machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+            let says = |type_: &str, status: &str| {
+                marks.iter().any(|mark| mark.type_ == type_ && mark.status.to_string() == status)
+            };
+            ensure!(
+                !is_server(machine)
+                    || !says("HealthCheckSucceeded", "True")
+                    || !says("OwnerRemediated", "False"),
+                "{name} has recovered, and its owner is still asked to replace it"
+            );
+            if self.world.lost.contains(&name) {
+                continue;
+            }
             let plan = scene.plan(&name)?;
             ensure!(
                 plan.is_some_and(|plan| scene.is_applied(&name, &plan)),

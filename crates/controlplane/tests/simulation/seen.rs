@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
+use capstan_api::core::Machine;
 use kube::ResourceExt;
 
 use crate::world::{Scene, Workload, is_leaving, is_server};
@@ -24,6 +25,10 @@ struct Sight {
     identity: [Option<String>; 3],
     leaving: bool,
     plan: String,
+    /// How many steps of healing have begun.
+    healing: u64,
+    /// The revision of its plan.
+    revision: u64,
 }
 
 impl Seen {
@@ -57,6 +62,8 @@ impl Seen {
                 ],
                 leaving: is_leaving(machine),
                 plan: told,
+                healing: healing(machine),
+                revision: plan.as_ref().map(|plan| plan.id().revision().get()).unwrap_or_default(),
             };
             let machines = if is_server(machine) { &mut seen.servers } else { &mut seen.workers };
             machines.insert(name.clone(), sight);
@@ -68,6 +75,41 @@ impl Seen {
             }
         }
         Ok(seen)
+    }
+
+    /// Machines on which a step of healing has begun since.
+    pub(crate) fn healing_since(&self, before: &Self) -> Vec<String> {
+        let all = self.servers.iter().chain(&self.workers);
+        let steps = |name: &str| {
+            let was = before.servers.get(name).or_else(|| before.workers.get(name));
+            was.map(|was| was.healing).unwrap_or_default()
+        };
+        all.filter(|(name, now)| now.healing > steps(name)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Servers that were let through to restart since.
+    pub(crate) fn let_through_since(&self, before: &Self) -> Vec<String> {
+        let is_new = |(name, plan): &(&String, &String)| before.restarts.get(*name) != Some(*plan);
+        self.restarts.iter().filter(is_new).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Servers that nobody deletes.
+    pub(crate) fn staying_servers(&self) -> impl Iterator<Item = String> {
+        self.servers.iter().filter(|(_, sight)| !sight.leaving).map(|(name, _)| name.clone())
+    }
+
+    /// Whether no machine was told anything else.
+    pub(crate) fn has_same_plans(&self, before: &Self) -> bool {
+        let revisions = |seen: &Self| -> Vec<(String, u64)> {
+            let all = seen.servers.iter().chain(&seen.workers);
+            all.map(|(name, sight)| (name.clone(), sight.revision)).collect()
+        };
+        revisions(self) == revisions(before)
+    }
+
+    /// Whether the cluster has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// For people who read what happened.
@@ -127,4 +169,11 @@ impl Seen {
         }
         Ok(())
     }
+}
+
+/// How many steps of healing have begun on a machine, since it was found ill.
+fn healing(machine: &Machine) -> u64 {
+    let text = machine.annotations().get("capstan.dev/healing");
+    let record: Option<serde_json::Value> = text.map(|text| serde_json::from_str(text).unwrap());
+    record.and_then(|record| record["active"]["begun"].as_u64()).unwrap_or_default()
 }

@@ -4,6 +4,8 @@ use anyhow::Result;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::Machine;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use rand::Rng as _;
@@ -28,7 +30,7 @@ impl Life {
         if self.percent(14) {
             self.user().await?;
         }
-        if self.percent(10) {
+        if self.percent(14) {
             self.nature().await?;
         }
         // Events come once, twice or three times.
@@ -47,7 +49,8 @@ impl Life {
 
     /// The user changes their mind.
     async fn user(&mut self) -> Result<()> {
-        match self.random.random_range(0..9) {
+        match self.random.random_range(0..10) {
+            9 => self.edit_token().await,
             0 | 1 => {
                 let replicas = *[1, 3, 5].choose(&mut self.random).unwrap();
                 self.spec(json!({"replicas": replicas})).await
@@ -61,6 +64,7 @@ impl Life {
                 self.spec(json!({"config": {"settings": settings}})).await
             }
             // Must be refused, and change nothing.
+            4 if self.ward.may_replace => Ok(()),
             4 => {
                 let name = *["hosts", "others"].choose(&mut self.random).unwrap();
                 self.spec(json!({"machineTemplate": {"spec": {"infrastructureRef": {"name": name}}}})).await
@@ -108,10 +112,31 @@ impl Life {
         Ok(())
     }
 
-    /// Things happen to hosts.
+    /// The user edits the Secret with the token, which must change nothing, or puts it back.
+    pub(crate) async fn edit_token(&mut self) -> Result<()> {
+        let Some(mut secret) = self.world.api::<Secret>().get_opt("c-token").await? else { return Ok(()) };
+        let owner = self.world.control_plane().await?;
+        if !owner.annotations().contains_key("capstan.dev/key-digests") {
+            return Ok(());
+        }
+        let data = secret.data.get_or_insert_default();
+        match self.edited.take() {
+            None => {
+                self.tell("the user edits the token");
+                self.edited = data.insert("value".to_owned(), ByteString(b"another".to_vec()));
+            }
+            Some(original) => {
+                self.tell("the user puts the token back");
+                data.insert("value".to_owned(), original);
+            }
+        }
+        self.world.patch::<Secret>("c-token", &json!({"data": data})).await
+    }
+
+    /// Things happen to hosts, Nodes and the ways to them.
     async fn nature(&mut self) -> Result<()> {
         let Some(name) = self.any_server().await? else { return Ok(()) };
-        match self.random.random_range(0..5) {
+        match self.random.random_range(0..11) {
             0 | 1 => self.lose(&name),
             // On a bad day the user mistakes one machine for another.
             2 => {
@@ -121,35 +146,50 @@ impl Life {
                 };
                 self.delete(&another).await?;
             }
-            3 => {
-                self.tell(format!("the host of {name} is well"));
-                self.world.lost.remove(&name);
-                self.world.workload.is_lost(&name, false);
-            }
-            // Somebody looks after the machines' health.
-            _ => {
-                if self.world.lost.contains(&name) {
-                    self.unwanted.insert(name.clone());
+            3 => self.find(&name),
+            4 if self.workers > 0 => {
+                let worker = format!("w{}", self.random.random_range(0..self.workers));
+                match self.world.lost.contains(&worker) {
+                    true => self.find(&worker),
+                    false => self.lose(&worker),
                 }
-                self.look_after(&name).await?;
+            }
+            5 | 6 => {
+                self.tell(format!("the Node of {name} is not Ready any more"));
+                self.world.workload.break_node(&name, true);
+            }
+            7 => {
+                self.tell(format!("the Node of {name} is Ready again"));
+                self.world.workload.break_node(&name, false);
+            }
+            8 => {
+                self.tell("the manager does not reach the workload cluster");
+                self.world.workload.cut_off(true);
+            }
+            9 => {
+                self.tell("the manager reaches the workload cluster");
+                self.world.workload.cut_off(false);
+            }
+            _ => {
+                let turns = self.random.random_range(1..5);
+                self.tell(format!("the kubeconfig is touched: Nodes are known in {turns} turns"));
+                self.world.workload.forget_nodes(turns);
             }
         }
         Ok(())
     }
 
+    fn find(&mut self, name: &str) {
+        self.tell(format!("the host of {name} is well"));
+        self.world.lost.remove(name);
+        self.world.workload.is_lost(name, false);
+    }
+
     fn lose(&mut self, name: &str) {
         self.tell(format!("the host of {name} is lost"));
         self.world.lost.insert(name.to_owned());
+        self.world.ever_lost.insert(name.to_owned());
         self.world.workload.is_lost(name, true);
-    }
-
-    /// Says whether a machine is ill, as a MachineHealthCheck would.
-    pub(crate) async fn look_after(&mut self, name: &str) -> Result<()> {
-        let status = if self.world.lost.contains(name) { "False" } else { "True" };
-        self.tell(format!("{name} was looked at: {status}"));
-        let ill = json!({"type": "OwnerRemediated", "status": status, "reason": "WaitingForRemediation",
-            "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        self.world.add_conditions(name, vec![ill], json!({})).await
     }
 
     async fn any_server(&mut self) -> Result<Option<String>> {

@@ -89,6 +89,13 @@ impl World {
                     return self.report(&name, failed).await;
                 }
                 Some(Stage::Stopped) => {
+                    if let Some(boot) = left_boot(&plan) {
+                        self.workload.reboot(&name, &boot);
+                    }
+                    // A restart may be a cure, or not.
+                    if scene.restarts(&name) && self.mood.tosses() {
+                        self.workload.break_node(&name, false);
+                    }
                     if is_server(machine) && !self.workload.started(&name, begins(&plan)) {
                         return Ok(());
                     }
@@ -148,6 +155,13 @@ fn is_given_up(report: &MachineReport, plan: &VerifiedPlan) -> bool {
         status.phase == Some(PlanPhase::Failed)
             && told.is_some_and(|told| plan.id().is_named_by(&told.digest, told.revision))
     })
+}
+
+/// The boot that a plan has the machine leave.
+fn left_boot(plan: &VerifiedPlan) -> Option<String> {
+    let step = plan.plan().steps.iter().find(|step| step.name.as_str() == "reboot")?;
+    let Action::Command(command) = &step.action else { return None };
+    command.argv.words().last().cloned()
 }
 
 /// Whether a step fails where no server runs: one that does not know looks first.

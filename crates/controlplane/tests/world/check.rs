@@ -45,6 +45,8 @@ impl World {
         }
         ensure!(busy.len() <= 1, "over budget: {busy:?} are changed at the same time");
         ensure!(restarting.len() <= 1, "over budget: {restarting:?} may restart at the same time");
+        // One that was silent for too long, or has given up, is not waited for.
+        workers.retain(|name| !self.ever_lost.contains(name) && scene.record(name)["attempt"] != json!(8));
         ensure!(workers.len() <= 1, "over budget: workers {workers:?} are changed at the same time");
         let leaving: BTreeSet<String> =
             scene.machines.iter().filter(|m| is_leaving(m)).map(ResourceExt::name_any).collect();

@@ -41,8 +41,10 @@ struct State {
     broken: BTreeSet<String>,
     /// Volumes of users.
     volumes: LocalVolumes,
-    /// Whether nobody reaches the API server.
+    /// Whether the manager does not reach the API server.
     is_cut_off: bool,
+    /// How many more turns it takes until the manager has listed the Nodes.
+    unlisted: u32,
     /// Whether pods take their time to leave.
     slow: bool,
     /// What must never have happened.
@@ -65,6 +67,17 @@ impl State {
         {
             self.leader = heir;
         }
+    }
+
+    /// Whether a Node is Ready, in truth.
+    fn is_ready(&self, node: &str) -> bool {
+        let is_ill = self.lost.contains(node) || self.stopped.contains(node) || self.broken.contains(node);
+        self.nodes.contains_key(node) && !is_ill
+    }
+
+    /// Whether the manager knows the Nodes: it reaches the API server and has listed them.
+    fn is_known(&self) -> bool {
+        self.has_majority() && !self.is_cut_off && self.unlisted == 0
     }
 
     /// Whether anything can be written.
@@ -135,6 +148,57 @@ impl Workload {
         }
         state.settle();
         true
+    }
+
+    /// Another manager has to list the Nodes, or the same one with another kubeconfig.
+    pub(crate) fn forget_nodes(&self, turns: u32) {
+        self.state().unlisted = turns;
+    }
+
+    /// A turn goes by.
+    pub(crate) fn turn(&self) {
+        let mut state = self.state();
+        state.unlisted = state.unlisted.saturating_sub(1);
+    }
+
+    /// The manager does not reach the API server, or does again.
+    pub(crate) fn cut_off(&self, is_cut_off: bool) {
+        self.state().is_cut_off = is_cut_off;
+    }
+
+    /// A Node is not Ready although everything runs, or is again.
+    pub(crate) fn break_node(&self, node: &str, broken: bool) {
+        let mut state = self.state();
+        match broken {
+            true => state.broken.insert(node.to_owned()),
+            false => state.broken.remove(node),
+        };
+    }
+
+    /// Nodes that were broken.
+    pub(crate) fn all_broken(&self) -> BTreeSet<String> {
+        self.state().broken.clone()
+    }
+
+    /// The machine is started again, if it still is in this boot.
+    pub(crate) fn reboot(&self, node: &str, leaves: &str) {
+        let mut state = self.state();
+        if let Some(boot) = state.nodes.get_mut(node)
+            && format!("boot-{boot}") == leaves
+        {
+            *boot += 1;
+        }
+    }
+
+    /// Whether each Node is Ready, in truth, whoever knows it.
+    pub(crate) fn readiness(&self) -> BTreeMap<String, bool> {
+        let state = self.state();
+        state.nodes.keys().map(|node| (node.clone(), state.is_ready(node))).collect()
+    }
+
+    /// Whether the manager knows the Nodes.
+    pub(crate) fn is_known(&self) -> bool {
+        self.state().is_known()
     }
 
     /// A machine has become a Node, or still is one.
@@ -270,14 +334,12 @@ impl capstan_controlplane::Workload for Workload {
 
     async fn nodes(&self, _: &str, _: &str) -> Knowledge<NodesByName> {
         let state = self.state();
-        if !state.has_majority() || state.is_cut_off {
+        if !state.is_known() {
             return Knowledge::unknown("the workload cluster does not answer");
         }
         let view = |(name, boot): (&String, &u64)| {
-            let ready =
-                !state.lost.contains(name) && !state.stopped.contains(name) && !state.broken.contains(name);
             let node = NodeView {
-                ready,
+                ready: state.is_ready(name),
                 cordoned: state.cordoned.contains(name),
                 boot_id: Some(format!("boot-{boot}")),
             };
@@ -288,7 +350,7 @@ impl capstan_controlplane::Workload for Workload {
 
     async fn local_volumes(&self, _: &str, _: &str) -> Knowledge<LocalVolumes> {
         let state = self.state();
-        match state.has_majority() && !state.is_cut_off {
+        match state.is_known() {
             true => Knowledge::Known(state.volumes.clone()),
             false => Knowledge::unknown("the workload cluster does not answer"),
         }

@@ -59,6 +59,8 @@ pub(crate) struct World {
     pub(crate) workload: Workload,
     /// Machines whose host is gone for now.
     pub(crate) lost: BTreeSet<String>,
+    /// Machines whose host was ever gone.
+    pub(crate) ever_lost: BTreeSet<String>,
     /// How the others behave.
     pub(crate) mood: Mood,
     pub(crate) now: Timestamp,
@@ -77,6 +79,7 @@ impl World {
             plans: scene::Plans::default(),
             workload: Workload::default(),
             lost: BTreeSet::new(),
+            ever_lost: BTreeSet::new(),
             mood: Mood::default(),
             now: Timestamp::now(),
         };

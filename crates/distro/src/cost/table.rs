@@ -177,6 +177,7 @@ const FIELDS: &[Field] = &[
     ),
     Field::new(ControlPlane, "spec.rollout.strategy", NOTHING, PERMISSION),
     Field::new(ControlPlane, "spec.etcd.snapshots", LIVE, NEXT_TIME),
+    Field::new(ControlPlane, "spec.healing", LIVE, NEXT_TIME),
     Field::new(ControlPlane, "spec.remediation", LIVE, NEXT_TIME),
     Field::new(ControlPlane, "spec.machineNaming", NOTHING, NEW_ONLY),
     Field::new(Machine, "metadata", LIVE, AT_ONCE),
