@@ -17,6 +17,11 @@ pub fn is_reachable(host: &Host) -> bool {
     }
 }
 
+/// Whether it is known if the host can be reached. A real host that was never asked is neither reachable nor unreachable.
+pub fn is_reachability_known(host: &Host) -> bool {
+    HostKind::of(host) == HostKind::Simulated || is_true(host, REACHABLE) || is_false(host, REACHABLE)
+}
+
 /// Whether a machine would work on the host, as far as is known.
 pub fn is_usable(host: &Host) -> bool {
     !is_false(host, USABLE)

@@ -4,7 +4,7 @@ mod decide;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Holder, is_reachable, is_usable, state, tell};
+pub use decide::{Holder, is_reachability_known, is_reachable, is_usable, state, tell};
 
 use capstan_api::conditions::types;
 use capstan_api::infrastructure::{Host, HostMachine, HostPool};

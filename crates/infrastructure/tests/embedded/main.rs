@@ -1,0 +1,6 @@
+//! The controllers on the embedded API server, with hosts whose address, reachability and reset a test sets.
+
+#![allow(clippy::unwrap_used)]
+
+mod domains;
+mod yard;
