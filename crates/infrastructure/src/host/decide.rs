@@ -68,7 +68,10 @@ pub fn tell(host: &mut Host, found: &Result<Reached, DriverError>, holder: Holde
     status.state = Some(state);
     if let Ok(reached) = found {
         status.facts = (reached.facts != Default::default()).then(|| reached.facts.clone());
-        status.addresses.clone_from(&reached.addresses);
+        // A host always has an address: an empty list is not known to be none.
+        if !reached.addresses.is_empty() {
+            status.addresses.clone_from(&reached.addresses);
+        }
     }
     let ready = ready(host, holder);
     set(host, ready, now);

@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod addresses;
 mod domains;
 mod yard;
