@@ -121,7 +121,13 @@ fn core() -> GroupAccess {
 fn infrastructure() -> GroupAccess {
     let mut everywhere = looked_after(INFRASTRUCTURE, &["hostpools", "hostclusters", "hostmachines"], &[]);
     everywhere.extend(looked_after(INFRASTRUCTURE, &["hosts"], &["create", "delete"]));
-    everywhere.push(rule(CORE, &["clusters", "machines"], &[&READ]));
+    everywhere.extend([
+        rule(CORE, &["clusters", "machines"], &[&READ]),
+        // Which hosts a control plane may claim stands in its template. The control plane may be any provider's.
+        rule(INFRASTRUCTURE, &["hostmachinetemplates"], &[&READ]),
+        rule(CONTROL_PLANE, &["*"], &[&READ]),
+        contract(),
+    ]);
     GroupAccess {
         controllers: "infrastructure",
         everywhere,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use capstan_controller::error::Doing as _;
+use capstan_controller::external::Externals;
 use capstan_controller::{Result, Scope};
 
 use crate::driver::Drivers;
@@ -33,6 +34,8 @@ pub struct Infrastructure {
     pub scope: Scope,
     /// The address at which simulated clusters are reached.
     pub(crate) simulated_at: String,
+    /// Objects of other providers, found by the contract.
+    pub(crate) externals: Externals,
     /// What makes machines, where something does.
     pub(crate) provisioner: Option<Arc<dyn Provisioner>>,
     clock: Clock,
@@ -42,6 +45,7 @@ impl Infrastructure {
     /// Controllers for the management cluster that `client` leads to, and the hosts that `drivers` reach.
     pub fn new(client: Client, drivers: Drivers) -> Self {
         Self {
+            externals: Externals::new(client.clone()),
             client,
             drivers,
             scope: Scope::default(),
@@ -59,6 +63,7 @@ impl Infrastructure {
 
     /// The same, looking after no more than this.
     pub fn within(mut self, scope: Scope) -> Self {
+        self.externals = self.externals.within(scope.clone());
         self.scope = scope;
         self
     }

@@ -83,9 +83,15 @@ pub mod hostcluster {
     pub const FINALIZER: &str = "hostcluster.infrastructure.cluster.x-k8s.io";
     /// Condition: it is known where the API server will be reached.
     pub const ENDPOINT_AVAILABLE: &str = "ControlPlaneEndpointAvailable";
+    /// Condition: `status.failureDomains` says in which failure domains a control plane machine can be placed now.
+    pub const FAILURE_DOMAINS_KNOWN: &str = "FailureDomainsKnown";
 
     /// Reasons.
     pub mod reasons {
+        /// The failure domains are up to date.
+        pub const FAILURE_DOMAINS_KNOWN: &str = "Known";
+        /// The control plane or its HostMachineTemplate cannot be read.
+        pub const CONTROL_PLANE_HOSTS_UNKNOWN: &str = "ControlPlaneHostsUnknown";
         /// The endpoint is known.
         pub const AVAILABLE: &str = "Available";
         /// A person must set `spec.controlPlaneEndpoint`.

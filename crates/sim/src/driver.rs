@@ -7,12 +7,16 @@ use capstan_infrastructure::{BootstrapData, BootstrapState, DriverError, FollowS
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use kube::ResourceExt as _;
 use std::net::IpAddr;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::fault::Fault;
 use crate::host::{CPUS, KERNEL, MEMORY, OS_IMAGE};
 use crate::sim::Sim;
+
+/// The annotation of a Host that gives it another address than the simulation has, as DHCP does to real ones.
+pub const ADDRESS_ANNOTATION: &str = "capstan.dev/sim-address";
 
 impl HostDriver for Sim {
     fn facts<'a>(&'a self, host: &'a Host) -> BoxFuture<'a, Result<Reached, DriverError>> {
@@ -21,6 +25,8 @@ impl HostDriver for Sim {
             let vm = &sim_host.vm;
             let (machine_id, boot_id) = vm.look(|state| (state.machine_id.clone(), state.boot_id.clone()));
             let address = |type_, address: &str| MachineAddress { type_, address: address.to_owned() };
+            let given = host.annotations().get(ADDRESS_ANNOTATION);
+            let reached_at = given.map_or_else(|| self.address(), String::as_str);
             Ok(Reached {
                 facts: HostFacts {
                     hostname: Some(vm.name().to_owned()),
@@ -33,7 +39,7 @@ impl HostDriver for Sim {
                     memory_bytes: MEMORY.try_into().ok(),
                 },
                 addresses: vec![
-                    address(kind_of(self.address()), self.address()),
+                    address(kind_of(reached_at), reached_at),
                     address(MachineAddressType::Hostname, vm.name()),
                 ],
                 problems: Vec::new(),
@@ -97,5 +103,26 @@ pub(crate) fn answer(host: &Host) -> Result<Option<Fault>, DriverError> {
     match Fault::of(host) {
         Some(Fault::Unreachable) => Err(DriverError::Unreachable("simulated fault: no answer".to_owned())),
         fault => Ok(fault),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_api::infrastructure::HostSpec;
+
+    #[tokio::test]
+    async fn an_annotation_gives_a_host_another_address() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let sim = Sim::open(folder.path()).await.expect("a simulation");
+        let spec: HostSpec = serde_json::from_str(r#"{"simulated": {}}"#).expect("a spec");
+        let mut host = Host::new("h", spec);
+        let first = |reached: Reached| reached.addresses[0].address.clone();
+        assert_eq!(first(sim.facts(&host).await.expect("an answer")), "127.0.0.1");
+        host.annotations_mut().insert(ADDRESS_ANNOTATION.to_owned(), "127.0.0.2".to_owned());
+        let reached = sim.facts(&host).await.expect("an answer");
+        assert_eq!(reached.addresses[0].type_, MachineAddressType::InternalIP);
+        assert_eq!(first(reached), "127.0.0.2");
+        sim.close().await;
     }
 }

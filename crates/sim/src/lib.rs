@@ -27,6 +27,7 @@ mod task;
 pub mod vm;
 
 pub use cluster::SimulatedEtcd;
+pub use driver::ADDRESS_ANNOTATION;
 pub use fault::{FAULT_ANNOTATION, Fault};
 pub use host::OS_IMAGE;
 pub use sim::{OpenError, Sim};

@@ -11,6 +11,10 @@ use crate::core::FailureDomain;
 use crate::meta::{ApiEndpoint, TemplateMetadata};
 use crate::schema::cel;
 
+/// Attribute of a failure domain of a HostCluster: how many hosts in it a control plane machine can claim now. Absent
+/// while that is not known.
+pub const CLAIMABLE_HOSTS: &str = "capstan.dev/claimable-hosts";
+
 /// What the cluster needs as a whole.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -114,7 +118,9 @@ pub struct HostClusterStatus {
     /// How far the first provisioning has come.
     pub initialization: Option<ProvisionedStatus>,
 
-    /// Failure domains of the hosts this cluster may claim.
+    /// Failure domains of the hosts this cluster may claim. `controlPlane` is true where a control plane machine can
+    /// claim a host now, or already has one. The attribute `capstan.dev/claimable-hosts` is the number of hosts that a
+    /// control plane machine can claim now; it is absent while that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 100),

@@ -64,7 +64,8 @@ pub(super) fn infrastructure(machine: &mut Machine, reading: &Reading) -> Result
     }
     machine.spec.provider_id = Some(provider_id);
     let status = machine.status.get_or_insert_default();
-    if let Some(addresses) = field(object, "/status/addresses") {
+    // They may change at any time. A provider that says nothing does not know them now: the last known ones stay.
+    if let Some(addresses) = field(object, "/status/addresses").filter(|list: &Vec<_>| !list.is_empty()) {
         status.addresses = addresses;
     }
     if let Some(domain) = text(object, "/status/failureDomain") {

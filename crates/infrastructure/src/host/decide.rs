@@ -17,6 +17,11 @@ pub fn is_reachable(host: &Host) -> bool {
     }
 }
 
+/// Whether it is known if the host can be reached. A real host that was never asked is neither reachable nor unreachable.
+pub fn is_reachability_known(host: &Host) -> bool {
+    HostKind::of(host) == HostKind::Simulated || is_true(host, REACHABLE) || is_false(host, REACHABLE)
+}
+
 /// Whether a machine would work on the host, as far as is known.
 pub fn is_usable(host: &Host) -> bool {
     !is_false(host, USABLE)
@@ -63,7 +68,10 @@ pub fn tell(host: &mut Host, found: &Result<Reached, DriverError>, holder: Holde
     status.state = Some(state);
     if let Ok(reached) = found {
         status.facts = (reached.facts != Default::default()).then(|| reached.facts.clone());
-        status.addresses.clone_from(&reached.addresses);
+        // A host always has an address: an empty list is not known to be none.
+        if !reached.addresses.is_empty() {
+            status.addresses.clone_from(&reached.addresses);
+        }
     }
     let ready = ready(host, holder);
     set(host, ready, now);

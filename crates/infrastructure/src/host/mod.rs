@@ -4,7 +4,7 @@ mod decide;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Holder, is_reachable, is_usable, state, tell};
+pub use decide::{Holder, is_reachability_known, is_reachable, is_usable, state, tell};
 
 use capstan_api::conditions::types;
 use capstan_api::infrastructure::{Host, HostMachine, HostPool};
@@ -74,13 +74,21 @@ impl Reconciler for Hosts {
             Patcher::new(api, &*host).finish(&told, &OWNED).await?;
             return Ok(Next::Changed);
         }
-        let is_well = look(&self.0, &host).await?;
-        Ok(Next::After(if is_well { WHEN_WELL } else { WHEN_LOST }))
+        let looked = look(&self.0, &host).await?;
+        Ok(Next::After(if looked.is_well { WHEN_WELL } else { WHEN_LOST }))
     }
 }
 
-/// Asks a host who it is, writes down what it says, and tells whether it has answered and can be used.
-pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result<bool> {
+/// A host after it was asked.
+pub(crate) struct Looked {
+    /// It has answered and can be used.
+    pub(crate) is_well: bool,
+    /// The object, with the status that was written.
+    pub(crate) host: Host,
+}
+
+/// Asks a host who it is, and writes down what it says.
+pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result<Looked> {
     let found = match infrastructure.drivers.of(host) {
         Ok(driver) => driver.facts(host).await,
         Err(error) => Err(error),
@@ -89,7 +97,7 @@ pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result
     tell(&mut told, &found, holder(infrastructure, host).await?, infrastructure.now());
     let api = infrastructure.api::<Host>(&host.namespace().unwrap_or_default());
     Patcher::new(api, host).finish(&told, &OWNED).await?;
-    Ok(found.is_ok_and(|reached| reached.problems.is_empty()))
+    Ok(Looked { is_well: found.is_ok_and(|reached| reached.problems.is_empty()), host: told })
 }
 
 async fn holder(infrastructure: &Infrastructure, host: &Host) -> Result<Holder> {

@@ -1,6 +1,7 @@
 //! Tables for the state of a host.
 
 use capstan_api::conditions::{get, is_true};
+use capstan_api::core::{MachineAddress, MachineAddressType};
 use capstan_api::infrastructure::{
     Host, HostClaim, HostFacts, HostQuarantine, HostSpec, HostState, SimulatedHost,
 };
@@ -89,6 +90,15 @@ fn what_a_host_said_stays_while_it_is_silent() {
     let facts = host.status.as_ref().and_then(|status| status.facts.as_ref());
     assert_eq!(facts.and_then(|facts| facts.cpus), Some(2));
     assert_eq!(get(&host, "Ready").map(|condition| condition.message.as_str()), Some("not yet"));
+}
+
+#[test]
+fn an_empty_list_of_addresses_is_not_known_to_be_none() {
+    let address = MachineAddress { type_: MachineAddressType::InternalIP, address: "10.0.0.1".to_owned() };
+    let at = |addresses: Vec<MachineAddress>| Ok(Reached { addresses, ..Reached::default() });
+    let (_, host) = told(host(), &at(vec![address.clone()]), Holder::Present);
+    let (_, host) = told(host, &at(vec![]), Holder::Present);
+    assert_eq!(host.status.map(|status| status.addresses), Some(vec![address]));
 }
 
 #[test]

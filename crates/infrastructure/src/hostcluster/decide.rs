@@ -1,13 +1,14 @@
 //! What a HostCluster lacks, and what it says meanwhile. Pure.
 
-use capstan_api::conditions::{NewCondition, set};
-use capstan_api::core::{Cluster, FailureDomain};
+use capstan_api::conditions::{ConditionStatus, NewCondition, set};
+use capstan_api::core::Cluster;
 use capstan_api::infrastructure::{CompleteApiEndpoint, Host, HostCluster};
 use jiff::Timestamp;
-use std::collections::BTreeSet;
+use kube::ResourceExt as _;
 
+use super::domains::{ControlPlane, Domains, failure_domains};
 use crate::driver::HostKind;
-use crate::names::hostcluster::{ENDPOINT_AVAILABLE, reasons};
+use crate::names::hostcluster::{ENDPOINT_AVAILABLE, FAILURE_DOMAINS_KNOWN, reasons};
 use crate::ready::sum_up;
 use crate::selector::HostSelectors;
 
@@ -29,22 +30,49 @@ pub enum Endpoint {
     },
 }
 
+/// All that is known when a HostCluster is looked at.
+#[derive(Clone, Copy)]
+pub struct Observed<'a> {
+    /// The Cluster that owns it.
+    pub cluster: &'a Cluster,
+    /// The object itself.
+    pub host_cluster: &'a HostCluster,
+    /// All hosts in the namespace.
+    pub hosts: &'a [Host],
+    /// The Cluster's control plane.
+    pub control_plane: &'a ControlPlane,
+}
+
+/// What becomes of a HostCluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What is to be done about the endpoint.
+    pub endpoint: Endpoint,
+    /// The failure domains of the hosts that may be claimed.
+    pub domains: Domains,
+}
+
 /// What is to be done about the endpoint, and the failure domains of the hosts that may be claimed.
-pub fn decide(
-    cluster: &Cluster,
-    host_cluster: &HostCluster,
-    hosts: &[Host],
-) -> (Endpoint, Vec<FailureDomain>) {
+pub fn decide(seen: &Observed<'_>) -> Decision {
+    let host_cluster = seen.host_cluster;
+    let before = host_cluster.status.as_ref().map(|status| status.failure_domains.as_slice());
+    let before = before.unwrap_or_default();
     let selector = host_cluster.spec.host_selector.as_ref();
     let selectors = match HostSelectors::default().and("spec.hostSelector", selector) {
         Ok(selectors) => selectors,
         Err(error) => {
-            let wait = Endpoint::Wait { reason: reasons::INVALID_SELECTOR, message: error.to_string() };
-            return (wait, Vec::new());
+            let message = error.to_string();
+            return Decision {
+                domains: Domains { list: before.to_vec(), unknown: Some(message.clone()) },
+                endpoint: Endpoint::Wait { reason: reasons::INVALID_SELECTOR, message },
+            };
         }
     };
-    let ours: Vec<&Host> = hosts.iter().filter(|host| selectors.match_host(host)).collect();
-    (endpoint(cluster, host_cluster, &ours), failure_domains(&ours))
+    let ours: Vec<&Host> = seen.hosts.iter().filter(|host| selectors.match_host(host)).collect();
+    Decision {
+        endpoint: endpoint(seen.cluster, host_cluster, &ours),
+        domains: failure_domains(&seen.cluster.name_any(), seen.control_plane, &ours, before),
+    }
 }
 
 fn endpoint(cluster: &Cluster, host_cluster: &HostCluster, hosts: &[&Host]) -> Endpoint {
@@ -76,33 +104,30 @@ fn endpoint(cluster: &Cluster, host_cluster: &HostCluster, hosts: &[&Host]) -> E
     }
 }
 
-fn failure_domains(hosts: &[&Host]) -> Vec<FailureDomain> {
-    let names: BTreeSet<&String> =
-        hosts.iter().filter_map(|host| host.spec.failure_domain.as_ref()).collect();
-    // The schema allows a hundred of them.
-    names
-        .into_iter()
-        .take(100)
-        .map(|name| FailureDomain { name: name.clone(), control_plane: Some(true), ..Default::default() })
-        .collect()
-}
-
 /// Writes into status what was decided. Provisioned stays provisioned.
-pub fn tell(
-    host_cluster: &mut HostCluster,
-    endpoint: &Endpoint,
-    domains: Vec<FailureDomain>,
-    now: Timestamp,
-) {
-    let condition = match endpoint {
+pub fn tell(host_cluster: &mut HostCluster, decision: &Decision, now: Timestamp) {
+    let condition = match &decision.endpoint {
         Endpoint::Wait { reason, message } => {
             NewCondition::new(ENDPOINT_AVAILABLE, false, *reason).message(message)
         }
         _ => NewCondition::new(ENDPOINT_AVAILABLE, true, reasons::AVAILABLE),
     };
     set(host_cluster, condition, now);
+    let condition = match &decision.domains.unknown {
+        Some(why) => NewCondition::new(
+            FAILURE_DOMAINS_KNOWN,
+            ConditionStatus::Unknown,
+            reasons::CONTROL_PLANE_HOSTS_UNKNOWN,
+        )
+        .message(format!(
+            "cannot find out which hosts control plane machines may claim: {why}; status.failureDomains keeps its last \
+             known values"
+        )),
+        None => NewCondition::new(FAILURE_DOMAINS_KNOWN, true, reasons::FAILURE_DOMAINS_KNOWN),
+    };
+    set(host_cluster, condition, now);
     let status = host_cluster.status.get_or_insert_default();
-    status.failure_domains = domains;
+    status.failure_domains.clone_from(&decision.domains.list);
     if host_cluster.spec.control_plane_endpoint.is_some() {
         status.initialization.get_or_insert_default().provisioned = Some(true);
     }

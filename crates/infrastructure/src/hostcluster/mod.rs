@@ -1,22 +1,27 @@
 //! HostCluster: where the API server will be reached, and which failure domains there are.
+//!
+//! Reads: the HostCluster, its Cluster, the Hosts of its namespace, and of the Cluster's control plane the object, its
+//! Machines and its HostMachineTemplate. Writes: of the HostCluster finalizer, endpoint and status.
 
 mod decide;
+mod domains;
+mod observe;
 mod port;
 #[cfg(test)]
 mod tests;
+mod triggers;
 
-pub use decide::{Endpoint, decide, tell};
+pub use decide::{Decision, Endpoint, Observed, decide, tell};
+pub use domains::{ControlPlane, ControlPlaneHosts, Domains};
 
 use capstan_api::conditions::{NewCondition, reasons as shared, set, types};
 use capstan_api::core::Cluster;
-use capstan_api::infrastructure::{CompleteApiEndpoint, Host, HostCluster, HostMachine};
+use capstan_api::infrastructure::{CompleteApiEndpoint, HostCluster, HostMachine};
 use capstan_api::meta::labels;
 use capstan_controller::error::{Doing as _, Error};
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause, watch};
-use futures::StreamExt as _;
+use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause};
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::runtime::watcher;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 use std::sync::Arc;
@@ -24,18 +29,21 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use crate::context::Infrastructure;
-use crate::driver::HostKind;
-use crate::names::hostcluster::{ENDPOINT_AVAILABLE, FINALIZER, reasons};
+use crate::names::hostcluster::{ENDPOINT_AVAILABLE, FAILURE_DOMAINS_KNOWN, FINALIZER, reasons};
 use crate::roster::Roster;
+use triggers::Note;
 
 /// Another look, in case somebody missed something.
 const RESYNC: Duration = Duration::from_secs(60);
+/// Retry after the control plane or its template could not be read.
+const UNKNOWN: Duration = Duration::from_secs(10);
 /// Conditions that are ours to say.
-const OWNED: [&str; 4] = [types::READY, ENDPOINT_AVAILABLE, types::DELETING, types::PAUSED];
+const OWNED: [&str; 5] =
+    [types::READY, ENDPOINT_AVAILABLE, FAILURE_DOMAINS_KNOWN, types::DELETING, types::PAUSED];
 
 struct Clusters {
     infrastructure: Infrastructure,
-    known: Roster<HostCluster, ()>,
+    known: Roster<HostCluster, Note>,
     /// One reservation at a time: the next one sees it.
     reserving: Mutex<()>,
 }
@@ -43,34 +51,7 @@ struct Clusters {
 /// Runs the controller until `stop` is done.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let known = Roster::default();
-    let of_clusters =
-        watch::changed(infrastructure.all::<Cluster>(), watcher::Config::default(), |cluster| {
-            (
-                cluster.spec.paused,
-                cluster.spec.control_plane_endpoint.clone(),
-                cluster.spec.infrastructure_ref.clone(),
-            )
-        })
-        .filter_map(|cluster| {
-            let ours = cluster
-                .spec
-                .infrastructure_ref
-                .as_ref()
-                .filter(|reference| reference.kind == HostCluster::kind(&()))
-                .map(|reference| watch::reference(&cluster.namespace().unwrap_or_default(), &reference.name));
-            std::future::ready(ours)
-        });
-    let listeners = known.clone();
-    let of_hosts = watch::changed(infrastructure.all::<Host>(), watcher::Config::default(), |host| {
-        (host.metadata.labels.clone(), host.spec.failure_domain.clone(), HostKind::of(host))
-    })
-    .flat_map(move |host| futures::stream::iter(listeners.find(host.namespace().as_deref(), |()| true)));
-    let of_machines = watch::changed(infrastructure.all::<HostMachine>(), watcher::Config::default(), |_| ());
-    let listeners = known.clone();
-    let of_machines = of_machines.flat_map(move |machine| {
-        futures::stream::iter(listeners.find(machine.namespace().as_deref(), |()| true))
-    });
-    let also = futures::stream::select(of_clusters, futures::stream::select(of_hosts, of_machines));
+    let also = triggers::all(&infrastructure, &known);
     let (api, own) = (infrastructure.all(), infrastructure.scope.own());
     let clusters = Clusters { infrastructure, known, reserving: Mutex::default() };
     capstan_controller::run::run(clusters, api, own, also, stop).await;
@@ -87,11 +68,11 @@ impl Reconciler for Clusters {
         if pause::is_externally_managed(&*host_cluster) {
             return Ok(Next::Changed);
         }
-        self.known.note(&host_cluster, ());
         let namespace = host_cluster.namespace().unwrap_or_default();
         let api = self.infrastructure.api::<HostCluster>(&namespace);
         let now = self.infrastructure.now();
         let owner = owners::of_kind(host_cluster.meta(), "Cluster", &Cluster::group(&()));
+        self.known.note(&host_cluster, Note { cluster: owner.map(|owner| owner.name.clone()) });
         let cluster = match owner {
             Some(owner) => self
                 .infrastructure
@@ -119,12 +100,18 @@ impl Reconciler for Clusters {
             return Ok(Next::Changed);
         }
         let hosts = self.infrastructure.hosts(&namespace).await?;
-        let (endpoint, domains) = decide(&cluster, &host_cluster, &hosts);
-        let current = self.settle(&host_cluster, &endpoint).await?;
+        let control_plane = observe::control_plane(&self.infrastructure, &cluster).await?;
+        let decision = decide(&Observed {
+            cluster: &cluster,
+            host_cluster: &host_cluster,
+            hosts: &hosts,
+            control_plane: &control_plane,
+        });
+        let current = self.settle(&host_cluster, &decision.endpoint).await?;
         let mut told = current.clone();
-        tell(&mut told, &endpoint, domains, now);
+        tell(&mut told, &decision, now);
         Patcher::new(api, &current).finish(&told, &OWNED).await?;
-        Ok(Next::After(RESYNC))
+        Ok(Next::After(if decision.domains.unknown.is_some() { UNKNOWN } else { RESYNC }))
     }
 }
 

@@ -1,4 +1,6 @@
-//! Tables for the endpoint.
+//! Tables for the endpoint, and for the failure domains.
+
+mod domains;
 
 use capstan_api::conditions::{get, is_true};
 use capstan_api::core::{Cluster, ClusterSpec};
@@ -10,7 +12,16 @@ use capstan_api::meta::ApiEndpoint;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-use super::{Endpoint, decide, tell};
+use super::{ControlPlane, ControlPlaneHosts, Decision, Domains, Endpoint, Observed, decide, tell};
+
+/// A control plane without machines that may claim any host.
+fn anywhere() -> ControlPlane {
+    ControlPlane { hosts: ControlPlaneHosts::Matching(None), machines: [].into() }
+}
+
+fn decided(cluster: &Cluster, host_cluster: &HostCluster, hosts: &[Host]) -> Decision {
+    decide(&Observed { cluster, host_cluster, hosts, control_plane: &anywhere() })
+}
 
 fn simulated(name: &str, domain: &str) -> Host {
     let spec = HostSpec {
@@ -85,22 +96,21 @@ fn the_endpoint_is_the_users_or_a_reserved_port_or_asked_for() {
         (&plain, &open, &vec![], "NoHosts"),
         (&plain, &unreadable, &sim, "InvalidHostSelector"),
     ] {
-        assert_eq!(reason(&decide(cluster, host_cluster, hosts).0), expected);
+        assert_eq!(reason(&decided(cluster, host_cluster, hosts).endpoint), expected);
     }
-    let domains: Vec<String> = decide(&plain, &open, &sim).1.into_iter().map(|domain| domain.name).collect();
-    assert_eq!(domains, ["east", "west"]);
 }
 
 #[test]
 fn only_a_known_endpoint_makes_it_provisioned() {
     let mut told = HostCluster::new("hc", HostClusterSpec::default());
+    let with = |endpoint| Decision { endpoint, domains: Domains::default() };
     let wait = Endpoint::Wait { reason: "NoHosts", message: "add some".to_owned() };
-    tell(&mut told, &wait, vec![], Timestamp::UNIX_EPOCH);
+    tell(&mut told, &with(wait), Timestamp::UNIX_EPOCH);
     let provisioned =
         |told: &HostCluster| told.status.clone().and_then(|status| status.initialization).is_some();
     assert!(!provisioned(&told));
     assert!(get(&told, "Ready").is_some_and(|ready| ready.message.contains("add some")));
     told.spec.control_plane_endpoint = Some(CompleteApiEndpoint { host: "h".to_owned(), port: 1 });
-    tell(&mut told, &Endpoint::Known, vec![], Timestamp::UNIX_EPOCH);
+    tell(&mut told, &with(Endpoint::Known), Timestamp::UNIX_EPOCH);
     assert!(provisioned(&told) && is_true(&told, "Ready"));
 }

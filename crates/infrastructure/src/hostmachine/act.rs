@@ -105,7 +105,8 @@ impl Reconciler for Machines {
                 }
                 Step::Claim(host) => {
                     // What is known of a real host may be old: nothing is claimed that does not answer now.
-                    if HostKind::of(host) == HostKind::Simulated || look(&self.infrastructure, host).await? {
+                    let is_simulated = HostKind::of(host) == HostKind::Simulated;
+                    if is_simulated || look(&self.infrastructure, host).await?.is_well {
                         self.claim(&machine, host, note.cluster.as_deref()).await?;
                     }
                 }
@@ -203,20 +204,21 @@ impl Machines {
             }
             Ok(data) => {
                 let claim_id = machine.spec.claim_id.as_deref().unwrap_or_default();
-                let driver = self.infrastructure.drivers.of(host);
-                let state = match &driver {
+                let state = match self.infrastructure.drivers.of(host) {
                     Ok(driver) => driver.bootstrap(host, claim_id, &data).await,
-                    Err(error) => Err(error.clone()),
+                    Err(error) => Err(error),
                 };
                 tell::started(&mut told, host, &state, now);
-                match (state, driver) {
-                    (Ok(BootstrapState::Done), Ok(driver)) => {
-                        tell::provisioned(&mut told, driver.facts(host).await.ok().as_ref());
+                match state {
+                    Ok(BootstrapState::Done) => {
+                        // Its address may be another one than before it was started.
+                        tell::addresses(&mut told, &look(&self.infrastructure, host).await?.host);
+                        tell::provisioned(&mut told);
                         Next::Changed
                     }
-                    (Ok(BootstrapState::Failed(_)), _) => Next::Changed,
-                    (Err(_), _) => Next::After(SILENT),
-                    _ => Next::After(WORKING),
+                    Ok(BootstrapState::Failed(_)) => Next::Changed,
+                    Ok(BootstrapState::Running) => Next::After(WORKING),
+                    Err(_) => Next::After(SILENT),
                 }
             }
         };
@@ -243,6 +245,7 @@ impl Machines {
             }
         };
         let mut changed = machine.clone();
+        tell::addresses(&mut changed, host);
         tell::follows(&mut changed, host, state.as_ref(), self.infrastructure.now());
         let api = self.infrastructure.api::<HostMachine>(&namespace);
         Patcher::new(api, machine).finish(&changed, &OWNED).await?;

@@ -88,17 +88,22 @@ fn of_hosts(
     infrastructure: &Infrastructure,
     known: Roster<HostMachine, Note>,
 ) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
-    watch::changed(infrastructure.all::<Host>(), watcher::Config::default(), |host| {
-        let answers = (crate::host::is_reachable(host), crate::host::is_usable(host));
-        (host.spec.clone(), host.metadata.labels.clone(), answers)
-    })
-    .flat_map(move |host| {
-        let is_free = Obstacle::of(&host).is_none();
-        let (name, namespace) = (host.name_any(), host.namespace());
-        futures::stream::iter(known.find(namespace.as_deref(), |note| {
-            (is_free && note.is_waiting) || note.host.as_deref() == Some(&name)
-        }))
-    })
+    watch::changed(infrastructure.all::<Host>(), watcher::Config::default(), host_facts).flat_map(
+        move |host| {
+            let is_free = Obstacle::of(&host).is_none();
+            let (name, namespace) = (host.name_any(), host.namespace());
+            futures::stream::iter(known.find(namespace.as_deref(), |note| {
+                (is_free && note.is_waiting) || note.host.as_deref() == Some(&name)
+            }))
+        },
+    )
+}
+
+/// All of a Host that a HostMachine looks at.
+fn host_facts(host: &Host) -> impl PartialEq + Send + 'static + use<> {
+    let answers = (crate::host::is_reachable(host), crate::host::is_usable(host));
+    let addresses = host.status.as_ref().map(|status| status.addresses.clone());
+    (host.spec.clone(), host.metadata.labels.clone(), answers, addresses)
 }
 
 fn of_drivers(

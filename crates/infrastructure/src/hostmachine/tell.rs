@@ -5,7 +5,7 @@ use capstan_api::infrastructure::{Host, HostMachine};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-use crate::driver::{BootstrapFailure, BootstrapState, DriverError, FollowState, Reached};
+use crate::driver::{BootstrapFailure, BootstrapState, DriverError, FollowState};
 use crate::names::hostmachine::{AGENT_FOLLOWS, BOOTSTRAP_EXECUTED, HOST_CLAIMED, reasons};
 use crate::ready::sum_up;
 
@@ -56,12 +56,18 @@ pub(super) fn without_data(machine: &mut HostMachine, message: &str, now: Timest
     sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
 }
 
-/// Says that the machine exists, and where.
-pub(super) fn provisioned(machine: &mut HostMachine, reached: Option<&Reached>) {
+/// Says that the machine exists.
+pub(super) fn provisioned(machine: &mut HostMachine) {
     let status = machine.status.get_or_insert_default();
     status.initialization.get_or_insert_default().provisioned = Some(true);
-    if let Some(reached) = reached {
-        status.addresses.clone_from(&reached.addresses);
+}
+
+/// Takes over the addresses of the host. While they are not known, the last known ones stay.
+pub(super) fn addresses(machine: &mut HostMachine, host: &Host) {
+    if let Some(known) =
+        host.status.as_ref().map(|status| &status.addresses).filter(|known| !known.is_empty())
+    {
+        machine.status.get_or_insert_default().addresses.clone_from(known);
     }
 }
 

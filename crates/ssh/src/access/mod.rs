@@ -163,6 +163,15 @@ mod tests {
     }
 
     #[test]
+    fn another_address_is_another_connection() {
+        let secret = secret(&[("password", "a")]);
+        let one = Access::read(&ssh(), &secret).unwrap();
+        let moved = Access::read(&SshAccess { address: "fd00::2".to_owned(), ..ssh() }, &secret).unwrap();
+        assert_eq!(moved.address(), "[fd00::2]:2222");
+        assert_ne!(one.identity(), moved.identity());
+    }
+
+    #[test]
     fn errors_name_the_secret_and_the_key() {
         let error = Access::read(&ssh(), &secret(&[])).unwrap_err().to_string();
         assert!(error.starts_with("spec.ssh.credentialsRef: Secret creds"), "{error}");

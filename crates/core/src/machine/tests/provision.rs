@@ -50,6 +50,29 @@ fn infrastructure_is_taken_over_with_its_identity() {
 }
 
 #[test]
+fn addresses_follow_the_infrastructure_after_it_was_provisioned() {
+    let at = |addresses: serde_json::Value| {
+        let mut status = json!({"initialization": {"provisioned": true}});
+        if !addresses.is_null() {
+            status["addresses"] = addresses;
+        }
+        found(&json!({"spec": {"providerID": "x://1"}, "status": status}))
+    };
+    let address = |text: &str| json!([{"type": "InternalIP", "address": text}]);
+    let mut machine = plain();
+    for (said, kept) in [
+        (address("10.0.0.1"), "10.0.0.1"),
+        (address("10.0.0.2"), "10.0.0.2"),
+        (json!(null), "10.0.0.2"),
+        (json!([]), "10.0.0.2"),
+    ] {
+        assert!(provision::infrastructure(&mut machine, &at(said.clone())).is_ok());
+        let addresses = machine.status.clone().expect("a status").addresses;
+        assert_eq!(addresses.iter().map(|it| it.address.as_str()).collect::<Vec<_>>(), [kept], "{said}");
+    }
+}
+
+#[test]
 fn certificates_expire_as_the_annotation_says() {
     let key = "machine.cluster.x-k8s.io/certificates-expiry";
     let of_config = found(&json!({"metadata": {"name": "m", "annotations": {key: "2026-01-01T00:00:00Z"}}}));

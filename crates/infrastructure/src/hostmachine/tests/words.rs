@@ -1,13 +1,14 @@
 //! What users read.
 
 use capstan_api::conditions::{get, is_true};
+use capstan_api::infrastructure::HostMachine;
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::fixtures::{claimed, host, machine};
 use crate::driver::{BootstrapFailure, BootstrapState, DriverError, ResetState};
 use crate::hostmachine::release::{Release, decide};
-use crate::hostmachine::tell;
+use crate::hostmachine::{host_facts, tell};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -41,8 +42,37 @@ fn a_machine_that_runs_is_ready() {
     assert!(is_true(&told, "HostClaimed") && !is_true(&told, "Ready"));
     tell::started(&mut told, &host("h"), &Ok(BootstrapState::Done), NOW);
     assert!(is_true(&told, "Ready"));
-    tell::provisioned(&mut told, None);
+    tell::provisioned(&mut told);
     assert!(tell::is_provisioned(&told));
+}
+
+#[test]
+fn addresses_follow_the_host_and_are_never_forgotten() {
+    let at = |addresses: &[&str]| {
+        let mut host = host("h");
+        let address = |address: &&str| json!({"type": "InternalIP", "address": address});
+        let list: Vec<_> = addresses.iter().map(address).collect();
+        host.status = serde_json::from_value(json!({"addresses": list})).expect("a status");
+        host
+    };
+    let found = |machine: &HostMachine| -> Vec<String> {
+        let status = machine.status.clone().unwrap_or_default();
+        status.addresses.into_iter().map(|address| address.address).collect()
+    };
+    let mut told = machine();
+    tell::provisioned(&mut told);
+    tell::addresses(&mut told, &at(&["10.0.0.1"]));
+    assert_eq!(found(&told), ["10.0.0.1"]);
+    assert!(
+        host_facts(&at(&["10.0.0.1"])) != host_facts(&at(&["10.0.0.2"])),
+        "a new address wakes the machine"
+    );
+    tell::addresses(&mut told, &at(&["10.0.0.2", "fd00::2"]));
+    assert_eq!(found(&told), ["10.0.0.2", "fd00::2"]);
+    for unknown in [at(&[]), host("h")] {
+        tell::addresses(&mut told, &unknown);
+        assert_eq!(found(&told), ["10.0.0.2", "fd00::2"]);
+    }
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! Which failure domains there are, and in which of them a control plane machine can be placed. Pure.
+//!
+//! What is not known (a template that cannot be read, a host that was never asked) is never taken for "none": the
+//! domain keeps what status said of it before.
+
+use capstan_api::core::FailureDomain;
+use capstan_api::infrastructure::{CLAIMABLE_HOSTS, Host};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::host::is_reachability_known;
+use crate::hostmachine::Obstacle;
+use crate::selector::HostSelectors;
+
+/// The schema allows a hundred of them.
+const MOST_DOMAINS: usize = 100;
+/// Where a user finds the selector of the control plane's machines.
+const TEMPLATE_FIELD: &str = "spec.template.spec.hostSelector of the control plane's HostMachineTemplate";
+
+/// Which hosts control plane machines may claim, beside what the HostCluster says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ControlPlaneHosts {
+    /// Those that this selector matches; any host, without one.
+    Matching(Option<LabelSelector>),
+    /// The control plane or its template cannot be read: why.
+    Unknown(String),
+}
+
+/// What is known of the Cluster's control plane.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControlPlane {
+    /// Which hosts its machines may claim.
+    pub hosts: ControlPlaneHosts,
+    /// Names of the HostMachines of its Machines.
+    pub machines: BTreeSet<String>,
+}
+
+/// The failure domains of a HostCluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Domains {
+    /// What status should list.
+    pub list: Vec<FailureDomain>,
+    /// Why the list is not up to date, if it is not.
+    pub unknown: Option<String>,
+}
+
+/// The failure domains of `hosts`, which all match the selector of the HostCluster of Cluster `cluster`. `before` is what
+/// status said until now.
+pub(super) fn failure_domains(
+    cluster: &str,
+    control_plane: &ControlPlane,
+    hosts: &[&Host],
+    before: &[FailureDomain],
+) -> Domains {
+    let selectors = match &control_plane.hosts {
+        ControlPlaneHosts::Unknown(why) => Err(why.clone()),
+        ControlPlaneHosts::Matching(selector) => {
+            HostSelectors::default().and(TEMPLATE_FIELD, selector.as_ref()).map_err(|error| error.to_string())
+        }
+    };
+    let mut by_name: BTreeMap<&str, Vec<&Host>> = BTreeMap::new();
+    for host in hosts {
+        if let Some(name) = &host.spec.failure_domain {
+            by_name.entry(name).or_default().push(host);
+        }
+    }
+    let has_machine = |host: &Host| {
+        let claim = host.spec.claim.as_ref();
+        claim.is_some_and(|claim| {
+            claim.cluster_name == cluster && control_plane.machines.contains(&claim.machine_name)
+        })
+    };
+    let list = by_name.into_iter().take(MOST_DOMAINS).map(|(name, hosts)| {
+        let before = before.iter().find(|domain| domain.name == name);
+        let mut domain = match &selectors {
+            Ok(selectors) => count(name, &hosts, selectors, before),
+            Err(_) => before.cloned().unwrap_or_else(|| {
+                new(name, hosts.iter().any(|host| Obstacle::of(host).is_none() || is_unknown(host)))
+            }),
+        };
+        if hosts.iter().any(|host| has_machine(host)) {
+            domain.control_plane = Some(true);
+        }
+        domain
+    });
+    Domains { list: list.collect(), unknown: selectors.as_ref().err().cloned() }
+}
+
+/// A domain, when it is known which of its hosts control plane machines may claim.
+fn count(
+    name: &str,
+    hosts: &[&Host],
+    selectors: &HostSelectors,
+    before: Option<&FailureDomain>,
+) -> FailureDomain {
+    let wanted: Vec<&Host> = hosts.iter().copied().filter(|host| selectors.match_host(host)).collect();
+    let claimable = wanted.iter().filter(|host| Obstacle::of(host).is_none()).count();
+    if claimable == 0 && wanted.iter().any(|host| is_unknown(host)) {
+        return new(name, before.and_then(|domain| domain.control_plane).unwrap_or(true));
+    }
+    let mut domain = new(name, claimable > 0);
+    domain.attributes.insert(CLAIMABLE_HOSTS.to_owned(), claimable.to_string());
+    domain
+}
+
+/// Only its reachability, which is not known yet, keeps the host from being claimed.
+fn is_unknown(host: &Host) -> bool {
+    Obstacle::of(host) == Some(Obstacle::Unreachable) && !is_reachability_known(host)
+}
+
+fn new(name: &str, control_plane: bool) -> FailureDomain {
+    FailureDomain { name: name.to_owned(), control_plane: Some(control_plane), ..FailureDomain::default() }
+}

@@ -1,0 +1,64 @@
+//! What a HostCluster's reconcile looks at. Reads only.
+
+use capstan_api::core::{Cluster, Machine};
+use capstan_api::infrastructure::{HostMachine, HostMachineTemplate};
+use capstan_api::meta::{ContractVersionedObjectReference, labels};
+use capstan_controller::Result;
+use capstan_controller::error::{Doing as _, chain};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Resource, ResourceExt as _};
+
+use super::domains::{ControlPlane, ControlPlaneHosts};
+use crate::context::Infrastructure;
+
+/// Where the contract has the template of a control plane's infrastructure machines.
+const TEMPLATE: &str = "/spec/machineTemplate/spec/infrastructureRef";
+
+/// What is known of the Cluster's control plane. Whatever provider's it is, it is found by the contract.
+pub(super) async fn control_plane(
+    infrastructure: &Infrastructure,
+    cluster: &Cluster,
+) -> Result<ControlPlane> {
+    let namespace = cluster.namespace().unwrap_or_default();
+    let ours = format!("{}={},{}", labels::CLUSTER_NAME, cluster.name_any(), labels::CONTROL_PLANE);
+    let machines = infrastructure.api::<Machine>(&namespace).list(&ListParams::default().labels(&ours)).await;
+    let machines = machines.doing(|| format!("cannot list Machines in {namespace}"))?;
+    let references = machines.iter().map(|machine| &machine.spec.infrastructure_ref);
+    let names = references.filter(|reference| is_of::<HostMachine>(reference)).map(|it| it.name.clone());
+    let hosts = match selector(infrastructure, cluster, &namespace).await {
+        Ok(selector) => ControlPlaneHosts::Matching(selector),
+        Err(why) => ControlPlaneHosts::Unknown(why),
+    };
+    Ok(ControlPlane { hosts, machines: names.collect() })
+}
+
+/// The selector of the hosts that control plane machines may claim, or why it is not known. A control plane whose machines
+/// are not HostMachines asks for no certain host.
+async fn selector(
+    infrastructure: &Infrastructure,
+    cluster: &Cluster,
+    namespace: &str,
+) -> std::result::Result<Option<LabelSelector>, String> {
+    let missing = |kind: &str, name: &str| format!("{kind} {namespace}/{name} does not exist");
+    let Some(reference) = &cluster.spec.control_plane_ref else { return Ok(None) };
+    let found = infrastructure.externals.get(reference, namespace).await.map_err(|error| chain(&error))?;
+    let control_plane = found.ok_or_else(|| missing(&reference.kind, &reference.name))?;
+    let Some(template) = template(&control_plane).filter(is_of::<HostMachineTemplate>) else {
+        return Ok(None);
+    };
+    let found = infrastructure.api::<HostMachineTemplate>(namespace).get_opt(&template.name).await;
+    let found = found
+        .doing(|| format!("cannot read HostMachineTemplate {namespace}/{}", template.name))
+        .map_err(|error| chain(&error))?;
+    let found = found.ok_or_else(|| missing("HostMachineTemplate", &template.name))?;
+    Ok(found.spec.template.spec.host_selector)
+}
+
+fn template(control_plane: &DynamicObject) -> Option<ContractVersionedObjectReference> {
+    serde_json::from_value(control_plane.data.pointer(TEMPLATE)?.clone()).ok()
+}
+
+fn is_of<K: Resource<DynamicType = ()>>(reference: &ContractVersionedObjectReference) -> bool {
+    reference.kind == K::kind(&()) && reference.api_group == K::group(&())
+}
