@@ -100,6 +100,7 @@ pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
         sources.map(|source| ((source.secret.name.clone(), source.secret.key.clone()), "".into())).collect();
     render(&Inputs {
         role,
+        others_serve: false,
         version: "v0.0.0",
         node_name: "",
         provider_id: "",

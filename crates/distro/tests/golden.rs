@@ -21,6 +21,7 @@ use capstan_plan::{
 use serde_json::json;
 
 struct Setup {
+    others_serve: bool,
     endpoint: Endpoint,
     token: SecretText,
     certificates: Certificates,
@@ -56,6 +57,7 @@ fn setup() -> Setup {
         timeout_seconds: Some(7),
     };
     Setup {
+        others_serve: false,
         endpoint: Endpoint { host: "10.0.0.10".to_owned(), port: 6443 },
         token: SecretText::new("token-of-the-cluster"),
         certificates: Certificates {
@@ -139,6 +141,7 @@ impl Setup {
     fn inputs(&self, role: Role) -> Inputs<'_> {
         Inputs {
             role,
+            others_serve: self.others_serve,
             version: "v1.36.0+k3s1",
             node_name: "web-0",
             provider_id: "host://rack-1/web-0",
@@ -231,6 +234,7 @@ fn plans_are_as_written_down() {
     };
     for (name, role, setup) in [
         ("init", Role::Init, setup()),
+        ("init-beside-others", Role::Init, Setup { others_serve: true, ..setup() }),
         ("server", Role::Server, setup()),
         ("worker", Role::Worker, worker()),
         ("upgrade", Role::Server, upgrade(false)),
@@ -336,6 +340,35 @@ fn only_what_matters_drains() {
         let found = render(&setup.inputs(Role::Server)).unwrap().fingerprint;
         assert_ne!(found.restart, base.restart, "{key}");
         assert_eq!(found.drain != base.drain, drains, "{key}");
+    }
+}
+
+/// Without the data of its etcd, a first server that begins the cluster again would make a second one.
+#[test]
+fn the_first_server_joins_once_there_are_others() {
+    let setup = setup();
+    let alone = render(&setup.inputs(Role::Init)).unwrap();
+    let joined = render(&Inputs { others_serve: true, ..setup.inputs(Role::Init) }).unwrap();
+    let config = |rendered: &Rendered| {
+        let step = rendered.steps.iter().find(|step| step.name.as_str() == "config").unwrap();
+        let Action::File(file) = &step.action else { panic!("{step:?}") };
+        serde_json::from_slice::<serde_json::Value>(file.content.as_bytes()).unwrap()
+    };
+    assert_eq!(config(&alone)["cluster-init"], true);
+    assert_eq!(config(&alone).get("server"), None);
+    assert_eq!(config(&joined).get("cluster-init"), None);
+    assert_eq!(config(&joined)["server"], "https://10.0.0.10:6443");
+    // It is written live: k3s reads it when it starts the next time, whatever for.
+    assert_eq!(joined.fingerprint.restart, alone.fingerprint.restart);
+    assert_eq!(joined.fingerprint.drain, alone.fingerprint.drain);
+    assert_ne!(joined.fingerprint.whole, alone.fingerprint.whole);
+    // The others join anyway.
+    for (role, setup) in [(Role::Server, &setup), (Role::Worker, &worker())] {
+        let inputs = setup.inputs(role);
+        assert_eq!(
+            render(&Inputs { others_serve: true, ..inputs.clone() }).unwrap(),
+            render(&inputs).unwrap()
+        );
     }
 }
 
