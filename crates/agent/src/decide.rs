@@ -9,7 +9,7 @@ use capstan_plan::{
 use jiff::{SignedDuration, Timestamp};
 
 use crate::journal::{Class, Current, End, History, OnceRun, Tries};
-use crate::ledger::After;
+use crate::ledger::{After, Stage};
 
 /// A step that was interrupted more often than this may be what interrupts the agent.
 pub const MOST_INTERRUPTIONS: u32 = 10;
@@ -136,14 +136,17 @@ pub fn decide(
         return Decision::Refuse(refusal);
     }
     let Some(current) = current else { return Decision::Accept };
-    let surplus = |early| {
-        let holding = history.ledger.surplus(plan.plan(), &current.stays, early)?;
+    let surplus = |stage| {
+        let holding = history.ledger.surplus(plan.plan(), &current.stays, stage)?;
         Some(Decision::GiveBack(holding.path.clone()))
     };
+    let is_closed =
+        |step: &Step| matches!(step.action, Action::Gate(_)) && !current.done.contains(&step.name);
+    let gate = plan.plan().steps.iter().position(is_closed);
     let mut steps = 0..plan.plan().steps.len();
-    surplus(true)
+    surplus(gate.map_or(Stage::BeforeSteps, Stage::BeforeGate))
         .or_else(|| steps.find_map(|step| about(step, plan, gates, history, current, now)))
-        .or_else(|| surplus(false))
+        .or_else(|| surplus(Stage::AfterSteps))
         .unwrap_or(Decision::Finish)
 }
 

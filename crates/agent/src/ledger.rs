@@ -160,6 +160,49 @@ impl After {
     }
 }
 
+/// How far a plan is, as far as it matters for paths that have left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The step with this index is a gate that has not been passed. The machine may reboot while it waits there, and what
+    /// runs then must find what it ran with before. So only what is in the way of the steps before the gate leaves.
+    BeforeGate(usize),
+    /// No gate is left, and steps are. Artifacts stay where they are unless they are in the way of a step: what still
+    /// runs may need them, and if the plan fails it continues to run.
+    BeforeSteps,
+    /// Every step has succeeded.
+    AfterSteps,
+}
+
+/// The paths that some steps put on a machine.
+#[derive(Clone)]
+struct Places {
+    /// What they put there.
+    wanted: BTreeMap<MachinePath, Sort>,
+    /// The folders on the way to it.
+    needed: BTreeSet<MachinePath>,
+}
+
+impl Places {
+    fn of(steps: &[Step]) -> Self {
+        let wanted: BTreeMap<MachinePath, Sort> =
+            steps.iter().filter_map(|step| Some((step.path()?, After::of(step)?.sort()))).collect();
+        let needed = wanted.keys().flat_map(above).collect();
+        Self { wanted, needed }
+    }
+
+    /// Whether what is at the path must leave before these steps can succeed.
+    fn are_blocked_by(&self, path: &MachinePath) -> bool {
+        self.wanted.contains_key(path)
+            || self.needed.contains(path)
+            || above(path).any(|folder| self.wanted.get(&folder).is_some_and(|sort| *sort != Sort::Folder))
+    }
+}
+
+/// The folders that a path is in, the innermost first.
+fn above(path: &MachinePath) -> impl Iterator<Item = MachinePath> + use<> {
+    std::iter::successors(path.parent(), MachinePath::parent)
+}
+
 impl Ledger {
     /// Everything, in the order it was done.
     pub fn items(&self) -> &[Item] {
@@ -189,33 +232,32 @@ impl Ledger {
             .collect()
     }
 
-    /// The last path written that the plan no longer has, or has as something else.
-    ///
-    /// Before the steps of the plan (`early`), artifacts stay where they are unless something else must go there: what
-    /// still runs may need them, and if the plan fails it goes on to run.
+    /// The last path written that the plan no longer has, or has as something else, if it may leave at this stage.
     pub fn surplus<'a>(
         &'a self,
         plan: &MachinePlan,
         stays: &BTreeSet<MachinePath>,
-        early: bool,
+        stage: Stage,
     ) -> Option<&'a Holding> {
-        let wanted: BTreeMap<MachinePath, Sort> =
-            plan.steps.iter().filter_map(|step| Some((step.path()?, After::of(step)?.sort()))).collect();
-        let above = |path: &MachinePath| std::iter::successors(path.parent(), MachinePath::parent);
-        let needed: BTreeSet<MachinePath> = wanted.keys().flat_map(above).collect();
+        let all = Places::of(&plan.steps);
         let is_wanted = |holding: &Holding| {
             let sort = holding.after.sort();
-            wanted.get(&holding.path) == Some(&sort)
-                || (sort == Sort::Folder && needed.contains(&holding.path))
+            all.wanted.get(&holding.path) == Some(&sort)
+                || (sort == Sort::Folder && all.needed.contains(&holding.path))
+        };
+        let next = match stage {
+            Stage::BeforeGate(gate) => Places::of(&plan.steps[..gate]),
+            Stage::BeforeSteps | Stage::AfterSteps => all.clone(),
         };
         let is_late = |holding: &&Holding| {
-            matches!(holding.after, After::Artifact { .. })
-                && !is_wanted(holding)
-                && !wanted.contains_key(&holding.path)
-                && !needed.contains(&holding.path)
-                && !above(&holding.path).any(|folder| wanted.get(&folder).is_some_and(|s| *s != Sort::Folder))
+            let waits = match stage {
+                Stage::BeforeGate(_) => true,
+                Stage::BeforeSteps => matches!(holding.after, After::Artifact { .. }),
+                Stage::AfterSteps => false,
+            };
+            waits && !is_wanted(holding) && !next.are_blocked_by(&holding.path)
         };
-        let late: Vec<&Holding> = if early { self.holdings().filter(is_late).collect() } else { Vec::new() };
+        let late: Vec<&Holding> = self.holdings().filter(is_late).collect();
         let must_wait = |holding: &Holding| {
             late.iter().any(|other| other.path == holding.path || other.path.is_within(&holding.path))
         };

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{Verbs, file, folder, name, path, plan, run, shut, start, steps, verified};
+use support::{Verbs, file, folder, gate, name, path, plan, run, shut, start, steps, verified};
 
 fn accepted(plan: &VerifiedPlan) -> Entry {
     Entry::Accepted { plan: plan.id(), machine: plan.plan().machine.clone(), epoch: plan.plan().epoch }
@@ -194,6 +194,22 @@ fn what_left_the_plan_is_given_back_the_last_first() {
     // Somebody else uses it: it is not asked for again in this plan.
     entries.push(Entry::Stayed { path: path("/a/b") });
     assert_eq!(next(&plan, entries), Decision::Try { step: 0 });
+}
+
+#[test]
+fn what_left_the_plan_is_given_back_after_the_gate_and_before_the_next_step() {
+    let metadata = Metadata { mode: 0o755, owner: 0, group: 0 };
+    let after = After::File { content: Digest::of(b""), metadata };
+    let gone = Entry::Took(Holding { path: path("/gone"), before: Before::Nothing, after });
+    let plan = steps(2, vec![run("fetch", "fetch"), gate("drained"), run("restart", "restart")]);
+    let mut entries = vec![accepted(&plan), gone];
+    assert_eq!(next(&plan, entries.clone()), Decision::Try { step: 0 });
+    entries.extend([began(&plan, 0), ended(&plan, 0, None)]);
+    assert_eq!(next(&plan, entries.clone()), Decision::Await { step: 1 });
+    entries.extend([began(&plan, 1), ended(&plan, 1, None)]);
+    assert_eq!(next(&plan, entries.clone()), Decision::GiveBack(path("/gone")));
+    entries.push(Entry::Released { path: path("/gone") });
+    assert_eq!(next(&plan, entries), Decision::Try { step: 2 });
 }
 
 #[test]

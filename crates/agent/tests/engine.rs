@@ -7,7 +7,9 @@ mod support;
 use capstan_agent::{Engine, Journal, Reset};
 use capstan_plan::{Epoch, Phase, Progress, VerifiedPlan};
 use support::world::{Node, World};
-use support::{TestClock, Verbs, check, file, folder, path, plan, run, shut, steps, verified};
+use support::{
+    TestClock, Verbs, check, file, folder, gate, open, path, plan, run, shut, steps, unit, verified,
+};
 
 type TestEngine = Engine<World, World, TestClock>;
 
@@ -181,6 +183,53 @@ async fn a_file_that_leaves_the_plan_leaves_the_machine() {
     assert_eq!(engine.reset(None).await.unwrap(), Reset::Clean);
     assert_eq!(world.state().nodes, before);
     assert!(world.state().journal.is_empty());
+}
+
+#[tokio::test]
+async fn what_leaves_the_plan_stays_until_the_gate_is_passed() {
+    let world = World::with(&[("/etc/motd", "welcome")]);
+    let mut engine = engine(&world).await;
+    let first = steps(
+        1,
+        vec![
+            file("motd", "/etc/motd", "managed"),
+            file("registries", "/etc/app/registries", "x"),
+            file("turned", "/srv/turned", "x"),
+            file("later", "/etc/app/later", "x"),
+            unit("side", "side.service", "[Service]\n", "1"),
+        ],
+    );
+    assert_eq!(apply(&mut engine, &first).await.phase, Phase::Applied);
+    let second = steps(
+        2,
+        vec![
+            file("early", "/srv/turned/early", "x"),
+            gate("drained"),
+            file("late", "/etc/app/later/late", "x"),
+            run("restart", "restart"),
+        ],
+    );
+    assert_eq!(apply(&mut engine, &second).await.phase, Phase::Waiting);
+    // What waits at the gate may reboot: everything is still as the former plan left it, but for what was in the way
+    // of a step before the gate.
+    assert_eq!(world.content("/etc/motd").as_deref(), Some("managed"));
+    assert_eq!(world.content("/etc/app/registries").as_deref(), Some("x"));
+    assert_eq!(world.content("/etc/app/later").as_deref(), Some("x"));
+    assert!(world.state().units["side.service"].active);
+    assert_eq!(world.content("/srv/turned/early").as_deref(), Some("x"));
+    // The same after a crash.
+    let mut engine = support_restart(engine).await;
+    assert_eq!(apply(&mut engine, &second).await.phase, Phase::Waiting);
+    assert_eq!(world.content("/etc/motd").as_deref(), Some("managed"));
+
+    let mut seen = Vec::new();
+    let passed = engine.apply(&second, &open(&second), |progress| seen.push(progress.clone())).await.unwrap();
+    assert_eq!(passed.phase, Phase::Applied, "{seen:?}");
+    assert_eq!(world.content("/etc/motd").as_deref(), Some("welcome"));
+    assert_eq!(world.content("/etc/app/registries"), None);
+    assert_eq!(world.content("/etc/app/later/late").as_deref(), Some("x"));
+    assert!(!world.state().units.get("side.service").is_some_and(|unit| unit.active));
+    assert_eq!(engine.reset(None).await.unwrap(), Reset::Clean);
 }
 
 #[tokio::test]

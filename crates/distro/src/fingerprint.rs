@@ -9,7 +9,7 @@ use capstan_plan::{Content, Digest};
 use serde_json::{Map, Value, json};
 
 use crate::cost::Cost;
-use crate::inputs::{Inputs, KeyPair, Network};
+use crate::inputs::{Inputs, KeyPair, Network, Role};
 use crate::k3s;
 use crate::user::{UserCommand, UserFile};
 
@@ -34,6 +34,10 @@ impl Fingerprint {
         let live: Vec<Value> = files.iter().filter(|file| !file.restarts).map(file_document).collect();
         let commands: Vec<Value> = commands.map(command_document).collect();
         let mut whole = restart.clone();
+        if inputs.role == Role::Init && inputs.others_serve {
+            // Not a reason to restart: k3s ignores it as long as it has its data, and must find it on disk once it has not.
+            whole.insert("othersServe".to_owned(), json!(true));
+        }
         put(&mut whole, "files", live);
         put(&mut whole, "commands", commands);
         Self { drain: digest(&drain_document(inputs)), restart: digest(&restart), whole: digest(&whole) }

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 /// What a machine is in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The server that begins the cluster. There is one in a cluster's life.
+    /// The server that begins the cluster. There is one in a cluster's life. Once other servers serve the cluster, it is
+    /// configured to join them: see [`Inputs::others_serve`].
     Init,
     /// A server that joins.
     Server,
@@ -125,6 +126,9 @@ pub struct Snapshot {
 pub struct Inputs<'a> {
     /// What the machine is in its cluster.
     pub role: Role,
+    /// Whether the cluster has other servers that this machine could join. It decides what [`Role::Init`] is configured
+    /// to do when it starts without the data of etcd: join them, or begin the cluster.
+    pub others_serve: bool,
     /// Kubernetes version, with its leading `v`.
     pub version: &'a str,
     /// Name of its Node.

@@ -27,7 +27,7 @@ pub use version::Version;
 
 /// Grows when plans are rendered differently. It is written beside a plan for people to read; it is no input, so
 /// no machine gets a new plan because of it.
-pub const RENDERER: u32 = 2;
+pub const RENDERER: u32 = 3;
 
 /// The gate in every plan before Kubernetes is started again.
 pub const RESTART_GATE: &str = k3s::GATE;
@@ -100,6 +100,7 @@ pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
         sources.map(|source| ((source.secret.name.clone(), source.secret.key.clone()), "".into())).collect();
     render(&Inputs {
         role,
+        others_serve: false,
         version: "v0.0.0",
         node_name: "",
         provider_id: "",

@@ -86,6 +86,7 @@ fn fingerprint(version: &str, config: &CapstanConfigSpec) -> Fingerprint {
     let certificates = Certificates { ca: pair(), etcd: pair(), proxy: pair(), service_accounts: pair() };
     render(&Inputs {
         role: Role::Server,
+        others_serve: false,
         version,
         node_name: "n",
         provider_id: "p",

@@ -11,15 +11,17 @@ use std::path::Path;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Command, Distro, File, FileSource, SecretKey, Setting};
 use capstan_distro::{
-    Certificates, Endpoint, Inputs, KeyPair, Network, Rendered, Role, SecretFiles, Snapshot, Software, check,
-    render,
+    Certificates, Endpoint, Inputs, KeyPair, Network, RESTART_GATE, Rendered, Role, SecretFiles, Snapshot,
+    Software, check, render,
 };
 use capstan_plan::{
     Action, Artifact, Content, Digest, Epoch, MachineIdentity, MachinePlan, Revision, SecretText, Source,
+    Step,
 };
 use serde_json::json;
 
 struct Setup {
+    others_serve: bool,
     endpoint: Endpoint,
     token: SecretText,
     certificates: Certificates,
@@ -55,6 +57,7 @@ fn setup() -> Setup {
         timeout_seconds: Some(7),
     };
     Setup {
+        others_serve: false,
         endpoint: Endpoint { host: "10.0.0.10".to_owned(), port: 6443 },
         token: SecretText::new("token-of-the-cluster"),
         certificates: Certificates {
@@ -138,6 +141,7 @@ impl Setup {
     fn inputs(&self, role: Role) -> Inputs<'_> {
         Inputs {
             role,
+            others_serve: self.others_serve,
             version: "v1.36.0+k3s1",
             node_name: "web-0",
             provider_id: "host://rack-1/web-0",
@@ -230,6 +234,7 @@ fn plans_are_as_written_down() {
     };
     for (name, role, setup) in [
         ("init", Role::Init, setup()),
+        ("init-beside-others", Role::Init, Setup { others_serve: true, ..setup() }),
         ("server", Role::Server, setup()),
         ("worker", Role::Worker, worker()),
         ("upgrade", Role::Server, upgrade(false)),
@@ -338,6 +343,35 @@ fn only_what_matters_drains() {
     }
 }
 
+/// Without the data of its etcd, a first server that begins the cluster again would make a second one.
+#[test]
+fn the_first_server_joins_once_there_are_others() {
+    let setup = setup();
+    let alone = render(&setup.inputs(Role::Init)).unwrap();
+    let joined = render(&Inputs { others_serve: true, ..setup.inputs(Role::Init) }).unwrap();
+    let config = |rendered: &Rendered| {
+        let step = rendered.steps.iter().find(|step| step.name.as_str() == "config").unwrap();
+        let Action::File(file) = &step.action else { panic!("{step:?}") };
+        serde_json::from_slice::<serde_json::Value>(file.content.as_bytes()).unwrap()
+    };
+    assert_eq!(config(&alone)["cluster-init"], true);
+    assert_eq!(config(&alone).get("server"), None);
+    assert_eq!(config(&joined).get("cluster-init"), None);
+    assert_eq!(config(&joined)["server"], "https://10.0.0.10:6443");
+    // It is written live: k3s reads it when it starts the next time, whatever for.
+    assert_eq!(joined.fingerprint.restart, alone.fingerprint.restart);
+    assert_eq!(joined.fingerprint.drain, alone.fingerprint.drain);
+    assert_ne!(joined.fingerprint.whole, alone.fingerprint.whole);
+    // The others join anyway.
+    for (role, setup) in [(Role::Server, &setup), (Role::Worker, &worker())] {
+        let inputs = setup.inputs(role);
+        assert_eq!(
+            render(&Inputs { others_serve: true, ..inputs.clone() }).unwrap(),
+            render(&inputs).unwrap()
+        );
+    }
+}
+
 /// The promise itself: these digests are on every machine there is. A renderer that gives others restarts the fleet
 /// when Capstan is upgraded. Written by hand, so that no command brings them up to date in passing.
 #[test]
@@ -375,18 +409,59 @@ fn a_new_renderer_restarts_nobody() {
 }
 
 #[test]
-fn what_is_undone_last_comes_first() {
+fn steps_come_in_the_order_that_a_reset_needs() {
     let setup = setup();
     let rendered = render(&setup.inputs(Role::Server)).unwrap();
     let at =
         |name: &str| rendered.steps.iter().position(|step| step.name.as_str().starts_with(name)).unwrap();
-    // Unit, then what k3s wrote, then files, then the script that did it.
-    assert!(at("script") < at("config") && at("config") < at("room") && at("tls-service-key") < at("room"));
-    assert!(at("room") < at("start") && at("k3s-opt") < at("start"));
-    // Everything is there before anybody is drained, and a gate stands before every restart.
-    assert!(
-        at("k3s-opt") < at("drained") && at("tls-service-key") < at("drained") && at("drained") < at("start")
-    );
+    // A reset stops the unit first, then undoes the last step first: the script that cleans up must go last.
+    assert!(at("script") < at("room") && at("room") < at("start"));
+    // Downloads are complete before pods are moved away.
+    assert!(at("k3s-opt") < at("drained") && at("drained") < at("start"));
+}
+
+/// A machine may reboot, and k3s may crash, while the plan waits at the gate. Then k3s must start with what it ran
+/// with before.
+#[test]
+fn nothing_that_k3s_reads_when_it_starts_is_written_before_the_gate() {
+    let (mut setup, mut worker) = (setup(), worker());
+    for one in [&mut setup, &mut worker] {
+        one.config.files.push(file("/var/lib/rancher/k3s/agent/etc/own.toml"));
+        one.config.files.push(file("/etc/rancher/node/own"));
+    }
+    let upgrade = |setup: Setup| Setup {
+        former: Some(former()),
+        snapshot: Some(Snapshot { revision: 7, retention: 5, may_be_down: false }),
+        ..setup
+    };
+    let images = software("images");
+    let upgraded = upgrade(self::setup());
+    for (role, setup) in [
+        (Role::Init, &setup),
+        (Role::Server, &setup),
+        (Role::Worker, &worker),
+        (Role::Server, &upgraded),
+        (Role::Init, &upgraded),
+    ] {
+        let rendered = render(&Inputs { images: Some(&images), ..setup.inputs(role) }).unwrap();
+        let gate = rendered.steps.iter().position(|step| step.name.as_str() == RESTART_GATE).unwrap();
+        let is_read = |step: &&Step| match &step.action {
+            Action::Unit(_) => true,
+            Action::File(file) => {
+                let path = file.path.as_str();
+                path.starts_with("/etc/rancher/") || path.starts_with("/var/lib/rancher/k3s/")
+            }
+            _ => false,
+        };
+        let early: Vec<&str> =
+            rendered.steps[..gate].iter().filter(is_read).map(|step| step.name.as_str()).collect();
+        assert!(early.is_empty(), "{role:?}: {early:?}");
+        // None is left out: after the gate, and before the unit starts, stands all of it.
+        let start = rendered.steps.iter().position(|step| step.name.as_str() == "start").unwrap();
+        let late = rendered.steps[gate..=start].iter().filter(is_read).count();
+        assert_eq!(late, rendered.steps.iter().filter(is_read).count(), "{role:?}");
+        assert!(late >= 3, "{role:?}");
+    }
 }
 
 #[test]

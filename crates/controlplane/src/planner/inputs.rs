@@ -45,6 +45,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) config: &'a CapstanConfig,
     pub(crate) facts: &'a MachineFacts,
     pub(crate) role: Role,
+    pub(crate) others_serve: bool,
     pub(crate) files: &'a SecretFiles,
     pub(crate) software: &'a Chosen,
 }
@@ -63,6 +64,15 @@ pub(crate) async fn secret_files(scope: &Scope<'_>, config: &CapstanConfig) -> R
     Ok(files)
 }
 
+/// Whether the cluster has another server that this machine could join. A server counts once it has a Node, also while it
+/// carries out a later plan: the answer must not change, and the plan with it, whenever another server is upgraded.
+pub(crate) fn others_serve(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
+    let serves = |other: &MachineFacts| {
+        other.control_plane && !other.deleting && other.has_node && other.was_planned()
+    };
+    all.iter().any(|other| other.name != machine.name && serves(other))
+}
+
 /// Renders the plan of a machine that runs `ran` so far, for a revision.
 pub(crate) fn rendered(
     materials: &Materials<'_>,
@@ -70,7 +80,7 @@ pub(crate) fn rendered(
     ran: Option<&Setup>,
     revision: Revision,
 ) -> std::result::Result<Rendered, InputError> {
-    let Subject { machine, config, facts, role, files, software } = subject;
+    let Subject { machine, config, facts, role, others_serve, files, software } = subject;
     let (labels, taints) = (node_labels(machine), machine.spec.taints.iter().map(taint).collect::<Vec<_>>());
     let version = facts.version.as_deref().unwrap_or_default();
     let former = ran.filter(|ran| ran.version != version);
@@ -79,6 +89,7 @@ pub(crate) fn rendered(
         .or_else(|| passed(materials.budgets.restart_after(facts)?, facts, materials.now));
     render(&Inputs {
         role: *role,
+        others_serve: *others_serve,
         version,
         node_name: facts.node_name(),
         provider_id: facts.provider_id.as_deref().unwrap_or_default(),
@@ -147,6 +158,30 @@ fn taint(taint: &MachineTaint) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn only_a_server_that_runs_and_stays_can_be_joined() {
+        let own = MachineFacts::server("a").provisioned();
+        let joined = || {
+            let facts = MachineFacts::server("b").provisioned();
+            facts.with(|b| (b.has_node, b.reported_revision) = (true, Some(Revision::FIRST)))
+        };
+        for (other, expected) in [
+            (joined(), true),
+            (joined().with(|b| b.control_plane = false), false),
+            (joined().leaving(), false),
+            (joined().with(|b| b.has_node = false), false),
+            (joined().with(|b| b.reported_revision = None), false),
+            (own.clone(), false),
+        ] {
+            let name = format!("{other:?}");
+            let all = [
+                own.clone().with(|a| (a.has_node, a.reported_revision) = (true, Some(Revision::FIRST))),
+                other,
+            ];
+            assert_eq!(others_serve(&all[0], &all), expected, "{name}");
+        }
+    }
 
     #[test]
     fn nodes_register_with_what_they_may_say_themselves() {

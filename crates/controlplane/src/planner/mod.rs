@@ -158,7 +158,9 @@ impl<W: Workload> Planner<'_, W> {
             }
         };
         let files = inputs::secret_files(scope, config).await?;
-        let subject = Subject { machine, config, facts: own, role, files: &files, software: &software };
+        let others_serve = inputs::others_serve(own, facts);
+        let subject =
+            Subject { machine, config, facts: own, role, others_serve, files: &files, software: &software };
         let ran = runs(own);
         let revision = own.plan.as_ref().map_or(Revision::FIRST, |plan| plan.id.revision());
         let refused = |error: capstan_distro::InputError| Outcome::Refused {

@@ -31,7 +31,7 @@ pub(crate) fn rendered(
     let software =
         software::choose(materials.shelf, config.spec.distro, version, About::default(), installed)
             .map_err(|missing| format!("{missing:?}"))?;
-    let subject = Subject { machine, config, facts, role, files, software: &software };
+    let subject = Subject { machine, config, facts, role, others_serve: false, files, software: &software };
     inputs::rendered(materials, &subject, runs(facts).as_ref(), Revision::FIRST)
         .map_err(|error| error.message)
 }

@@ -33,14 +33,31 @@ pub(super) fn render(inputs: &Inputs<'_>) -> Result<String, InputError> {
     Ok(text)
 }
 
+/// Whether a start without the data of etcd begins a cluster. True for the first server, and only until others serve the
+/// cluster: a first server that has lost its data would begin a second cluster under the same endpoint otherwise.
+///
+/// How k3s v1.36 reads the two settings (`pkg/cluster/{managed,bootstrap}.go`, `pkg/etcd/etcd.go`):
+///
+/// - With etcd's write-ahead log on disk both are ignored: the member starts with what it has (`IsInitialized`,
+///   `ETCD.Start`). With `server` k3s first asks that server for certificates that are newer than those on disk, and only
+///   logs a warning when it gets no answer in ten seconds; so a cluster whose servers were all down starts again.
+/// - Without the log, `cluster-init` begins a cluster. With `server` k3s joins, and exits with an error for as long as no
+///   server answers or its former member with the same Node name is still listed in etcd. systemd starts it again until
+///   Capstan has removed that member.
+/// - `k3s server --cluster-reset` refuses to run while `server` is set. Whoever runs it by hand takes the line out first.
+fn begins_the_cluster(inputs: &Inputs<'_>) -> bool {
+    inputs.role == Role::Init && !inputs.others_serve
+}
+
 fn decided(inputs: &Inputs<'_>) -> Map<String, Value> {
     let mut config = Map::new();
     let mut put = |key: &str, value: Value| {
         config.insert(key.to_owned(), value);
     };
-    match inputs.role {
-        Role::Init => put("cluster-init", json!(true)),
-        Role::Server | Role::Worker => put("server", json!(inputs.endpoint.url())),
+    if begins_the_cluster(inputs) {
+        put("cluster-init", json!(true));
+    } else {
+        put("server", json!(inputs.endpoint.url()));
     }
     put("token", json!(inputs.token.expose()));
     put("node-name", json!(inputs.node_name));

@@ -7,20 +7,26 @@
 //! |---|---|
 //! | `script` | `/opt/capstan/lib/k3s.sh`: what takes more than a file or a unit |
 //! | `vacant` | there is no k3s on the machine that somebody else has set up |
-//! | `file-…`, `before-…` | the user's own |
+//! | `file-…`, `before-…` | the user's own, but for files that k3s reads when it starts |
 //! | `k3s-…` | the software by digest, `/opt/capstan/k3s/<version>/k3s`; the one that is still running stays until then |
 //! | `images` | images for machines that cannot fetch them, where the catalog has some |
-//! | `config` | `/etc/rancher/k3s/config.yaml`, mode 0600 |
-//! | `tls-…` | on servers: certificates under `/var/lib/rancher/k3s/server/tls`, before the first start |
 //! | `room` | the folders that k3s fills; undone by taking away all that k3s wrote |
 //! | `drained` | a gate: opened when k3s may be started again |
 //! | `snapshot` | on servers, before another version starts: a snapshot of etcd |
+//! | `file-…` | the user's files that k3s reads when it starts |
+//! | `config` | `/etc/rancher/k3s/config.yaml`, mode 0600 |
+//! | `tls-…` | on servers: certificates under `/var/lib/rancher/k3s/server/tls` |
 //! | `start` | `k3s.service` or `k3s-agent.service`, started again when what it starts with has changed |
 //! | `ready` | the API server answers, or the kubelet's own Node is there; asked in every revision |
 //! | `snapshot-prune` | snapshots that are too many go |
 //! | `after-…` | the user's own |
 //!
-//! What is undone last comes first: a reset stops the unit, cleans up after k3s, and then takes the files away.
+//! Everything that k3s reads when it starts is put in place after the gate. A machine that reboots while its plan waits
+//! at the gate, or whose k3s crashes, starts the former version with the former configuration. The agent removes files
+//! that have left the plan after the gate, too.
+//!
+//! A reset stops the unit first and then undoes the last step first: files that k3s reads, what k3s wrote (`room`), the
+//! software, and at the end the script.
 
 mod config;
 mod settings;
@@ -38,7 +44,7 @@ use crate::cost::Cost;
 use crate::error::InputError;
 use crate::fingerprint::Fingerprint;
 use crate::inputs::{Certificates, Inputs, Snapshot};
-use crate::user;
+use crate::user::{self, UserFile};
 use settings::On;
 use steps::{argv, command, file, name, user_command, user_file};
 
@@ -77,6 +83,9 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let after = user::commands(&inputs.config.after, "after")?;
     let fingerprint = Fingerprint::of(inputs, &files, before.iter().chain(&after));
 
+    let (read_at_start, files): (Vec<UserFile>, Vec<UserFile>) =
+        files.into_iter().partition(|file| file.restarts);
+
     let mut steps: Vec<Step> = vec![script(), vacant()];
     steps.extend(files.into_iter().map(user_file));
     steps.extend(before.into_iter().map(user_command));
@@ -85,14 +94,16 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let former = inputs.former.filter(|former| former.path != program.path).cloned();
     steps.extend(former.into_iter().chain([program]).map(|program| fetch(program_step(&program), program)));
     steps.extend(inputs.images.map(|images| fetch(name("images"), software::images(images))));
-    steps.push(file("config", CONFIG, Content::from(config), true));
-    if let Some(certificates) = inputs.certificates.filter(|_| inputs.role.is_server()) {
-        steps.extend(tls(certificates));
-    }
     steps.push(room());
     steps.push(Step::new(name(GATE), Action::Gate(Gate {})));
     let snapshot = inputs.snapshot.filter(|_| inputs.role.is_server());
     steps.extend(snapshot.map(|snapshot| save(&k3s, inputs, snapshot)));
+    // From here on a k3s that starts, for whatever reason, starts with what this plan says.
+    steps.extend(read_at_start.into_iter().map(user_file));
+    steps.push(file("config", CONFIG, Content::from(config), true));
+    if let Some(certificates) = inputs.certificates.filter(|_| inputs.role.is_server()) {
+        steps.extend(tls(certificates));
+    }
     steps.push(start(inputs, &k3s, &fingerprint));
     let ready = Target::Exec(argv(&ready_words(inputs, &k3s)));
     steps.push(Step {
