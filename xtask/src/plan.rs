@@ -78,6 +78,7 @@ pub(crate) fn test_all() -> Vec<Suite> {
         Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
         on_machines("real_k3s"),
         on_machines("e2e"),
+        on_machines("e2e_kept"),
         on_machines("e2e_follow"),
         on_machines("e2e_upstream"),
         on_machines("e2e_kubeadm"),

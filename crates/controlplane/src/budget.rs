@@ -1,7 +1,7 @@
 //! How many workers of a group may be away at a time. Pure.
 //!
 //! A group is a MachineDeployment, whose `maxUnavailable` counts; other workers go one at a time. A machine that has been
-//! silent for too long, has given its plan up, or is held by the user is not waited for. It uses up the budget, but never
+//! silent for too long, could not be healed, has given its plan up, or is held by the user is not waited for. It uses up the budget, but never
 //! all of it: one machine at a time can always go on.
 
 use capstan_api::core::MachineDeployment;
@@ -81,7 +81,8 @@ impl Budgets {
 
 /// Whether a machine is not waited for: nobody knows whether it will ever be done.
 pub(crate) fn is_skipped(machine: &MachineFacts) -> bool {
-    machine.is_kept_out || machine.silent_since.is_some() || machine.is_given_up()
+    let is_lost = machine.silent_since.is_some() || machine.is_beyond_healing;
+    machine.is_kept_out || is_lost || machine.is_given_up()
 }
 
 /// A number, or a percentage rounded down. Core refuses what is neither.
@@ -159,7 +160,8 @@ mod tests {
         let given_up = busy("b").says(Progress::Failed("no disk".to_owned())).with(|m| {
             m.plan.as_mut().expect("a plan").record.attempt = crate::planner::record::MOST_ATTEMPTS;
         });
-        for skipped in [silent, held, given_up] {
+        let beyond = busy("b").with(|m| m.is_beyond_healing = true);
+        for skipped in [silent, held, given_up, beyond] {
             assert_eq!(room(&one, &[worker("a"), skipped.clone()]), Ok(()), "{skipped:?}");
             let beside = [worker("a"), skipped.clone(), busy("c")];
             assert_eq!(room(&one, &beside), Err("c".to_owned()), "one at a time goes on");

@@ -54,6 +54,8 @@ pub(crate) struct MachineFacts {
     pub(crate) silent_since: Option<Timestamp>,
     /// How far healing has come.
     pub(crate) healing: healing::Record,
+    /// No step of healing has helped.
+    pub(crate) is_beyond_healing: bool,
     /// Identity, once the bootstrap provider has given it.
     pub(crate) id: Option<String>,
     pub(crate) provider_id: Option<String>,

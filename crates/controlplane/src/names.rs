@@ -32,10 +32,6 @@ pub(crate) const HEALING: &str = "capstan.dev/healing";
 /// On a CapstanControlPlane: digests of what the cluster was made from, since it has begun.
 pub(crate) const KEY_DIGESTS: &str = "capstan.dev/key-digests";
 
-/// Attribute of a failure domain: how many hosts a control plane machine could be placed on there, as the infrastructure
-/// provider says.
-pub(crate) const CLAIMABLE_HOSTS: &str = "capstan.dev/claimable-hosts";
-
 /// On a control plane Machine: keeps its host until it has left etcd.
 pub(crate) const LEAVE_ETCD_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capstan";
 

@@ -3,6 +3,7 @@
 use capstan_api::conditions::get;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{FailureDomain, Machine};
+use capstan_api::infrastructure::CLAIMABLE_HOSTS;
 use capstan_api::keep;
 use capstan_api::runtime::annotations::REPLACE_POLICY;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
@@ -30,7 +31,7 @@ use crate::kubeconfig;
 use crate::machines::leave::{self, Leaving};
 use crate::machines::remediate::{self, Limits};
 use crate::machines::{self, Step, Wanted};
-use crate::names::{CLAIMABLE_HOSTS, HEALING, INIT_MACHINE, INITIALIZED, KEY_DIGESTS, NETWORK, NEXT_MACHINE};
+use crate::names::{HEALING, INIT_MACHINE, INITIALIZED, KEY_DIGESTS, NETWORK, NEXT_MACHINE};
 use crate::observe::{Machines, Secrets};
 use crate::planner::{self, Election, Materials, Outcome, Planner, Shelf};
 use crate::reconcile::Tools;
@@ -405,6 +406,7 @@ impl<'a> Round<'a> {
                     healing::event::tell(scope.client, machine, reason, message, scope.now).await;
                 }
             }
+            self.facts[index].is_beyond_healing = healing.is_exhausted();
             self.healing.insert(name, healing);
         }
         Ok(())

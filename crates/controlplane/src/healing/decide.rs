@@ -70,15 +70,28 @@ pub(crate) fn decide(case: &Case<'_>) -> Healing {
     }
 }
 
-/// Nothing can be done on a machine that does not answer, and a plan for it would be carried out at a bad time.
+/// Nothing can be done on a machine that does not answer, and a plan for it would be carried out at a bad time. If its health
+/// check has failed, too, it is given as long as all steps together would take.
 fn silent(case: &Case<'_>, since: Timestamp) -> Healing {
+    let machine = case.machine;
     let message = format!(
         "the agent has not been heard of since {}: look whether the machine is powered on and reaches the management \
          plane; {}",
         rfc3339(since),
         case.remedy
     );
-    Healing::told(reasons::SILENT, message)
+    if !machine.is_unhealthy || machine.is_kept_out {
+        return Healing::told(reasons::SILENT, message);
+    }
+    let Some(active) = &machine.healing.active else {
+        return Healing { told: Some((reasons::SILENT, message)), ..found_ill(case) };
+    };
+    let ladder = case.ladder;
+    let patience = ladder.rungs.iter().fold(ladder.wait, |sum, rung| sum.saturating_add(rung.timeout));
+    match case.now.duration_since(active.since) < patience {
+        true => Healing::told(reasons::SILENT, message),
+        false => Healing::told(reasons::EXHAUSTED, message),
+    }
 }
 
 /// The machine is well: what was begun and has had no effect is taken back.

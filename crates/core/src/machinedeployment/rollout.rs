@@ -17,6 +17,7 @@ use super::proportional::{Share, proportional};
 use super::received::Received;
 use super::revision;
 use super::select::{Selection, select};
+use crate::machineset::machine::is_updating;
 use crate::machineset::names::in_place;
 use crate::machineset::status::whole;
 
@@ -80,14 +81,17 @@ pub(crate) fn draft(observed: &Observed<'_>) -> Result<Draft, Problem> {
     Ok(Draft { deployment: deployment.name_any(), limits, strategy, paused, selection, received, sets })
 }
 
-/// Kept machines that a rollout does not wait for: silent for too long, or held by the user, and not available.
+/// Kept machines that a rollout does not wait for: silent for too long, beyond healing, or held by the user, and not
+/// available.
 fn passed_over<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a Machine> {
-    let is_silent = |machine: &Machine| {
-        get(machine, keep::HEALED_IN_PLACE).is_some_and(|told| told.reason == keep::healing::SILENT)
+    let given_up = [keep::healing::SILENT, keep::healing::EXHAUSTED];
+    let is_silent = move |machine: &Machine| {
+        get(machine, keep::HEALED_IN_PLACE).is_some_and(|told| given_up.contains(&told.reason.as_str()))
     };
     observed.machines.iter().filter(move |machine| {
         let is_waited_for = !is_silent(machine) && !keep::is_held(machine);
-        keep::is_kept(&machine.spec) && !is_waited_for && !is_true(*machine, types::AVAILABLE)
+        let is_away = !is_true(*machine, types::AVAILABLE) || is_updating(machine);
+        keep::is_kept(&machine.spec) && !is_waited_for && is_away
     })
 }
 

@@ -65,11 +65,11 @@ fn hand_over(to: &str, candidates: &[&Machine], mut too_many: usize) -> Scale {
         } else if is_to_be_remediated(machine) && !keep::is_kept(&machine.spec) {
             delete.push(machine.name_any());
             too_many -= 1;
-        } else if has_node(machine) && !is_updating(machine) {
+        } else if has_node(machine) && !is_updating(machine) && !keep::is_held(machine) {
             hand_over.push(machine.name_any());
             too_many -= 1;
         }
-        // Others are not ready to go: one that is still being changed, or has no Node to be changed.
+        // Others are not ready to go: one that is still being changed, has no Node to be changed, or is held by the user.
     }
     Scale::HandOver { to: to.to_owned(), hand_over, delete }
 }
