@@ -11,6 +11,9 @@ use futures::stream::BoxStream;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+
+use crate::time_limit::{LONGEST_CALL, TimeLimited};
 
 /// Namespace and name of a Host.
 pub type HostKey = (String, String);
@@ -190,18 +193,27 @@ impl fmt::Display for HostKind {
 }
 
 /// Which driver reaches which hosts. A sort without one is answered for: not supported yet.
-#[derive(Clone, Default)]
-pub struct Drivers(BTreeMap<HostKind, Arc<dyn HostDriver>>);
+#[derive(Clone)]
+pub struct Drivers {
+    by_kind: BTreeMap<HostKind, Arc<dyn HostDriver>>,
+    limit: Duration,
+}
 
 impl Drivers {
     /// No host can be reached.
     pub fn none() -> Self {
-        Self::default()
+        Self { by_kind: BTreeMap::new(), limit: LONGEST_CALL }
     }
 
     /// The same, with a driver for one sort of hosts.
     pub fn with(mut self, kind: HostKind, driver: Arc<dyn HostDriver>) -> Self {
-        self.0.insert(kind, driver);
+        self.by_kind.insert(kind, driver);
+        self
+    }
+
+    /// The same, with another time limit for each call.
+    pub fn with_time_limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
         self
     }
 
@@ -209,15 +221,16 @@ impl Drivers {
     ///
     /// # Errors
     /// If there is none for its sort.
-    pub fn of(&self, host: &Host) -> Result<&dyn HostDriver, DriverError> {
+    pub fn of(&self, host: &Host) -> Result<TimeLimited<'_>, DriverError> {
         let kind = HostKind::of(host);
-        self.0.get(&kind).map(AsRef::as_ref).ok_or_else(|| {
+        let driver = self.by_kind.get(&kind).ok_or_else(|| {
             DriverError::NotSupported(format!("hosts of the sort {kind} are not supported yet"))
-        })
+        })?;
+        Ok(TimeLimited { driver: driver.as_ref(), limit: self.limit })
     }
 
     /// The changes of all of them.
     pub fn changes(&self) -> BoxStream<'static, HostKey> {
-        futures::stream::select_all(self.0.values().map(|driver| driver.changes())).boxed()
+        futures::stream::select_all(self.by_kind.values().map(|driver| driver.changes())).boxed()
     }
 }

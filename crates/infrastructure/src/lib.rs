@@ -18,8 +18,10 @@ pub mod hostpool;
 pub mod names;
 pub mod provisioner;
 mod ready;
+mod retry;
 mod roster;
 mod selector;
+mod time_limit;
 
 pub use context::{Clock, Infrastructure, controllers};
 pub use driver::{
@@ -27,3 +29,4 @@ pub use driver::{
     HostKind, Reached, ResetState,
 };
 pub use provisioner::{LocalMachine, MachineState, PoolOfMachines, ProvisionError, Provisioner};
+pub use time_limit::TimeLimited;

@@ -40,6 +40,8 @@ pub mod host {
         pub const NOT_USABLE: &str = "NotUsable";
         /// A person must put the host right.
         pub const QUARANTINED: &str = "Quarantined";
+        /// The machine that has the host is being deleted, and the host is not reset yet.
+        pub const RELEASING: &str = "Releasing";
         /// Deletion waits until the machine that has the host gives it back.
         pub const WAITING_FOR_RELEASE: &str = "WaitingForRelease";
         /// The machine that has the host does not exist.

@@ -25,6 +25,13 @@ pub(crate) fn read(answer: &Answer, claim: &str) -> Option<ResetState> {
     match answer.get("state")? {
         "clean" => Some(ResetState::Clean),
         "running" => Some(ResetState::Running),
+        "other" => {
+            let told = |other: &str| {
+                let other = plain(other, LONGEST_LINE);
+                format!("{CLAIMS}/{other}, the claim of another machine: nothing of it was undone")
+            };
+            Some(ResetState::Dirty { left: answer.all("other").map(told).take(MOST_LEFT).collect() })
+        }
         "dirty" | "stuck" => {
             let agent: Option<AgentReset> =
                 answer.text("agent").and_then(|text| serde_json::from_str(text.trim()).ok());

@@ -28,12 +28,12 @@ pub fn is_usable(host: &Host) -> bool {
 }
 
 /// What is known of the machine that a host's claim names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// It is there, or there is no claim.
     Present,
-    /// It is being deleted.
-    Leaving,
+    /// It is being deleted. What it says of that, once it does.
+    Leaving(Option<String>),
     /// It does not exist, or has another claim by now.
     Missing,
 }
@@ -58,12 +58,12 @@ pub fn state(host: &Host, releasing: bool) -> HostState {
 }
 
 /// Writes into status what was found.
-pub fn tell(host: &mut Host, found: &Result<Reached, DriverError>, holder: Holder, now: Timestamp) {
+pub fn tell(host: &mut Host, found: &Result<Reached, DriverError>, holder: &Holder, now: Timestamp) {
     set(host, reachable(found), now);
     if let Ok(reached) = found {
         set(host, usable(&reached.problems), now);
     }
-    let state = state(host, holder == Holder::Leaving);
+    let state = state(host, matches!(holder, Holder::Leaving(_)));
     let status = host.status.get_or_insert_default();
     status.state = Some(state);
     if let Ok(reached) = found {
@@ -96,7 +96,7 @@ fn usable(problems: &[String]) -> NewCondition {
     }
 }
 
-fn ready(host: &Host, holder: Holder) -> NewCondition {
+fn ready(host: &Host, holder: &Holder) -> NewCondition {
     let new = |so: bool, reason: &str| NewCondition::new(types::READY, so, reason);
     if let Some(quarantine) = &host.spec.quarantine {
         let why = quarantine.message.as_deref().unwrap_or(&quarantine.reason);
@@ -107,6 +107,13 @@ fn ready(host: &Host, holder: Holder) -> NewCondition {
         return new(false, reasons::CLAIM_ORPHANED).message(format!(
             "HostMachine {}, which has this host, does not exist: if it will not come back, clean the host, then \
              remove spec.claim",
+            claim.machine_name
+        ));
+    }
+    if let (Holder::Leaving(told), Some(claim)) = (holder, &host.spec.claim) {
+        let told = told.as_deref().unwrap_or("the host is reset next");
+        return new(false, reasons::RELEASING).message(format!(
+            "HostMachine {}, which has this host, is being deleted: {told}",
             claim.machine_name
         ));
     }

@@ -6,7 +6,7 @@ mod tests;
 
 pub use decide::{Holder, is_reachability_known, is_reachable, is_usable, state, tell};
 
-use capstan_api::conditions::types;
+use capstan_api::conditions::{ConditionStatus, get, types};
 use capstan_api::infrastructure::{Host, HostMachine, HostPool};
 use capstan_controller::error::{Doing as _, Error};
 use capstan_controller::patch::Patcher;
@@ -21,10 +21,11 @@ use crate::context::Infrastructure;
 use crate::driver::DriverError;
 use crate::hostpool;
 use crate::names::host::{FINALIZER, REACHABLE, USABLE};
+use crate::retry::after_silence;
 
 /// How often a host that answers is asked again.
 const WHEN_WELL: Duration = Duration::from_secs(300);
-/// How often a host that does not answer, or cannot be used, is asked again.
+/// How soon a host that does not answer, or cannot be used, is asked again at first.
 const WHEN_LOST: Duration = Duration::from_secs(15);
 /// Conditions that are ours to say.
 const OWNED: [&str; 5] = [types::READY, REACHABLE, USABLE, types::DELETING, types::PAUSED];
@@ -35,7 +36,8 @@ struct Hosts(Infrastructure);
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let of_machines =
         watch::changed(infrastructure.all::<HostMachine>(), watcher::Config::default(), |machine| {
-            (machine.spec.host_name.clone(), machine.metadata.deletion_timestamp.is_some())
+            let deleting = get(machine, types::DELETING).map(|told| told.message.clone());
+            (machine.spec.host_name.clone(), machine.metadata.deletion_timestamp.is_some(), deleting)
         })
         .filter_map(|machine| {
             let namespace = machine.namespace().unwrap_or_default();
@@ -75,7 +77,12 @@ impl Reconciler for Hosts {
             return Ok(Next::Changed);
         }
         let looked = look(&self.0, &host).await?;
-        Ok(Next::After(if looked.is_well { WHEN_WELL } else { WHEN_LOST }))
+        if looked.is_well {
+            return Ok(Next::After(WHEN_WELL));
+        }
+        let silent = get(&looked.host, REACHABLE).filter(|told| told.status == ConditionStatus::False);
+        let since = silent.map(|told| told.last_transition_time.0);
+        Ok(Next::After(after_silence(WHEN_LOST, since, self.0.now())))
     }
 }
 
@@ -94,7 +101,7 @@ pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result
         Err(error) => Err(error),
     };
     let mut told = host.clone();
-    tell(&mut told, &found, holder(infrastructure, host).await?, infrastructure.now());
+    tell(&mut told, &found, &holder(infrastructure, host).await?, infrastructure.now());
     let api = infrastructure.api::<Host>(&host.namespace().unwrap_or_default());
     Patcher::new(api, host).finish(&told, &OWNED).await?;
     Ok(Looked { is_well: found.is_ok_and(|reached| reached.problems.is_empty()), host: told })
@@ -107,7 +114,10 @@ async fn holder(infrastructure: &Infrastructure, host: &Host) -> Result<Holder> 
     let machine = api.get_opt(name).await.doing(|| format!("cannot read HostMachine {name}"))?;
     Ok(match machine.filter(|machine| machine.spec.claim_id.as_ref() == Some(&claim.id)) {
         None => Holder::Missing,
-        Some(machine) if machine.metadata.deletion_timestamp.is_some() => Holder::Leaving,
+        Some(machine) if machine.metadata.deletion_timestamp.is_some() => {
+            let told = get(&machine, types::DELETING).filter(|told| told.status == ConditionStatus::True);
+            Holder::Leaving(told.map(|told| told.message.clone()))
+        }
         Some(_) => Holder::Present,
     })
 }

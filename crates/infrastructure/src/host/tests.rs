@@ -33,7 +33,7 @@ fn reached() -> Result<Reached, DriverError> {
 }
 
 fn told(mut host: Host, found: &Result<Reached, DriverError>, holder: Holder) -> (HostState, Host) {
-    tell(&mut host, found, holder, NOW);
+    tell(&mut host, found, &holder, NOW);
     let state = host.status.as_ref().and_then(|status| status.state).expect("a state");
     (state, host)
 }
@@ -66,7 +66,8 @@ fn a_host_is_in_one_state() {
             true,
         ),
         (claimed.clone(), reached(), Holder::Present, HostState::Claimed, true),
-        (claimed.clone(), reached(), Holder::Leaving, HostState::Releasing, true),
+        (claimed.clone(), reached(), Holder::Leaving(None), HostState::Releasing, false),
+        (claimed.clone(), lost.clone(), Holder::Leaving(None), HostState::Releasing, false),
         (claimed.clone(), lost, Holder::Present, HostState::Claimed, false),
         (claimed, reached(), Holder::Missing, HostState::Claimed, false),
         (
@@ -99,6 +100,22 @@ fn an_empty_list_of_addresses_is_not_known_to_be_none() {
     let (_, host) = told(host(), &at(vec![address.clone()]), Holder::Present);
     let (_, host) = told(host, &at(vec![]), Holder::Present);
     assert_eq!(host.status.map(|status| status.addresses), Some(vec![address]));
+}
+
+#[test]
+fn a_host_that_is_released_says_what_its_machine_waits_for() {
+    let mut host = host();
+    host.spec.claim =
+        Some(HostClaim { id: "i".into(), machine_name: "m".into(), cluster_name: "c".into(), since: None });
+    let lost = Err(DriverError::Unreachable("no answer".into()));
+    let why = "cannot reset Host h, tried since then: no answer";
+    let (state, host) = told(host, &lost, Holder::Leaving(Some(why.into())));
+    assert_eq!(state, HostState::Releasing);
+    let ready = get(&host, "Ready").expect("the condition");
+    assert_eq!(ready.reason, "Releasing");
+    assert_eq!(ready.message, format!("HostMachine m, which has this host, is being deleted: {why}"));
+    let (_, host) = told(host, &reached(), Holder::Present);
+    assert!(is_true(&host, "Ready"));
 }
 
 #[test]

@@ -22,13 +22,14 @@ use crate::context::Infrastructure;
 use crate::driver::{BootstrapData, BootstrapState, HandOver, HostKind};
 use crate::host::look;
 use crate::names::hostmachine::{AGENT_FOLLOWS, BOOTSTRAP_EXECUTED, FINALIZER, HOST_CLAIMED, reasons};
+use crate::retry::after_silence;
 use crate::roster::Roster;
 
 /// Another look at a machine that waits, in case somebody missed something.
 const WAITING: Duration = Duration::from_secs(30);
 /// Another look at a host that is at work. It calls when it is done, so this is for calls that were missed.
 const WORKING: Duration = Duration::from_secs(2);
-/// Another try with a host that did not answer.
+/// The first tries with a host that did not answer.
 const SILENT: Duration = Duration::from_secs(10);
 /// The first look at whether the agent on a machine is to be told which plane to obey.
 const SOONEST_LOOK: Duration = Duration::from_secs(5);
@@ -279,6 +280,7 @@ impl Machines {
         let mut told = machine.clone();
         let mut waits = None;
         let mut again = WORKING;
+        let since = machine.metadata.deletion_timestamp.as_ref();
         let hosts = self.hosts(namespace).await?;
         for host in release::claimed(machine, &hosts) {
             let claim_id = machine.spec.claim_id.as_deref().unwrap_or_default();
@@ -287,9 +289,9 @@ impl Machines {
                 Err(error) => Err(error),
             };
             if state.is_err() {
-                again = SILENT;
+                again = after_silence(SILENT, since.map(|since| since.0), now);
             }
-            match release::decide(host, &state, now) {
+            match release::decide(host, &state, since, now) {
                 Release::Write(spec) => {
                     self.infrastructure.swap_host(host, &spec, "give back").await?;
                 }

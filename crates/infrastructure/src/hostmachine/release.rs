@@ -28,12 +28,18 @@ pub(super) fn claimed<'h>(machine: &HostMachine, hosts: &'h [Host]) -> Vec<&'h H
     hosts.iter().filter(|host| host.spec.claim.as_ref().is_some_and(|claim| claim.id == *id)).collect()
 }
 
-/// What becomes of a host, by what its driver says.
-pub(super) fn decide(host: &Host, state: &Result<ResetState, DriverError>, now: Timestamp) -> Release {
+/// What becomes of a host, by what its driver says. `since` is when the deletion of the machine began.
+pub(super) fn decide(
+    host: &Host,
+    state: &Result<ResetState, DriverError>,
+    since: Option<&Time>,
+    now: Timestamp,
+) -> Release {
     let name = host.name_any();
+    let since = since.map(|time| format!(" since {}", time.0)).unwrap_or_default();
     match state {
         Ok(ResetState::Running) => {
-            Release::Wait(reasons::RESETTING_HOST, format!("Host {name} is being cleaned"))
+            Release::Wait(reasons::RESETTING_HOST, format!("Host {name} is being reset{since}"))
         }
         Ok(ResetState::Clean) => Release::Write(json!({"claim": null})),
         Ok(ResetState::Dirty { left }) => {
@@ -51,7 +57,8 @@ pub(super) fn decide(host: &Host, state: &Result<ResetState, DriverError>, now: 
         }
         Err(error) => {
             let told = format!(
-                "Host {name} cannot be cleaned: {error}\nIf it will never come back: capstan host abandon {name}"
+                "cannot reset Host {name}, tried{since}: {error}\nThe host stays claimed until it was reset. If it will \
+                 never come back: capstan host abandon {name}"
             );
             Release::Wait(reasons::HOST_UNREACHABLE, told)
         }

@@ -4,4 +4,5 @@
 
 mod addresses;
 mod domains;
+mod release;
 mod yard;

@@ -118,6 +118,7 @@ impl Yard {
         install_crds(&client, &capstan_api::crd::all()).await.unwrap();
         let bench = Bench::default();
         let drivers = Drivers::none().with(HostKind::Simulated, Arc::new(bench.clone()));
+        let drivers = drivers.with_time_limit(Duration::from_secs(2));
         let infrastructure = Infrastructure::new(client, drivers);
         let never = futures::future::pending::<()>().shared();
         let mut running = JoinSet::new();

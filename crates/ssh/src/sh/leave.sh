@@ -1,6 +1,14 @@
 # How the undoing of a claim fares. It is begun if it was not, and begun again if it died.
 if [ ! -d "$dir" ]; then
-	say state clean
+	# What another claim did is not ours to undo, and a host that carries one is not clean.
+	state=clean
+	for other in "$claims"/*; do
+		[ ! -d "$other" ] || {
+			say other "${other##*/}"
+			state=other
+		}
+	done
+	say state "$state"
 	return 0
 fi
 missing

@@ -12,6 +12,13 @@ mkdir -p "$claims" && chmod 700 "$claims" || {
 exec 7>>"$claims/.lock"
 flock -w 30 7
 if [ ! -d "$dir" ]; then
+	# Under the lock: two management planes may have looked at the same moment.
+	for other in "$claims"/*; do
+		[ ! -d "$other" ] || {
+			say failed "$other is on the host: another machine was started on it"
+			return 0
+		}
+	done
 	new=$claims/.new-$claim
 	rm -rf "$new"
 	mkdir "$new" && mkdir "$new/begun" "$new/ended" "$new/ledger" || {

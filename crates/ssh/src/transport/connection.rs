@@ -20,6 +20,8 @@ use crate::settings::Settings;
 
 /// Most bytes of complaints that are kept.
 const MOST_COMPLAINTS: usize = 16 << 10;
+/// How long is waited until a goodbye is sent.
+const LONGEST_GOODBYE: Duration = Duration::from_secs(1);
 /// Rounds of questions that a login may take.
 const MOST_QUESTIONS: usize = 4;
 
@@ -34,13 +36,20 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, checks the host's key, and only then logs in.
-    pub(super) async fn open(access: &Access, settings: &Settings) -> Result<Self, SshError> {
+    /// Connects, checks the host's key, and only then logs in. `turns` limits how many shake hands at once; a host that
+    /// does not answer holds none of them.
+    pub(super) async fn open(
+        access: &Access,
+        settings: &Settings,
+        turns: &Semaphore,
+    ) -> Result<Self, SshError> {
         if access.pinned.is_empty() {
             return Err(SshError::NothingPinned { address: access.host.clone() });
         }
+        let socket = connect(&access.host, access.port, settings).await?;
+        let _turn = turns.acquire().await;
         let (connected, seen) =
-            shake_hands(&access.host, access.port, access.pinned.clone(), settings).await?;
+            shake_hands(socket, access.address(), access.pinned.clone(), settings).await?;
         let mut handle = connected.map_err(|error| explain(access, &error, &seen))?;
         let login = log_in(&mut handle, access);
         within(settings.connect, access.address(), "logging in", login).await??;
@@ -143,9 +152,10 @@ impl Connection {
         SshError::Lost { address: self.address.clone(), doing }
     }
 
-    /// Says goodbye.
+    /// Says goodbye, and does not wait long for a host that hangs.
     pub(super) async fn close(&self) {
-        _ = self.handle.disconnect(russh::Disconnect::ByApplication, "", "").await;
+        let goodbye = self.handle.disconnect(russh::Disconnect::ByApplication, "", "");
+        _ = tokio::time::timeout(LONGEST_GOODBYE, goodbye).await;
     }
 }
 
@@ -158,8 +168,15 @@ pub(super) enum RunError {
 }
 
 /// The key that a host shows, without logging in.
-pub(super) async fn first_key(host: &str, port: u16, settings: &Settings) -> Result<PublicKey, SshError> {
-    let (connected, seen) = shake_hands(host, port, PinnedKeys::default(), settings).await?;
+pub(super) async fn first_key(
+    host: &str,
+    port: u16,
+    settings: &Settings,
+    turns: &Semaphore,
+) -> Result<PublicKey, SshError> {
+    let socket = connect(host, port, settings).await?;
+    let _turn = turns.acquire().await;
+    let (connected, seen) = shake_hands(socket, place(host, port), PinnedKeys::default(), settings).await?;
     match (seen.key(), connected) {
         (Some(key), _) => Ok(key),
         (None, Err(error)) => Err(SshError::Protocol { address: place(host, port), why: error.to_string() }),
@@ -171,14 +188,8 @@ pub(super) async fn first_key(host: &str, port: u16, settings: &Settings) -> Res
 
 type Connected = (Result<Handle<Guard>, russh::Error>, Seen);
 
-async fn shake_hands(
-    host: &str,
-    port: u16,
-    pinned: PinnedKeys,
-    settings: &Settings,
-) -> Result<Connected, SshError> {
-    let address = place(host, port);
-    let down = |why: String| SshError::Down { address: address.clone(), why };
+async fn connect(host: &str, port: u16, settings: &Settings) -> Result<TcpStream, SshError> {
+    let down = |why: String| SshError::Down { address: place(host, port), why };
     let socket = match tokio::time::timeout(settings.connect, TcpStream::connect((host, port))).await {
         Ok(Ok(socket)) => socket,
         Ok(Err(error)) => return Err(down(error.to_string())),
@@ -186,10 +197,19 @@ async fn shake_hands(
     };
     // Scripts and their answers are small: waiting to fill packets would only cost time.
     _ = socket.set_nodelay(true);
+    Ok(socket)
+}
+
+async fn shake_hands(
+    socket: TcpStream,
+    address: String,
+    pinned: PinnedKeys,
+    settings: &Settings,
+) -> Result<Connected, SshError> {
     let config = Arc::new(config(&pinned, settings));
     let (guard, seen) = Guard::new(pinned);
     let shaking = client::connect_stream(config, socket, guard);
-    let shaken = within(settings.connect, address.clone(), "shaking hands", shaking).await?;
+    let shaken = within(settings.connect, address, "shaking hands", shaking).await?;
     Ok((shaken, seen))
 }
 

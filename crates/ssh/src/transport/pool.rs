@@ -60,8 +60,7 @@ impl Pool {
 
     /// The key that a host shows, without logging in.
     pub async fn first_key(&self, host: &str, port: u16) -> Result<PublicKey, SshError> {
-        let _permit = self.0.handshakes.acquire().await;
-        first_key(host, port, &self.0.settings).await
+        first_key(host, port, &self.0.settings, &self.0.handshakes).await
     }
 
     /// Runs a script as root, through its standard input.
@@ -117,8 +116,7 @@ impl Inner {
         if let Some(connection) = held.as_ref().filter(|connection| connection.is_open()) {
             return Ok((Arc::clone(connection), false));
         }
-        let _permit = self.handshakes.acquire().await;
-        let opened = Arc::new(Connection::open(access, &self.settings).await?);
+        let opened = Arc::new(Connection::open(access, &self.settings, &self.handshakes).await?);
         tracing::debug!(address = opened.address(), "connected");
         *held = Some(Arc::clone(&opened));
         Ok((opened, true))
@@ -181,4 +179,45 @@ async fn sweep(pool: Weak<Inner>, every: Duration) {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing in here is left half done by a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::time::Instant;
+    use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+    /// An address at which nothing answers, like that of a host that is switched off: its queue is full.
+    async fn silent() -> (TcpListener, Vec<TcpStream>, u16) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut queued = Vec::new();
+        while let Ok(Ok(stream)) =
+            tokio::time::timeout(Duration::from_millis(300), TcpStream::connect(address)).await
+        {
+            queued.push(stream);
+        }
+        (listener, queued, address.port())
+    }
+
+    #[tokio::test]
+    async fn a_host_that_does_not_answer_holds_no_turn_of_others() {
+        let (_listener, _queued, dead) = silent().await;
+        let settings = Settings { handshakes: 1, connect: Duration::from_secs(5), ..Settings::default() };
+        let pool = Pool::new(settings);
+        let other = pool.clone();
+        let waiting = tokio::spawn(async move { other.first_key("127.0.0.1", dead).await });
+        tokio::task::yield_now().await;
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let started = Instant::now();
+        // Nothing listens there: that is an answer, and it comes at once.
+        assert!(pool.first_key("127.0.0.1", closed).await.is_err());
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+        assert!(!waiting.is_finished());
+        waiting.abort();
+    }
 }

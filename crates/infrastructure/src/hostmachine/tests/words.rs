@@ -3,11 +3,12 @@
 use capstan_api::conditions::{get, is_true};
 use capstan_api::infrastructure::HostMachine;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::fixtures::{claimed, host, machine};
 use crate::driver::{BootstrapFailure, BootstrapState, DriverError, ResetState};
-use crate::hostmachine::release::{Release, decide};
+use crate::hostmachine::release::{self, Release, decide};
 use crate::hostmachine::{host_facts, tell};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -78,7 +79,7 @@ fn addresses_follow_the_host_and_are_never_forgotten() {
 #[test]
 fn a_host_comes_back_clean_or_not_at_all() {
     let host = claimed(host("h"), "id");
-    let write = |state| match decide(&host, &state, NOW) {
+    let write = |state| match decide(&host, &state, None, NOW) {
         Release::Write(spec) => spec,
         other => panic!("{other:?}"),
     };
@@ -88,6 +89,34 @@ fn a_host_comes_back_clean_or_not_at_all() {
     assert_eq!(dirty["quarantine"]["reason"], "LeftDirty");
     assert!(dirty["quarantine"]["message"].as_str().is_some_and(|text| text.contains("/etc/rancher")));
     for state in [Ok(ResetState::Running), Err(DriverError::Unreachable("no answer".to_owned()))] {
-        assert!(matches!(decide(&host, &state, NOW), Release::Wait(..)));
+        assert!(matches!(decide(&host, &state, None, NOW), Release::Wait(..)));
     }
+}
+
+#[test]
+fn a_host_that_cannot_be_reset_stays_claimed_whatever_the_error_is() {
+    let host = claimed(host("h"), "id");
+    let since = Time(NOW);
+    for error in [
+        DriverError::Unreachable("no answer".to_owned()),
+        DriverError::NotSupported("no driver".to_owned()),
+        DriverError::Misconfigured { reason: "HostKeyMismatch", message: "another key".to_owned() },
+    ] {
+        let Release::Wait(reason, told) = decide(&host, &Err(error.clone()), Some(&since), NOW) else {
+            panic!("{error} releases the host")
+        };
+        assert_eq!(reason, "HostUnreachable");
+        assert!(told.contains(&error.to_string()) && told.contains("since 1970-01-01T00:00:00Z"), "{told}");
+        assert!(told.contains("capstan host abandon h"), "{told}");
+    }
+}
+
+#[test]
+fn only_hosts_with_the_claim_of_the_machine_are_reset() {
+    let mut leaving = machine();
+    leaving.spec.host_name = Some("h".to_owned());
+    let hosts = [claimed(host("h"), "other"), claimed(host("i"), "id"), host("j")];
+    assert!(release::claimed(&leaving, &hosts).is_empty(), "it never had a claim");
+    leaving.spec.claim_id = Some("id".to_owned());
+    assert_eq!(release::claimed(&leaving, &hosts), [&hosts[1]]);
 }

@@ -20,6 +20,27 @@ async fn a_host_on_which_nothing_was_done_is_clean() {
 }
 
 #[tokio::test]
+async fn a_host_that_carries_another_claim_is_not_touched_and_not_clean() {
+    let world = World::new();
+    world.write("/var/lib/capstan-claims/other/ledger/index", "1 /etc/motd\n");
+    world.write("/etc/motd", "of another machine\n");
+    world.program(
+        "/opt/capstan/capstan-agent",
+        &format!("touch {}/called; echo '{{\"clean\":true}}'", world.root()),
+    );
+    let before = world.listing();
+    let left = left(world.given_back().await);
+    assert!(left[0].contains("/var/lib/capstan-claims/other"), "{left:?}");
+    assert_eq!(world.listing(), before);
+    // Nothing is started beside it either, also if it came after this plane had looked.
+    assert!(matches!(world.carried_out(&script("true")).await, BootstrapState::Failed(_)));
+    assert_eq!(world.listing(), before);
+    let refused = world.start(&script("true")).await.expect_err("another claim is there").to_string();
+    assert!(refused.contains("/var/lib/capstan-claims/other"), "{refused}");
+    assert!(!world.claim().exists());
+}
+
+#[tokio::test]
 async fn what_was_written_is_undone_to_the_byte() {
     let world = World::new();
     world.write("/etc/motd", "hello\n");

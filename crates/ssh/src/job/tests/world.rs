@@ -11,6 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use crate::error::SshError;
+use crate::job::{HostView, compile};
 use crate::redact::Redactor;
 use crate::settings::Settings;
 use crate::transport::{Output, Shell};
@@ -93,6 +94,13 @@ impl World {
 
     pub(super) async fn ask(&self, data: &BootstrapData) -> BootstrapState {
         self.work(data).bootstrap(CLAIM, PROVIDER_ID, data).await.unwrap()
+    }
+
+    /// Starts the data without asking first what is on the host.
+    pub(super) async fn start(&self, data: &BootstrapData) -> Result<(), SshError> {
+        let job = compile(data, CLAIM, PROVIDER_ID, &HostView::default()).unwrap();
+        let upload = job.upload(self.root(), CLAIM);
+        self.work(data).ask("starting the bootstrap data", &upload).await.map(|_| ())
     }
 
     /// Asks until it has ended.
