@@ -264,3 +264,87 @@ async fn an_artifact_may_not_swallow_what_is_the_agents_own() {
         assert_eq!(end.phase, expected, "{}", message(&end));
     }
 }
+
+/// As `k3s.sh reboot` is rendered: the step ends by the machine going down, and the guard knows afterwards.
+#[tokio::test]
+async fn a_reboot_interrupts_its_own_step_and_the_plan_goes_on_afterwards() {
+    let world = World::default();
+    let plan = |revision| {
+        let reboot = run("reboot", "reboot 0").unless("rebooted 0").retried(3);
+        steps(revision, vec![gate("drained"), reboot, file("config", "/config", "x"), run("start", "start")])
+    };
+    let boots = || world.state().boots;
+    let (first, second) = (plan(1), plan(2));
+    let mut before = engine(&world).await;
+    assert_eq!(apply(&mut before, &first).await.phase, Phase::Waiting);
+    assert_eq!(boots(), 0, "not before the gate");
+    assert!(before.apply(&first, &open(&first), |_| ()).await.is_err(), "the machine goes down");
+    assert_eq!((boots(), world.content("/config")), (1, None));
+
+    world.revive(None);
+    let mut after = engine(&world).await;
+    let end = after.apply(&first, &open(&first), |_| ()).await.unwrap();
+    assert_eq!(end.phase, Phase::Applied, "{}", message(&end));
+    assert_eq!((boots(), world.started("reboot 0"), world.started("start")), (1, 1, 1));
+    // The same boot ID in a later revision reboots nothing.
+    assert_eq!(after.apply(&second, &open(&second), |_| ()).await.unwrap().phase, Phase::Applied);
+    assert_eq!(boots(), 1);
+}
+
+/// systemd may end the command before it ends the agent: that is a failure, and must not fail the plan.
+#[tokio::test]
+async fn a_reboot_whose_command_was_ended_first_is_asked_about_again() {
+    let world = World::default();
+    let reboot = run("reboot", "false").unless("rebooted 0").retried(3);
+    let plan = steps(1, vec![reboot, run("start", "start")]);
+    let mut before = engine(&world).await;
+    while world.started("false") == 0 {
+        assert_eq!(before.advance(&plan, &shut(&plan), &mut |_| ()).await.unwrap(), Turn::Moved);
+    }
+    world.state().boots = 1;
+    let mut after = engine(&world).await;
+    let end = apply(&mut after, &plan).await;
+    assert_eq!((end.phase, world.started("false")), (Phase::Applied, 1), "{}", message(&end));
+}
+
+#[tokio::test]
+async fn steps_that_are_always_done_put_right_what_drifted_and_restart_a_unit_once() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let plan = |revision, token: &str, is_reapplied: bool| {
+        let mut all = vec![
+            file("config", "/etc/app", "right"),
+            artifact("program", "/opt/app", "v1", None),
+            folder("folder", "/srv/app"),
+            run("once", "once"),
+            unit("app", "app.service", "[Service]\n", token),
+        ];
+        if is_reapplied {
+            let is_command = |step: &Step| matches!(step.action, capstan_plan::Action::Command(_));
+            all = all.into_iter().map(|step| if is_command(&step) { step } else { step.always() }).collect();
+        }
+        steps(revision, all)
+    };
+    assert_eq!(apply(&mut engine, &plan(1, "1", false)).await.phase, Phase::Applied);
+    let right = world.state().nodes.clone();
+    let drift = || {
+        let theirs = |bytes: &[u8]| Node::File(bytes.to_vec(), ROOT);
+        let mut state = world.state();
+        state.nodes.insert(path("/etc/app"), theirs(b"wrong"));
+        state.nodes.insert(path("/opt/app"), theirs(b"wrong"));
+        state.nodes.insert(path("/etc/systemd/system/app.service"), theirs(b"wrong"));
+        state.nodes.remove(&path("/srv/app"));
+    };
+    drift();
+    // The same inputs alone change nothing.
+    assert_eq!(apply(&mut engine, &plan(2, "1", false)).await.phase, Phase::Applied);
+    assert_ne!(world.state().nodes, right);
+    for (revision, reason) in [(3, "asked for"), (4, "the same token in a later revision")] {
+        drift();
+        let end = apply(&mut engine, &plan(revision, "2", true)).await;
+        assert_eq!(end.phase, Phase::Applied, "{}", message(&end));
+        assert_eq!(world.state().nodes, right, "{reason}");
+        assert_eq!(runs(&world, "app.service"), 2, "{reason}");
+        assert_eq!(world.started("once"), 1, "{reason}");
+    }
+}

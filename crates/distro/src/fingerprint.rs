@@ -85,6 +85,14 @@ fn restart_document(inputs: &Inputs<'_>, files: &[UserFile]) -> Map<String, Valu
     if let Some(after) = inputs.restart_after {
         document.insert("after".to_owned(), json!(after));
     }
+    let heal = inputs.heal;
+    let healing =
+        [("healRestart", heal.restart), ("healReapply", heal.reapply), ("healReboot", heal.boot_id())];
+    for (key, token) in healing {
+        if let Some(token) = token {
+            document.insert(key.to_owned(), json!(token));
+        }
+    }
     put_settings(&mut document, inputs, |_| true);
     let files: Vec<Value> = files.iter().filter(|file| file.restarts).map(file_document).collect();
     put(&mut document, "restartFiles", files);

@@ -121,6 +121,29 @@ pub struct Snapshot {
     pub may_be_down: bool,
 }
 
+/// What a machine is asked to do once more, to put right what has gone wrong on it. Each field is a token: the machine
+/// acts once for each one. A token must stay in the inputs until another one takes its place, because a plan without it is
+/// another plan, and k3s is started again for that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heal<'a> {
+    /// k3s is started again, once for each token, such as the time of the request.
+    pub restart: Option<&'a str>,
+    /// Every file, program and unit of the plan is put right if it has drifted, and k3s is started again, once for each
+    /// token.
+    pub reapply: Option<&'a str>,
+    /// The boot ID that the machine must leave: it is rebooted while it has this one. What is not a boot ID of Linux,
+    /// hexadecimal digits and dashes, is ignored.
+    pub reboot: Option<&'a str>,
+}
+
+impl<'a> Heal<'a> {
+    /// The boot ID to leave, if it is one.
+    pub(crate) fn boot_id(&self) -> Option<&'a str> {
+        let is_plain = |c: u8| matches!(c, b'0'..=b'9' | b'a'..=b'f' | b'-');
+        self.reboot.filter(|id| (1..=64).contains(&id.len()) && id.bytes().all(is_plain))
+    }
+}
+
 /// Everything a plan is made from.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
@@ -153,6 +176,8 @@ pub struct Inputs<'a> {
     pub secrets: &'a SecretFiles,
     /// Every machine that was set up before this time is started again.
     pub restart_after: Option<&'a str>,
+    /// What the machine is asked to do once more.
+    pub heal: Heal<'a>,
     /// What is installed. Where it comes from is no input.
     pub software: &'a Software,
     /// Images for machines that cannot fetch them. No input.

@@ -22,7 +22,9 @@ use std::collections::BTreeMap;
 pub use cost::{Change, Cost, Subject, changes, classify};
 pub use error::InputError;
 pub use fingerprint::Fingerprint;
-pub use inputs::{Certificates, Endpoint, Inputs, KeyPair, Network, Role, SecretFiles, Snapshot, Software};
+pub use inputs::{
+    Certificates, Endpoint, Heal, Inputs, KeyPair, Network, Role, SecretFiles, Snapshot, Software,
+};
 pub use version::Version;
 
 /// Grows when plans are rendered differently. It is written beside a plan for people to read; it is no input, so
@@ -113,6 +115,7 @@ pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
         config,
         secrets: &secrets,
         restart_after: None,
+        heal: Heal::default(),
         software: &Software { sha256: Digest::of(b""), size: 0, sources: Vec::new() },
         images: None,
         former: None,

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use capstan_api::bootstrap::{CapstanConfigSpec, Command, File, Setting};
 use capstan_distro::cost::{Setup, classify, worst};
 use capstan_distro::{
-    Certificates, Cost, Endpoint, Fingerprint, Inputs, KeyPair, Network, Role, SecretFiles, Software, render,
+    Certificates, Cost, Endpoint, Fingerprint, Heal, Inputs, KeyPair, Network, Role, SecretFiles, Software,
+    render,
 };
 use capstan_plan::{Digest, SecretText};
 use proptest::prelude::*;
@@ -99,6 +100,7 @@ fn fingerprint(version: &str, config: &CapstanConfigSpec) -> Fingerprint {
         config,
         secrets: &SecretFiles::new(),
         restart_after: None,
+        heal: Heal::default(),
         software: &Software { sha256: Digest::of(b""), size: 0, sources: Vec::new() },
         images: None,
         former: None,

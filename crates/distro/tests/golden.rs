@@ -11,17 +11,18 @@ use std::path::Path;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Command, Distro, File, FileSource, SecretKey, Setting};
 use capstan_distro::{
-    Certificates, Endpoint, Inputs, KeyPair, Network, RESTART_GATE, Rendered, Role, SecretFiles, Snapshot,
-    Software, check, render,
+    Certificates, Endpoint, Heal, Inputs, KeyPair, Network, RESTART_GATE, Rendered, Role, SecretFiles,
+    Snapshot, Software, check, render,
 };
 use capstan_plan::{
-    Action, Artifact, Content, Digest, Epoch, MachineIdentity, MachinePlan, Revision, SecretText, Source,
-    Step,
+    Action, Artifact, Content, Digest, Epoch, MachineIdentity, MachinePlan, Repeat, Revision, SecretText,
+    Source, Step,
 };
 use serde_json::json;
 
 struct Setup {
     others_serve: bool,
+    heal: Heal<'static>,
     endpoint: Endpoint,
     token: SecretText,
     certificates: Certificates,
@@ -58,6 +59,7 @@ fn setup() -> Setup {
     };
     Setup {
         others_serve: false,
+        heal: Heal::default(),
         endpoint: Endpoint { host: "10.0.0.10".to_owned(), port: 6443 },
         token: SecretText::new("token-of-the-cluster"),
         certificates: Certificates {
@@ -154,6 +156,7 @@ impl Setup {
             secrets: &self.secrets,
             network: &self.network,
             restart_after: None,
+            heal: self.heal,
             software: &self.software,
             images: None,
             former: self.former.as_ref(),
@@ -209,6 +212,9 @@ fn told(rendered: &Rendered) -> String {
             }
             Action::Command(command) => {
                 writeln!(text, "run {}", command.argv.words().join(" ")).unwrap();
+                if let Some(unless) = &command.unless {
+                    writeln!(text, "  unless {}", unless.words().join(" ")).unwrap();
+                }
                 if let Some(undo) = &command.undo {
                     writeln!(text, "  undo {}", undo.argv.words().join(" ")).unwrap();
                 }
@@ -225,6 +231,11 @@ fn told(rendered: &Rendered) -> String {
     text
 }
 
+const NONE: Heal<'static> = Heal { restart: None, reapply: None, reboot: None };
+const RESTART: Heal<'static> = Heal { restart: Some("2026-11-16T12:00:00Z"), ..NONE };
+const REAPPLY: Heal<'static> = Heal { reapply: Some("2026-11-16T12:00:00Z"), ..NONE };
+const REBOOT: Heal<'static> = Heal { reboot: Some("0f8fad5b-d9cb-469f-a165-70867728950e"), ..NONE };
+
 #[test]
 fn plans_are_as_written_down() {
     let upgrade = |may_be_down| Setup {
@@ -239,6 +250,9 @@ fn plans_are_as_written_down() {
         ("worker", Role::Worker, worker()),
         ("upgrade", Role::Server, upgrade(false)),
         ("upgrade-interrupted", Role::Server, upgrade(true)),
+        ("heal-restart", Role::Worker, Setup { heal: RESTART, ..worker() }),
+        ("heal-reapply", Role::Worker, Setup { heal: REAPPLY, ..worker() }),
+        ("heal-reboot", Role::Worker, Setup { heal: REBOOT, ..worker() }),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/k3s-{name}.txt"));
         let told = told(&render(&setup.inputs(role)).unwrap());
@@ -369,6 +383,87 @@ fn the_first_server_joins_once_there_are_others() {
             render(&Inputs { others_serve: true, ..inputs.clone() }).unwrap(),
             render(&inputs).unwrap()
         );
+    }
+}
+
+#[test]
+fn healing_restarts_once_for_each_token_and_drains_for_none() {
+    let fingerprint = |heal| render(&Inputs { heal, ..setup().inputs(Role::Server) }).unwrap().fingerprint;
+    let base = fingerprint(NONE);
+    let mut seen = vec![base.restart];
+    let later = "2026-11-16T12:00:01Z";
+    for heal in [
+        RESTART,
+        Heal { restart: Some(later), ..NONE },
+        REAPPLY,
+        Heal { reapply: Some(later), ..NONE },
+        REBOOT,
+        Heal { reboot: Some("a"), ..NONE },
+        Heal { reboot: REBOOT.reboot, ..REAPPLY },
+    ] {
+        let found = fingerprint(heal);
+        assert_eq!(fingerprint(heal), found, "{heal:?}");
+        assert!(!seen.contains(&found.restart) && found.whole != base.whole, "{heal:?}");
+        assert_eq!(found.drain, base.drain, "{heal:?}");
+        seen.push(found.restart);
+    }
+}
+
+#[test]
+fn everything_on_the_machine_is_put_right_and_nothing_else_is_run_again() {
+    let setup = Setup {
+        snapshot: Some(Snapshot { revision: 7, retention: 5, may_be_down: false }),
+        former: Some(former()),
+        ..setup()
+    };
+    let repeats = |heal| {
+        let rendered = render(&Inputs { heal, ..setup.inputs(Role::Server) }).unwrap();
+        rendered.steps.into_iter().map(|step| (step.repeat, step)).collect::<Vec<_>>()
+    };
+    for ((before, _), (after, step)) in repeats(NONE).into_iter().zip(repeats(REAPPLY)) {
+        let is_put = !matches!(step.action, Action::Command(_) | Action::Check(_) | Action::Gate(_));
+        let expected = if is_put || step.name.as_str() == "ready" { Repeat::Always } else { before };
+        assert_eq!(after, expected, "{}", step.name);
+    }
+}
+
+#[test]
+fn a_machine_is_rebooted_after_the_gate_and_only_away_from_a_boot_id() {
+    let setup = setup();
+    let names = |reboot| {
+        let heal = Heal { reboot: Some(reboot), ..NONE };
+        let rendered = render(&Inputs { heal, ..setup.inputs(Role::Server) }).unwrap();
+        rendered.steps.iter().map(|step| step.name.to_string()).collect::<Vec<_>>()
+    };
+    let steps = names("0f8fad5b-d9cb-469f-a165-70867728950e");
+    let at = |name: &str| steps.iter().position(|step| step == name).unwrap();
+    assert!(at("drained") < at("reboot") && at("reboot") < at("config") && at("config") < at("start"));
+    let base = render(&setup.inputs(Role::Server)).unwrap().fingerprint;
+    for odd in ["", "$(reboot)", "A", "a b", "-c\n", &"a".repeat(65)] {
+        assert!(!names(odd).contains(&"reboot".to_owned()), "{odd:?}");
+        let heal = Heal { reboot: Some(odd), ..NONE };
+        assert_eq!(render(&Inputs { heal, ..setup.inputs(Role::Server) }).unwrap().fingerprint, base);
+    }
+}
+
+/// The words of the guard themselves, on this machine.
+#[test]
+fn the_guard_of_a_reboot_asks_the_kernel() {
+    let now = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let setup = setup();
+    for (boot_id, code) in [(now.trim(), 1), ("0f8fad5b", 0)] {
+        let heal = Heal { reboot: Some(boot_id), ..NONE };
+        let rendered = render(&Inputs { heal, ..setup.inputs(Role::Server) }).unwrap();
+        let find = |name: &str| rendered.steps.iter().find(|step| step.name.as_str() == name).unwrap();
+        let Action::File(script) = &find("script").action else { panic!("no script") };
+        let Action::Command(reboot) = &find("reboot").action else { panic!("no command") };
+        let words = reboot.unless.as_ref().unwrap().words();
+        assert_eq!(words[1], script.path.as_str());
+        let folder = std::env::temp_dir().join(format!("capstan-guard-{}-{code}", std::process::id()));
+        std::fs::write(&folder, script.content.as_bytes()).unwrap();
+        let ran = std::process::Command::new(&words[0]).arg(&folder).args(&words[2..]).output().unwrap();
+        std::fs::remove_file(&folder).unwrap();
+        assert_eq!(ran.status.code(), Some(code), "{ran:?}");
     }
 }
 

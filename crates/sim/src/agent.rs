@@ -108,8 +108,9 @@ pub async fn run(vm: Arc<Vm>, machine: VmMachine) {
     };
     loop {
         let credential = Box::pin(enrol::credential(&vm)).await;
-        // With another certificate it starts afresh, which is nothing but a restart to the engine.
+        // With another certificate, and with the machine, it starts afresh, which is nothing but a restart to the engine.
         tokio::select! {
+            () = machine.booted() => {}
             () = enrol::renew(&vm, &credential) => {}
             () = work(&vm, &machine, &home, &credential.client) => {}
         }

@@ -19,6 +19,8 @@ pub(crate) struct State {
     /// What was fetched.
     pub(crate) fetched: BTreeSet<Digest>,
     pub(crate) units: BTreeMap<String, Unit>,
+    /// How often it was booted, after the first time.
+    pub(crate) boots: usize,
     /// How often each command was started.
     pub(crate) started: BTreeMap<String, usize>,
     /// The operation at which it dies next, counted from 1, and how.
@@ -142,7 +144,8 @@ impl State {
     }
 
     /// What the commands of the suites do. `flaky n` fails n times; `touch path`; `rm path`; `echo text`; `false`;
-    /// everything else succeeds.
+    /// `reboot n` ends everything, and `rebooted n` asks whether the machine was booted more often than that; everything
+    /// else succeeds.
     fn execute(&mut self, words: &[String]) -> Ran {
         let line = words.join(" ");
         let times = self.started[&line];
@@ -157,6 +160,8 @@ impl State {
             "rm" => {
                 self.nodes.remove(&argument.parse::<MachinePath>().unwrap());
             }
+            "reboot" => (self.boots, self.dead) = (self.boots + 1, true),
+            "rebooted" if self.boots <= argument.parse().unwrap() => code = 1,
             "echo" => stdout = words[1..].join(" "),
             "false" => code = 1,
             _ => {}

@@ -6,7 +6,7 @@ use capstan_api::core::{Machine, MachineTaint};
 use capstan_controller::error::Result;
 use capstan_controller::secrets;
 use capstan_distro::{
-    Endpoint, InputError, Inputs, Network, Rendered, Role, SecretFiles, Snapshot, is_of_version, render,
+    Endpoint, Heal, InputError, Inputs, Network, Rendered, Role, SecretFiles, Snapshot, is_of_version, render,
 };
 use capstan_plan::Revision;
 use jiff::Timestamp;
@@ -102,6 +102,7 @@ pub(crate) fn rendered(
         config: &config.spec,
         secrets: files,
         restart_after: after.as_deref(),
+        heal: Heal::default(),
         software: &software.program,
         images: software.images.as_ref(),
         former: former

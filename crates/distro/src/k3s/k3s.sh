@@ -4,6 +4,8 @@
 #   k3s.sh vacant                 fails if there is a k3s that is not ours
 #   k3s.sh room                   makes the folders that `clean` takes away
 #   k3s.sh ready KIND K3S NODE    fails, with the last words of k3s, until it answers
+#   k3s.sh rebooted BOOT_ID       fails as long as the machine has this boot ID
+#   k3s.sh reboot BOOT_ID         boots the machine again if it has this boot ID, and waits for its end
 #   k3s.sh stop                   ends what k3s leaves running when it is stopped
 #   k3s.sh clean                  takes away all that k3s wrote, and looks whether it is gone
 
@@ -225,11 +227,30 @@ ready() {
     return 1
 }
 
+# BOOT_ID
+rebooted() {
+    now=$(cat /proc/sys/kernel/random/boot_id) && [ -n "$now" ] && [ "$now" != "$1" ]
+}
+
+# BOOT_ID
+reboot() {
+    rebooted "$1" && return 0
+    systemctl reboot || return 1
+    # Neither success nor failure: the machine ends this process.
+    sleep 570
+    say "the machine still runs, although systemd was told to reboot it"
+    return 1
+}
+
 case "${1-}" in
 vacant | room | stop | clean) "$1" ;;
 ready) ready "${2-}" "${3-}" "${4-}" ;;
+rebooted | reboot)
+    [ -n "${2-}" ] || exit 64
+    "$1" "$2"
+    ;;
 *)
-    say "usage: k3s.sh vacant|room|ready|stop|clean"
+    say "usage: k3s.sh vacant|room|ready|rebooted|reboot|stop|clean"
     exit 64
     ;;
 esac

@@ -13,6 +13,7 @@
 //! | `room` | the folders that k3s fills; undone by taking away all that k3s wrote |
 //! | `drained` | a gate: opened when k3s may be started again |
 //! | `snapshot` | on servers, before another version starts: a snapshot of etcd |
+//! | `reboot` | where the planner asks for it: the machine is booted again, unless it has another boot ID by now |
 //! | `file-…` | the user's files that k3s reads when it starts |
 //! | `config` | `/etc/rancher/k3s/config.yaml`, mode 0600 |
 //! | `tls-…` | on servers: certificates under `/var/lib/rancher/k3s/server/tls` |
@@ -98,6 +99,7 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     steps.push(Step::new(name(GATE), Action::Gate(Gate {})));
     let snapshot = inputs.snapshot.filter(|_| inputs.role.is_server());
     steps.extend(snapshot.map(|snapshot| save(&k3s, inputs, snapshot)));
+    steps.extend(inputs.heal.boot_id().map(reboot));
     // From here on a k3s that starts, for whatever reason, starts with what this plan says.
     steps.extend(read_at_start.into_iter().map(user_file));
     steps.push(file("config", CONFIG, Content::from(config), true));
@@ -114,6 +116,9 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     });
     steps.extend(snapshot.map(|snapshot| prune(&k3s, inputs, snapshot)));
     steps.extend(after.into_iter().map(user_command));
+    if inputs.heal.reapply.is_some() {
+        steps.iter_mut().filter(|step| step.path().is_some()).for_each(|step| step.repeat = Repeat::Always);
+    }
     // Asked again and again, so it must cost next to nothing; whether the API server answers is seen from outside.
     let kubelet = HttpUrl::new(KUBELET).expect("an address of this module");
     let probes = vec![Probe::new(name("kubelet"), Target::Http(kubelet))];
@@ -149,6 +154,19 @@ fn room() -> Step {
     let undo = Undo { argv: argv(&["/bin/sh", SCRIPT, "clean"]), env: Vec::new() };
     let room = Command { undo: Some(undo), ..Command::new(argv(&["/bin/sh", SCRIPT, "room"])) };
     Step { timeout_seconds: 300, ..Step::new(name("room"), Action::Command(room)) }
+}
+
+/// Booting the machine ends the step, and the agent with it. The agent starts with the machine, finds that the step was
+/// interrupted and asks the guard, which needs no memory: the boot ID is another one. So this cannot go round in circles.
+/// It is retried because systemd may end the command before it ends the agent, which is a failure of the command.
+fn reboot(boot_id: &str) -> Step {
+    let unless = Some(argv(&["/bin/sh", SCRIPT, "rebooted", boot_id]));
+    let reboot = Command { unless, ..Command::new(argv(&["/bin/sh", SCRIPT, "reboot", boot_id])) };
+    Step {
+        timeout_seconds: 600,
+        retry: Some(Retry { attempts: 5, delay_seconds: 30, max_delay_seconds: 120 }),
+        ..Step::new(name("reboot"), Action::Command(reboot))
+    }
 }
 
 fn start(inputs: &Inputs<'_>, k3s: &str, fingerprint: &Fingerprint) -> Step {

@@ -8,10 +8,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 use super::Vm;
 use super::program::Program;
-use super::state::Kind;
+use super::state::{Kind, State, random_id};
 use crate::cluster::Clusters;
 use crate::fault::Fault;
 
@@ -22,6 +23,8 @@ pub struct VmMachine {
     pub(super) clusters: Clusters,
     /// Which step of a plan is carried out, counted from 1; 0 is none.
     step: Arc<AtomicUsize>,
+    /// Told of each boot that a plan has asked for.
+    boots: Arc<Notify>,
 }
 
 /// What a program prints and ends with.
@@ -36,12 +39,17 @@ const DATA: &str = "/var/lib/rancher/k3s";
 impl VmMachine {
     /// The machine, among these clusters.
     pub fn new(vm: Arc<Vm>, clusters: Clusters) -> Self {
-        Self { vm, clusters, step: Arc::default() }
+        Self { vm, clusters, step: Arc::default(), boots: Arc::default() }
     }
 
     /// Says which step of a plan comes next, counted from 1, for faults that are meant for one.
     pub fn at_step(&self, step: usize) {
         self.step.store(step, Ordering::Relaxed);
+    }
+
+    /// Ends when the machine has booted again. What ran on it before, its agent too, must be dropped then.
+    pub async fn booted(&self) {
+        self.boots.notified().await;
     }
 
     /// A change to the machine: it takes its time, and may be meant to fail.
@@ -59,7 +67,7 @@ impl VmMachine {
 
     pub(super) fn change<T>(
         &self,
-        change: impl FnOnce(&mut super::state::State) -> Result<T, MachineError>,
+        change: impl FnOnce(&mut State) -> Result<T, MachineError>,
     ) -> Result<T, MachineError> {
         self.vm.change(change).map_err(|error| MachineError::io("write the machine down", error))?
     }
@@ -85,6 +93,10 @@ impl VmMachine {
                 false => (1, "connection refused".to_owned()),
             }),
             Program::SnapshotIfUp => Ok((0, String::new())),
+            Program::Reboot(boot_id) => self.reboot(&boot_id).await,
+            Program::Rebooted(boot_id) => {
+                Ok((i32::from(self.vm.look(|state| state.boot_id == boot_id)), String::new()))
+            }
             Program::Enroll => {
                 Ok((1, "the agent enrols when the machine is started, not in a plan".to_owned()))
             }
@@ -109,6 +121,33 @@ impl VmMachine {
             })?;
         }
         Ok(())
+    }
+
+    /// The machine goes down and comes up with another boot ID; enabled units run again. Does not return, because no
+    /// program outlives that. If the process ends half-way, the guard of the step says whether it has to be done again.
+    async fn reboot(&self, boot_id: &str) -> Result<Said, MachineError> {
+        if self.vm.look(|state| state.boot_id != boot_id) {
+            return Ok((0, String::new()));
+        }
+        for unit in self.vm.look(|state| state.units.keys().cloned().collect::<Vec<_>>()) {
+            self.stop(&unit).await?;
+        }
+        let boot = self.vm.look(|state| state.latency.boot_milliseconds);
+        tokio::time::sleep(Duration::from_millis(boot)).await;
+        self.change(|state| {
+            state.boot_id = random_id();
+            Ok(())
+        })?;
+        let enabled = |state: &State| {
+            let enabled = state.units.iter().filter(|(_, unit)| unit.enabled);
+            enabled.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        for unit in self.vm.look(enabled) {
+            // One that fails is started by the plan, as systemd would try again and again.
+            self.start(&unit).await?;
+        }
+        self.boots.notify_one();
+        std::future::pending().await
     }
 
     async fn clean(&self) -> Result<Said, MachineError> {
@@ -243,5 +282,52 @@ impl Machine for VmMachine {
             cpus: Some(crate::host::CPUS),
             memory_bytes: Some(crate::host::MEMORY),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_plan::Argv;
+    use std::net::Ipv4Addr;
+
+    async fn ask(machine: &VmMachine, words: &str) -> Ran {
+        let words = words.replace("k3s.sh", "/bin/sh /opt/capstan/lib/k3s.sh");
+        let argv = Argv::new(words.split(' ')).expect("words");
+        let timeout = Duration::from_secs(60);
+        machine.run(Invocation { argv: &argv, env: &[], timeout }).await.expect("runs")
+    }
+
+    #[tokio::test]
+    async fn a_reboot_ends_the_agent_and_starts_what_is_enabled() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let vm = Arc::new(Vm::open(&folder.path().join("vm"), "web-0").expect("a machine"));
+        let clusters = Clusters::open(&folder.path().join("clusters"), Ipv4Addr::LOCALHOST.into());
+        let machine = VmMachine::new(Arc::clone(&vm), clusters.expect("clusters"));
+        for unit in ["enabled.service", "manual.service"] {
+            let file = path(&format!("/etc/systemd/system/{unit}"));
+            let public = super::super::files::PUBLIC;
+            let put = vm.change(|state| state.files.write_with_parents(&file, b"[Service]", public).is_ok());
+            assert!(put.expect("written"));
+            ask(&machine, &format!("systemctl start {unit}")).await;
+        }
+        ask(&machine, "systemctl enable enabled.service").await;
+        let boot_id = || vm.look(|state| state.boot_id.clone());
+        let first = boot_id();
+        assert_eq!(ask(&machine, &format!("k3s.sh rebooted {first}")).await.exit, Exit::Code(1));
+        let reboot = format!("k3s.sh reboot {first}");
+        tokio::select! {
+            ran = ask(&machine, &reboot) => panic!("{ran:?} outlives the machine"),
+            () = machine.booted() => {}
+        }
+        assert_ne!(boot_id(), first);
+        assert_eq!(machine.facts().await.boot_id, Some(boot_id()));
+        assert_eq!(ask(&machine, &format!("k3s.sh rebooted {first}")).await.exit, Exit::Code(0));
+        let runs = |unit: &str| vm.look(|state| (state.units[unit].active, state.units[unit].runs));
+        assert_eq!((runs("enabled.service"), runs("manual.service")), ((true, 2), (false, 1)));
+        // Asked again with the old ID, it is done.
+        let second = boot_id();
+        assert_eq!(ask(&machine, &reboot).await.exit, Exit::Code(0));
+        assert_eq!(boot_id(), second);
     }
 }

@@ -24,6 +24,10 @@ pub enum Program {
     Snapshot,
     /// The same, if the server is up.
     SnapshotIfUp,
+    /// Boot the machine again, if it still runs under this boot ID.
+    Reboot(String),
+    /// Ask whether the machine runs under another boot ID than this.
+    Rebooted(String),
     /// Start the agent.
     Enroll,
     /// End at once, with this code.
@@ -67,6 +71,8 @@ impl Program {
             ["sh" | "/bin/sh", SCRIPT, "clean"] => Self::Clean,
             ["sh" | "/bin/sh", SCRIPT, "ready", "server", ..] => Self::Ready,
             ["sh" | "/bin/sh", SCRIPT, "ready", "agent", ..] => Self::Joined,
+            ["sh" | "/bin/sh", SCRIPT, "reboot", boot_id] => Self::Reboot(boot_id.to_owned()),
+            ["sh" | "/bin/sh", SCRIPT, "rebooted", boot_id] => Self::Rebooted(boot_id.to_owned()),
             [k3s, "etcd-snapshot", "save" | "prune", ..] if k3s.ends_with("/k3s") => Self::Snapshot,
             // The words of a plan that does not know whether the server is up.
             ["/bin/sh", "-c", _, "sh", k3s, "etcd-snapshot", "save", ..] if k3s.ends_with("/k3s") => {
@@ -120,7 +126,10 @@ impl Program {
     pub const fn is_question(&self) -> bool {
         matches!(
             self,
-            Self::Systemctl(Systemctl::IsActive(_) | Systemctl::Show(_)) | Self::Ready | Self::Joined
+            Self::Systemctl(Systemctl::IsActive(_) | Systemctl::Show(_))
+                | Self::Ready
+                | Self::Joined
+                | Self::Rebooted(_)
         )
     }
 }
@@ -156,6 +165,8 @@ mod tests {
             ("/bin/sh /opt/capstan/lib/k3s.sh ready agent /opt/k3s web-0", Program::Joined),
             ("/opt/capstan/k3s/v1/bin/k3s etcd-snapshot save --name a", Program::Snapshot),
             ("sh /opt/capstan/lib/k3s.sh ready server /opt/k3s web-0", Program::Ready),
+            ("/bin/sh /opt/capstan/lib/k3s.sh reboot a-1", Program::Reboot("a-1".to_owned())),
+            ("/bin/sh /opt/capstan/lib/k3s.sh rebooted a-1", Program::Rebooted("a-1".to_owned())),
         ] {
             assert_eq!(parse(line), program, "{line}");
         }

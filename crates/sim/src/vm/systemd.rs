@@ -70,7 +70,7 @@ impl VmMachine {
         })
     }
 
-    async fn start(&self, name: &str) -> Result<Said, MachineError> {
+    pub(super) async fn start(&self, name: &str) -> Result<Said, MachineError> {
         let Some(kind) = Kind::of_unit(name) else {
             return self.change(|state| match state.has_unit_file(name) {
                 true => {
