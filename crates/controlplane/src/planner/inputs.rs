@@ -102,7 +102,11 @@ pub(crate) fn rendered(
         config: &config.spec,
         secrets: files,
         restart_after: after.as_deref(),
-        heal: Heal::default(),
+        heal: Heal {
+            restart: facts.healing.tokens.restart.as_deref(),
+            reapply: facts.healing.tokens.reapply.as_deref(),
+            reboot: facts.healing.tokens.reboot.as_deref(),
+        },
         software: &software.program,
         images: software.images.as_ref(),
         former: former

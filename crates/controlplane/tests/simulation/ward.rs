@@ -130,16 +130,14 @@ impl Life {
             let seen = node::find(nodes.as_ref(), &provisioned);
             let health = health::check(&cluster, &provisioned, &seen.of(&provisioned), &checks, now);
             let conditions = conditions(&machine, &health, now);
+            if !is_server(&machine) {
+                workers.push(with(&machine, &conditions));
+            }
             if !conditions.is_empty() {
                 let told: Vec<String> =
                     conditions.iter().map(|c| format!("{}={}", c["type"], c["status"])).collect();
                 self.tell(format!("health of {name}: {}", told.join(" ")));
                 self.world.add_conditions(&name, conditions, json!({})).await?;
-            }
-            if !is_server(&machine)
-                && let Some(now) = self.world.api::<Machine>().get_opt(&name).await?
-            {
-                workers.push(now);
             }
         }
         // What a MachineSet would do about the workers.
@@ -245,6 +243,15 @@ fn conditions(machine: &Machine, health: &Health, now: Timestamp) -> Vec<Value> 
         told.push(condition("OwnerRemediated", "False", "WaitingForRemediation"));
     }
     told
+}
+
+/// The Machine with these conditions.
+fn with(machine: &Machine, conditions: &[Value]) -> Machine {
+    let mut machine = machine.clone();
+    let all = &mut machine.status.get_or_insert_default().conditions;
+    all.retain(|old| conditions.iter().all(|new| new["type"] != old.type_.as_str()));
+    all.extend(conditions.iter().map(|new| serde_json::from_value(new.clone()).unwrap()));
+    machine
 }
 
 fn machine_set(may_replace: bool) -> MachineSet {

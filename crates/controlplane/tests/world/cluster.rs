@@ -184,7 +184,7 @@ impl Workload {
     pub(crate) fn reboot(&self, node: &str, leaves: &str) {
         let mut state = self.state();
         if let Some(boot) = state.nodes.get_mut(node)
-            && format!("boot-{boot}") == leaves
+            && format!("b007-{boot}") == leaves
         {
             *boot += 1;
         }
@@ -341,7 +341,7 @@ impl capstan_controlplane::Workload for Workload {
             let node = NodeView {
                 ready: state.is_ready(name),
                 cordoned: state.cordoned.contains(name),
-                boot_id: Some(format!("boot-{boot}")),
+                boot_id: Some(format!("b007-{boot}")),
             };
             (name.clone(), node)
         };
