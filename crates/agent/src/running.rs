@@ -4,6 +4,7 @@
 use capstan_plan::{Action, VerifiedPlan};
 
 use crate::journal::History;
+use crate::ledger::After;
 use crate::machine::CommandKey;
 
 /// What to do about a command.
@@ -25,20 +26,27 @@ pub enum Fate {
 /// A newer plan with the same step and the same inputs does not replace the command: an agent that was not restarted
 /// would have finished it, and if it must not run twice nobody could start it again.
 pub fn fate(key: &CommandKey, plan: &VerifiedPlan, history: &History) -> Fate {
-    let CommandKey::Step { step: name, inputs, .. } = key else { return leave_or_dismiss(plan, history) };
-    if history.open_attempt().is_none_or(|attempt| attempt.key(*inputs) != *key) {
-        // Its result was written down.
-        return Fate::Dismiss;
+    match key {
+        CommandKey::Step { step, inputs, .. } => {
+            if history.open_attempt().is_none_or(|attempt| attempt.key(*inputs) != *key) {
+                // Its result was written down.
+                return Fate::Dismiss;
+            }
+            let index = plan.plan().steps.iter().position(|other| {
+                let is_command = matches!(other.action, Action::Command(_));
+                other.name == *step && is_command && plan.inputs(other) == *inputs
+            });
+            index.map_or(Fate::Dismiss, |step| Fate::TakeOver { step })
+        }
+        // The plan that gives a unit back comes to its stop command again. A newer one may not.
+        CommandKey::Stop { unit, .. } => {
+            let is_current = history.current.as_ref().is_some_and(|current| current.plan == plan.id());
+            let is_held = history.ledger.holdings().any(
+                |holding| matches!(&holding.after, After::Unit { name, .. } if name == unit),
+            );
+            if is_current && is_held { Fate::Leave } else { Fate::Dismiss }
+        }
+        // Only a reset undoes, and it does not come here.
+        CommandKey::Undo { .. } => Fate::Dismiss,
     }
-    let steps = &plan.plan().steps;
-    let index = steps.iter().position(|step| {
-        step.name == *name && matches!(step.action, Action::Command(_)) && plan.inputs(step) == *inputs
-    });
-    index.map_or(Fate::Dismiss, |step| Fate::TakeOver { step })
-}
-
-/// The stop command of a unit: the plan that gives the unit back comes to it again. A newer plan may not.
-fn leave_or_dismiss(plan: &VerifiedPlan, history: &History) -> Fate {
-    let is_current = history.current.as_ref().is_some_and(|current| current.plan == plan.id());
-    if is_current { Fate::Leave } else { Fate::Dismiss }
 }

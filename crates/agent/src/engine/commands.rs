@@ -26,7 +26,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     ) -> Result<Option<Turn>, EngineError> {
         let is_needed = match decision {
             Decision::Refuse(_) | Decision::Rest(_) => false,
-            Decision::Accept => true,
+            // Before a plan begins nothing of another one runs; when it ends, nothing is kept of what was journaled.
+            Decision::Accept | Decision::Finish | Decision::Stop { .. } => true,
             _ => self.history().open_attempt().is_some(),
         };
         if !is_needed {
@@ -78,6 +79,14 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             if matches!(key, CommandKey::Step { .. }) {
                 self.machine.dismiss(&key).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Forgets all commands: the machine is clean.
+    pub(super) async fn dismiss_all(&self) -> Result<(), MachineError> {
+        for key in self.machine.commands().await? {
+            self.machine.dismiss(&key).await?;
         }
         Ok(())
     }

@@ -106,6 +106,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
         // What stays by mistake is the agent's own, and goes with it.
         let _ = self.machine.keep_fetched(&BTreeSet::new()).await;
+        let _ = self.dismiss_all().await;
         self.journal.append(Entry::ResetEnded).await?;
         self.journal.forget().await?;
         Ok(Reset::Clean)
