@@ -41,9 +41,10 @@ pub fn fate(key: &CommandKey, plan: &VerifiedPlan, history: &History) -> Fate {
         // The plan that gives a unit back comes to its stop command again. A newer one may not.
         CommandKey::Stop { unit, .. } => {
             let is_current = history.current.as_ref().is_some_and(|current| current.plan == plan.id());
-            let is_held = history.ledger.holdings().any(
-                |holding| matches!(&holding.after, After::Unit { name, .. } if name == unit),
-            );
+            let is_held = history
+                .ledger
+                .holdings()
+                .any(|holding| matches!(&holding.after, After::Unit { name, .. } if name == unit));
             if is_current && is_held { Fate::Leave } else { Fate::Dismiss }
         }
         // Only a reset undoes, and it does not come here.

@@ -78,11 +78,7 @@ impl From<EngineError> for Died {
 
 /// Carries a plan out, until it is done or the agent dies. A dead machine may look like one that cannot be asked what runs
 /// on it, which the engine would ask for ever.
-async fn apply(
-    engine: &mut TestEngine,
-    plan: &VerifiedPlan,
-    gates: &OpenGates,
-) -> Result<Progress, Died> {
+async fn apply(engine: &mut TestEngine, plan: &VerifiedPlan, gates: &OpenGates) -> Result<Progress, Died> {
     loop {
         match engine.advance(plan, gates, &mut |_| ()).await? {
             _ if engine.machine().state().dead => return Err(Died),

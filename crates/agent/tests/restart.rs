@@ -264,12 +264,10 @@ fn a_process_that_got_the_number_of_a_supervisor_is_left_alone() {
     agent.kill();
     kill(supervisor, Signal::KILL);
     members.iter().for_each(|pid| kill(*pid, Signal::KILL));
-    // Somebody else leads a session with that number by now.
-    let mut other = std::process::Command::new("setsid").args(["sleep", "300"]).spawn().unwrap();
+    // Another program leads a session with that number by now, and has a child.
+    let mut other = std::process::Command::new("setsid").args(["sh", "-c", "sleep 300; :"]).spawn().unwrap();
     let pid = i32::try_from(other.id()).unwrap();
-    eventually("a session", || {
-        fs::read_to_string(format!("/proc/{pid}/comm")).ok().filter(|comm| comm == "sleep\n")
-    });
+    let child = eventually("a session", || session(pid).first().copied());
     let file = record.join("supervisor");
     let mut said: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     said["pid"] = pid.into();
@@ -279,35 +277,33 @@ fn a_process_that_got_the_number_of_a_supervisor_is_left_alone() {
     let progress = yard.progress(yard.start());
     assert_eq!(progress.phase, Phase::Applied);
     assert_eq!(yard.read("log"), "begin\nbegin\nend\n");
-    assert!(is_running(pid));
-    other.kill().unwrap();
+    assert!(is_running(pid) && is_running(child));
+    kill(child, Signal::KILL);
+    kill(pid, Signal::KILL);
     other.wait().unwrap();
 }
 
 #[test]
 fn a_stale_record_is_no_result_of_another_plan() {
     let yard = Yard::new();
-    yard.plan(1, vec![yard.script("a", "echo a >> log; exit 5")]);
+    let script = "echo a >> log; while [ ! -e go ]; do sleep 0.02; done; exit 5";
+    yard.plan(1, vec![yard.script("a", script)]);
     let agent = yard.start();
-    // The record is kept as if the agent had been killed right after it had journaled the result.
-    let copy = yard.at("copy");
-    eventually("a result", || {
-        let record = yard.records().into_iter().find(|record| record.join("result").exists())?;
-        fs::create_dir_all(&copy).unwrap();
-        for file in fs::read_dir(&record).ok()? {
-            let file = file.ok()?;
-            fs::copy(file.path(), copy.join(file.file_name())).ok()?;
-        }
-        fs::create_dir_all(yard.at("kept")).unwrap();
-        fs::rename(&copy, yard.at("kept").join(record.file_name()?)).ok()
-    });
-    assert_eq!(yard.progress(agent).phase, Phase::Failed);
-    let _ = fs::remove_dir_all(yard.commands());
-    fs::rename(yard.at("kept"), yard.commands()).unwrap();
-    yard.plan(
-        2,
-        vec![yard.script("a", "echo a >> log; exit 5").retried(2), yard.script("b", "echo b >> log")],
-    );
+    yard.wait_until("log", "a\n");
+    agent.kill();
+    yard.touch("go");
+    let record = yard.records().remove(0);
+    eventually("a result", || record.join("result").exists().then_some(()));
+    // Kept as if the agent had been killed right after it had journaled the result.
+    fs::create_dir(yard.at("kept")).unwrap();
+    for file in fs::read_dir(&record).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), yard.at("kept").join(file.file_name())).unwrap();
+    }
+    assert_eq!(yard.progress(yard.start()).phase, Phase::Failed);
+    fs::rename(yard.at("kept"), &record).unwrap();
+
+    yard.plan(2, vec![yard.script("a", script).retried(2), yard.script("b", "echo b >> log")]);
     let progress = yard.progress(yard.start());
     assert_eq!((progress.phase, progress.attempts), (Phase::Failed, Some(2)), "{progress:?}");
     assert_eq!(yard.read("log"), "a\na\na\n");
@@ -347,6 +343,29 @@ fn secrets_are_neither_in_arguments_nor_on_the_disk() {
         }
     }
     assert!(files >= 4, "journal, command, lock and supervisor");
+    yard.touch("go");
+    assert_eq!(yard.progress(agent).phase, Phase::Applied);
+}
+
+/// Whether a stop of the agent's service leaves the command alone is decided by its cgroup. Without systemd there is none
+/// that anybody would stop.
+#[test]
+fn where_systemd_runs_a_command_has_a_scope_of_its_own() {
+    let yard = Yard::new();
+    yard.plan(1, vec![yard.gated("slow")]);
+    let agent = yard.start();
+    yard.wait_until("log", "begin\n");
+    let scope = |pid: i32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        text.lines().any(|line| line.contains("/capstan-step-slow-") && line.ends_with(".scope"))
+    };
+    let supervisor = yard.supervisor();
+    let is_expected = std::path::Path::new("/run/systemd/system").exists();
+    for pid in session(supervisor).into_iter().chain([supervisor]) {
+        // What the script starts ends again within moments.
+        assert!(scope(pid) == is_expected || !is_running(pid), "process {pid}");
+    }
+    assert!(!scope(i32::try_from(agent.id()).unwrap()));
     yard.touch("go");
     assert_eq!(yard.progress(agent).phase, Phase::Applied);
 }

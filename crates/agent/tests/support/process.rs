@@ -193,6 +193,10 @@ impl Yard {
 }
 
 impl Agent {
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();

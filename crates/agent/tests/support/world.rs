@@ -27,6 +27,8 @@ pub(crate) struct State {
     pub(crate) supervises: bool,
     /// Commands that outlive the agent, with their words, and their result if they have ended.
     pub(crate) commands: Vec<(CommandKey, Vec<String>, Option<Ran>)>,
+    /// Whether nobody can say which commands run.
+    pub(crate) blind: bool,
     /// Commands that were ended while they ran.
     pub(crate) ended: Vec<String>,
     /// The operation at which it dies next, counted from 1, and how.
@@ -416,7 +418,10 @@ impl Machine for World {
         if !self.state().supervises {
             return Ok(Vec::new());
         }
-        let keys = |state: &mut State| Ok(state.commands.iter().map(|(key, ..)| key.clone()).collect());
+        let keys = |state: &mut State| match state.blind {
+            true => Err(io::Error::other("the disk does not answer")),
+            false => Ok(state.commands.iter().map(|(key, ..)| key.clone()).collect()),
+        };
         self.atomic(keys).map_err(|error| MachineError::io("look at commands", error))
     }
 
