@@ -4,10 +4,13 @@
 
 mod support;
 
-use capstan_plan::{EnvVar, Excerpt, Phase};
+use capstan_agent::Machine as _;
+use capstan_agent::machine::{CommandKey, Exit, Invocation, Resumed};
+use capstan_plan::{Argv, Digest, EnvVar, Excerpt, Phase};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::slice;
 use std::time::Duration;
 use support::Verbs;
 use support::process::{self, Yard, eventually, is_running, kill, session, start_time};
@@ -197,18 +200,76 @@ fn a_shutdown_is_not_a_failure_of_the_command() {
 }
 
 #[test]
-fn a_newer_plan_ends_a_command_that_it_does_not_have_before_it_begins() {
+fn a_command_may_use_the_time_that_a_shutdown_gives_it() {
     let yard = Yard::new();
     let script =
-        "trap 'sleep 0.3; echo grace >> log; exit 1' TERM; echo begin >> log; while :; do sleep 0.02; done";
+        "trap 'sleep 0.5; echo end >> log; exit 0' TERM; echo begin >> log; while :; do sleep 0.02; done";
+    yard.plan(1, vec![yard.script("snapshot", script).once()]);
+    let agent = yard.start();
+    yard.wait_until("log", "begin\n");
+    let supervisor = yard.supervisor();
+    agent.terminate();
+    for pid in session(supervisor).into_iter().chain([supervisor]) {
+        kill(pid, Signal::TERM);
+    }
+    eventually("the supervisor to end", || (!is_running(supervisor)).then_some(()));
+    let progress = yard.progress(yard.start());
+    assert_eq!(progress.phase, Phase::Applied, "{progress:?}");
+    assert_eq!(yard.read("log"), "begin\nend\n");
+}
+
+#[test]
+fn a_newer_plan_ends_a_command_that_it_does_not_have_before_it_begins() {
+    let yard = Yard::new();
+    let script = "trap 'sleep 0.3; [ ! -e config ] || echo beside >> log; echo grace >> log; exit 1' TERM; \
+        echo begin >> log; while :; do sleep 0.02; done";
     yard.plan(1, vec![yard.script("old", script)]);
     let agent = yard.start();
     yard.wait_until("log", "begin\n");
     agent.kill();
-    yard.plan(2, vec![yard.script("new", "echo new >> log")]);
+    let config = support::file("config", yard.at("config").to_str().unwrap(), "a");
+    yard.plan(2, vec![config, yard.script("new", "echo new >> log")]);
     let progress = yard.progress(yard.start());
     assert_eq!(progress.phase, Phase::Applied, "{progress:?}");
     assert_eq!(yard.read("log"), "begin\ngrace\nnew\n");
+}
+
+/// Whatever the engine decides: the machine has one command at a time.
+#[tokio::test]
+async fn the_machine_starts_no_command_beside_another() {
+    let yard = Yard::new();
+    let linux = process::supervising(&yard.commands());
+    let key = |name: &str| CommandKey::Undo { step: support::name(name), undo: Digest::of(b"") };
+    let script =
+        |text: &str| Argv::new(["sh", "-c", &format!("cd {}; {text}", yard.at("").display())]).unwrap();
+    let timeout = Duration::from_secs(60);
+    let (first, second) = (script("echo begin >> log; sleep 300"), script("echo second >> log"));
+    let (a, b) = (key("a"), key("b"));
+    let running = linux.run(Invocation { argv: &first, env: &[], timeout, key: Some(&a) });
+    // The future is dropped when the command has begun, and the command goes on.
+    let has_begun = async {
+        while yard.read("log") != "begin\n" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        ran = running => panic!("{ran:?}"),
+        () = has_begun => {}
+    }
+    let members = session(yard.supervisor());
+    assert!(members.iter().any(|pid| is_running(*pid)));
+    assert_eq!(linux.commands().await.unwrap(), slice::from_ref(&a));
+    let ran = linux.run(Invocation { argv: &second, env: &[], timeout, key: Some(&b) }).await.unwrap();
+    assert_eq!(ran.exit, Exit::Code(0));
+    assert!(!members.iter().any(|pid| is_running(*pid)));
+    assert!(matches!(linux.resume(&a).await.unwrap(), Resumed::Nothing));
+    // A result stays until it is dismissed.
+    for _ in 0..2 {
+        assert!(matches!(linux.resume(&b).await.unwrap(), Resumed::Ended(ran) if ran.exit == Exit::Code(0)));
+    }
+    linux.dismiss(&b).await.unwrap();
+    linux.dismiss(&b).await.unwrap();
+    assert!(linux.commands().await.unwrap().is_empty());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use capstan_agent::running::{Fate, fate};
 use capstan_agent::{Engine, Journal, Reset, Turn};
 use capstan_plan::{Action, Digest, Phase, VerifiedPlan};
 use support::world::{Death, World};
-use support::{TestClock, Verbs, file, name, run, shut, start, steps, unit};
+use support::{TestClock, Verbs, file, gate, name, run, shut, start, steps, unit};
 
 fn accepted(plan: &VerifiedPlan) -> Entry {
     Entry::Accepted { plan: plan.id(), machine: support::machine(), epoch: plan.plan().epoch }
@@ -147,4 +147,14 @@ async fn a_reset_ends_the_command_of_a_step() {
     assert_eq!(engine(&world).await.reset(None).await.unwrap(), Reset::Clean);
     let ended = world.state().ended.clone();
     assert_eq!((ended, world.started("undo")), (vec!["slow".to_owned()], 1));
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_a_command_whose_result_is_journaled() {
+    let world = World::default();
+    world.state().supervises = true;
+    let plan = steps(1, vec![run("a", "a"), gate("closed")]);
+    let progress = engine(&world).await.apply(&plan, &shut(&plan), |_| ()).await.unwrap();
+    assert_eq!(progress.phase, Phase::Waiting);
+    assert!(world.state().commands.is_empty(), "what it printed may be secret");
 }

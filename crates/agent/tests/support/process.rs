@@ -224,15 +224,19 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     done
 }
 
+/// A machine whose commands this program supervises.
+pub(crate) fn supervising(commands: &Path) -> Linux {
+    let program = std::env::current_exe().unwrap();
+    let words = ["supervisor", "--exact", "--nocapture"].map(OsString::from);
+    let words = std::iter::once(program.into_os_string()).chain(words).collect();
+    Linux::new().unwrap().supervising(commands, words)
+}
+
 async fn engine(folder: &Path) -> Engine<Linux, DiskStore, SystemClock> {
     let state = folder.join("state");
-    let mut linux = Linux::new().unwrap().caching_in(state.join("cache"));
-    if std::env::var_os(WITHOUT).is_none() {
-        let program = std::env::current_exe().unwrap();
-        let words = ["supervisor", "--exact", "--nocapture"].map(OsString::from);
-        let words = std::iter::once(program.into_os_string()).chain(words).collect();
-        linux = linux.supervising(state.join("commands"), words);
-    }
+    let is_alone = std::env::var_os(WITHOUT).is_some();
+    let linux = if is_alone { Linux::new().unwrap() } else { supervising(&state.join("commands")) };
+    let linux = linux.caching_in(state.join("cache"));
     Engine::new(linux, Journal::open(DiskStore::open(state).await.unwrap()).await.unwrap(), SystemClock)
 }
 

@@ -119,7 +119,11 @@ impl Commands {
         let (made, written, timeout) = (record.clone(), key.clone(), order.timeout);
         let made = tokio::task::spawn_blocking(move || made.create(&written, timeout)).await;
         let lock = made.map_err(io::Error::other).and_then(|made| made).map_err(cannot)?;
-        let (mut child, socket) = self.spawn(key, &record, lock, scoped).map_err(cannot)?;
+        let (mut child, socket) = match self.spawn(key, &record, lock, scoped) {
+            // There is a systemd without `systemd-run`.
+            Err(_) if scoped => return Ok(Waited::NeverStarted),
+            spawned => spawned.map_err(cannot)?,
+        };
         let socket = send(socket, order).await;
         let waited = self.wait(&record, socket, order.timeout + LAST_MOMENTS + SLACK).await?;
         if matches!(waited, Waited::Stuck) {

@@ -175,11 +175,13 @@ impl Record {
     pub(super) fn create(&self, key: &CommandKey, timeout: Duration) -> io::Result<File> {
         self.remove()?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-        let open = OpenOptions::new().create_new(true).write(true).mode(0o600).open(self.folder.join(LOCK));
-        let lock = open?;
+        // Locked before it has its name: `explain` looks at locks, and would hold this one for a moment.
+        let (unnamed, name) = (self.folder.join("lock.new"), self.folder.join(LOCK));
+        let lock = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&unnamed)?;
         if is_locked(&lock)? {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
+        fs::rename(unnamed, name)?;
         let begun = Begun { key: key.clone(), timeout, at: Timestamp::now() };
         put(&self.folder, COMMAND, &serde_json::to_vec(&begun)?)?;
         if let Some(above) = self.folder.parent() {
