@@ -295,7 +295,7 @@ fn a_reset_ends_the_command_and_an_undo_is_not_run_twice() {
         yard.at("").display()
     );
     let step = yard.script("slow", "echo begin >> log; sleep 300; echo end >> log").command(|command| {
-        let argv = capstan_plan::Argv::new(["sh", "-c", &undo]).unwrap();
+        let argv = Argv::new(["sh", "-c", &undo]).unwrap();
         command.undo = Some(capstan_plan::Undo { argv, env: Vec::new() });
     });
     yard.plan(1, vec![step]);

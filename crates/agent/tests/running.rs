@@ -158,3 +158,28 @@ async fn nothing_is_kept_of_a_command_whose_result_is_journaled() {
     assert_eq!(progress.phase, Phase::Waiting);
     assert!(world.state().commands.is_empty(), "what it printed may be secret");
 }
+
+#[tokio::test]
+async fn a_newer_plan_ends_the_stop_command_of_an_earlier_one_before_it_begins() {
+    let app = || unit("app", "app.service", "[Service]\n", "1").ended_by("end-app");
+    let plans = [steps(1, vec![app()]), steps(2, vec![run("a", "a")]), steps(3, vec![app()])];
+    // Killed at one operation after the other, until it is the one that ends the unit.
+    for at in 1..100 {
+        let world = World::default();
+        world.state().supervises = true;
+        let mut agent = engine(&world).await;
+        agent.apply(&plans[0], &shut(&plans[0]), |_| ()).await.unwrap();
+        world.revive(Some((at, Death::Middle)));
+        while agent.advance(&plans[1], &shut(&plans[1]), &mut |_| ()).await.is_ok() && !world.state().dead {}
+        world.revive(None);
+        if world.state().commands.iter().all(|(.., ran)| ran.is_some()) {
+            continue;
+        }
+        let mut agent = engine(&world).await;
+        assert_eq!(agent.advance(&plans[2], &shut(&plans[2]), &mut |_| ()).await.unwrap(), Turn::Moved);
+        assert_eq!(agent.history().current.as_ref().unwrap().plan, plans[2].id(), "it was accepted");
+        assert_eq!(world.state().ended, ["end-app"]);
+        return;
+    }
+    panic!("it was never killed in the middle of the stop command");
+}
