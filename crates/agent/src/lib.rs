@@ -8,6 +8,7 @@
 //! | [`journal`] | what has been done, written down before and after; its sum is the [`History`](journal::History) |
 //! | [`ledger`] | what was put on the machine, and what was there before |
 //! | [`decide`] | what comes next: a pure function of plan, history and time |
+//! | [`running`] | what to do about a command that runs since before a restart: pure as well |
 //! | [`engine`] | does it, one decision at a time; takes everything back |
 //! | [`obey`] | the loop around it: the newest plan in, reports out |
 //! | [`follow`] | whether the machine lets itself be handed to another management plane |
@@ -31,6 +32,7 @@ pub mod probes;
 pub mod real;
 mod redact;
 pub mod report;
+pub mod running;
 pub mod store;
 
 pub use clock::{Clock, SystemClock};

@@ -26,7 +26,9 @@ pub(crate) async fn ask<M: Machine>(
     timeout: Duration,
 ) -> Result<Answer, MachineError> {
     match target {
-        Target::Exec(argv) => machine.run(Invocation { argv, env: &[], timeout }).await.map(Answer::Exec),
+        Target::Exec(argv) => {
+            machine.run(Invocation { argv, env: &[], timeout, key: None }).await.map(Answer::Exec)
+        }
         Target::Http(url) => machine.get(url, timeout).await.map(Answer::Http),
     }
 }

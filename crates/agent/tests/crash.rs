@@ -5,8 +5,8 @@
 mod support;
 
 use capstan_agent::journal::{History, OnceRun};
-use capstan_agent::{Engine, EngineError, Journal, Reset};
-use capstan_plan::{Phase, Progress, VerifiedPlan};
+use capstan_agent::{Clock as _, Engine, EngineError, Journal, Reset, Turn};
+use capstan_plan::{OpenGates, Phase, Progress, VerifiedPlan};
 use std::sync::LazyLock;
 use support::world::{Death, State, World};
 use support::{
@@ -19,6 +19,13 @@ fn before() -> World {
         ("/usr/bin/sh", ""),
         ("/etc/systemd/system/other.service", "[Unit]"),
     ])
+}
+
+/// The same on a machine whose commands outlive the agent.
+fn supervised() -> World {
+    let world = before();
+    world.state().supervises = true;
+    world
 }
 
 /// Three plans that between them use every kind of step, rule, guard and change. Signed once: that takes its time.
@@ -57,16 +64,41 @@ fn write_plans() -> [VerifiedPlan; 3] {
     [steps(1, first), steps(2, second), steps(3, third)]
 }
 
+type TestEngine = Engine<World, World, TestClock>;
+
+/// The agent has died.
+#[derive(Debug)]
+struct Died;
+
+impl From<EngineError> for Died {
+    fn from(_: EngineError) -> Self {
+        Self
+    }
+}
+
+/// Carries a plan out, until it is done or the agent dies. A dead machine may look like one that cannot be asked what runs
+/// on it, which the engine would ask for ever.
+async fn apply(engine: &mut TestEngine, plan: &VerifiedPlan, gates: &OpenGates) -> Result<Progress, Died> {
+    loop {
+        match engine.advance(plan, gates, &mut |_| ()).await? {
+            _ if engine.machine().state().dead => return Err(Died),
+            Turn::Moved => {}
+            Turn::Wait(until) => engine.clock().sleep_until(until).await,
+            Turn::Gate(progress) | Turn::Rest(progress) => return Ok(progress),
+        }
+    }
+}
+
 /// One life of the agent: goes as far as it can. Somebody opens the gates when they are waited for.
-async fn live(world: &World, clock: &TestClock) -> Result<Vec<Progress>, EngineError> {
-    let journal = Journal::open(world.clone()).await?;
+async fn live(world: &World, clock: &TestClock) -> Result<Vec<Progress>, Died> {
+    let journal = Journal::open(world.clone()).await.map_err(|_| Died)?;
     let mut engine = Engine::new(world.clone(), journal, clock.clone());
     let mut ends = Vec::new();
     for plan in plans() {
         // A plan that is behind us is refused; that is how a restarted agent meets an old Secret, too.
-        let mut end = engine.apply(plan, &shut(plan), |_| ()).await?;
+        let mut end = apply(&mut engine, plan, &shut(plan)).await?;
         if end.phase == Phase::Waiting {
-            end = engine.apply(plan, &open(plan), |_| ()).await?;
+            end = apply(&mut engine, plan, &open(plan)).await?;
         }
         ends.push(end);
     }
@@ -78,9 +110,9 @@ fn ours(state: &State) -> Vec<&str> {
     state.units.keys().map(String::as_str).filter(|name| *name != "other.service").collect()
 }
 
-async fn undo(world: &World) -> Result<Reset, EngineError> {
-    let journal = Journal::open(world.clone()).await?;
-    Engine::new(world.clone(), journal, TestClock::new()).reset(None).await
+async fn undo(world: &World) -> Result<Reset, Died> {
+    let journal = Journal::open(world.clone()).await.map_err(|_| Died)?;
+    Ok(Engine::new(world.clone(), journal, TestClock::new()).reset(None).await?)
 }
 
 fn once_is_open(world: &World) -> bool {
@@ -161,6 +193,83 @@ async fn killed_at_every_operation_it_ends_where_it_would_have_ended() {
     // For each of the two: when it was said to begin but not begun (twice), and in its middle; and for the one
     // without a guard also when it had run but its end was not written down.
     assert!((4..=12).contains(&failed), "{failed} of {} ended in doubt", 3 * operations);
+}
+
+/// What must not run more often than it would have run. Neither guards nor checks nor `systemctl` are commands.
+const COMMANDS: [&str; 9] = [
+    "touch /usr/bin/app",
+    "init",
+    "flaky 2",
+    "restart",
+    "always",
+    "end-side",
+    "/opt/app/v1/content v1",
+    "/opt/app/v2/content v2",
+    "rm /usr/bin/app",
+];
+
+fn counts(world: &World) -> [usize; COMMANDS.len()] {
+    COMMANDS.map(|command| world.started(command))
+}
+
+#[tokio::test]
+async fn where_commands_outlive_the_agent_none_is_run_twice() {
+    let whole = supervised();
+    live(&whole, &TestClock::new()).await.unwrap();
+    let operations = whole.state().operations;
+    let tree = whole.state().nodes.clone();
+    let expected = counts(&whole);
+    check_undo(&whole, "uninterrupted").await;
+    let undone = counts(&whole);
+    let mut failed = 0;
+    for death in Death::ALL {
+        for at in 1..=operations {
+            let case = format!("killed {death:?} operation {at}");
+            let (world, clock) = (supervised(), TestClock::new());
+            world.revive(Some((at, death)));
+            assert!(live(&world, &clock).await.is_err(), "{case}: it should have died");
+            let once_was_open = once_is_open(&world);
+            world.revive(None);
+            let ends = live(&world, &clock).await.unwrap();
+            check_end(&world, &ends, once_was_open, &case);
+            if ends.last().unwrap().phase == Phase::Applied {
+                assert_eq!(world.state().nodes, tree, "{case}");
+                assert_eq!(counts(&world), expected, "{case}: {COMMANDS:?}");
+                assert!(world.state().commands.is_empty(), "{case}: {:?}", world.state().commands);
+                check_undo(&world, &case).await;
+                assert_eq!(counts(&world), undone, "{case}: {COMMANDS:?}");
+            } else {
+                failed += 1;
+                check_undo(&world, &case).await;
+            }
+            assert_eq!(world.state().ended, [""; 0], "{case}: nothing was ended");
+        }
+    }
+    // For each of the two: when it was said to begin but was not begun (twice). What was begun is found.
+    assert_eq!(failed, 4, "of {} ended in doubt", 3 * operations);
+}
+
+#[tokio::test]
+async fn where_commands_outlive_a_reset_none_is_run_twice() {
+    let whole = supervised();
+    live(&whole, &TestClock::new()).await.unwrap();
+    let applied = whole.state().operations;
+    check_undo(&whole, "uninterrupted").await;
+    let operations = whole.state().operations - applied;
+    let expected = counts(&whole);
+    for death in Death::ALL {
+        for at in 1..=operations {
+            let case = format!("reset killed {death:?} operation {at}");
+            let world = supervised();
+            live(&world, &TestClock::new()).await.unwrap();
+            world.revive(Some((at, death)));
+            let _ = undo(&world).await;
+            world.revive(None);
+            check_undo(&world, &case).await;
+            assert_eq!(counts(&world), expected, "{case}: {COMMANDS:?}");
+            assert!(world.state().commands.is_empty(), "{case}: {:?}", world.state().commands);
+        }
+    }
 }
 
 #[tokio::test]

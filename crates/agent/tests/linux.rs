@@ -28,7 +28,7 @@ fn mine(mode: u32) -> Metadata {
 
 async fn sh(script: &str, env: &[EnvVar], timeout: Duration) -> Ran {
     let argv = Argv::new(["sh", "-c", script]).unwrap();
-    Linux::new().unwrap().run(Invocation { argv: &argv, env, timeout }).await.unwrap()
+    Linux::new().unwrap().run(Invocation { argv: &argv, env, timeout, key: None }).await.unwrap()
 }
 
 const LONG: Duration = Duration::from_secs(60);
@@ -139,7 +139,8 @@ async fn programs_end_with_their_code_and_both_outputs() {
     assert_eq!(sh("kill -9 $$", &[], LONG).await.exit, Exit::Signal(9));
     let missing = Argv::new(["/no/such/program"]).unwrap();
     let linux = Linux::new().unwrap();
-    let error = linux.run(Invocation { argv: &missing, env: &[], timeout: LONG }).await.unwrap_err();
+    let error =
+        linux.run(Invocation { argv: &missing, env: &[], timeout: LONG, key: None }).await.unwrap_err();
     assert!(!error.is_transient());
     assert!(error.to_string().contains("/no/such/program"), "{error}");
 }
@@ -148,7 +149,11 @@ async fn programs_end_with_their_code_and_both_outputs() {
 async fn programs_see_the_variables_of_the_plan_and_no_others() {
     let env = [EnvVar::new("MODE", "server"), EnvVar::secret("TOKEN", "a b\nc")];
     let argv = Argv::new(["/usr/bin/env", "-0"]).unwrap();
-    let ran = Linux::new().unwrap().run(Invocation { argv: &argv, env: &env, timeout: LONG }).await.unwrap();
+    let ran = Linux::new()
+        .unwrap()
+        .run(Invocation { argv: &argv, env: &env, timeout: LONG, key: None })
+        .await
+        .unwrap();
     let text = String::from_utf8(ran.stdout.head).unwrap();
     let mut variables: Vec<&str> = text.split_terminator('\0').collect();
     variables.sort_unstable();
@@ -197,7 +202,7 @@ async fn a_service_that_was_left_behind_delays_nothing_and_lives_on() {
     let script = "(while :; do echo noise; sleep 0.02; done) & echo $! >&2";
     let argv = Argv::new(["sh", "-c", script]).unwrap();
     let begin = Instant::now();
-    let ran = linux.run(Invocation { argv: &argv, env: &[], timeout: LONG }).await.unwrap();
+    let ran = linux.run(Invocation { argv: &argv, env: &[], timeout: LONG, key: None }).await.unwrap();
     assert_eq!(ran.exit, Exit::Code(0));
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     let service = String::from_utf8(ran.stderr.head).unwrap().trim().to_owned();

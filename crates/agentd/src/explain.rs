@@ -2,6 +2,7 @@
 //! the management plane one thing, to see whether it answers.
 
 use capstan_agent::journal::{End, History, decode};
+use capstan_agent::real::running_commands;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -48,6 +49,7 @@ async fn look(paths: &Paths) -> Value {
         );
     }
     obstacles.extend(of_plan(&history, status.as_ref()));
+    let running = running(paths, &mut obstacles);
     let certificate = credential.map(|(_, certificate)| {
         json!({"from": certificate.from, "to": certificate.to, "renewal": certificate.renewal()})
     });
@@ -63,6 +65,7 @@ async fn look(paths: &Paths) -> Value {
         "service": service,
         "daemon": status,
         "journal": summary(&history),
+        "running": running,
         "obstacles": obstacles,
     })
 }
@@ -123,6 +126,19 @@ pub(crate) fn history(paths: &Paths, obstacles: &mut Vec<String>) -> History {
         Err(error) => obstacles.push(format!("{}: {error}", path.display())),
     }
     history
+}
+
+/// Commands that run now: also while the daemon does not.
+fn running(paths: &Paths, obstacles: &mut Vec<String>) -> Vec<Value> {
+    let folder = paths.commands();
+    let running = running_commands(&folder).unwrap_or_else(|error| {
+        obstacles.push(format!("{}: {error}", folder.display()));
+        Vec::new()
+    });
+    running
+        .iter()
+        .map(|command| json!({"command": command.key.to_string(), "since": command.since}))
+        .collect()
 }
 
 fn of_daemon(status: Option<&Status>, service: Option<&str>) -> Vec<String> {
@@ -250,6 +266,9 @@ fn words(found: &Value) -> String {
             None => "no plan was begun".to_owned(),
         },
     );
+    for command in found["running"].as_array().into_iter().flatten() {
+        line("runs", format!("{} since {}", text(&command["command"]), text(&command["since"])));
+    }
     match found["obstacles"].as_array().map(Vec::as_slice) {
         None | Some([]) => line("waits for", "nothing".to_owned()),
         Some(obstacles) => obstacles.iter().for_each(|obstacle| line("because", text(obstacle))),

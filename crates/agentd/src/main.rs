@@ -7,6 +7,7 @@
 //! | [`follow`] | lets itself be handed to another management plane, if that is not behind the one it obeys |
 //! | [`explain`] | why it does what it does, for people |
 //! | [`reset`] | takes everything back, itself last |
+//! | [`supervise`] | the process beside a command, which outlives the agent |
 //! | [`api`] | the few requests it makes of the management plane |
 //!
 //! What is done to the machine is decided and done in the library; here are wires, files and words.
@@ -24,6 +25,7 @@ mod paths;
 mod reset;
 mod service;
 mod status;
+mod supervise;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -81,6 +83,12 @@ enum Command {
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
+    /// Run one command for the agent and record its result; only the agent starts this
+    #[command(hide = true)]
+    Supervise {
+        /// Folder of the command
+        folder: PathBuf,
+    },
     /// Print the version
     Version,
 }
@@ -112,6 +120,7 @@ fn main() -> ExitCode {
             Command::Run => Box::pin(daemon::run(&paths)).await,
             Command::Explain { output } => explain::run(&paths, output == Output::Json).await,
             Command::Reset { output } => reset::run(&paths, output == Output::Json).await,
+            Command::Supervise { folder } => supervise::run(&folder).await,
             Command::Version => print(&format!("capstan-agent {}\n", env!("CARGO_PKG_VERSION"))),
         }
     });

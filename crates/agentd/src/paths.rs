@@ -67,6 +67,11 @@ impl Paths {
         self.at(&format!("{STATE}/cache"))
     }
 
+    /// What is known of commands that run.
+    pub(crate) fn commands(&self) -> PathBuf {
+        self.at(&format!("{STATE}/commands"))
+    }
+
     /// What the daemon is about, for [`explain`](crate::explain).
     pub(crate) fn status(&self) -> PathBuf {
         self.at(&format!("{RUN}/status.json"))

@@ -194,12 +194,16 @@ async fn is_quiet(stage: &Stage) {
     assert_eq!(version(stage.report().await), report, "{:#}", stage.report().await);
 }
 
-/// Killed in the middle of a plan, it goes on; what must not be run twice is not.
+/// Killed in the middle of a plan, and told to stop, it goes on. The command that runs meanwhile is not run again.
 async fn survives(stage: &Stage) {
-    let (count, begun) = (stage.at("/count"), stage.at("/begun"));
+    let (count, begun, go) = (stage.at("/count"), stage.at("/begun"), stage.at("/go"));
     let once = Step { repeat: Repeat::Once, ..run("once", &format!("echo once >> {}", count.display())) };
-    let slow = run("slow", &format!("echo begun >> {}; sleep 2", begun.display()));
-    let plan = stage.sealed(4, vec![once, slow, file("end", "/etc/app/end", "x")]);
+    let script = format!(
+        "echo begun >> {}; while [ ! -e {} ]; do sleep 0.1; echo noise; done",
+        begun.display(),
+        go.display()
+    );
+    let plan = stage.sealed(4, vec![once, run("slow", &script), file("end", "/etc/app/end", "x")]);
     let mut agent = stage.spawn(&["run"]);
     let id = stage.plan(&plan, &[]).await;
     eventually(DEADLINE, "the slow step to begin", async || {
@@ -209,26 +213,47 @@ async fn survives(stage: &Stage) {
     .await
     .unwrap();
     agent.kill();
+    let told = explain(stage).await;
+    assert_eq!(told["running"][0]["command"], "command of step slow", "{told:#}");
+    let text = String::from_utf8(stage.run(&["explain"]).await.stdout).unwrap();
+    assert!(text.contains("runs         command of step slow since 2"), "{text}");
+
+    let mut agent = stage.spawn(&["run"]);
+    eventually(DEADLINE, "the next agent to be at the slow step", async || {
+        let told = explain(stage).await;
+        ensure!(told["daemon"]["said"]["step"]["name"] == "slow", "{told:#}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let stopping = Instant::now();
+    agent.stop().await;
+    assert!(stopping.elapsed() < Duration::from_secs(10), "{:?}", stopping.elapsed());
+    assert_eq!(explain(stage).await["running"].as_array().map(Vec::len), Some(1));
+
     let _agent = stage.spawn(&["run"]);
+    fs::write(&go, "").unwrap();
     let applied = stage.says(id, "Applied").await;
     assert_eq!(applied["applied"]["revision"], 4);
     assert_eq!(fs::read_to_string(&count).unwrap(), "once\n");
-    assert_eq!(fs::read_to_string(&begun).unwrap(), "begun\nbegun\n");
+    assert_eq!(fs::read_to_string(&begun).unwrap(), "begun\n");
+    assert_eq!(explain(stage).await["running"], json!([]));
     // Another agent on the same machine has to wait.
     let second = stage.run(&["reset", "--output", "json"]).await;
     assert!(!second.status.success());
     assert!(String::from_utf8_lossy(&second.stderr).contains("in use by another agent"));
 }
 
+async fn explain(stage: &Stage) -> Value {
+    let output = stage.run(&["explain", "-o", "json"]).await;
+    assert!(output.status.success());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 async fn explains_and_resets(stage: &Stage) {
     let agent = stage.spawn(&["run"]);
-    let explain = || async {
-        let output = stage.run(&["explain", "-o", "json"]).await;
-        assert!(output.status.success());
-        serde_json::from_slice::<Value>(&output.stdout).unwrap()
-    };
     let told = eventually(DEADLINE, "all to be well", async || {
-        let told = explain().await;
+        let told = explain(stage).await;
         ensure!(told["obstacles"] == json!([]), "{told:#}");
         Ok(told)
     })
@@ -244,7 +269,7 @@ async fn explains_and_resets(stage: &Stage) {
     // The Machine is deleted: its rights are gone, and it says so. Nobody is needed to take everything back.
     let role = stage::group("rbac.authorization.k8s.io", "v1", &format!("rolebindings/{MACHINE}-agent"));
     stage.ask("DELETE", &role, Value::Null).await;
-    let told = explain().await;
+    let told = explain(stage).await;
     assert!(told["obstacles"].to_string().contains("was the Machine deleted?"), "{told:#}");
     stage.ask("DELETE", &reports(&format!("/{MACHINE}")), Value::Null).await;
 

@@ -300,6 +300,13 @@ impl Agent {
         }
     }
 
+    /// Ends it as systemd does when its service is stopped.
+    pub(crate) async fn stop(&mut self) {
+        let pid = self.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.succeeds().await;
+    }
+
     /// Waits for its end.
     pub(crate) async fn ended(&mut self) -> Output {
         let child = self.child.take().expect("it has not ended yet");

@@ -1,13 +1,13 @@
 //! One attempt at one step.
 
-use capstan_plan::{Action, Command, Progress, Revision, Step, VerifiedPlan};
+use capstan_plan::{Action, Command, Progress, Revision, Step, StepOutput, VerifiedPlan};
 use std::time::Duration;
 
 use super::{Engine, EngineError, Trouble};
 use crate::clock::Clock;
 use crate::decide::must_run_once;
 use crate::journal::{Class, Entry, Failure, JournalError, Outcome};
-use crate::machine::{Exit, Found, Invocation, Machine, MachineError, Ran};
+use crate::machine::{CommandKey, Exit, Found, Invocation, Machine, MachineError, Ran, Resumed};
 use crate::probes::ask;
 use crate::redact::Redactor;
 use crate::report;
@@ -49,11 +49,40 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         on(&report::progress(plan, self.history()));
         let redactor = Redactor::of(plan.plan());
         let outcome = match guard {
-            Guard::Done => Outcome::success(),
-            Guard::Unclear(outcome) => outcome,
+            Guard::Done => Some(Outcome::success()),
+            Guard::Unclear(outcome) => Some(outcome),
             Guard::NotDone => self.perform(plan, step, &redactor).await?,
         };
-        self.end(plan, step, outcome, &redactor).await
+        match outcome {
+            Some(outcome) => self.end(plan, step, outcome, &redactor).await,
+            // It is as if the agent had been interrupted: the step stays open, and the next decision is about that.
+            None => Ok(()),
+        }
+    }
+
+    /// Takes over a command that an earlier process of the agent has started: waits for it, and writes down what came
+    /// of it. Says whether there was one.
+    pub(super) async fn take_over(
+        &mut self,
+        plan: &VerifiedPlan,
+        index: usize,
+        key: &CommandKey,
+    ) -> Result<bool, Trouble> {
+        let step = &plan.plan().steps[index];
+        let redactor = Redactor::of(plan.plan());
+        let mut outcome = match self.machine.resume(key).await? {
+            Resumed::Nothing => return Ok(false),
+            Resumed::Ended(ran) => report::outcome(&ran, &redactor),
+            Resumed::NotStarted(error) => failed(&error, ""),
+        };
+        if matches!(key, CommandKey::Step { plan: of, .. } if *of != plan.id()) {
+            // It may have printed secrets of another plan, which are not known any more.
+            outcome.output = StepOutput::default();
+        }
+        self.end(plan, step, outcome, &redactor)
+            .await
+            .map_err(|EngineError(error)| Trouble::Journal(error))?;
+        Ok(true)
     }
 
     /// A command that must not be run twice began in some plan and never ended. If its guard does not say that
@@ -92,8 +121,14 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         if let Some(failure) = &mut outcome.failure {
             failure.message = redactor.text(&failure.message);
         }
+        let key = self.command_key(plan, step);
         let (step, inputs) = (step.name.clone(), plan.inputs(step));
-        Ok(self.journal.append(Entry::Ended { step, inputs, outcome, at: self.clock.now() }).await?)
+        self.journal.append(Entry::Ended { step, inputs, outcome, at: self.clock.now() }).await?;
+        if let Some(key) = key {
+            // What stays by mistake is removed before the next command is started.
+            let _ = self.machine.dismiss(&key).await;
+        }
+        Ok(())
     }
 
     async fn guard(&self, step: &Step) -> Guard {
@@ -108,7 +143,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             }
         }
         let Some(argv) = &command.unless else { return Guard::NotDone };
-        match self.machine.run(Invocation { argv, env: &command.env, timeout: timeout(step) }).await {
+        let invocation = Invocation { argv, env: &command.env, timeout: timeout(step), key: None };
+        match self.machine.run(invocation).await {
             Ok(Ran { exit: Exit::Code(0), .. }) => Guard::Done,
             Ok(Ran { exit: Exit::Code(_), .. }) => Guard::NotDone,
             Ok(ran) => {
@@ -119,12 +155,13 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
+    /// Does what the step says. Nothing comes of it if its command was interrupted.
     async fn perform(
         &mut self,
         plan: &VerifiedPlan,
         step: &Step,
         redactor: &Redactor,
-    ) -> Result<Outcome, JournalError> {
+    ) -> Result<Option<Outcome>, JournalError> {
         let written = match &step.action {
             Action::File(file) => self.put_file(file).await,
             Action::Directory(directory) => self.put_directory(directory).await,
@@ -132,33 +169,48 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Action::Unit(unit) => {
                 let run = self.run_unit(unit, plan.inputs(step), timeout(step), redactor).await;
                 match run {
-                    Ok(outcome) => return Ok(outcome),
+                    Ok(outcome) => return Ok(Some(outcome)),
                     Err(trouble) => Err(trouble),
                 }
             }
             // Whether it is open is decided before anything is done.
             Action::Gate(_) => Ok(()),
-            Action::Command(command) => return Ok(self.command(command, timeout(step), redactor).await),
+            Action::Command(command) => return Ok(self.command(plan, step, command, redactor).await),
             Action::Check(check) => {
                 let answer = ask(&self.machine, &check.target, timeout(step)).await;
-                return Ok(match answer {
+                return Ok(Some(match answer {
                     Ok(answer) => answer.outcome(redactor),
                     Err(error) => failed(&error, ""),
-                });
+                }));
             }
         };
         match written {
-            Ok(()) => Ok(Outcome::success()),
-            Err(Trouble::Machine(error)) => Ok(failed(&error, "")),
+            Ok(()) => Ok(Some(Outcome::success())),
+            Err(Trouble::Machine(error)) => Ok(Some(failed(&error, ""))),
             Err(Trouble::Journal(error)) => Err(error),
         }
     }
 
-    async fn command(&self, command: &Command, timeout: Duration, redactor: &Redactor) -> Outcome {
-        let invocation = Invocation { argv: &command.argv, env: &command.env, timeout };
-        match self.machine.run(invocation).await {
-            Ok(ran) => report::outcome(&ran, redactor),
-            Err(error) => failed(&error, ""),
+    /// The key of the command that the open attempt at this step runs.
+    fn command_key(&self, plan: &VerifiedPlan, step: &Step) -> Option<CommandKey> {
+        let is_command = matches!(step.action, Action::Command(_));
+        let attempt = self.history().open_attempt().filter(|open| is_command && open.is_at(&step.name))?;
+        Some(attempt.key(plan.inputs(step)))
+    }
+
+    async fn command(
+        &self,
+        plan: &VerifiedPlan,
+        step: &Step,
+        command: &Command,
+        redactor: &Redactor,
+    ) -> Option<Outcome> {
+        let key = self.command_key(plan, step);
+        let (argv, env, timeout) = (&command.argv, &command.env, timeout(step));
+        match self.machine.run(Invocation { argv, env, timeout, key: key.as_ref() }).await {
+            Ok(ran) => Some(report::outcome(&ran, redactor)),
+            Err(MachineError::Lost) => None,
+            Err(error) => Some(failed(&error, "")),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Carries out what was decided, one decision at a time, and writes it down before and after.
 //!
-//! A future that is dropped half-way is the same as a crash at that point: a command that runs is ended, and the
-//! next call goes on from what the journal says. If it was the journal that was being written, nobody knows what it
+//! A future that is dropped half-way is the same as a crash at that point: the next call goes on from what the journal
+//! says. A command that runs then goes on if the machine can supervise it, and the next call waits for it. If it was the journal that was being written, nobody knows what it
 //! says, and the next call fails until it is opened anew ([`Engine::into_parts`], [`Journal::open`]). Whoever only
 //! wants to look for a newer plan uses [`Engine::advance`] and drops nothing.
 
 mod artifact;
 mod attempt;
+mod commands;
 mod files;
 mod reset;
 mod unit;
@@ -141,7 +142,11 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         on: &mut (impl FnMut(&Progress) + Send),
     ) -> Result<Turn, EngineError> {
         self.journal.tidy().await?;
-        match decide(plan, gates, self.history(), &self.protected, self.clock.now()) {
+        let decision = decide(plan, gates, self.history(), &self.protected, self.clock.now());
+        if let Some(turn) = self.settle_commands(plan, &decision, on).await? {
+            return Ok(turn);
+        }
+        match decision {
             Decision::Refuse(refusal) => {
                 let progress =
                     Progress::refused(plan.id(), Redactor::of(plan.plan()).text(&refusal.to_string()));
@@ -227,6 +232,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             },
         };
         self.journal.append(entry).await?;
+        self.forget_stop(&holding).await;
         Ok(self.journal.drop_surplus().await?)
     }
 }

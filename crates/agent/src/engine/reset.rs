@@ -9,7 +9,7 @@ use super::{Engine, EngineError};
 use crate::clock::Clock;
 use crate::journal::Entry;
 use crate::ledger::{After, Holding, Item};
-use crate::machine::{Exit, Invocation, Machine};
+use crate::machine::{CommandKey, Exit, Invocation, Machine, MachineError};
 use crate::redact::Redactor;
 use crate::report;
 use crate::store::Store;
@@ -53,6 +53,11 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         if !self.history().resetting {
             self.journal.append(Entry::ResetBegan).await?;
         }
+        if let Err(error) = self.dismiss_steps().await {
+            // It would go on to change what is about to be taken back.
+            let what = "commands of the plan".to_owned();
+            return Ok(Reset::Left(vec![Leftover { what, reason: error.to_string() }]));
+        }
         // Units first: what still runs must not lose what it runs from, or what ends it.
         let is_unit = |item: &&Item| matches!(item, Item::Path(Holding { after: After::Unit { .. }, .. }));
         let known = self.history().ledger.items();
@@ -72,14 +77,20 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                         Ok(()) => {}
                         Err(error) => _ = troubles.insert(&holding.path, error.to_string()),
                     }
+                    self.forget_stop(holding).await;
                 }
-                Item::Command { step, undo, .. } => match self.undo(item, plan).await {
-                    Some(failed) => left.push(failed),
-                    None => {
-                        let (step, undo) = (step.clone(), undo.clone());
-                        self.journal.append(Entry::Undone { step, undo }).await?;
+                Item::Command { step, undo, .. } => {
+                    let key = CommandKey::undo(step, undo);
+                    match self.undo(item, plan).await {
+                        Some(failed) => left.push(failed),
+                        None => {
+                            let (step, undo) = (step.clone(), undo.clone());
+                            self.journal.append(Entry::Undone { step, undo }).await?;
+                        }
                     }
-                },
+                    // What stays by mistake is the agent's own, and goes with it.
+                    let _ = self.machine.dismiss(&key).await;
+                }
             }
         }
         for item in &items {
@@ -95,6 +106,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
         // What stays by mistake is the agent's own, and goes with it.
         let _ = self.machine.keep_fetched(&BTreeSet::new()).await;
+        let _ = self.dismiss_all().await;
         self.journal.append(Entry::ResetEnded).await?;
         self.journal.forget().await?;
         Ok(Reset::Clean)
@@ -103,17 +115,19 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     async fn undo(&self, item: &Item, plan: Option<&VerifiedPlan>) -> Option<Leftover> {
         let Item::Command { step, undo, timeout_seconds } = item else { return None };
         let timeout = Duration::from_secs((*timeout_seconds).into());
-        let invocation = Invocation { argv: &undo.argv, env: &undo.env, timeout };
+        let key = CommandKey::undo(step, undo);
+        let invocation = Invocation { argv: &undo.argv, env: &undo.env, timeout, key: None };
         let secrets = undo.env.iter().filter(|variable| variable.secret).map(|v| v.value.expose().as_bytes());
         let known = plan.map(|plan| plan.plan().secrets()).unwrap_or_default();
         let redactor = Redactor::new(secrets.chain(known));
-        let reason = match self.machine.run(invocation).await {
+        let reason = match self.run_or_resume(&key, invocation).await {
             Ok(ran) if ran.exit == Exit::Code(0) => return None,
             Ok(ran) => {
                 let said = plan.and_then(|_| report::last_words(&redactor.output(&ran)));
                 let ending = report::ending(ran.exit);
                 said.map_or_else(|| format!("its undo {ending}"), |said| format!("its undo {ending}: {said}"))
             }
+            Err(error @ MachineError::Lost) => format!("its undo: {error}"),
             Err(error) => redactor.text(&format!("its undo was not started: {error}")),
         };
         Some(Leftover { what: format!("step {step}"), reason })

@@ -13,7 +13,7 @@ use super::{Engine, Trouble};
 use crate::clock::Clock;
 use crate::journal::{Entry, Outcome};
 use crate::ledger::{After, Before, UNIT_FILE};
-use crate::machine::{Exit, Found, Invocation, Machine, MachineError, Ran};
+use crate::machine::{CommandKey, Exit, Found, Invocation, Machine, MachineError, Ran};
 use crate::redact::Redactor;
 use crate::report;
 use crate::store::Store;
@@ -132,9 +132,10 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         if !self.state(name).await?.is_ended() {
             self.order(&["stop", "--", name.as_str()], STOPPING).await?;
         }
-        if let Some(Stop { argv, timeout_seconds }) = stop {
+        if let Some(stop @ Stop { argv, timeout_seconds }) = stop {
             let timeout = Duration::from_secs((*timeout_seconds).into());
-            let ran = self.machine.run(Invocation { argv, env: &[], timeout }).await?;
+            let invocation = Invocation { argv, env: &[], timeout, key: None };
+            let ran = self.run_or_resume(&CommandKey::stop(name, stop), invocation).await?;
             if ran.exit != Exit::Code(0) {
                 return Err(unwilling(format!("its `stop` {}", report::ending(ran.exit))));
             }
@@ -174,7 +175,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     }
 
     async fn systemctl(&self, words: &[&str], timeout: Duration) -> Result<Ran, MachineError> {
-        self.machine.run(Invocation { argv: &systemctl(words), env: &[], timeout }).await
+        self.machine.run(Invocation { argv: &systemctl(words), env: &[], timeout, key: None }).await
     }
 
     /// The same, where anything but success is an error.

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Entry, Failure, Outcome};
 use crate::ledger::{After, Holding, Ledger};
+use crate::machine::CommandKey;
 
 /// What is known of this machine's plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,7 +143,35 @@ impl Current {
     }
 }
 
+/// An attempt that has begun and not ended.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenAttempt<'a> {
+    plan: PlanId,
+    attempt: &'a Attempt,
+}
+
+impl OpenAttempt<'_> {
+    /// Whether it is an attempt at this step.
+    pub fn is_at(&self, step: &StepName) -> bool {
+        self.attempt.step == *step
+    }
+
+    /// The key of its command, if it runs one with these inputs.
+    pub fn key(&self, inputs: Digest) -> CommandKey {
+        let (step, attempt) = (self.attempt.step.clone(), self.attempt.number);
+        CommandKey::Step { plan: self.plan, step, inputs, attempt }
+    }
+}
+
 impl History {
+    /// The attempt that has begun and not ended. As nobody asks while a step is being carried out: its command may
+    /// still run.
+    pub fn open_attempt(&self) -> Option<OpenAttempt<'_>> {
+        let Current { plan, last, .. } = self.current.as_ref()?;
+        let attempt = last.as_ref().filter(|last| last.finished.is_none())?;
+        Some(OpenAttempt { plan: *plan, attempt })
+    }
+
     /// What came of a command that must not be run twice with the same inputs.
     pub fn once(&self, step: &StepName, inputs: &Digest) -> Option<&OnceRun> {
         self.once.get(step)?.get(inputs)

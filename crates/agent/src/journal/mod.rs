@@ -8,7 +8,7 @@ mod history;
 mod lines;
 
 pub use entry::{Class, Entry, Failure, Outcome};
-pub use history::{Attempt, Current, End, History, OnceRun, Start, Tries};
+pub use history::{Attempt, Current, End, History, OnceRun, OpenAttempt, Start, Tries};
 pub use lines::{Decoded, JournalDamaged, decode, encode};
 
 use capstan_plan::Digest;

@@ -43,6 +43,9 @@ pub enum MachineError {
     /// An archive that is not to be unpacked.
     #[error("the archive is not unpacked: {0}")]
     Archive(String),
+    /// A command was interrupted before its result was recorded, and nothing of it runs any more.
+    #[error("the command was interrupted, and whether it had its effect is not known")]
+    Lost,
     /// The operating system said no.
     #[error("cannot {what}: {source}{}", remedy(source))]
     Io {
@@ -86,6 +89,7 @@ impl MachineError {
                     | K::Unsupported
             ),
             Self::NotFetched { transient, .. } => *transient,
+            Self::Lost => true,
             Self::Link(_)
             | Self::WrongKind { .. }
             | Self::NotEmpty(_)

@@ -1,11 +1,14 @@
 //! The operating system as the engine sees it.
 //!
-//! Small on purpose: whoever simulates a machine implements these twelve functions and gets the whole engine. The
-//! rules an implementation must keep stand beside each; the engine's crash safety rests on them.
+//! Small on purpose: a simulated machine implements twelve functions and gets the whole engine. The three for commands
+//! that outlive the agent have defaults, for machines whose commands end with it. The rules an implementation must keep
+//! stand beside each; the engine's crash safety rests on them.
 
+mod command;
 mod error;
 mod output;
 
+pub use command::{CommandKey, Resumed};
 pub use error::MachineError;
 pub(crate) use error::remedy;
 pub use output::{Capture, Captured};
@@ -73,10 +76,32 @@ pub trait Machine: Send + Sync {
         digests: &BTreeSet<Digest>,
     ) -> impl Future<Output = Result<(), MachineError>> + Send;
 
-    /// Runs a program to its end. An error means that it was not started; whatever happened after that is in
-    /// [`Ran`]. A program that outlives its timeout is ended together with all it has started. What it prints
-    /// never makes it wait. If the future is dropped, the program is ended.
+    /// Runs a program to its end. An error means that it was not started, except for [`MachineError::Lost`]; whatever
+    /// happened after that is in [`Ran`]. A program that outlives its timeout is ended together with all it has
+    /// started. What it prints never makes it wait.
+    ///
+    /// A program without a key is ended if the future is dropped. One with a key may outlive the future and the agent;
+    /// then [`commands`](Self::commands) and [`resume`](Self::resume) find it. At most one program with a key runs at
+    /// any time: before one is started, all others are [dismissed](Self::dismiss).
     fn run(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<Ran, MachineError>> + Send;
+
+    /// The keys of all programs that were started and not dismissed, by this process or an earlier one. An error means
+    /// that it is not known: nothing may be started then.
+    fn commands(&self) -> impl Future<Output = Result<Vec<CommandKey>, MachineError>> + Send {
+        async { Ok(Vec::new()) }
+    }
+
+    /// Waits for the program with this key, with what is left of its timeout, and returns its result. The result stays
+    /// available until the program is dismissed. An error means that it is not known: the program may run.
+    fn resume(&self, _: &CommandKey) -> impl Future<Output = Result<Resumed, MachineError>> + Send {
+        async { Ok(Resumed::Nothing) }
+    }
+
+    /// Forgets the program with this key. If it still runs, it is asked to end, and killed if it does not. An error
+    /// means that it may still run. It is no error if there is none.
+    fn dismiss(&self, _: &CommandKey) -> impl Future<Output = Result<(), MachineError>> + Send {
+        async { Ok(()) }
+    }
 
     /// The status of the answer to a GET request.
     fn get(&self, url: &HttpUrl, timeout: Duration)
@@ -139,6 +164,8 @@ pub struct Invocation<'a> {
     pub env: &'a [EnvVar],
     /// How long it may take.
     pub timeout: Duration,
+    /// What to find it by if the agent is restarted. None for programs that change nothing: they end with the agent.
+    pub key: Option<&'a CommandKey>,
 }
 
 /// A program that was run.
@@ -153,7 +180,8 @@ pub struct Ran {
 }
 
 /// How a program ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Exit {
     /// By itself, with this code.
     Code(i32),

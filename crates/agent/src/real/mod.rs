@@ -2,6 +2,7 @@
 
 mod cache;
 mod cancel;
+mod command;
 mod facts;
 mod files;
 mod http;
@@ -11,9 +12,12 @@ mod tree;
 mod unpack;
 mod walk;
 
+pub use command::{RunningCommand, running_commands, supervise};
+
 use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -22,8 +26,9 @@ use std::time::Duration;
 
 use cache::Cache;
 use cancel::Cancel;
+use command::Commands;
 
-use crate::machine::{Found, Invocation, Machine, MachineError, Metadata, Ran};
+use crate::machine::{CommandKey, Found, Invocation, Machine, MachineError, Metadata, Ran, Resumed};
 
 /// The machine this program runs on.
 #[derive(Debug)]
@@ -33,6 +38,8 @@ pub struct Linux {
     turn: Arc<Mutex<()>>,
     readers: process::Readers,
     cache: Cache,
+    /// None: every program ends with this process.
+    commands: Option<Commands>,
 }
 
 /// Where artifacts are kept that were fetched.
@@ -56,13 +63,21 @@ impl Linux {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(folder.as_ref(), flags, Mode::empty())?;
         let cache = Cache::new(folder.as_ref().join(CACHE));
-        Ok(Self { root: Arc::new(root), turn: Arc::default(), readers: process::Readers::default(), cache })
+        let (turn, readers) = (Arc::default(), process::Readers::default());
+        Ok(Self { root: Arc::new(root), turn, readers, cache, commands: None })
     }
 
     /// Keeps artifacts that were fetched in this folder.
     #[must_use]
     pub fn caching_in(self, folder: impl Into<PathBuf>) -> Self {
         Self { cache: Cache::new(folder.into()), ..self }
+    }
+
+    /// Lets commands outlive this process: each is started by a supervisor, and what is known of it is in this folder.
+    /// `supervisor` are the words of a program that calls [`supervise`] with its last argument.
+    #[must_use]
+    pub fn supervising(self, folder: impl Into<PathBuf>, supervisor: Vec<OsString>) -> Self {
+        Self { commands: Some(Commands::new(folder.into(), supervisor)), ..self }
     }
 
     async fn install(&self, artifact: &Artifact) -> Result<(), MachineError> {
@@ -148,7 +163,28 @@ impl Machine for Linux {
     }
 
     async fn run(&self, invocation: Invocation<'_>) -> Result<Ran, MachineError> {
-        process::run(invocation, &self.readers).await
+        match (&self.commands, invocation.key) {
+            (Some(commands), Some(key)) => commands.run(key, &invocation).await,
+            _ => process::run(invocation, &self.readers).await,
+        }
+    }
+
+    async fn commands(&self) -> Result<Vec<CommandKey>, MachineError> {
+        self.commands.as_ref().map_or(Ok(Vec::new()), Commands::keys)
+    }
+
+    async fn resume(&self, key: &CommandKey) -> Result<Resumed, MachineError> {
+        match &self.commands {
+            Some(commands) => commands.resume(key).await,
+            None => Ok(Resumed::Nothing),
+        }
+    }
+
+    async fn dismiss(&self, key: &CommandKey) -> Result<(), MachineError> {
+        match &self.commands {
+            Some(commands) => commands.dismiss(key).await,
+            None => Ok(()),
+        }
     }
 
     async fn get(&self, url: &HttpUrl, timeout: Duration) -> Result<u16, MachineError> {

@@ -1,4 +1,5 @@
-//! Programs on Linux: each in a process group of its own, so that it can be ended with all it has started.
+//! Programs on Linux: each in a process group of its own, so that it can be ended with all it has started. They end with
+//! the process that starts them; [`command`](super::command) puts a process in between that outlives the agent.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::os::unix::process::ExitStatusExt;
@@ -13,10 +14,10 @@ use tokio::time::timeout;
 
 use crate::machine::{Capture, Captured, Exit, Invocation, MachineError, Ran};
 
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// How long a program that is asked to end may take for it.
-const LAST_MOMENTS: Duration = Duration::from_secs(5);
+pub(super) const LAST_MOMENTS: Duration = Duration::from_secs(5);
 
 /// How long what a program printed may still be on its way after it has ended. A service that it left behind may
 /// hold its output open for ever.
@@ -46,6 +47,12 @@ impl Readers {
             ended.send_replace(true);
         });
         Reading { capture, has_ended }
+    }
+
+    /// Reads until nobody can print any more.
+    pub(super) async fn read_to_the_end(self) {
+        let mut readers = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        while readers.join_next().await.is_some() {}
     }
 }
 

@@ -134,8 +134,8 @@ impl Store for DiskStore {
     }
 }
 
-/// Writes a file whole and at once.
-fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file whole and at once. Durable when it returns.
+pub(crate) fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let temporary = folder.join(format!("{name}.new"));
     let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(bytes)?;

@@ -5,6 +5,7 @@
 mod disk;
 
 pub use disk::DiskStore;
+pub(crate) use disk::put;
 
 use capstan_plan::Digest;
 use std::collections::BTreeSet;

@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "each suite uses its part; a test may panic")]
 
 pub(crate) mod mirror;
+pub(crate) mod process;
 pub(crate) mod world;
 
 use capstan_agent::Clock;

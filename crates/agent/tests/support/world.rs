@@ -2,7 +2,9 @@
 //! answer, or in the middle.
 
 use capstan_agent::Machine;
-use capstan_agent::machine::{Captured, Exit, Found, Invocation, MachineError, Metadata, Ran};
+use capstan_agent::machine::{
+    Captured, CommandKey, Exit, Found, Invocation, MachineError, Metadata, Ran, Resumed,
+};
 use capstan_agent::store::Store;
 use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +25,14 @@ pub(crate) struct State {
     pub(crate) boots: usize,
     /// How often each command was started.
     pub(crate) started: BTreeMap<String, usize>,
+    /// Whether commands with a key outlive the agent.
+    pub(crate) supervises: bool,
+    /// Commands that outlive the agent, with their words, and their result if they have ended.
+    pub(crate) commands: Vec<(CommandKey, Vec<String>, Option<Ran>)>,
+    /// Whether nobody can say which commands run.
+    pub(crate) blind: bool,
+    /// Commands that were ended while they ran.
+    pub(crate) ended: Vec<String>,
     /// The operation at which it dies next, counted from 1, and how.
     pub(crate) fuse: Option<(usize, Death)>,
     pub(crate) operations: usize,
@@ -141,6 +151,13 @@ impl State {
             Some(None) => Err(io::ErrorKind::NotFound.into()),
             Some(Some(Node::File(..))) => Err(io::ErrorKind::NotADirectory.into()),
         }
+    }
+
+    /// Starts a command that outlives the agent; never beside another one.
+    fn supervise(&mut self, key: &CommandKey, words: &[String], ran: Option<Ran>) {
+        let beside: Vec<_> = self.commands.iter().filter(|(.., ran)| ran.is_none()).collect();
+        assert!(beside.is_empty(), "{key} was started beside {beside:?}");
+        self.commands = vec![(key.clone(), words.to_vec(), ran)];
     }
 
     /// What the commands of the suites do. `flaky n` fails n times; `touch path`; `rm path`; `echo text`; `false`;
@@ -386,10 +403,62 @@ impl Machine for World {
                 return Err(io::ErrorKind::NotFound.into());
             }
             start(state);
-            Ok(state.execute(words))
+            let ran = state.execute(words);
+            if let Some(key) = invocation.key.filter(|_| state.supervises) {
+                state.supervise(key, words, Some(ran.clone()));
+            }
+            Ok(ran)
         };
-        // In the middle it was started, and had no effect yet.
-        self.operate(whole, |state| start(state)).map_err(|error| MachineError::io("start it", error))
+        // In the middle it was started, and had no effect yet. With a supervisor it goes on.
+        let half = |state: &mut State| {
+            start(state);
+            if let Some(key) = invocation.key.filter(|_| state.supervises) {
+                state.supervise(key, words, None);
+            }
+        };
+        self.operate(whole, half).map_err(|error| MachineError::io("start it", error))
+    }
+
+    async fn commands(&self) -> Result<Vec<CommandKey>, MachineError> {
+        if !self.state().supervises {
+            return Ok(Vec::new());
+        }
+        let keys = |state: &mut State| match state.blind {
+            true => Err(io::Error::other("the disk does not answer")),
+            false => Ok(state.commands.iter().map(|(key, ..)| key.clone()).collect()),
+        };
+        self.atomic(keys).map_err(|error| MachineError::io("look at commands", error))
+    }
+
+    async fn resume(&self, key: &CommandKey) -> Result<Resumed, MachineError> {
+        if !self.state().supervises {
+            return Ok(Resumed::Nothing);
+        }
+        let resume = |state: &mut State| {
+            let Some(at) = state.commands.iter().position(|(known, ..)| known == key) else {
+                return Ok(Resumed::Nothing);
+            };
+            if state.commands[at].2.is_none() {
+                let words = state.commands[at].1.clone();
+                state.commands[at].2 = Some(state.execute(&words));
+            }
+            Ok(state.commands[at].2.clone().map_or(Resumed::Nothing, Resumed::Ended))
+        };
+        self.atomic(resume).map_err(|error| MachineError::io("wait for a command", error))
+    }
+
+    async fn dismiss(&self, key: &CommandKey) -> Result<(), MachineError> {
+        if !self.state().supervises {
+            return Ok(());
+        }
+        let dismiss = |state: &mut State| {
+            let ended = state.commands.iter().filter(|(known, _, ran)| known == key && ran.is_none());
+            let ended: Vec<String> = ended.map(|(_, words, _)| words.join(" ")).collect();
+            state.ended.extend(ended);
+            state.commands.retain(|(known, ..)| known != key);
+            Ok(())
+        };
+        self.atomic(dismiss).map_err(|error| MachineError::io("end a command", error))
     }
 
     async fn get(&self, _: &HttpUrl, _: Duration) -> Result<u16, MachineError> {

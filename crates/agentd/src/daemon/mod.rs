@@ -1,7 +1,7 @@
 //! `capstan-agent run`: watches the plan, carries it out, reports, keeps its certificate fresh.
 //!
 //! Each part does one thing for ever and says how it goes on a [`Board`]; none of them can hold up another. When it is
-//! told to stop it stops where it is: the journal knows how to go on.
+//! told to stop it stops where it is: the journal knows how to go on, and a command that runs is found by the next process.
 
 mod lease;
 mod plans;
@@ -26,7 +26,7 @@ use crate::config::Config;
 use crate::credential::{Certificate, Key};
 use crate::paths::Paths;
 use crate::status::Board;
-use crate::{Failure, enroll, files, say};
+use crate::{Failure, enroll, files, say, supervise};
 
 /// How long to wait before the journal is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -114,7 +114,9 @@ async fn carry_out(
 pub(crate) async fn open(paths: &Paths) -> io::Result<Engine<Linux, DiskStore, SystemClock>> {
     let store = DiskStore::open(paths.state()).await?;
     let journal = Journal::open(store).await.map_err(io::Error::other)?;
-    let machine = Linux::rooted(paths.root())?.caching_in(paths.cache());
+    let machine = Linux::rooted(paths.root())?
+        .caching_in(paths.cache())
+        .supervising(paths.commands(), supervise::program());
     let engine = Engine::new(machine, journal, SystemClock);
     Ok(Paths::protected().fold(engine, Engine::protecting))
 }

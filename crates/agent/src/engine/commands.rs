@@ -1,0 +1,114 @@
+//! Commands that an earlier process of the agent has started: found, waited for, or ended, before anything else is done.
+
+use capstan_plan::{Progress, VerifiedPlan};
+use jiff::SignedDuration;
+
+use super::{Engine, EngineError, Trouble, Turn};
+use crate::clock::Clock;
+use crate::decide::Decision;
+use crate::ledger::{After, Holding};
+use crate::machine::{CommandKey, Invocation, Machine, MachineError, Ran, Resumed};
+use crate::redact::Redactor;
+use crate::report;
+use crate::running::{Fate, fate};
+use crate::store::Store;
+
+/// How long to wait before a command is looked for again that could not be looked for, or ended.
+const AGAIN: SignedDuration = SignedDuration::from_secs(5);
+
+impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
+    /// Deals with commands that are left from an interrupted turn. Returns what came of the turn, if that was all of it.
+    pub(super) async fn settle_commands(
+        &mut self,
+        plan: &VerifiedPlan,
+        decision: &Decision,
+        on: &mut (impl FnMut(&Progress) + Send),
+    ) -> Result<Option<Turn>, EngineError> {
+        let is_needed = match decision {
+            Decision::Refuse(_) | Decision::Rest(_) => false,
+            // Before a plan begins nothing of another one runs; when it ends, nothing is kept of what was journaled.
+            Decision::Accept | Decision::Finish | Decision::Stop { .. } => true,
+            _ => self.history().open_attempt().is_some(),
+        };
+        if !is_needed {
+            return Ok(None);
+        }
+        match self.settle_each(plan, on).await {
+            Ok(false) => Ok(None),
+            Ok(true) => {
+                on(&report::progress(plan, self.history()));
+                Ok(Some(Turn::Moved))
+            }
+            Err(Trouble::Journal(error)) => Err(error.into()),
+            // Something may run: nothing else is started beside it.
+            Err(Trouble::Machine(error)) => {
+                let mut progress = report::progress(plan, self.history());
+                let message = format!("a command of an earlier attempt may still run: {error}");
+                progress.message = Some(Redactor::of(plan.plan()).text(&message));
+                on(&progress);
+                let now = self.clock.now();
+                Ok(Some(Turn::Wait(now.checked_add(AGAIN).unwrap_or(now))))
+            }
+        }
+    }
+
+    /// Whether something was written down, so that the next decision may be another one.
+    async fn settle_each(
+        &mut self,
+        plan: &VerifiedPlan,
+        on: &mut (impl FnMut(&Progress) + Send),
+    ) -> Result<bool, Trouble> {
+        for key in self.machine.commands().await? {
+            match fate(&key, plan, self.history()) {
+                Fate::Leave => {}
+                Fate::Dismiss => self.machine.dismiss(&key).await?,
+                Fate::TakeOver { step } => {
+                    on(&report::progress(plan, self.history()));
+                    if self.take_over(plan, step, &key).await? {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Ends the commands of steps: everything they did is about to be taken back.
+    pub(super) async fn dismiss_steps(&self) -> Result<(), MachineError> {
+        for key in self.machine.commands().await? {
+            if matches!(key, CommandKey::Step { .. }) {
+                self.machine.dismiss(&key).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets all commands: the machine is clean.
+    pub(super) async fn dismiss_all(&self) -> Result<(), MachineError> {
+        for key in self.machine.commands().await? {
+            self.machine.dismiss(&key).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a command that may be run twice, or takes the result of one that an earlier process has started.
+    pub(super) async fn run_or_resume(
+        &self,
+        key: &CommandKey,
+        invocation: Invocation<'_>,
+    ) -> Result<Ran, MachineError> {
+        match self.machine.resume(key).await? {
+            Resumed::Ended(ran) => Ok(ran),
+            Resumed::NotStarted(error) => Err(error),
+            Resumed::Nothing => self.machine.run(Invocation { key: Some(key), ..invocation }).await,
+        }
+    }
+
+    /// Forgets the stop command of a unit whose end was written down.
+    pub(super) async fn forget_stop(&self, holding: &Holding) {
+        if let After::Unit { name, stop: Some(stop), .. } = &holding.after {
+            // What stays by mistake is removed before the next command is started.
+            let _ = self.machine.dismiss(&CommandKey::stop(name, stop)).await;
+        }
+    }
+}

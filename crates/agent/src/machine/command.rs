@@ -1,0 +1,80 @@
+//! Which command is which: the name by which a restarted agent finds the command that an earlier process started.
+
+use capstan_plan::{Digest, PlanId, StepName, Stop, Undo, UnitName};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use super::{MachineError, Ran};
+
+/// Names one run of a command that changes the machine. Two runs that may both have an effect have two keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum CommandKey {
+    /// The command of a step.
+    Step {
+        /// The plan that has the step.
+        plan: PlanId,
+        /// The step.
+        step: StepName,
+        /// The digest of the inputs it runs with.
+        inputs: Digest,
+        /// The attempt at the step in this plan, counted from 1.
+        attempt: u32,
+    },
+    /// The command that undoes a step on reset.
+    Undo {
+        /// The step.
+        step: StepName,
+        /// The digest of the undo command.
+        undo: Digest,
+    },
+    /// The command that ends what a unit leaves behind.
+    Stop {
+        /// The unit.
+        unit: UnitName,
+        /// The digest of the stop command.
+        stop: Digest,
+    },
+}
+
+impl CommandKey {
+    /// The key of an undo command.
+    pub fn undo(step: &StepName, undo: &Undo) -> Self {
+        Self::Undo { step: step.clone(), undo: digest(undo) }
+    }
+
+    /// The key of a stop command.
+    pub fn stop(unit: &UnitName, stop: &Stop) -> Self {
+        Self::Stop { unit: unit.clone(), stop: digest(stop) }
+    }
+
+    /// A name for it that has one length and no secret in it.
+    pub fn digest(&self) -> Digest {
+        digest(self)
+    }
+}
+
+fn digest(value: &impl Serialize) -> Digest {
+    Digest::of(&serde_json::to_vec(value).expect("texts and numbers are JSON"))
+}
+
+impl fmt::Display for CommandKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step { step, .. } => write!(f, "command of step {step}"),
+            Self::Undo { step, .. } => write!(f, "undo command of step {step}"),
+            Self::Stop { unit, .. } => write!(f, "stop command of unit {unit}"),
+        }
+    }
+}
+
+/// What is known of a command that an earlier process of the agent started.
+#[derive(Debug)]
+pub enum Resumed {
+    /// Nothing: it was never started, or it was ended before its result was recorded. Nothing of it runs.
+    Nothing,
+    /// It has ended, and this is its result.
+    Ended(Ran),
+    /// It could not be started.
+    NotStarted(MachineError),
+}

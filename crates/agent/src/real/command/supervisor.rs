@@ -1,0 +1,91 @@
+//! The process beside a command: starts it, enforces its timeout, takes in what it prints, records its result.
+//!
+//! Signals that would end this process do not: systemd sends them to the whole scope at a shutdown, the command has got
+//! its own, and it may use the time that systemd gives it. If the command fails then, that is no result of the command,
+//! but an interruption.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::record::{Ended, Ending, Order, Record};
+use super::session::Supervisor;
+use crate::machine::Exit;
+use crate::real::process::{self, Readers};
+
+/// How long to wait before a result that could not be written is written again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long after a failed command to wait for a signal that was sent to the supervisor as well. A shutdown reaches one
+/// process after the other.
+const SHUTDOWN: Duration = Duration::from_millis(300);
+
+/// Supervises the command whose record is in this folder. The order comes from standard input, which is a socket to the
+/// agent; standard output is the lock of the record.
+///
+/// # Errors
+/// If nothing was started.
+pub async fn supervise(folder: &Path) -> io::Result<()> {
+    // It fails for a process that leads a group, which no child of the agent does.
+    rustix::process::setsid()?;
+    let is_asked_to_end = ignore_signals()?;
+    let agent = std::os::unix::net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    agent.set_nonblocking(true)?;
+    let mut agent = UnixStream::from_std(agent)?;
+    let mut bytes = Vec::new();
+    agent.read_to_end(&mut bytes).await?;
+    // An agent that was killed while it wrote has sent half of it.
+    let order: Order = serde_json::from_slice(&bytes)?;
+    drop(bytes);
+
+    let record = Record::at(folder);
+    if !record.supervised_by(&Supervisor::this()?)? || is_asked_to_end.load(Ordering::Relaxed) {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    let readers = Readers::default();
+    let ran = process::run(order.invocation(), &readers).await;
+    drop(order);
+    if ran.as_ref().is_ok_and(|ran| ran.exit != Exit::Code(0)) {
+        tokio::time::sleep(SHUTDOWN).await;
+    }
+    let ending = match &ran {
+        Ok(ran) if ran.exit != Exit::Code(0) && is_asked_to_end.load(Ordering::Relaxed) => {
+            Ending::Interrupted
+        }
+        Ok(ran) => Ending::Ended(Ended::from(ran)),
+        Err(error) => Ending::NotStarted(error.into()),
+    };
+    while let Err(error) = record.ended(&ending) {
+        if error.kind() == io::ErrorKind::NotFound {
+            // The agent has dismissed the command, and wants no result.
+            break;
+        }
+        // A full disk: the agent waits until there is room.
+        tokio::time::sleep(AGAIN).await;
+    }
+    // Nobody may listen any more: the result says the same.
+    let _ = agent.write_all(b".").await;
+    drop(agent);
+    // A service that the command left behind may go on printing: without a reader it would be ended by that.
+    readers.read_to_the_end().await;
+    Ok(())
+}
+
+fn ignore_signals() -> io::Result<Arc<AtomicBool>> {
+    let is_asked = Arc::new(AtomicBool::new(false));
+    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
+        let (mut signals, is_asked) = (signal(kind)?, Arc::clone(&is_asked));
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                is_asked.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+    Ok(is_asked)
+}

@@ -1,0 +1,53 @@
+//! What to do about a command that an earlier process of the agent has started: a pure function of its key, the plan and
+//! what has been done.
+
+use capstan_plan::{Action, VerifiedPlan};
+
+use crate::journal::History;
+use crate::ledger::After;
+use crate::machine::CommandKey;
+
+/// What to do about a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Wait for it, and take its result as the result of the attempt.
+    TakeOver {
+        /// The step of the plan that has the command, counted from 0.
+        step: usize,
+    },
+    /// End it with grace, if it still runs, and forget it.
+    Dismiss,
+    /// Nothing: what started it comes to it again.
+    Leave,
+}
+
+/// What to do about a command before this plan, which is in order, is carried on with.
+///
+/// A newer plan with the same step and the same inputs does not replace the command: an agent that was not restarted
+/// would have finished it, and if it must not run twice nobody could start it again.
+pub fn fate(key: &CommandKey, plan: &VerifiedPlan, history: &History) -> Fate {
+    match key {
+        CommandKey::Step { step, inputs, .. } => {
+            if history.open_attempt().is_none_or(|attempt| attempt.key(*inputs) != *key) {
+                // Its result was written down.
+                return Fate::Dismiss;
+            }
+            let index = plan.plan().steps.iter().position(|other| {
+                let is_command = matches!(other.action, Action::Command(_));
+                other.name == *step && is_command && plan.inputs(other) == *inputs
+            });
+            index.map_or(Fate::Dismiss, |step| Fate::TakeOver { step })
+        }
+        // The plan that gives a unit back comes to its stop command again. A newer one may not.
+        CommandKey::Stop { unit, .. } => {
+            let is_current = history.current.as_ref().is_some_and(|current| current.plan == plan.id());
+            let is_held = history
+                .ledger
+                .holdings()
+                .any(|holding| matches!(&holding.after, After::Unit { name, .. } if name == unit));
+            if is_current && is_held { Fate::Leave } else { Fate::Dismiss }
+        }
+        // Only a reset undoes, and it does not come here.
+        CommandKey::Undo { .. } => Fate::Dismiss,
+    }
+}
