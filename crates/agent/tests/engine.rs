@@ -251,6 +251,59 @@ async fn a_folder_that_others_use_stays_and_is_told_on_reset() {
 }
 
 #[tokio::test]
+async fn what_an_undo_keeps_does_not_make_a_machine_dirty() {
+    let data = |undo: &str| {
+        let fill = run("fill", "touch /var/lib/app/storage/x").undo(undo);
+        steps(
+            1,
+            vec![
+                file("config", "/var/lib/app/config/a", "x"),
+                folder("storage", "/var/lib/app/storage"),
+                fill,
+            ],
+        )
+    };
+    for (undo, expected) in [
+        ("echo keeps /var/lib/app/storage\n", None),
+        ("echo keeps /elsewhere\nkeeps /var/lib/app\n", None),
+        ("echo keeps /var/lib/app/other\n", Some("/var/lib/app/storage")),
+        ("echo keeps /var/lib/app/storage", Some("/var/lib/app/storage")),
+        ("echo keeps ../storage\n", Some("/var/lib/app/storage")),
+        ("echo kept /var/lib/app/storage\n", Some("/var/lib/app/storage")),
+    ] {
+        let world = World::default();
+        let mut engine = engine(&world).await;
+        let plan = data(undo);
+        assert_eq!(apply(&mut engine, &plan).await.phase, Phase::Applied);
+        match engine.reset(None).await.unwrap() {
+            Reset::Clean => assert_eq!(expected, None, "{undo}"),
+            Reset::Left(left) => {
+                let left: Vec<&str> = left.iter().map(|left| left.what.as_str()).collect();
+                assert!(left.contains(&expected.unwrap()), "{undo}: {left:?}");
+            }
+        }
+        assert!(world.content("/var/lib/app/storage/x").is_some());
+        assert!(!world.state().nodes.contains_key(&path("/var/lib/app/config")), "the rest goes");
+    }
+}
+
+/// The undo is not run a second time: what it kept must be known from the journal.
+#[tokio::test]
+async fn what_an_undo_keeps_is_known_after_a_crash() {
+    let world = World::default();
+    let mut first = engine(&world).await;
+    let keep = run("fill", "touch /data/x").undo("echo keeps /data\n");
+    let stuck = run("stuck", "a").undo("flaky 1");
+    let plan = steps(1, vec![folder("data", "/data"), stuck, keep]);
+    assert_eq!(apply(&mut first, &plan).await.phase, Phase::Applied);
+    let Reset::Left(left) = first.reset(None).await.unwrap() else { panic!("one undo fails") };
+    assert_eq!(left.len(), 1, "{left:?}");
+    let mut second = support_restart(first).await;
+    assert_eq!(second.reset(None).await.unwrap(), Reset::Clean);
+    assert_eq!(world.started("echo keeps /data\n"), 1);
+}
+
+#[tokio::test]
 async fn reset_undoes_commands_in_reverse_and_tells_what_fails() {
     let world = World::default();
     let mut engine = engine(&world).await;

@@ -34,6 +34,12 @@ impl Fingerprint {
         let live: Vec<Value> = files.iter().filter(|file| !file.restarts).map(file_document).collect();
         let commands: Vec<Value> = commands.map(command_document).collect();
         let mut whole = restart.clone();
+        // The one exception to the rule above. Before it, the script that undoes a machine removed the volumes of users, and
+        // it reaches a machine only with a new plan: so every plan is written once more, and nothing is restarted.
+        whole.insert("volumesSurviveRelease".to_owned(), json!(true));
+        if let Some(release) = &inputs.config.release {
+            whole.insert("release".to_owned(), json!([release.keep, release.wipe]));
+        }
         if inputs.role == Role::Init && inputs.others_serve {
             // Not a reason to restart: k3s ignores it as long as it has its data, and must find it on disk once it has not.
             whole.insert("othersServe".to_owned(), json!(true));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use capstan_api::bootstrap::{CapstanConfigSpec, Command, File, Setting};
+use capstan_api::bootstrap::{CapstanConfigSpec, Command, File, ReleasePolicy, Setting};
 use capstan_distro::cost::{Setup, classify, worst};
 use capstan_distro::{
     Certificates, Cost, Endpoint, Fingerprint, Heal, Inputs, KeyPair, Network, Role, SecretFiles, Software,
@@ -70,7 +70,13 @@ fn config() -> impl Strategy<Value = CapstanConfigSpec> {
     let settings = prop::collection::vec(setting(), 0..4);
     let files = prop::collection::vec(file(), 0..4);
     let commands = || prop::collection::vec(command(), 0..3);
-    (settings, files, commands(), commands()).prop_map(|(settings, files, before, after)| CapstanConfigSpec {
+    let paths =
+        || prop::sample::subsequence(vec!["/var/log/pods/a".to_owned(), "/var/log/pods/b".to_owned()], 0..=2);
+    let release =
+        prop::option::of(paths().prop_map(|keep| ReleasePolicy { keep, wipe: vec!["/srv/a".to_owned()] }));
+    let all = (settings, files, commands(), commands(), release);
+    all.prop_map(|(settings, files, before, after, release)| CapstanConfigSpec {
+        release,
         settings: settings.into_iter().collect(),
         files: once(files, |file| file.path.clone()),
         before: once(before, |command| command.name.clone()),

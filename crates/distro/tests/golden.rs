@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use capstan_api::bootstrap::{CapstanConfigSpec, Command, Distro, File, FileSource, SecretKey, Setting};
+use capstan_api::bootstrap::{
+    CapstanConfigSpec, Command, Distro, File, FileSource, ReleasePolicy, SecretKey, Setting,
+};
 use capstan_distro::{
     Certificates, Endpoint, Heal, Inputs, KeyPair, Network, RESTART_GATE, Rendered, Role, SecretFiles,
     Snapshot, Software, check, render,
@@ -103,6 +105,10 @@ fn setup() -> Setup {
         former: None,
         snapshot: None,
     }
+}
+
+fn release() -> ReleasePolicy {
+    ReleasePolicy { keep: vec!["/var/log/pods".to_owned()], wipe: vec!["/srv/data".to_owned()] }
 }
 
 fn software(content: &str) -> Software {
@@ -319,6 +325,7 @@ fn only_what_matters_restarts() {
     for (change, restarts) in [
         ((|s| s.config.files[0].content = Some("y".to_owned())) as fn(&mut Setup), false),
         (|s| s.config.after.clear(), false),
+        (|s| s.config.release = Some(release()), false),
         (|s| s.config.settings.clear(), true),
         (|s| s.token = SecretText::new("another"), true),
         (|s| s.endpoint.port = 443, true),

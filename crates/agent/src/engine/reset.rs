@@ -1,6 +1,6 @@
 //! Takes everything back that was put on the machine, and looks whether it is gone.
 
-use capstan_plan::{MachinePath, VerifiedPlan};
+use capstan_plan::{MachinePath, StepName, Undo, VerifiedPlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::{Engine, EngineError};
 use crate::clock::Clock;
 use crate::journal::Entry;
-use crate::ledger::{After, Holding, Item};
-use crate::machine::{CommandKey, Exit, Invocation, Machine, MachineError};
+use crate::ledger::{After, Before, Holding, Item};
+use crate::machine::{CommandKey, Exit, Invocation, Machine, MachineError, Ran};
 use crate::redact::Redactor;
 use crate::report;
 use crate::store::Store;
@@ -43,6 +43,9 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// back. From the beginning of it until the machine is clean no plan is obeyed. After a crash it goes on; what
     /// was undone by running something is not undone again, as what it ran may be gone by then. Only where the crash
     /// came before that was written down an undo command runs twice.
+    ///
+    /// An undo command may leave data of users on purpose: it prints a line `keeps PATH` for each such path. Folders that
+    /// plans have made on the way there stay with it, and the machine counts as clean.
     ///
     /// The plan, if it is at hand, says which values must not appear in what is told; without it, what undo
     /// commands print is not told at all.
@@ -79,13 +82,13 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                     }
                     self.forget_stop(holding).await;
                 }
-                Item::Command { step, undo, .. } => {
+                Item::Command { step, undo, timeout_seconds } => {
                     let key = CommandKey::undo(step, undo);
-                    match self.undo(item, plan).await {
-                        Some(failed) => left.push(failed),
-                        None => {
+                    match self.undo(step, undo, *timeout_seconds, plan).await {
+                        Err(failed) => left.push(failed),
+                        Ok(keeps) => {
                             let (step, undo) = (step.clone(), undo.clone());
-                            self.journal.append(Entry::Undone { step, undo }).await?;
+                            self.journal.append(Entry::Undone { step, undo, keeps }).await?;
                         }
                     }
                     // What stays by mistake is the agent's own, and goes with it.
@@ -95,6 +98,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
         for item in &items {
             if let Item::Path(holding) = item
+                && !self.holds_kept(holding)
                 && let Err(error) = self.is_restored(holding).await
             {
                 let reason = troubles.remove(&holding.path).unwrap_or_else(|| error.to_string());
@@ -112,16 +116,30 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(Reset::Clean)
     }
 
-    async fn undo(&self, item: &Item, plan: Option<&VerifiedPlan>) -> Option<Leftover> {
-        let Item::Command { step, undo, timeout_seconds } = item else { return None };
-        let timeout = Duration::from_secs((*timeout_seconds).into());
+    /// Whether it is a folder of ours that leads to, or belongs to, what an undo command has left on purpose.
+    fn holds_kept(&self, holding: &Holding) -> bool {
+        let path = &holding.path;
+        let is_here = |kept: &MachinePath| kept == path || kept.is_within(path) || path.is_within(kept);
+        matches!((&holding.before, &holding.after), (Before::Nothing, After::Directory { .. }))
+            && self.history().keeps.iter().any(is_here)
+    }
+
+    /// Takes the effect of a command back. Gives the paths that the undo has left on purpose.
+    async fn undo(
+        &self,
+        step: &StepName,
+        undo: &Undo,
+        timeout_seconds: u32,
+        plan: Option<&VerifiedPlan>,
+    ) -> Result<Vec<MachinePath>, Leftover> {
+        let timeout = Duration::from_secs(timeout_seconds.into());
         let key = CommandKey::undo(step, undo);
         let invocation = Invocation { argv: &undo.argv, env: &undo.env, timeout, key: None };
         let secrets = undo.env.iter().filter(|variable| variable.secret).map(|v| v.value.expose().as_bytes());
         let known = plan.map(|plan| plan.plan().secrets()).unwrap_or_default();
         let redactor = Redactor::new(secrets.chain(known));
         let reason = match self.run_or_resume(&key, invocation).await {
-            Ok(ran) if ran.exit == Exit::Code(0) => return None,
+            Ok(ran) if ran.exit == Exit::Code(0) => return Ok(keeps(&ran)),
             Ok(ran) => {
                 let said = plan.and_then(|_| report::last_words(&redactor.output(&ran)));
                 let ending = report::ending(ran.exit);
@@ -130,6 +148,17 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Err(error @ MachineError::Lost) => format!("its undo: {error}"),
             Err(error) => redactor.text(&format!("its undo was not started: {error}")),
         };
-        Some(Leftover { what: format!("step {step}"), reason })
+        Err(Leftover { what: format!("step {step}"), reason })
     }
+}
+
+/// The paths in lines `keeps PATH` that an undo has printed. What was left out of its output is not kept.
+fn keeps(ran: &Ran) -> Vec<MachinePath> {
+    let mut printed = ran.stdout.head.clone();
+    if ran.stdout.omitted == 0 {
+        printed.extend_from_slice(&ran.stdout.tail);
+    }
+    let text = String::from_utf8_lossy(&printed);
+    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    whole.filter_map(|line| MachinePath::new(line.strip_prefix("keeps ")?).ok()).collect()
 }

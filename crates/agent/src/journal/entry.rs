@@ -98,6 +98,9 @@ pub enum Entry {
         step: StepName,
         /// How it was undone.
         undo: Undo,
+        /// Paths that it has left on purpose.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        keeps: Vec<MachinePath>,
     },
     /// Everything has been taken back.
     ResetEnded,

@@ -33,6 +33,8 @@ pub struct History {
     pub ledger: Ledger,
     /// Whether everything is being taken back.
     pub resetting: bool,
+    /// Paths that undo commands have left on purpose.
+    pub keeps: BTreeSet<MachinePath>,
 }
 
 /// The last start of a unit.
@@ -204,7 +206,10 @@ impl History {
             Entry::Starting { unit, inputs, instead_of } => {
                 self.units.insert(unit, Start { inputs, instead_of });
             }
-            Entry::Undone { step, undo } => self.ledger.undone(&step, &undo),
+            Entry::Undone { step, undo, keeps } => {
+                self.ledger.undone(&step, &undo);
+                self.keeps.extend(keeps);
+            }
             Entry::Stayed { path } => {
                 if let Some(current) = &mut self.current {
                     current.stays.insert(path);

@@ -65,7 +65,9 @@ pub struct CapstanConfigSpec {
     #[schemars(extend("maxProperties" = 256, "x-kubernetes-preserve-unknown-fields" = true))]
     pub settings: BTreeMap<String, Setting>,
 
-    /// Files to put on the machine. A file that is taken out of the list is taken off the machine.
+    /// Files to put on the machine. A file that is taken out of the list is taken off the machine. Files that Kubernetes
+    /// reads only when it starts, for k3s those below `/etc/rancher` and `/var/lib/rancher/k3s`, are written and removed
+    /// right before it is started again, after the commands in `before`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 200),
@@ -88,6 +90,47 @@ pub struct CapstanConfigSpec {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub after: Vec<Command>,
+
+    /// What stays on the disk of the machine, and what is removed from it, when the Machine is deleted and its host is
+    /// released. When unset, volumes of users stay and everything else of Kubernetes is removed.
+    pub release: Option<ReleasePolicy>,
+}
+
+/// What stays on the disk of a machine, and what is removed from it, when its host is released. Volumes of users, which for
+/// k3s are in `/var/lib/rancher/k3s/storage` or in the folder that the setting `default-local-storage-path` names, stay
+/// unless `wipe` names them. Data in folders outside those of Kubernetes stays in the same way.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "minProperties" = 1,
+    "x-kubernetes-validations" = cel([(
+        "!has(self.keep) || !has(self.wipe) || self.keep.all(k, self.wipe.all(w, \
+            k != w && !k.startsWith(w + '/') && !w.startsWith(k + '/')))",
+        "keep and wipe must not overlap",
+    )])
+))]
+pub struct ReleasePolicy {
+    /// More paths that stay, below the folders of Kubernetes, such as `/var/lib/rancher/k3s/server/db/snapshots`. State and
+    /// keys of the cluster cannot be kept. Absolute paths without `.` and `..`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 32),
+        inner(length(min = 2, max = 256), regex(pattern = r"^(/[^/\x00-\x1f\x7f]+)+$")),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub keep: Vec<String>,
+
+    /// Paths that are removed with everything in them, such as `/var/lib/rancher/k3s/storage` or `/srv/data`. Folders of the
+    /// operating system, such as `/etc` or `/home`, are refused when the plan is made. A folder in which something is still
+    /// mounted is not removed, and the host is quarantined. Absolute paths without `.` and `..`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 32),
+        inner(length(min = 2, max = 256), regex(pattern = r"^(/[^/\x00-\x1f\x7f]+)+$")),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub wipe: Vec<String>,
 }
 
 /// Distributions of Kubernetes.

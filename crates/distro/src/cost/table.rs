@@ -218,6 +218,7 @@ const FIELDS: &[Field] = &[
     Field::new(Config, "spec.files[].content", File, "the file is written").shown(Shown::Digest),
     Field::new(Config, "spec.before", LIVE, COMMAND).by(&["name"]),
     Field::new(Config, "spec.after", LIVE, COMMAND).by(&["name"]),
+    Field::new(Config, "spec.release", LIVE, "it counts when the machine's host is released"),
     Field::new(
         HostMachine,
         "metadata",

@@ -7,14 +7,27 @@
 #   k3s.sh rebooted BOOT_ID       fails as long as the machine has this boot ID
 #   k3s.sh reboot BOOT_ID         boots the machine again if it has this boot ID, and waits for its end
 #   k3s.sh stop                   ends what k3s leaves running when it is stopped
-#   k3s.sh clean                  takes away all that k3s wrote, and looks whether it is gone
+#   k3s.sh clean                  removes all that k3s wrote but for what is kept, and checks that it is gone
+#
+# `clean` prints a line `keeps PATH` for each path that it leaves on purpose. The agent reads them: folders that it has made
+# itself on the way to such a path may stay.
 
 set -u
 
+# From spec.release of the CapstanConfig, one path in each line. The policy is part of this file, not of the command line of
+# `clean`, because the agent runs every undo that it has recorded, also those of former plans.
+KEEP=''
+WIPE=''
+
 DATA=/var/lib/rancher/k3s
-# What k3s and what it runs write, below folders that are theirs alone.
-FOLDERS="$DATA /etc/rancher/k3s /etc/rancher/node /var/lib/kubelet /var/lib/cni /run/k3s /run/flannel /var/log/pods
-/var/log/containers"
+# What k3s and what it runs write, below folders that are theirs alone. Whatever else is in $DATA belongs to users: volumes,
+# in `storage` or in another folder that a server was told to use, which its workers do not know of.
+FOLDERS="$DATA/agent $DATA/data $DATA/server /etc/rancher/k3s /etc/rancher/node /var/lib/kubelet /var/lib/cni /run/k3s
+/run/flannel /var/log/pods /var/log/containers"
+# What a k3s always has, and what can never be kept (see `release.rs`).
+STATE="$DATA/data $DATA/agent/containerd $DATA/agent/kubelet.kubeconfig $DATA/server/cred $DATA/server/db/etcd
+$DATA/server/db/state.db $DATA/server/token /etc/rancher/node"
+MOUNTS=/proc/self/mounts
 PLUGINS=/usr/libexec/kubernetes/kubelet-plugins
 LINKS="cni0 flannel.1 flannel-v6.1 flannel-wg flannel-wg-v6 kube-ipvs0"
 
@@ -75,17 +88,24 @@ end_pods() {
     fi
 }
 
-# Mounts below the given paths, the innermost first.
+# Mounts whose path begins with one of the given texts, as the kernel writes them, the innermost first. A path that is
+# mounted twice comes twice.
 mounts_below() {
     for prefix in "$@"; do
-        awk -v prefix="$prefix" 'index($2, prefix) == 1 { print $2 }' /proc/self/mounts
-    done | sort -r -u
+        # As the kernel writes paths. Through the environment, because awk would read a backslash in an argument.
+        prefix=$(printf '%s' "$prefix" | sed 's/\\/\\134/g; s/ /\\040/g')
+        PREFIX=$prefix awk 'index($2, ENVIRON["PREFIX"]) == 1 { print $2 }' "$MOUNTS"
+    done | sort -r
 }
 
 unmount_pods() {
-    mounts_below /run/k3s/ /var/lib/kubelet/ "$DATA/agent/" /run/netns/cni- | while read -r path; do
-        path=$(printf '%b' "$path")
-        umount "$path" 2>/dev/null || umount -l "$path" 2>/dev/null
+    for _ in 1 2 3 4 5; do
+        found=$(mounts_below /run/k3s/ /var/lib/kubelet/ "$DATA/agent/" /run/netns/cni-)
+        [ -n "$found" ] || break
+        printf '%s\n' "$found" | while read -r path; do
+            path=$(printf '%b' "$path")
+            umount "$path" 2>/dev/null || umount -l "$path" 2>/dev/null
+        done
     done
     for space in /run/netns/cni-*; do
         [ -e "$space" ] && rm -f "$space"
@@ -154,29 +174,140 @@ remove_sockets() {
         containerd | dockerd) return 0 ;;
         esac
     done
-    rm -rf /run/containerd
+    remove /run/containerd
 }
 
-# Whether a folder is gone, or empty because something of the machine's own is mounted there.
+is_there() {
+    [ -e "$1" ] || [ -h "$1" ]
+}
+
+# Whether a path is kept itself.
+is_kept() {
+    while IFS= read -r kept; do
+        [ "$kept" != "$1" ] || return 0
+    done <<KEPT
+$KEEP
+KEPT
+    return 1
+}
+
+# Whether something below a path is kept.
+holds_kept() {
+    while IFS= read -r kept; do
+        case "$kept" in
+        "$1"/*) is_there "$kept" && return 0 ;;
+        esac
+    done <<KEPT
+$KEEP
+KEPT
+    return 1
+}
+
+# Whether a path is gone but for what is kept, or empty because something of the machine's own is mounted there.
 is_gone() {
-    [ ! -e "$1" ] || { [ -d "$1" ] && [ -z "$(ls -A "$1")" ]; }
+    is_there "$1" || return 0
+    is_kept "$1" && return 0
+    if ! holds_kept "$1"; then
+        [ -d "$1" ] && [ ! -h "$1" ] && [ -z "$(ls -A "$1")" ]
+        return
+    fi
+    [ ! -h "$1" ] || return 0
+    for entry in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+        is_gone "$entry" || return 1
+    done
+}
+
+# Removes a path but for what is kept. Follows no symbolic link, also not on the way to what is kept.
+remove_tree() {
+    is_there "$1" || return 0
+    ! is_kept "$1" || return 0
+    if holds_kept "$1"; then
+        [ ! -h "$1" ] || return 0
+        for entry in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+            remove_tree "$entry"
+        done
+        rmdir "$1" 2>/dev/null
+        return 0
+    fi
+    rm -rf --one-file-system "$1" 2>/dev/null
+    # A mounted disk stays where it is, empty.
+    [ ! -d "$1" ] || [ -h "$1" ] || find "$1" -xdev -mindepth 1 -delete 2>/dev/null
+    return 0
+}
+
+# Removes a folder, unless something is mounted in it. A mount of a volume may be on the same file system as the folder, and
+# nothing that deletes files sees the border then: the volume would be deleted through it.
+remove() {
+    is_there "$1" || return 0
+    if [ -h "$1" ]; then
+        say "$1 is a symbolic link: remove it, and what it leads to, by hand"
+        return 1
+    fi
+    found=$(mounts_below "$1/" | while read -r path; do
+        path=$(printf '%b' "$path")
+        is_safe "$path" || printf '%s ' "$path"
+    done)
+    if [ -n "$found" ]; then
+        say "$1 is left as it is, because something is still mounted in it: $found"
+        return 1
+    fi
+    remove_tree "$1"
+}
+
+# Whether a path is kept, or below what is kept, so that nothing is deleted there.
+is_safe() {
+    while IFS= read -r kept; do
+        [ -n "$kept" ] || continue
+        case "$1" in
+        "$kept" | "$kept"/*) return 0 ;;
+        esac
+    done <<KEPT
+$KEEP
+KEPT
+    return 1
+}
+
+# Removes what the user has named.
+wipe() {
+    failed=0
+    while IFS= read -r wiped; do
+        [ -n "$wiped" ] || continue
+        remove "$wiped" || failed=1
+        is_gone "$wiped" || { say "$wiped is still there"; failed=1; }
+    done <<WIPED
+$WIPE
+WIPED
+    return "$failed"
+}
+
+# For the agent: what stays on purpose.
+tell_kept() {
+    ! is_there "$DATA" || echo "keeps $DATA"
+    while IFS= read -r kept; do
+        [ -z "$kept" ] || ! is_there "$kept" || echo "keeps $kept"
+    done <<KEPT
+$KEEP
+KEPT
 }
 
 clean() {
     stop
-    for folder in $FOLDERS; do
-        [ -e "$folder" ] || continue
-        rm -rf --one-file-system "$folder" 2>/dev/null
-        # A mounted disk stays where it is, empty.
-        [ -d "$folder" ] && find "$folder" -xdev -mindepth 1 -delete 2>/dev/null
-    done
-    remove_sockets
-    # Empty folders that may have been somebody else's.
-    for folder in /var/lib/rancher /etc/rancher /run/netns "$PLUGINS/volume/exec" "$PLUGINS/volume" "$PLUGINS" \
-        "${PLUGINS%/*}"; do
-        rmdir "$folder" 2>/dev/null
-    done
+    # Fail closed: a table that cannot be read looks like one without mounts.
+    if [ -z "$(mounts_below /)" ]; then
+        say "$MOUNTS says nothing, so nothing is removed: it is not known what is mounted"
+        return 1
+    fi
     left=0
+    for folder in $FOLDERS; do
+        remove "$folder" || left=1
+    done
+    wipe || left=1
+    remove_sockets || left=1
+    # Empty folders that may have been somebody else's.
+    for folder in "$DATA/storage" "$DATA" /var/lib/rancher /etc/rancher /run/netns "$PLUGINS/volume/exec" \
+        "$PLUGINS/volume" "$PLUGINS" "${PLUGINS%/*}"; do
+        is_kept "$folder" || rmdir "$folder" 2>/dev/null
+    done
     for folder in $FOLDERS; do
         is_gone "$folder" || { say "$folder is still there"; left=1; }
     done
@@ -187,11 +318,12 @@ clean() {
     for link in $LINKS; do
         [ ! -e "/sys/class/net/$link" ] || { say "network interface $link is still there"; left=1; }
     done
+    [ "$left" -ne 0 ] || tell_kept
     return "$left"
 }
 
 vacant() {
-    for path in "$DATA/data" "$DATA/agent" "$DATA/server/db" "$DATA/server/cred" /etc/rancher/node; do
+    for path in $STATE; do
         if [ -e "$path" ]; then
             say "$path is there: this machine has a k3s that Capstan did not set up; take it off, or use another machine"
             return 1

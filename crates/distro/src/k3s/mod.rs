@@ -10,7 +10,7 @@
 //! | `file-…`, `before-…` | the user's own, but for files that k3s reads when it starts |
 //! | `k3s-…` | the software by digest, `/opt/capstan/k3s/<version>/k3s`; the one that is still running stays until then |
 //! | `images` | images for machines that cannot fetch them, where the catalog has some |
-//! | `room` | the folders that k3s fills; undone by taking away all that k3s wrote |
+//! | `room` | the folders that k3s fills; undone by removing all that k3s wrote but for volumes and what the user keeps |
 //! | `drained` | a gate: opened when k3s may be started again |
 //! | `snapshot` | on servers, before another version starts: a snapshot of etcd |
 //! | `reboot` | where the planner asks for it: the machine is booted again, unless it has another boot ID by now |
@@ -30,6 +30,7 @@
 //! software, and at the end the script.
 
 mod config;
+mod release;
 mod settings;
 mod software;
 mod steps;
@@ -55,7 +56,6 @@ pub(crate) use software::{IMAGES, PROGRAM, is_of_version, is_program};
 const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 const TLS: &str = "/var/lib/rancher/k3s/server/tls";
 const SCRIPT: &str = "/opt/capstan/lib/k3s.sh";
-const SCRIPT_CONTENT: &str = include_str!("k3s.sh");
 
 /// Where the kubelet says how it is.
 const KUBELET: &str = "http://127.0.0.1:10248/healthz";
@@ -87,7 +87,7 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let (read_at_start, files): (Vec<UserFile>, Vec<UserFile>) =
         files.into_iter().partition(|file| file.restarts);
 
-    let mut steps: Vec<Step> = vec![script(), vacant()];
+    let mut steps: Vec<Step> = vec![script(release::script(inputs.config)?), vacant()];
     steps.extend(files.into_iter().map(user_file));
     steps.extend(before.into_iter().map(user_command));
     let program = software::program(inputs.software, &k3s);
@@ -125,10 +125,10 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     Ok(Rendered { steps, probes, redact: vec![inputs.token.clone()], fingerprint })
 }
 
-fn script() -> Step {
+fn script(content: String) -> Step {
     let path = MachinePath::new(SCRIPT).expect("a path of this module, absolute and plain");
     let mode = Mode::new(0o755).expect("a mode");
-    let content = Content::from(SCRIPT_CONTENT);
+    let content = Content::from(content);
     Step::new(name("script"), Action::File(File { path, content, mode, owner: 0, group: 0, secret: false }))
 }
 
