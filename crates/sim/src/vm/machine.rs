@@ -295,7 +295,7 @@ mod tests {
         let words = words.replace("k3s.sh", "/bin/sh /opt/capstan/lib/k3s.sh");
         let argv = Argv::new(words.split(' ')).expect("words");
         let timeout = Duration::from_secs(60);
-        machine.run(Invocation { argv: &argv, env: &[], timeout }).await.expect("runs")
+        machine.run(Invocation { argv: &argv, env: &[], timeout, key: None }).await.expect("runs")
     }
 
     #[tokio::test]
