@@ -19,7 +19,7 @@ use crate::names::{LEAVE_ETCD_HOOK, RETRY};
 use crate::planner::{Record, drain_timeout};
 
 /// Condition of a Machine that says what its health check has found.
-const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
+pub(crate) const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
 
 /// Condition of a Machine by which its health check asks its owner to act.
 pub(crate) const OWNER_REMEDIATED: &str = "OwnerRemediated";

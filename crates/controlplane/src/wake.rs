@@ -4,7 +4,7 @@ use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::find;
 use capstan_api::controlplane::CapstanControlPlane;
-use capstan_api::core::{Cluster, Machine};
+use capstan_api::core::{Cluster, Machine, MachineDeployment};
 use capstan_api::meta::labels;
 use capstan_controller::remote::Remotes;
 use capstan_controller::watch::{changed, reference};
@@ -16,6 +16,8 @@ use kube::api::{Api, PartialObjectMeta};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
+
+use crate::facts::HEALTH_CHECK_SUCCEEDED;
 
 /// Namespace and name of a Cluster.
 type Key = (String, String);
@@ -52,6 +54,11 @@ pub(crate) fn control_planes(
     let secrets = scope
         .beside_clusters(client, labelled(), |secret: &PartialObjectMeta<Secret>| secret.resource_version())
         .map(|secret| key(&secret));
+    let deployments = changed(scope.api::<MachineDeployment>(client), all(), |deployment| {
+        let spec = &deployment.spec;
+        (spec.replicas, spec.rollout.clone())
+    })
+    .map(|deployment| Some((deployment.namespace()?, deployment.spec.cluster_name)));
     let nodes = remotes.node_changes().map(Some);
     let streams: Vec<BoxStream<'static, Option<Key>>> = vec![
         clusters.boxed(),
@@ -59,6 +66,7 @@ pub(crate) fn control_planes(
         configs.boxed(),
         reports.boxed(),
         secrets.boxed(),
+        deployments.boxed(),
         nodes.boxed(),
     ];
     let client = client.clone();
@@ -77,7 +85,7 @@ fn machine_facts(machine: &Machine) -> impl PartialEq + Send + use<> {
     (
         (machine.metadata.generation, machine.metadata.deletion_timestamp.is_some()),
         (machine.labels().clone(), machine.annotations().clone()),
-        (condition("Ready"), condition("Available")),
+        (condition("Ready"), condition("Available"), condition(HEALTH_CHECK_SUCCEEDED)),
         (status.node_ref, status.node_info),
     )
 }

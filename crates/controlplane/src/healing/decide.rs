@@ -86,12 +86,17 @@ fn silent(case: &Case<'_>, since: Timestamp) -> Healing {
     let Some(active) = &machine.healing.active else {
         return Healing { told: Some((reasons::SILENT, message)), ..found_ill(case) };
     };
+    match has_had_its_time(case, active) {
+        false => Healing::told(reasons::SILENT, message),
+        true => Healing::told(reasons::EXHAUSTED, message),
+    }
+}
+
+/// Whether a machine on which no step can be taken was given as long as all of them together would take.
+fn has_had_its_time(case: &Case<'_>, active: &Active) -> bool {
     let ladder = case.ladder;
     let patience = ladder.rungs.iter().fold(ladder.wait, |sum, rung| sum.saturating_add(rung.timeout));
-    match case.now.duration_since(active.since) < patience {
-        true => Healing::told(reasons::SILENT, message),
-        false => Healing::told(reasons::EXHAUSTED, message),
-    }
+    case.now.duration_since(active.since) >= patience
 }
 
 /// The machine is well: what was begun and has had no effect is taken back.
@@ -101,17 +106,22 @@ fn well(case: &Case<'_>) -> Healing {
     let Some(active) = &record.active else {
         return Healing { record: None, told: record.healed.as_ref().and(told) };
     };
-    let tokens = match has_had_effect(case.machine) {
-        true => record.tokens.clone(),
-        false => active.before.clone(),
+    // Without effect the next illness begins with the same step.
+    let (tokens, steps) = match has_had_effect(case.machine, active) {
+        true => (record.tokens.clone(), active.begun),
+        false => (active.before.clone(), active.begun.saturating_sub(1)),
     };
-    let healed = Some(Healed { at: case.now, steps: active.begun });
+    let healed = Some(Healed { at: case.now, steps });
     Healing { record: Some(Record { tokens, active: None, healed }), told }
 }
 
-/// Whether the plan of the last step may have done something: it was let through its gate, or needed none.
-fn has_had_effect(machine: &MachineFacts) -> bool {
-    machine.plan.as_ref().is_some_and(|plan| plan.is_open || plan.progress == Progress::Applied)
+/// Whether the plan of the last step may have done something: it was written since the step began, and was let through its
+/// gate, or needed none.
+fn has_had_effect(machine: &MachineFacts, active: &Active) -> bool {
+    machine.plan.as_ref().is_some_and(|plan| {
+        let is_of_step = plan.record.written.is_some_and(|written| written >= active.at);
+        is_of_step && (plan.is_open || plan.progress == Progress::Applied)
+    })
 }
 
 fn found_ill(case: &Case<'_>) -> Healing {
@@ -132,6 +142,12 @@ fn found_ill(case: &Case<'_>) -> Healing {
 
 fn go_on(case: &Case<'_>, active: &Active) -> Healing {
     let (machine, ladder, now) = (case.machine, case.ladder, case.now);
+    if machine.plan.is_none() {
+        return match has_had_its_time(case, active) {
+            true => exhausted(case, active),
+            false => Healing::told(reasons::WAITING, "the machine has no plan yet that could be carried out"),
+        };
+    }
     let under_way = active.begun.checked_sub(1).and_then(|index| ladder.rungs.get(index));
     // The wait counts from the beginning, the time of a step from its own; a step that was taken before the machine fell ill
     // again has had its time.

@@ -60,10 +60,16 @@ fn what_had_no_effect_is_taken_back_when_the_machine_recovers() {
     let mut early = machine.clone().says(Progress::AtGate).with(|m| m.is_unhealthy = false);
     assert_eq!(step(&mut early, 10), reasons::HEALTHY);
     assert_eq!(early.healing.tokens, Tokens::default());
+    assert_eq!(early.healing.healed.as_ref().map(|healed| healed.steps), Some(0));
+    // What was carried out before the step began says nothing about it.
+    let mut old = machine.clone().with(|m| m.is_unhealthy = false);
+    assert_eq!(step(&mut old, 10), reasons::HEALTHY);
+    assert_eq!(old.healing.tokens, Tokens::default());
     // It was let through: another plan would only do it once more.
     let mut late = machine.with(|m| {
         m.is_unhealthy = false;
-        m.plan.as_mut().expect("a plan").is_open = true;
+        let plan = m.plan.as_mut().expect("a plan");
+        (plan.is_open, plan.record.written) = (true, Some(at(1)));
     });
     assert_eq!(step(&mut late, 10), reasons::HEALTHY);
     assert!(late.healing.tokens.restart.is_some() && late.healing.active.is_none());
@@ -74,6 +80,7 @@ fn what_does_not_last_is_no_cure() {
     let mut machine = ill();
     step(&mut machine, 0);
     step(&mut machine, 1);
+    machine.plan.as_mut().expect("a plan").record.written = Some(at(1));
     machine.is_unhealthy = false;
     step(&mut machine, 100);
     machine.is_unhealthy = true;
@@ -119,6 +126,15 @@ fn a_step_that_is_impossible_is_passed_over() {
         step(&mut machine, second);
     }
     assert_eq!(step(&mut machine, 901), reasons::EXHAUSTED);
+}
+
+#[test]
+fn a_machine_without_a_plan_is_given_time() {
+    let mut machine = ill().with(|m| m.plan = None);
+    step(&mut machine, 0);
+    assert_eq!(step(&mut machine, 1799), reasons::WAITING);
+    assert_eq!(machine.healing.tokens, Tokens::default());
+    assert_eq!(step(&mut machine, 1800), reasons::EXHAUSTED);
 }
 
 #[test]

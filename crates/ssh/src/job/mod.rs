@@ -22,15 +22,19 @@ pub(crate) const SENTINEL: &str = "/run/cluster-api/bootstrap-success.complete";
 /// Where upstream's bootstrap data puts what kubeadm reads.
 const KUBEADM: &str = "/run/kubeadm/";
 
-/// What machines leave behind when they are not undone. What is there before a claim is not held against it.
-pub(crate) const WATCHED: [&str; 10] = [
+/// What machines leave behind when they are not undone. What is there before a claim is not held against it. Of the data
+/// folder of k3s only what k3s itself keeps there: volumes of users stay on a host that is released.
+pub(crate) const WATCHED: [&str; 13] = [
     "/etc/kubernetes",
     "/var/lib/kubelet",
     "/var/lib/etcd",
     "/etc/cni/net.d",
     "/var/lib/cni",
     "/etc/rancher",
-    "/var/lib/rancher",
+    "/var/lib/rancher/k3s/agent",
+    "/var/lib/rancher/k3s/data",
+    "/var/lib/rancher/k3s/server",
+    "/var/lib/rancher/rke2",
     "/opt/capstan",
     "/etc/capstan",
     "/etc/systemd/system/capstan-agent.service",

@@ -64,12 +64,12 @@ async fn what_was_written_is_undone_to_the_byte() {
 async fn what_others_put_there_is_left_and_named() {
     let world = World::new();
     let data = cloud_config(&format!(
-        "write_files:\n- {{path: /etc/a/b, content: new}}\nruncmd:\n- touch {root}/etc/a/other\n- mkdir -p {root}/var/lib/rancher/k3s\n",
+        "write_files:\n- {{path: /etc/a/b, content: new}}\nruncmd:\n- touch {root}/etc/a/other\n- mkdir -p {root}/var/lib/rancher/k3s/server {root}/var/lib/rancher/k3s/storage\n",
         root = world.root()
     ));
     assert_eq!(world.carried_out(&data).await, BootstrapState::Done);
     let left = left(world.given_back().await);
-    assert_eq!(left[..2], ["/etc/a, which is not empty", "/var/lib/rancher"]);
+    assert_eq!(left[..2], ["/etc/a, which is not empty", "/var/lib/rancher/k3s/server"]);
     // Asked again, it says the same: nothing is forgotten before somebody has heard it.
     assert_eq!(self::left(world.given_back().await), left);
 }
@@ -77,7 +77,7 @@ async fn what_others_put_there_is_left_and_named() {
 #[tokio::test]
 async fn what_was_there_before_is_not_held_against_a_machine() {
     let world = World::new();
-    world.write("/var/lib/rancher/old", "");
+    world.write("/var/lib/rancher/k3s/data/old", "");
     let before = world.listing();
     assert_eq!(
         world.carried_out(&script("exit 3")).await.clone(),
