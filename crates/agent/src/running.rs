@@ -24,7 +24,7 @@ pub enum Fate {
 /// What to do about a command before this plan, which is in order, is carried on with.
 ///
 /// A newer plan with the same step and the same inputs does not replace the command: an agent that was not restarted
-/// would have finished it, and if it must not run twice nobody could start it again.
+/// would have finished it, and the engine could not start it again if it must not run twice.
 pub fn fate(key: &CommandKey, plan: &VerifiedPlan, history: &History) -> Fate {
     match key {
         CommandKey::Step { step, inputs, .. } => {

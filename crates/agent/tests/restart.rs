@@ -408,8 +408,7 @@ fn secrets_are_neither_in_arguments_nor_on_the_disk() {
     assert_eq!(yard.progress(agent).phase, Phase::Applied);
 }
 
-/// Whether a stop of the agent's service leaves the command alone is decided by its cgroup. Without systemd there is none
-/// that anybody would stop.
+/// The cgroup of a command decides whether a stop of the agent's service reaches it. Without systemd there is no service.
 #[test]
 fn where_systemd_runs_a_command_has_a_scope_of_its_own() {
     let yard = Yard::new();

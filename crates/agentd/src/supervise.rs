@@ -9,7 +9,7 @@ use crate::Failure;
 const NAME: &str = "supervise";
 
 pub(crate) async fn run(folder: &Path) -> Result<(), Failure> {
-    // It is started by a path that says nothing to people who look at their processes.
+    // The path it is started by would name it `exe` in `ps` and `top`.
     let _ = std::fs::write("/proc/self/comm", "capstan-command");
     capstan_agent::real::supervise(folder).await.map_err(Failure::new)
 }
@@ -18,4 +18,16 @@ pub(crate) async fn run(folder: &Path) -> Result<(), Failure> {
 /// next version may expect another order.
 pub(crate) fn program() -> Vec<OsString> {
     vec![format!("/proc/{}/exe", std::process::id()).into(), NAME.into()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_this_one() {
+        let [program, name] = &program()[..] else { panic!("two words") };
+        assert_eq!(std::fs::canonicalize(program).ok(), std::env::current_exe().ok());
+        assert_eq!(name, NAME);
+    }
 }

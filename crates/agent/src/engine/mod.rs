@@ -1,9 +1,9 @@
 //! Carries out what was decided, one decision at a time, and writes it down before and after.
 //!
 //! A future that is dropped half-way is the same as a crash at that point: the next call goes on from what the journal
-//! says. A command that runs then goes on if the machine can supervise it, and the next call waits for it. If it was the journal that was being written, nobody knows what it
-//! says, and the next call fails until it is opened anew ([`Engine::into_parts`], [`Journal::open`]). Whoever only
-//! wants to look for a newer plan uses [`Engine::advance`] and drops nothing.
+//! says. A command that runs then goes on if the machine can supervise it, and the next call waits for it. If the journal
+//! was being written, its content is unknown, and the next call fails until it is opened again ([`Engine::into_parts`],
+//! [`Journal::open`]). A caller that only wants to look for a newer plan uses [`Engine::advance`] and drops nothing.
 
 mod artifact;
 mod attempt;

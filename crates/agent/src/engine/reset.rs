@@ -41,8 +41,9 @@ impl fmt::Display for Leftover {
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// Takes everything back, units before all else and then the last first; then looks at all of it again, because one thing may bring another
     /// back. From the beginning of it until the machine is clean no plan is obeyed. After a crash it goes on; what
-    /// was undone by running something is not undone again, as what it ran may be gone by then. Only where the crash
-    /// came before that was written down an undo command runs twice.
+    /// was undone by running something is not undone again, as what it ran may be gone by then. An undo command that
+    /// outlives the crash is waited for. Only where the machine cannot supervise it, or lost its result, it runs twice.
+    /// Commands of steps are ended first.
     ///
     /// An undo command may leave data of users on purpose: it prints a line `keeps PATH` for each such path. Folders that
     /// plans have made on the way there stay with it, and the machine counts as clean.

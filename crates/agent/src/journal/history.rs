@@ -166,8 +166,8 @@ impl OpenAttempt<'_> {
 }
 
 impl History {
-    /// The attempt that has begun and not ended. As nobody asks while a step is being carried out: its command may
-    /// still run.
+    /// The attempt that has begun and not ended. The engine asks between two turns only, so the attempt was interrupted,
+    /// and its command may still run.
     pub fn open_attempt(&self) -> Option<OpenAttempt<'_>> {
         let Current { plan, last, .. } = self.current.as_ref()?;
         let attempt = last.as_ref().filter(|last| last.finished.is_none())?;

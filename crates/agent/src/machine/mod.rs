@@ -98,7 +98,7 @@ pub trait Machine: Send + Sync {
     }
 
     /// Forgets the program with this key. If it still runs, it is asked to end, and killed if it does not. An error
-    /// means that it may still run. It is no error if there is none.
+    /// means that it may still run. A missing program is not an error.
     fn dismiss(&self, _: &CommandKey) -> impl Future<Output = Result<(), MachineError>> + Send {
         async { Ok(()) }
     }

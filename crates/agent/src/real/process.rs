@@ -49,7 +49,7 @@ impl Readers {
         Reading { capture, has_ended }
     }
 
-    /// Reads until nobody can print any more.
+    /// Reads until all programs have closed their output.
     pub(super) async fn read_to_the_end(self) {
         let mut readers = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         while readers.join_next().await.is_some() {}

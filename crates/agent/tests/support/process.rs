@@ -150,7 +150,7 @@ impl Yard {
         Agent(command.spawn().unwrap())
     }
 
-    /// How the plan stands when the agent is done with it.
+    /// The progress of the plan when the agent is done with it.
     pub(crate) fn progress(&self, agent: Agent) -> Progress {
         let text = self.said(agent);
         let report: Report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) supervises: bool,
     /// Commands that outlive the agent, with their words, and their result if they have ended.
     pub(crate) commands: Vec<(CommandKey, Vec<String>, Option<Ran>)>,
-    /// Whether nobody can say which commands run.
+    /// Whether the machine cannot say which commands run.
     pub(crate) blind: bool,
     /// Commands that were ended while they ran.
     pub(crate) ended: Vec<String>,

@@ -12,7 +12,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`record`] | the folder of a command: its key, its lock, who supervises it, its result |
+//! | [`record`] | the folder of a command: its key, its lock, its supervisor, its result |
 //! | [`supervisor`] | the process beside the command |
 //! | [`session`] | which processes belong to a command |
 //! | [`scope`] | the words that start a supervisor in a scope of systemd |
@@ -309,7 +309,7 @@ fn timed_out() -> Ran {
     Ran { exit: Exit::TimedOut, stdout: Captured::default(), stderr: Captured::default() }
 }
 
-/// The commands in this folder that run now, for people who ask.
+/// The commands in this folder that run now, for `explain`.
 ///
 /// # Errors
 /// If the folder cannot be read.

@@ -70,7 +70,7 @@ pub(super) enum Ending {
     Ended(Ended),
     /// It could not be started.
     NotStarted(NotStarted),
-    /// It was ended together with its supervisor, such as by a shutdown: that is no result.
+    /// A shutdown signalled it together with its supervisor: its exit status says nothing about the command.
     Interrupted,
 }
 
@@ -195,7 +195,7 @@ impl Record {
         Some(self.begun().ok()??.key)
     }
 
-    /// What is left of the timeout. None if there is no such command.
+    /// What is left of the timeout. None if the command is not recorded.
     pub(super) fn time_left(&self) -> io::Result<Option<Duration>> {
         let Some(begun) = self.begun()? else { return Ok(None) };
         let age = self.supervisor()?.and_then(|supervisor| supervisor.age()).unwrap_or_default();
@@ -206,7 +206,7 @@ impl Record {
         self.read(COMMAND)
     }
 
-    /// Whether somebody is about to start the command, supervises it, or takes in what it left behind prints.
+    /// Whether a process is about to start the command, supervises it, or reads what a service prints that it left behind.
     pub(super) fn is_held(&self) -> io::Result<bool> {
         match File::open(self.folder.join(LOCK)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -219,7 +219,7 @@ impl Record {
         self.read(SUPERVISOR)
     }
 
-    /// Writes down who supervises it. Whether the command may be started.
+    /// Records the supervisor. Returns whether it may start the command.
     pub(super) fn supervised_by(&self, supervisor: &Supervisor) -> io::Result<bool> {
         put(&self.folder, SUPERVISOR, &serde_json::to_vec(supervisor)?)?;
         Ok(!self.folder.join(STOPPED).exists() && self.folder.join(COMMAND).exists())

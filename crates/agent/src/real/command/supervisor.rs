@@ -1,8 +1,8 @@
 //! The process beside a command: starts it, enforces its timeout, takes in what it prints, records its result.
 //!
 //! Signals that would end this process do not: systemd sends them to the whole scope at a shutdown, the command has got
-//! its own, and it may use the time that systemd gives it. If the command fails then, that is no result of the command,
-//! but an interruption.
+//! its own, and it may use the time that systemd gives it. A command that fails after such a signal was interrupted; its
+//! exit status is not recorded as its result.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -69,7 +69,7 @@ pub async fn supervise(folder: &Path) -> io::Result<()> {
         // A full disk: the agent waits until there is room.
         tokio::time::sleep(AGAIN).await;
     }
-    // Nobody may listen any more: the result says the same.
+    // The agent may be gone: then it finds the recorded result.
     let _ = agent.write_all(b".").await;
     drop(agent);
     // A service that the command left behind may go on printing: without a reader it would be ended by that.
