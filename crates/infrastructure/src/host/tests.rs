@@ -32,8 +32,8 @@ fn reached() -> Result<Reached, DriverError> {
     Ok(Reached { facts: HostFacts { cpus: Some(2), ..Default::default() }, ..Default::default() })
 }
 
-fn told(mut host: Host, found: &Result<Reached, DriverError>, holder: Holder) -> (HostState, Host) {
-    tell(&mut host, found, &holder, NOW);
+fn told(mut host: Host, found: &Result<Reached, DriverError>, holder: &Holder) -> (HostState, Host) {
+    tell(&mut host, found, holder, NOW);
     let state = host.status.as_ref().and_then(|status| status.state).expect("a state");
     (state, host)
 }
@@ -78,7 +78,7 @@ fn a_host_is_in_one_state() {
             false,
         ),
     ] {
-        let (found_state, host) = told(host, &found, holder);
+        let (found_state, host) = told(host, &found, &holder);
         assert_eq!(found_state, state);
         assert_eq!(is_true(&host, "Ready"), ready, "{state:?}");
     }
@@ -86,8 +86,8 @@ fn a_host_is_in_one_state() {
 
 #[test]
 fn what_a_host_said_stays_while_it_is_silent() {
-    let (_, host) = told(host(), &reached(), Holder::Present);
-    let (_, host) = told(host, &Err(DriverError::NotSupported("not yet".into())), Holder::Present);
+    let (_, host) = told(host(), &reached(), &Holder::Present);
+    let (_, host) = told(host, &Err(DriverError::NotSupported("not yet".into())), &Holder::Present);
     let facts = host.status.as_ref().and_then(|status| status.facts.as_ref());
     assert_eq!(facts.and_then(|facts| facts.cpus), Some(2));
     assert_eq!(get(&host, "Ready").map(|condition| condition.message.as_str()), Some("not yet"));
@@ -97,8 +97,8 @@ fn what_a_host_said_stays_while_it_is_silent() {
 fn an_empty_list_of_addresses_is_not_known_to_be_none() {
     let address = MachineAddress { type_: MachineAddressType::InternalIP, address: "10.0.0.1".to_owned() };
     let at = |addresses: Vec<MachineAddress>| Ok(Reached { addresses, ..Reached::default() });
-    let (_, host) = told(host(), &at(vec![address.clone()]), Holder::Present);
-    let (_, host) = told(host, &at(vec![]), Holder::Present);
+    let (_, host) = told(host(), &at(vec![address.clone()]), &Holder::Present);
+    let (_, host) = told(host, &at(vec![]), &Holder::Present);
     assert_eq!(host.status.map(|status| status.addresses), Some(vec![address]));
 }
 
@@ -109,12 +109,12 @@ fn a_host_that_is_released_says_what_its_machine_waits_for() {
         Some(HostClaim { id: "i".into(), machine_name: "m".into(), cluster_name: "c".into(), since: None });
     let lost = Err(DriverError::Unreachable("no answer".into()));
     let why = "cannot reset Host h, tried since then: no answer";
-    let (state, host) = told(host, &lost, Holder::Leaving(Some(why.into())));
+    let (state, host) = told(host, &lost, &Holder::Leaving(Some(why.into())));
     assert_eq!(state, HostState::Releasing);
     let ready = get(&host, "Ready").expect("the condition");
     assert_eq!(ready.reason, "Releasing");
     assert_eq!(ready.message, format!("HostMachine m, which has this host, is being deleted: {why}"));
-    let (_, host) = told(host, &reached(), Holder::Present);
+    let (_, host) = told(host, &reached(), &Holder::Present);
     assert!(is_true(&host, "Ready"));
 }
 
@@ -124,7 +124,7 @@ fn a_host_that_is_deleted_says_who_has_it() {
     host.metadata.deletion_timestamp = Some(Time(NOW));
     host.spec.claim =
         Some(HostClaim { id: "i".into(), machine_name: "m".into(), cluster_name: "c".into(), since: None });
-    let (_, host) = told(host, &reached(), Holder::Present);
+    let (_, host) = told(host, &reached(), &Holder::Present);
     let deleting = get(&host, "Deleting").expect("the condition");
     assert!(deleting.message.contains("HostMachine m of Cluster c"), "{}", deleting.message);
 }
@@ -135,11 +135,11 @@ fn a_real_host_must_have_answered_before_it_counts() {
     assert!(is_reachable(&host), "simulated");
     host.spec.simulated = None;
     assert!(!is_reachable(&host), "nobody knows");
-    let (state, host) = told(host, &reached(), Holder::Present);
+    let (state, host) = told(host, &reached(), &Holder::Present);
     assert!(is_reachable(&host) && state == HostState::Available);
     let wrong =
         DriverError::Misconfigured { reason: "HostKeyMismatch", message: "spec.ssh.hostKeys: no".into() };
-    let (state, host) = told(host, &Err(wrong), Holder::Present);
+    let (state, host) = told(host, &Err(wrong), &Holder::Present);
     assert!(!is_reachable(&host) && state == HostState::Unreachable);
     let ready = get(&host, "Ready").expect("the condition");
     assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("HostKeyMismatch", "spec.ssh.hostKeys: no"));
