@@ -100,7 +100,7 @@ fn silent_held_and_departing_machines_are_left_alone() {
     assert_eq!(step(&mut silent, 1000 + 1799), reasons::SILENT);
     assert_eq!(silent.healing.tokens, Tokens::default(), "nothing is to be carried out when it comes back");
     assert_eq!(step(&mut silent, 1000 + 1800), reasons::EXHAUSTED, "all steps would have had their time");
-    let only_silent = silent.with(|m| (m.is_unhealthy, m.healing) = (false, super::Record::default()));
+    let only_silent = silent.with(|m| (m.is_unhealthy, m.healing) = (false, Record::default()));
     let told = healing(&only_silent, 99_999);
     assert_eq!((told.record.is_none(), told.told.as_ref().map(|told| told.0)), (true, Some(reasons::SILENT)));
     let held = ill().with(|m| m.is_kept_out = true);
