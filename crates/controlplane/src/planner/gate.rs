@@ -29,6 +29,8 @@ pub(crate) enum Gate {
 pub(crate) struct View<'a> {
     pub(crate) etcd: &'a EtcdView,
     pub(crate) budgets: &'a Budgets,
+    /// Whether the cluster has begun. Before, there is no API server that could have Nodes.
+    pub(crate) begun: bool,
     /// Whether the workload cluster answers.
     pub(crate) answers: bool,
     pub(crate) now: Timestamp,
@@ -67,6 +69,7 @@ pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>
 fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Result<(), String> {
     let may_be_down = machine.plan.as_ref().is_some_and(|plan| plan.record.may_be_down());
     if let Knowledge::Unknown(why) = &machine.node_ready
+        && view.begun
         && !may_be_down
     {
         return Err(format!("waits to know whether Node {} is Ready: {why}", machine.node_name()));
@@ -217,7 +220,13 @@ mod tests {
         gate(
             machine,
             &all,
-            &View { etcd, budgets: &Budgets::default(), answers: true, now: Timestamp::UNIX_EPOCH },
+            &View {
+                etcd,
+                budgets: &Budgets::default(),
+                begun: true,
+                answers: true,
+                now: Timestamp::UNIX_EPOCH,
+            },
         )
     }
 
@@ -243,8 +252,13 @@ mod tests {
         let unknown = EtcdView::Unknown("no way there".to_owned());
         let stopped = at_gate(MachineFacts::server("a"), Some(("", ""))).leaving();
         let all = [stopped.clone(), MachineFacts::worker("w").up()];
-        let view =
-            View { etcd: &unknown, budgets: &Budgets::default(), answers: false, now: Timestamp::UNIX_EPOCH };
+        let view = View {
+            etcd: &unknown,
+            budgets: &Budgets::default(),
+            begun: true,
+            answers: false,
+            now: Timestamp::UNIX_EPOCH,
+        };
         assert_eq!(gate(&stopped, &all, &view), Gate::Open);
         let other = [stopped.clone(), MachineFacts::server("b").up()];
         assert_eq!(gate(&stopped, &other, &view), Gate::Leave);
@@ -291,6 +305,7 @@ mod tests {
             let view = View {
                 etcd: &unknown,
                 budgets: &Budgets::with("md", most),
+                begun: true,
                 answers: true,
                 now: Timestamp::UNIX_EPOCH,
             };
@@ -315,6 +330,16 @@ mod tests {
         assert!(matches!(decided(&[certain], 9), Gate::Wait(why) if why.contains("no answer")));
         let held = of_group("a").with(|m| m.is_kept_out = true);
         assert!(matches!(decided(&[held], 9), Gate::Wait(why) if why.contains("capstan.dev/hold")));
+        // Before the cluster has begun there are no Nodes to wait for.
+        let first = at_gate(MachineFacts::server("a"), Some(("old", "new")));
+        let first = first.with(|m| m.node_ready = Knowledge::unknown("it was not looked at"));
+        let decided = |begun| {
+            let budgets = &Budgets::default();
+            let view = View { etcd: &unknown, budgets, begun, answers: true, now: Timestamp::UNIX_EPOCH };
+            gate(&first, std::slice::from_ref(&first), &view)
+        };
+        assert!(matches!(decided(true), Gate::Wait(_)));
+        assert_eq!(decided(false), Gate::Open);
     }
 
     #[test]
@@ -404,7 +429,13 @@ mod tests {
             gate(
                 machine,
                 &all,
-                &View { etcd: &unknown, budgets: &Budgets::default(), answers, now: Timestamp::UNIX_EPOCH },
+                &View {
+                    etcd: &unknown,
+                    budgets: &Budgets::default(),
+                    begun: true,
+                    answers,
+                    now: Timestamp::UNIX_EPOCH,
+                },
             )
         };
         assert_eq!(decided(&machine(("", "")), &elsewhere, false), Gate::Open);

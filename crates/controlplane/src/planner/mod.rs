@@ -251,7 +251,13 @@ impl<W: Workload> Planner<'_, W> {
             return Ok(None);
         }
         let budgets = &self.observed.budgets;
-        let view = gate::View { etcd: self.etcd, budgets, answers: self.answers, now: scope.now };
+        let view = gate::View {
+            etcd: self.etcd,
+            budgets,
+            begun: scope.is_initialized(),
+            answers: self.answers,
+            now: scope.now,
+        };
         match gate::gate(&facts[index], facts, &view) {
             Gate::Leave => return Ok(None),
             Gate::Wait(why) => {

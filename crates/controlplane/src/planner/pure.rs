@@ -46,8 +46,11 @@ pub(crate) fn is_to_be_written(
 ) -> bool {
     let verdict =
         decide::verdict(&all[index], all, &Budgets::default(), &rendered.fingerprint, Epoch(1), now);
-    let gate =
-        gate::gate(&all[index], all, &gate::View { etcd, budgets: &Budgets::default(), answers: true, now });
+    let gate = gate::gate(
+        &all[index],
+        all,
+        &gate::View { etcd, budgets: &Budgets::default(), begun: true, answers: true, now },
+    );
     matches!(verdict, Verdict::Write { .. }) || gate != Gate::Leave
 }
 
