@@ -22,7 +22,7 @@ use crate::healing::Ladder;
 use crate::healing::contact::Contacts;
 use crate::machines::{self, Step as Decision, propagate};
 use crate::observe::Machines;
-use crate::planner::{is_drained_first, restart_after, runs_ahead};
+use crate::planner::{is_drained_first, others_serve, restart_after, runs_ahead};
 use crate::round::{View, wanted};
 use crate::scope::{Scope, may_replace};
 use crate::workload::NodeView;
@@ -117,7 +117,11 @@ fn think(
     }
     let outdated: Vec<String> =
         servers.iter().filter(|m| restarted(scope, before, m).is_some()).map(|m| m.name.clone()).collect();
+    let now = servers.clone();
     decide(scope, &mut servers, &mut foresight);
+    if let Some((name, change)) = joins(scope, &now, &servers).filter(|_| foresight.refused.is_empty()) {
+        foresight.machines.entry(name).or_default().push(change);
+    }
     if foresight.refused.is_empty() {
         // These are the planner's alone: no object of the machine changes.
         for name in outdated {
@@ -209,6 +213,18 @@ fn play(
             }
         }
     }
+}
+
+/// What changes on the server that began the cluster when others come or go: whether it would join them if it had to start
+/// without its data.
+fn joins(scope: &Scope<'_>, now: &[MachineFacts], then: &[MachineFacts]) -> Option<(String, Change)> {
+    let first = scope.elected().filter(|_| scope.is_initialized())?;
+    let machine = now.iter().find(|machine| machine.id.as_deref() == Some(&first.id) && !machine.deleting)?;
+    let stays = then.iter().any(|server| server.name == machine.name);
+    let is_joined = then.iter().any(|server| server.name != machine.name);
+    let why = "the first server joins the others when it starts without its data, as long as there are any";
+    let changes = stays && is_joined != others_serve(machine, now);
+    changes.then(|| (machine.name.clone(), Change::new("spec.replicas", Cost::Live, why)))
 }
 
 /// What reaches the Machine at once.

@@ -31,7 +31,7 @@ use std::time::Duration;
 pub(crate) use decide::runs_ahead;
 pub(crate) use election::{Elected, Election, decide as elect};
 pub(crate) use gate::{drain_timeout, is_drained_first};
-pub(crate) use inputs::{Materials, restart_after};
+pub(crate) use inputs::{Materials, others_serve, restart_after};
 pub(crate) use record::Record;
 pub(crate) use software::Shelf;
 pub use software::Spare;
