@@ -2,6 +2,7 @@
 
 use capstan_api::controlplane::HealingStepType;
 use capstan_api::keep::{self, healing as reasons};
+use capstan_controller::Knowledge;
 use capstan_controller::text::rfc3339;
 use jiff::Timestamp;
 
@@ -63,6 +64,13 @@ pub(crate) fn decide(case: &Case<'_>) -> Healing {
             reasons::WAITING,
             format!("the Machine is not healed, because it has the annotation {}", keep::HOLD),
         );
+    }
+    if let Knowledge::Unknown(why) = &machine.node_ready
+        && machine.has_node
+    {
+        // The health check cannot know it either: what it has found may be over.
+        let message = format!("it is not known whether Node {} is Ready: {why}", machine.node_name());
+        return Healing::told(reasons::WAITING, message);
     }
     match &machine.healing.active {
         None => found_ill(case),

@@ -1,7 +1,6 @@
 //! Illnesses, step by step.
 
 use super::*;
-use capstan_controller::Knowledge;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("a time")
@@ -105,6 +104,9 @@ fn silent_held_and_departing_machines_are_left_alone() {
     assert_eq!((told.record.is_none(), told.told.as_ref().map(|told| told.0)), (true, Some(reasons::SILENT)));
     let held = ill().with(|m| m.is_kept_out = true);
     assert!(healing(&held, 1000).record.is_none());
+    let unknown = ill().with(|m| m.node_ready = Knowledge::unknown("no answer"));
+    let told = healing(&unknown, 1000);
+    assert_eq!((told.record.is_none(), told.told.map(|told| told.0)), (true, Some(reasons::WAITING)));
     assert_eq!(healing(&ill().leaving(), 1000), Healing { record: None, told: None });
     let well = MachineFacts::worker("w").up();
     assert_eq!(healing(&well, 1000), Healing { record: None, told: None });

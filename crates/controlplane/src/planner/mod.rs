@@ -158,7 +158,7 @@ impl<W: Workload> Planner<'_, W> {
             }
         };
         let files = inputs::secret_files(scope, config).await?;
-        let others_serve = inputs::others_serve(own, facts);
+        let others_serve = others_serve(own, facts);
         let subject =
             Subject { machine, config, facts: own, role, others_serve, files: &files, software: &software };
         let ran = runs(own);

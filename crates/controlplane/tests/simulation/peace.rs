@@ -87,6 +87,7 @@ impl Life {
     async fn is_over(&self, replicas: i32, version: &str) -> Result<()> {
         self.world.stands(replicas, version).await?;
         let cordoned = self.world.workload.all_cordoned();
+        let cordoned: Vec<&String> = cordoned.difference(&self.world.lost).collect();
         ensure!(cordoned.is_empty(), "{cordoned:?} take no pods");
         ensure!(self.world.workload.is_whole(), "a member of etcd is missing");
         let scene = self.world.scene().await?;
