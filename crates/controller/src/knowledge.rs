@@ -14,7 +14,7 @@ pub enum Knowledge<T> {
     Known(T),
 }
 
-/// What nobody has looked at is unknown.
+/// A value that was not observed is unknown.
 impl<T> Default for Knowledge<T> {
     fn default() -> Self {
         Self::Unknown("it was not looked at".to_owned())

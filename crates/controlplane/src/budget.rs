@@ -79,7 +79,7 @@ impl Budgets {
     }
 }
 
-/// Whether a machine is not waited for: nobody knows whether it will ever be done.
+/// Whether a rollout does not wait for the machine: it may never carry out its plan.
 pub(crate) fn is_skipped(machine: &MachineFacts) -> bool {
     let is_lost = machine.silent_since.is_some() || machine.is_beyond_healing;
     machine.is_kept_out || is_lost || machine.is_given_up()

@@ -420,7 +420,7 @@ impl<'a> Round<'a> {
             own.iter().filter(|machine| !machine.deleting).count() > status::replicas(scope.owner).max(1);
         let volumes = match self.initialized && too_many {
             true => workload.local_volumes(scope.namespace, &scope.cluster_name()).await,
-            // Nobody is taken away, so nobody asks.
+            // No machine is deleted in this round, so the volumes are not listed.
             false => Knowledge::default(),
         };
         let view = View { etcd: &self.etcd, volumes: &volumes, initialized: self.initialized };

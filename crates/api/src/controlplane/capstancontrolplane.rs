@@ -293,7 +293,7 @@ pub enum HealingStepType {
 }
 
 impl HealingStepType {
-    /// All of them, in the order in which they are taken when nobody says.
+    /// All of them, in the default order.
     pub const ALL: [Self; 3] = [Self::RestartKubernetes, Self::ReapplyPlan, Self::Reboot];
 }
 

@@ -66,7 +66,7 @@ const YOURS: [(&str, &str); 11] = [
     ("ControlPlaneEndpointNotSet", "you: set spec.controlPlaneEndpoint"),
     ("Refused", "you: change the field that is named"),
     ("NeedsAttention", "you: look at the machine; allow its replacement, or delete the Machine"),
-    ("MachineSilent", "you: power the machine on, or mend its way to the management plane"),
+    ("MachineSilent", "you: power the machine on, or restore its network connection to the management plane"),
     ("Paused", "you: take away what pauses it"),
 ];
 

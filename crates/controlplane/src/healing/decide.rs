@@ -175,7 +175,7 @@ fn go_on(case: &Case<'_>, active: &Active) -> Healing {
         };
     }
     let mut next = active.begun;
-    // Without its Node nobody knows which boot it is to leave.
+    // The boot ID comes from the Node: without a Node the reboot step is skipped.
     while ladder.rungs.get(next).is_some_and(|rung| token(rung.what, case).is_none()) {
         next += 1;
     }

@@ -4,9 +4,9 @@ use capstan_api::controlplane::{HealingSpec, HealingStepType};
 use jiff::SignedDuration;
 use std::fmt;
 
-/// How long nothing need be heard of an agent before it counts as silent, when nobody says.
+/// Default of `silentAfterSeconds`: the agent counts as silent after this time without a Lease renewal.
 const SILENT_AFTER: SignedDuration = SignedDuration::from_mins(10);
-/// How long a machine must stay well before its next illness begins with the first step again, when nobody says.
+/// Default of `minHealthyPeriodSeconds`: after this time the next illness begins with the first step again.
 const MIN_HEALTHY: SignedDuration = SignedDuration::from_hours(1);
 
 /// One step.

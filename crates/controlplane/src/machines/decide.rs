@@ -403,7 +403,7 @@ pub(super) mod tests {
         assert!(with(&EtcdView::Unknown("no way".to_owned())).ends_with("no way"));
     }
 
-    /// Its host is gone for good, and nobody may ever clean it.
+    /// The host of a deleted Machine may never be reset.
     #[test]
     fn a_machine_that_has_left_etcd_holds_nothing_up() {
         let gone = || up("c").leaving();

@@ -33,7 +33,7 @@ pub(crate) async fn sync(
         set(&mut synced, condition, scope.now);
     }
     if facts.has_recovered {
-        // Nobody else does: the health check asks once, and never takes it back.
+        // The owner must: the MachineHealthCheck sets the condition and never removes it.
         delete(&mut synced, OWNER_REMEDIATED);
     }
     let owned = [UP_TO_DATE, OWNER_REMEDIATED, keep::HEALED_IN_PLACE];

@@ -320,7 +320,11 @@ mod tests {
         assert!(matches!(decided(&all, 1), Gate::Wait(why) if why.contains("Node b to be Ready")));
         assert_eq!(decided(&[lost, of_group("a")], 1), Gate::Open, "it is away anyway");
         let silent = all[1].clone().with(|m| m.silent_since = Some(Timestamp::UNIX_EPOCH));
-        assert_eq!(decided(&[of_group("a"), silent], 1), Gate::Open, "nobody waits for ever");
+        assert_eq!(
+            decided(&[of_group("a"), silent], 1),
+            Gate::Open,
+            "the rollout does not wait for a silent machine"
+        );
         let unsure = of_group("a").with(|m| m.node_ready = Knowledge::unknown("no answer"));
         // It is not known to be down, so nothing is stopped on a guess.
         let certain = unsure.with(|m| {

@@ -28,7 +28,7 @@ impl Life {
         if self.edited.is_some() {
             self.edit_token().await?;
         }
-        // One host may never answer again: nobody else may wait for it.
+        // One host may never answer again: no other machine may wait for it.
         if self.ward.has_leases && self.workers > 1 && self.percent(50) {
             self.tell("the host of w0 never answers again");
             self.world.lost.insert("w0".to_owned());
