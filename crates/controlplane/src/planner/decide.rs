@@ -5,6 +5,7 @@ use capstan_plan::{Epoch, Revision};
 use jiff::{SignedDuration, Timestamp};
 
 use super::election::Elected;
+use super::gate::is_to_come_back;
 use crate::budget::{Budgets, is_skipped};
 use crate::facts::{MachineFacts, PlanFacts, Progress};
 
@@ -129,7 +130,12 @@ fn held_up(machine: &MachineFacts, all: &[MachineFacts], budgets: &Budgets, join
         // One that is held at its gate may wait for this very one: two members bear no restart, and none restarts while the
         // Node of another is not Ready.
         let may_be_awaited = joins || !machine.is_ready();
-        let in_the_way = |other: &&MachineFacts| other.is_in_flight() && !(may_be_awaited && other.is_held());
+        // One that joins waits for the last member, which is brought back before it leaves.
+        let is_needed_by_all = is_to_come_back(machine, all);
+        let in_the_way = |other: &&MachineFacts| {
+            let waits_for_this = may_be_awaited && other.is_held() || is_needed_by_all && other.is_joining();
+            other.is_in_flight() && !waits_for_this
+        };
         return servers().find(in_the_way).map(|other| busy(&other.name));
     }
     if let Some(wait) = runs_ahead(machine, servers()) {

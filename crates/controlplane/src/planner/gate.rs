@@ -86,7 +86,10 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Re
         });
     }
     let etcd = view.etcd;
-    let others: Vec<&MachineFacts> = other_servers(machine, all).collect();
+    // A server that joins for the first time cannot get on before the only member is back.
+    let is_needed_by_all = is_to_come_back(machine, all);
+    let others: Vec<&MachineFacts> =
+        other_servers(machine, all).filter(|other| !(is_needed_by_all && other.is_joining())).collect();
     if let Some(other) = others.iter().find(|other| is_on_the_move(other, etcd)) {
         return Err(format!("waits for Machine {} to carry out its plan", other.name));
     }
@@ -146,7 +149,7 @@ fn is_on_the_move(machine: &MachineFacts, etcd: &EtcdView) -> bool {
 /// Whether the cluster may be silent because of this machine: it is the only one of the control plane, and a plan that
 /// did not come to its end may have stopped it. Nobody else could bring it back, and nobody can move its pods.
 fn may_be_down(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
-    let alone = other_servers(machine, all).next().is_none();
+    let alone = other_servers(machine, all).all(MachineFacts::is_joining);
     machine.control_plane && alone && machine.plan.as_ref().is_some_and(|plan| plan.record.may_be_down())
 }
 
@@ -159,7 +162,7 @@ pub(crate) fn is_to_come_back(machine: &MachineFacts, all: &[MachineFacts]) -> b
     };
     machine.deleting
         && machine.control_plane
-        && other_servers(machine, all).next().is_none()
+        && other_servers(machine, all).all(MachineFacts::is_joining)
         && machine.plan.as_ref().is_some_and(may_be_stopped)
 }
 
@@ -268,6 +271,26 @@ mod tests {
         let failed = failed.with(|m| m.plan.as_mut().expect("a plan").is_open = true);
         assert!(is_to_come_back(&failed, std::slice::from_ref(&failed)));
         assert!(!is_to_come_back(&failed, &other));
+    }
+
+    /// The last member was stopped by a plan that failed while another server was already told to join: that one waits for
+    /// the member, so the member must not wait for it.
+    #[test]
+    fn the_last_member_does_not_wait_for_a_server_that_joins_it() {
+        let unknown = EtcdView::Unknown("no quorum".to_owned());
+        let stopped = at_gate(MachineFacts::server("a"), Some(("", ""))).leaving();
+        let view = View {
+            etcd: &unknown,
+            budgets: &Budgets::default(),
+            begun: true,
+            answers: false,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let joining = MachineFacts::server("b").planned(1, "a");
+        assert_eq!(gate(&stopped, &[stopped.clone(), joining.clone()], &view), Gate::Open);
+        // One that was a Node may be a member: etcd must be known.
+        let member = joining.with(|m| m.has_node = true);
+        assert_eq!(gate(&stopped, &[stopped.clone(), member], &view), Gate::Leave);
     }
 
     #[test]
