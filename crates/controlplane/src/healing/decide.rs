@@ -94,7 +94,9 @@ fn silent(case: &Case<'_>, since: Timestamp) -> Healing {
     let Some(active) = &machine.healing.active else {
         return Healing { told: Some((reasons::SILENT, message)), ..found_ill(case) };
     };
-    match has_had_its_time(case, active) {
+    // A manager that is cut off hears neither the agent nor the Node: only a Node that is known to be lost counts.
+    let is_lost = !machine.has_node || machine.node_ready.is_known_and(|ready| !ready);
+    match is_lost && has_had_its_time(case, active) {
         false => Healing::told(reasons::SILENT, message),
         true => Healing::told(reasons::EXHAUSTED, message),
     }

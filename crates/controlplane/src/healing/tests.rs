@@ -99,6 +99,10 @@ fn silent_held_and_departing_machines_are_left_alone() {
     assert_eq!(step(&mut silent, 1000 + 1799), reasons::SILENT);
     assert_eq!(silent.healing.tokens, Tokens::default(), "nothing is to be carried out when it comes back");
     assert_eq!(step(&mut silent, 1000 + 1800), reasons::EXHAUSTED, "all steps would have had their time");
+    for not_lost in [Knowledge::unknown("no answer"), Knowledge::Known(true)] {
+        let mut cut_off = silent.clone().with(|m| m.node_ready = not_lost);
+        assert_eq!(step(&mut cut_off, 99_999), reasons::SILENT, "the manager may be cut off");
+    }
     let only_silent = silent.with(|m| (m.is_unhealthy, m.healing) = (false, Record::default()));
     let told = healing(&only_silent, 99_999);
     assert_eq!((told.record.is_none(), told.told.as_ref().map(|told| told.0)), (true, Some(reasons::SILENT)));

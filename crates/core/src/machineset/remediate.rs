@@ -2,6 +2,7 @@
 
 use capstan_api::conditions::{NewCondition, delete, get, set as set_condition};
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
+use capstan_controller::error::chain;
 use capstan_controller::patch::Patcher;
 use capstan_controller::{Error, Knowledge, Next, Result};
 use kube::ResourceExt as _;
@@ -11,6 +12,7 @@ use super::MachineSetReconciler;
 use super::templates::Templates;
 use super::{preflight, remediation};
 use crate::machinehealthcheck::health::still_holds;
+use crate::machinehealthcheck::node::{self, Found};
 use crate::names::machine::types;
 
 impl MachineSetReconciler {
@@ -64,12 +66,30 @@ impl MachineSetReconciler {
     async fn is_unconfirmed(&self, machines: &[Machine], name: &str) -> Option<String> {
         let machine = machines.iter().find(|machine| machine.name_any() == name)?;
         let told = get(machine, types::HEALTH_CHECK_SUCCEEDED)?;
-        let node = machine.status.as_ref().and_then(|status| status.node_ref.as_ref())?;
         let namespace = machine.namespace().unwrap_or_default();
+        let Some(node) = machine.status.as_ref().and_then(|status| status.node_ref.as_ref()) else {
+            return self.has_appeared(machine, &namespace, &told.reason).await;
+        };
         match self.core.remotes.node_now(&namespace, &machine.spec.cluster_name, &node.name).await {
             Knowledge::Unknown(why) => Some(why),
             Knowledge::Known(now) => (!still_holds(&told.reason, &told.message, now.as_ref()))
                 .then(|| format!("Node {} is healthy again", node.name)),
+        }
+    }
+
+    /// Why a Machine without a Node reference must not be deleted for that: its Node is there, or the Nodes are unknown.
+    async fn has_appeared(&self, machine: &Machine, namespace: &str, reason: &str) -> Option<String> {
+        if !node::is_about_node(reason) {
+            return None;
+        }
+        let nodes = match self.core.remotes.nodes(namespace, &machine.spec.cluster_name).await {
+            Ok(nodes) => nodes,
+            Err(error) => return Some(chain(&error)),
+        };
+        match node::find(Some(&nodes), machine) {
+            Found::Unknown(why) => Some(why),
+            Found::There(node) => Some(format!("Node {} exists now", node.name_any())),
+            Found::None => None,
         }
     }
 
