@@ -4,7 +4,7 @@ use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::plane::hand_over;
-use capstan_controller::{identity, owners, secrets};
+use capstan_controller::{Grounds, destroy, identity, owners, secrets};
 use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
@@ -12,8 +12,7 @@ use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, T
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::ObjectMeta;
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -86,8 +85,7 @@ impl Bootstrap {
             }
             Step::Forget(name) => {
                 let api: Api<CertificateSigningRequest> = Api::all(self.client.clone());
-                gone(api.delete(name, &DeleteParams::default()).await.map(|_| ()))
-                    .doing(|| format!("cannot delete CertificateSigningRequest {name}"))
+                destroy::delete_by_name(&api, name, &Grounds::asked("its certificate was handed out")).await
             }
         }
     }
@@ -118,10 +116,10 @@ impl Bootstrap {
                 .map(|_| ())
                 .doing(|| format!("cannot change {} {}/{name}", kind.kind, names.namespace)),
             Change::Remove(kind, name, uid) => {
-                let only = Preconditions { uid: Some(uid.clone()), resource_version: None };
-                let parameters = DeleteParams::default().preconditions(only);
-                gone(self.untyped(&names.namespace, *kind).delete(name, &parameters).await.map(|_| ()))
-                    .doing(|| format!("cannot delete {} {}/{name}", kind.kind, names.namespace))
+                let seen =
+                    ObjectMeta { name: Some(name.clone()), uid: Some(uid.clone()), ..ObjectMeta::default() };
+                let grounds = Grounds::asked("the machine does not need it any more");
+                destroy::delete(&self.untyped(&names.namespace, *kind), &seen, &grounds).await
             }
         }
     }
@@ -282,13 +280,5 @@ impl Bootstrap {
             (Some(token), Some(expires)) if !token.is_empty() => Ok((token, expires.0)),
             _ => Err(Error::transient(doing(), "there is none in the answer")),
         }
-    }
-}
-
-/// What is not there need not be deleted.
-fn gone(result: std::result::Result<(), kube::Error>) -> std::result::Result<(), kube::Error> {
-    match result {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        other => other,
     }
 }

@@ -3,8 +3,9 @@
 //! What lives here: writing an object back with conditions ([`patch`]), finalizers and owners, the pause, looking
 //! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
 //! ([`remote`]), what etcd is asked ([`etcd`]), moving pods off a Node ([`drain`]), where plans and reports stand
-//! ([`plans`]), what is known and what is not ([`knowledge`]), which plane this is ([`plane`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]), what it is given ([`scope`]) and
-//! what wakes it ([`watch`]), and which of several replicas runs it ([`leader`]).
+//! ([`plans`]), what is known and what is not ([`knowledge`]), deleting objects ([`destroy`]), which plane this is
+//! ([`plane`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]), what it is given
+//! ([`scope`]) and what wakes it ([`watch`]), and which of several replicas runs it ([`leader`]).
 //!
 //! What must not: anything that only one kind needs, and any decision about what a cluster should look like.
 //!
@@ -13,6 +14,7 @@
 //! between any two of them and another one may run beside it. A reconcile that changes nothing writes nothing.
 
 pub mod apply;
+pub mod destroy;
 pub mod drain;
 pub mod error;
 pub mod etcd;
@@ -36,6 +38,7 @@ pub mod secrets;
 pub mod text;
 pub mod watch;
 
+pub use destroy::Grounds;
 pub use error::{Error, Result};
 pub use knowledge::Knowledge;
 pub use run::{Next, Reconciler};

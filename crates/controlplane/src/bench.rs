@@ -204,7 +204,7 @@ fn objects(number: usize) -> Result<(Machine, CapstanConfig)> {
 fn facts((machine, config): &(Machine, CapstanConfig), now: Timestamp) -> MachineFacts {
     MachineFacts {
         has_node: true,
-        node_ready: Knowledge::Known(true),
+        node: Knowledge::Known(crate::NodeView { ready: true, ..crate::NodeView::default() }),
         kubelet_version: Some(VERSION.to_owned()),
         created: Some(now),
         ..MachineFacts::of(machine, Some(config))

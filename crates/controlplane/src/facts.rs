@@ -17,6 +17,7 @@ pub(crate) use capstan_controller::plans::report;
 use crate::healing;
 use crate::names::{LEAVE_ETCD_HOOK, RETRY};
 use crate::planner::{Record, drain_timeout};
+use crate::workload::NodeView;
 
 /// Condition of a Machine that says what its health check has found.
 pub(crate) const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
@@ -68,12 +69,8 @@ pub(crate) struct MachineFacts {
     pub(crate) os_image: Option<String>,
     /// Whether it has ever become a Node.
     pub(crate) has_node: bool,
-    /// Whether its Node is Ready. A Node that does not exist is not.
-    pub(crate) node_ready: Knowledge<bool>,
-    /// Identifies the time since the machine was started, as its Node says.
-    pub(crate) boot_id: Option<String>,
-    /// Whether we keep new pods away from its Node.
-    pub(crate) cordoned: bool,
+    /// Its Node. One that does not exist is not Ready.
+    pub(crate) node: Knowledge<NodeView>,
     /// The user does not want pods to be moved away.
     pub(crate) never_drained: bool,
     /// For how long pods are moved away at most.
@@ -195,16 +192,42 @@ impl MachineFacts {
 
     /// Whether its Node is known to be Ready.
     pub(crate) fn is_ready(&self) -> bool {
-        self.taken_as_up || self.node_ready.is_known_and(|ready| *ready)
+        self.taken_as_up || self.node.is_known_and(|node| node.ready)
+    }
+
+    /// Whether its Node is known not to be Ready.
+    pub(crate) fn is_known_lost(&self) -> bool {
+        self.node.is_known_and(|node| !node.ready)
+    }
+
+    /// Whether we are known to keep new pods away from its Node. While that is unknown nothing is stopped: the gate asks
+    /// for Nodes that are known.
+    pub(crate) fn is_cordoned(&self) -> bool {
+        self.node.is_known_and(|node| node.cordoned)
+    }
+
+    /// We have let pods on its Node again.
+    pub(crate) fn note_uncordoned(&mut self) {
+        if let Knowledge::Known(node) = &mut self.node {
+            node.cordoned = false;
+        }
+    }
+
+    /// Identifies the time since the machine was started, as its Node says.
+    pub(crate) fn boot_id(&self) -> Option<&str> {
+        match &self.node {
+            Knowledge::Known(node) => node.boot_id.as_deref(),
+            Knowledge::Unknown(_) => None,
+        }
     }
 
     /// Why it does not count as up, for people.
     pub(crate) fn not_up(&self) -> String {
-        match &self.node_ready {
+        match &self.node {
             Knowledge::Unknown(why) if self.has_node && self.is_applied() => {
                 format!("waits to know whether Node {} is Ready: {why}", self.node_name())
             }
-            Knowledge::Known(false) if self.has_node && self.is_applied() => {
+            Knowledge::Known(node) if !node.ready && self.has_node && self.is_applied() => {
                 format!("waits for Node {} to be Ready", self.node_name())
             }
             _ => format!("waits for Machine {} to be up", self.name),
@@ -213,7 +236,8 @@ impl MachineFacts {
 
     /// As if it had done what it was told.
     pub(crate) fn take_as_up(&mut self) {
-        (self.taken_as_up, self.has_node, self.node_ready) = (true, true, Knowledge::Known(true));
+        (self.taken_as_up, self.has_node) = (true, true);
+        self.node = Knowledge::Known(NodeView { ready: true, ..NodeView::default() });
         self.kubelet_version.clone_from(&self.version);
     }
 
@@ -223,7 +247,7 @@ impl MachineFacts {
 
     /// Whether it has a plan that it has not carried out, or pods are still kept away because of one.
     pub(crate) fn is_in_flight(&self) -> bool {
-        self.cordoned || self.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied)
+        self.is_cordoned() || self.plan.as_ref().is_some_and(|plan| plan.progress != Progress::Applied)
     }
 
     /// Whether it has given its plan up.
@@ -392,7 +416,24 @@ pub(crate) mod fixtures {
         Members { leader: members.first().map(|member| member.id), members }
     }
 
+    /// A Node that is Ready, or is not.
+    pub(crate) fn ready(ready: bool) -> Knowledge<NodeView> {
+        Knowledge::Known(NodeView { ready, ..NodeView::default() })
+    }
+
     impl MachineFacts {
+        /// Its Node is known not to be Ready.
+        pub(crate) fn lost(self) -> Self {
+            self.with(|m| m.node = ready(false))
+        }
+
+        /// We keep pods away from its Node, which is Ready.
+        pub(crate) fn cordoned(self) -> Self {
+            self.with(|m| {
+                m.node = Knowledge::Known(NodeView { ready: true, cordoned: true, ..NodeView::default() });
+            })
+        }
+
         pub(crate) fn server(name: &str) -> Self {
             Self {
                 name: name.to_owned(),
@@ -441,7 +482,7 @@ pub(crate) mod fixtures {
         pub(crate) fn up(self) -> Self {
             let mut up = self.planned(1, "a").says(Progress::Applied);
             up.has_node = true;
-            up.node_ready = Knowledge::Known(true);
+            up.node = ready(true);
             up.kubelet_version.clone_from(&up.version);
             up
         }
@@ -523,9 +564,9 @@ mod tests {
         let up = MachineFacts::server("a").up();
         assert!(up.is_up());
         assert!(!up.clone().with(|m| m.has_node = false).is_up());
-        let lost = up.clone().with(|m| m.node_ready = Knowledge::Known(false));
+        let lost = up.clone().lost();
         assert!(!lost.is_up() && lost.not_up().contains("to be Ready"));
-        let unknown = up.clone().with(|m| m.node_ready = Knowledge::unknown("no answer"));
+        let unknown = up.clone().with(|m| m.node = Knowledge::unknown("no answer"));
         assert!(!unknown.is_up() && unknown.not_up().contains("no answer"));
         assert!(!up.clone().with(|m| m.kubelet_version = Some("v1.35.0".to_owned())).is_up());
         assert!(!up.clone().says(Progress::InFlight).is_up());

@@ -190,7 +190,7 @@ fn play(
                 new.take_as_up();
                 servers.push(new);
             }
-            Decision::Delete(name) | Decision::Remediate { machine: name, .. } => {
+            Decision::Delete { machine: name, .. } | Decision::Remediate { machine: name, .. } => {
                 servers.retain(|machine| machine.name != name);
                 foresight.steps.push(Step::Delete(name));
             }

@@ -141,6 +141,7 @@ impl Machines {
         keys: Option<&TrustedKeys>,
         nodes: &Knowledge<NodesByName>,
     ) -> Vec<MachineFacts> {
+        let nodes = believable(nodes, self.machines.values());
         let one = |machine: &Machine| {
             let name = machine.name_any();
             let config = self.configs.get(&name);
@@ -154,13 +155,7 @@ impl Machines {
             let about = told.as_ref().and_then(|told| told.facts.as_ref());
             facts.architecture = about.and_then(|about| about.architecture.clone());
             facts.os_image = about.and_then(|about| about.os_image.clone());
-            facts.node_ready = nodes.as_ref().map(|nodes| nodes.get(&name).is_some_and(|node| node.ready));
-            if let Knowledge::Known(nodes) = nodes
-                && let Some(node) = nodes.get(&name)
-            {
-                facts.cordoned = node.cordoned;
-                facts.boot_id.clone_from(&node.boot_id);
-            }
+            facts.node = nodes.clone().map(|nodes| nodes.get(&name).cloned().unwrap_or_default());
             facts.silent_since = self.silent.get(&name).copied();
             if let (Some(secret), Some(id)) = (plans.get(&plan_secret(&name)), &facts.id) {
                 facts.plan = plan(secret, &name, id, keys).map(|mut plan| {
@@ -171,6 +166,20 @@ impl Machines {
             facts
         };
         self.machines.values().map(one).collect()
+    }
+}
+
+/// An empty list of Nodes says nothing about Machines that have become Nodes: an API server that has lost all of them, or
+/// has not read them yet, knows no more than one that does not answer.
+fn believable<'a>(
+    nodes: &'a Knowledge<NodesByName>,
+    mut machines: impl Iterator<Item = &'a Machine>,
+) -> Knowledge<&'a NodesByName> {
+    let has_node =
+        |machine: &Machine| machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
+    match nodes.is_known_and(BTreeMap::is_empty) && machines.any(has_node) {
+        true => Knowledge::unknown("the workload cluster lists no Nodes, and Machines have had some"),
+        false => nodes.as_ref(),
     }
 }
 
@@ -213,4 +222,33 @@ fn changes(owner: &CapstanControlPlane, machine: &Machine, config: &CapstanConfi
         changes.push(Change::new(path, Cost::Replace, why));
     }
     changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::NodeView;
+    use serde_json::json;
+
+    #[test]
+    fn a_list_without_any_node_is_no_news_of_machines_that_were_nodes() {
+        let machine = |status: serde_json::Value| -> Machine {
+            serde_json::from_value(json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m"},
+                "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {
+                    "kind": "HostMachine", "name": "m", "apiGroup": "infrastructure.cluster.x-k8s.io"}},
+                "status": status,
+            }))
+            .expect("a Machine")
+        };
+        let (old, new) = (machine(json!({"nodeRef": {"name": "m"}})), machine(json!({})));
+        let (none, some) = (NodesByName::new(), NodesByName::from([("x".to_owned(), NodeView::default())]));
+        let is_believed = |nodes: &NodesByName, machines: &[&Machine]| {
+            believable(&Knowledge::Known(nodes.clone()), machines.iter().copied()).is_known_and(|_| true)
+        };
+        assert!(!is_believed(&none, &[&new, &old]));
+        assert!(is_believed(&none, &[&new]), "nobody has become a Node yet");
+        assert!(is_believed(&some, &[&new, &old]));
+        assert!(!believable(&Knowledge::default(), [&new].into_iter()).is_known_and(|_| true));
+    }
 }

@@ -11,7 +11,7 @@ use capstan_controller::etcd::{Access, Etcd};
 use capstan_controller::patch::Patcher;
 use capstan_controller::remote::LocalVolumes;
 use capstan_controller::secrets::Purpose;
-use capstan_controller::{Knowledge, Next};
+use capstan_controller::{Grounds, Knowledge, Next};
 use capstan_distro::{Change, Cost, Endpoint, Role};
 use capstan_plan::TrustedKeys;
 use k8s_openapi::ByteString;
@@ -478,7 +478,8 @@ impl<'a> Round<'a> {
                 }
             }
             for name in delete {
-                machines::delete::<Machine>(&self.scope.api(), name).await?;
+                let grounds = Grounds::asked("its control plane is deleted");
+                machines::delete(self.scope, &self.observed, name, &grounds).await?;
             }
         }
         self.ending = Some(ending);

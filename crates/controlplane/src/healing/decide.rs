@@ -65,7 +65,7 @@ pub(crate) fn decide(case: &Case<'_>) -> Healing {
             format!("the Machine is not healed, because it has the annotation {}", keep::HOLD),
         );
     }
-    if let Knowledge::Unknown(why) = &machine.node_ready
+    if let Knowledge::Unknown(why) = &machine.node
         && machine.has_node
     {
         // The health check cannot know it either: what it has found may be over.
@@ -95,7 +95,7 @@ fn silent(case: &Case<'_>, since: Timestamp) -> Healing {
         return Healing { told: Some((reasons::SILENT, message)), ..found_ill(case) };
     };
     // A manager that is cut off hears neither the agent nor the Node: only a Node that is known to be lost counts.
-    let is_lost = !machine.has_node || machine.node_ready.is_known_and(|ready| !ready);
+    let is_lost = !machine.has_node || machine.is_known_lost();
     match is_lost && has_had_its_time(case, active) {
         false => Healing::told(reasons::SILENT, message),
         true => Healing::told(reasons::EXHAUSTED, message),
@@ -228,7 +228,7 @@ fn exhausted(case: &Case<'_>, active: &Active) -> Healing {
 fn token(step: HealingStepType, case: &Case<'_>) -> Option<String> {
     match step {
         HealingStepType::RestartKubernetes | HealingStepType::ReapplyPlan => Some(rfc3339(case.now)),
-        HealingStepType::Reboot => case.machine.boot_id.clone(),
+        HealingStepType::Reboot => case.machine.boot_id().map(str::to_owned),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Illnesses, step by step.
 
 use super::*;
+use crate::facts::fixtures::ready;
+use crate::workload::NodeView;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("a time")
@@ -8,8 +10,8 @@ fn at(second: i64) -> Timestamp {
 
 fn ill() -> MachineFacts {
     MachineFacts::worker("w").up().with(|m| {
-        (m.is_unhealthy, m.node_ready) = (true, Knowledge::Known(false));
-        m.boot_id = Some("boot-1".to_owned());
+        m.is_unhealthy = true;
+        m.node = Knowledge::Known(NodeView { boot_id: Some("boot-1".to_owned()), ..NodeView::default() });
     })
 }
 
@@ -99,8 +101,8 @@ fn silent_held_and_departing_machines_are_left_alone() {
     assert_eq!(step(&mut silent, 1000 + 1799), reasons::SILENT);
     assert_eq!(silent.healing.tokens, Tokens::default(), "nothing is to be carried out when it comes back");
     assert_eq!(step(&mut silent, 1000 + 1800), reasons::EXHAUSTED, "all steps would have had their time");
-    for not_lost in [Knowledge::unknown("no answer"), Knowledge::Known(true)] {
-        let mut cut_off = silent.clone().with(|m| m.node_ready = not_lost);
+    for not_lost in [Knowledge::unknown("no answer"), ready(true)] {
+        let mut cut_off = silent.clone().with(|m| m.node = not_lost);
         assert_eq!(step(&mut cut_off, 99_999), reasons::SILENT, "the manager may be cut off");
     }
     let only_silent = silent.with(|m| (m.is_unhealthy, m.healing) = (false, Record::default()));
@@ -108,7 +110,7 @@ fn silent_held_and_departing_machines_are_left_alone() {
     assert_eq!((told.record.is_none(), told.told.as_ref().map(|told| told.0)), (true, Some(reasons::SILENT)));
     let held = ill().with(|m| m.is_kept_out = true);
     assert!(healing(&held, 1000).record.is_none());
-    let unknown = ill().with(|m| m.node_ready = Knowledge::unknown("no answer"));
+    let unknown = ill().with(|m| m.node = Knowledge::unknown("no answer"));
     let told = healing(&unknown, 1000);
     assert_eq!((told.record.is_none(), told.told.map(|told| told.0)), (true, Some(reasons::WAITING)));
     assert_eq!(healing(&ill().leaving(), 1000), Healing { record: None, told: None });
@@ -127,7 +129,7 @@ fn one_machine_is_healed_at_a_time() {
 
 #[test]
 fn a_step_that_is_impossible_is_passed_over() {
-    let mut machine = ill().with(|m| m.boot_id = None);
+    let mut machine = ill().lost();
     for second in [0, 1, 301] {
         step(&mut machine, second);
     }

@@ -2,9 +2,9 @@
 
 use capstan_api::keep;
 use capstan_api::meta::annotations;
-use capstan_controller::Knowledge;
 use capstan_controller::remote::LocalVolumes;
 use capstan_controller::text::listed;
+use capstan_controller::{Grounds, Knowledge};
 use capstan_distro::{Change, Cost};
 
 use std::collections::BTreeSet;
@@ -53,13 +53,20 @@ pub(crate) enum Step {
     /// A machine that was begun is not wanted any more.
     GiveUp(String),
     /// The machine is deleted.
-    Delete(String),
+    Delete {
+        /// Which.
+        machine: String,
+        /// Why it may be.
+        grounds: Grounds,
+    },
     /// The machine is deleted because it is ill, and that is written down.
     Remediate {
         /// Which.
         machine: String,
         /// What is written down.
         record: remediate::Record,
+        /// Why it may be.
+        grounds: Grounds,
     },
     /// The machine is told what it should be now.
     Update(String),
@@ -142,7 +149,7 @@ fn update(staying: &[&MachineFacts]) -> Option<Step> {
         true => other.is_up(),
         false => other.is_steady(),
     };
-    let busy = |other: &&&MachineFacts| other.name != next.name && (!is_fine(other) || other.cordoned);
+    let busy = |other: &&&MachineFacts| other.name != next.name && (!is_fine(other) || other.is_cordoned());
     Some(match staying.iter().find(busy) {
         Some(other) => Step::Wait(other.not_up()),
         None => Step::Update(next.name.clone()),
@@ -178,7 +185,7 @@ fn shrink(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
         return Step::Wait(other.not_up());
     }
     match may_lose(next, wanted) {
-        Ok(()) => Step::Delete(next.name.clone()),
+        Ok(grounds) => Step::Delete { machine: next.name.clone(), grounds },
         Err(why) => Step::Wait(format!("cannot take Machine {} away: {why}", next.name)),
     }
 }
@@ -207,19 +214,19 @@ fn holds(machine: &MachineFacts, wanted: &Wanted<'_>) -> Option<String> {
     }
 }
 
-/// Whether etcd could do without a machine.
-pub(super) fn may_lose(machine: &MachineFacts, wanted: &Wanted<'_>) -> Result<(), String> {
+/// On which grounds a machine may be deleted: etcd can do without it.
+pub(super) fn may_lose(machine: &MachineFacts, wanted: &Wanted<'_>) -> Result<Grounds, String> {
     if !wanted.initialized {
-        return Ok(());
+        return Ok(Grounds::asked("the cluster has not begun"));
     }
-    match wanted.etcd {
-        EtcdView::Known(members) => match quorum::member_of(members, machine.node_name(), &machine.addresses)
-        {
-            Some(member) => quorum::may_remove(members, member),
-            None => Ok(()),
-        },
-        EtcdView::Unknown(why) => Err(format!("it is not known how etcd is: {why}")),
+    if let EtcdView::Unknown(why) = wanted.etcd {
+        return Err(format!("it is not known how etcd is: {why}"));
     }
+    Grounds::observed(wanted.etcd, |members| {
+        let member = quorum::member_of(members, machine.node_name(), &machine.addresses);
+        member.map_or(Ok(()), |member| quorum::may_remove(members, member))?;
+        Ok("etcd can do without it".to_owned())
+    })
 }
 
 /// One more, once those that are there are well.
@@ -253,7 +260,7 @@ fn domain(staying: &[&MachineFacts], domains: &[&str]) -> Option<String> {
 pub(super) mod tests {
     use super::*;
     use crate::facts::Progress;
-    use crate::facts::fixtures::members;
+    use crate::facts::fixtures::{members, ready};
     use crate::planner::record::Setup;
 
     pub(crate) fn up(name: &str) -> MachineFacts {
@@ -295,7 +302,7 @@ pub(super) mod tests {
             Step::Nothing => "nothing".to_owned(),
             Step::Create { .. } => "create".to_owned(),
             Step::GiveUp(name) => format!("give up {name}"),
-            Step::Delete(name) => format!("delete {name}"),
+            Step::Delete { machine, .. } => format!("delete {machine}"),
             Step::Remediate { machine, .. } => format!("remediate {machine}"),
             Step::Update(name) => format!("update {name}"),
             Step::Wait(why) => why,
@@ -368,8 +375,8 @@ pub(super) mod tests {
         ill[2].has_node = false;
         assert_eq!(step(&ill, 1), "waits for Machine c to be up");
         let mut lost = three();
-        lost[1].node_ready = Knowledge::Known(false);
-        lost[2].node_ready = Knowledge::Known(false);
+        lost[1].node = ready(false);
+        lost[2].node = ready(false);
         assert_eq!(step(&lost, 1), "waits for Node c to be Ready");
         let mut going = three();
         going[2].deleting = true;
@@ -448,12 +455,12 @@ pub(super) mod tests {
     #[test]
     fn a_node_that_is_not_ready_stops_the_next_server() {
         let old = |name| outdated(up(name), Cost::Restart);
-        let not_ready = up("a").with(|m| m.node_ready = Knowledge::Known(false));
+        let not_ready = up("a").lost();
         assert_eq!(step(&[not_ready, old("b"), up("c")], 3), "waits for Node a to be Ready");
-        let unknown = up("a").with(|m| m.node_ready = Knowledge::unknown("no answer"));
+        let unknown = up("a").with(|m| m.node = Knowledge::unknown("no answer"));
         assert!(step(&[unknown, old("b"), up("c")], 3).ends_with("no answer"));
         // The one in trouble gets what may cure it, although another waits at its gate for it.
-        let ill = outdated(up("a"), Cost::Restart).with(|m| m.node_ready = Knowledge::Known(false));
+        let ill = outdated(up("a"), Cost::Restart).lost();
         let held = up("b").says(Progress::AtGate).with(|m| {
             let record = &mut m.plan.as_mut().expect("a plan").record;
             record.setup.restart = "new".to_owned();
@@ -469,7 +476,7 @@ pub(super) mod tests {
         assert_eq!(step(&[old("a").born(2), old("b").born(1), up("c")], 3), "update b");
         let busy = up("a").with(|m| m.kubelet_version = Some("v1.35.0".to_owned()));
         assert_eq!(step(&[busy.clone(), old("b"), up("c")], 3), "waits for Machine a to be up");
-        let cordoned = up("a").with(|m| m.cordoned = true);
+        let cordoned = up("a").cordoned();
         assert_eq!(step(&[cordoned, old("b"), up("c")], 3), "waits for Machine a to be up");
         // A machine that failed with the last change gets the next one first.
         let failed = outdated(busy, Cost::Restart).born(9);

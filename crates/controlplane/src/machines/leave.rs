@@ -4,13 +4,13 @@
 use capstan_api::core::Machine;
 use capstan_controller::error::Result;
 use capstan_controller::etcd::{Access, Etcd, Member, Members};
+use capstan_controller::{Grounds, destroy};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
 
 use crate::etcd::quorum;
 use crate::facts::{EtcdView, Hook, MachineFacts, PlanFacts, Progress};
-use crate::machines;
 use crate::names::{LEAVE_ETCD_HOOK, plan_secret};
 use crate::scope::Scope;
 
@@ -59,7 +59,7 @@ pub(crate) fn decide(
     let members = match etcd {
         EtcdView::Known(members) => members,
         // It never got as far as that.
-        EtcdView::Unknown(_) if machine.plan.is_none() => return Leaving::Release,
+        EtcdView::Unknown(_) if !machine.was_planned() && !machine.has_node => return Leaving::Release,
         EtcdView::Unknown(why) => return Leaving::Hold(format!("it is not known how etcd is: {why}")),
     };
     let Some(member) = quorum::member_of(members, machine.node_name(), &machine.addresses) else {
@@ -131,7 +131,10 @@ pub(crate) async fn act(
             tracing::info!(member = member.name, "etcd: member is removed");
             etcd.remove(access, member).await?;
         }
-        Leaving::Withdraw => machines::delete::<Secret>(&scope.api(), &plan_secret(machine)).await?,
+        Leaving::Withdraw => {
+            let grounds = Grounds::asked("the machine leaves before it has read its plan");
+            destroy::delete_by_name::<Secret>(&scope.api(), &plan_secret(machine), &grounds).await?;
+        }
         Leaving::Release => release(scope, machine).await?,
     }
     Ok(true)
@@ -147,6 +150,7 @@ pub(crate) async fn release(scope: &Scope<'_>, machine: &str) -> Result<()> {
 mod tests {
     use super::*;
     use crate::facts::fixtures::members;
+    use capstan_plan::Revision;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -183,8 +187,14 @@ mod tests {
         assert!(decided(&leaving("a"), "a+ b-").starts_with("of the 1 members"));
         let unknown = EtcdView::Unknown("no way".to_owned());
         assert!(matches!(decide(&leaving("a"), &unknown, true, false, NOW), Leaving::Hold(_)));
-        let never_planned = leaving("a").with(|m| m.plan = None);
+        let never_planned = leaving("a").with(|m| (m.plan, m.has_node) = (None, false));
         assert_eq!(decide(&never_planned, &unknown, true, false, NOW), Leaving::Release);
+        // Its plan was lost: it may be a member all the same.
+        let was_node = never_planned.clone().with(|m| m.has_node = true);
+        let has_reported = never_planned.with(|m| m.reported_revision = Revision::new(1).ok());
+        for machine in [was_node, has_reported] {
+            assert!(matches!(decide(&machine, &unknown, true, false, NOW), Leaving::Hold(_)));
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@ mod sync;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
 use capstan_controller::error::{Doing as _, Error, Result};
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use capstan_controller::{Grounds, destroy};
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,12 +31,12 @@ pub(crate) async fn act(scope: &Scope<'_>, observed: &Machines, step: &Step) -> 
         Step::Nothing | Step::Wait(_) | Step::Refuse(_) => Ok(()),
         Step::Create { failure_domain } => create(scope, failure_domain.clone()).await,
         Step::GiveUp(name) => give_up(scope, name).await,
-        Step::Delete(name) => delete::<Machine>(&scope.api(), name).await,
-        Step::Remediate { machine, record } => {
+        Step::Delete { machine, grounds } => delete(scope, observed, machine, grounds).await,
+        Step::Remediate { machine, record, grounds } => {
             let record = serde_json::to_string(record)
                 .map_err(|error| Error::transient(format!("cannot replace Machine {machine}"), error))?;
             scope.record(scope.owner, &[(REMEDIATION, Some(&record))]).await?;
-            delete::<Machine>(&scope.api(), machine).await
+            delete(scope, observed, machine, grounds).await
         }
         Step::Update(name) => update(scope, observed, name).await,
     }
@@ -98,21 +99,22 @@ async fn give_up(scope: &Scope<'_>, name: &str) -> Result<()> {
     let reference = &scope.owner.spec.machine_template.spec.infrastructure_ref;
     let kind = scope.externals.resource(&reference.api_group, build::kind_of(reference)?).await?;
     let api: Api<DynamicObject> = Api::namespaced_with(scope.client.clone(), scope.namespace, &kind);
-    delete(&api, name).await?;
-    delete::<CapstanConfig>(&scope.api(), name).await?;
+    let grounds = Grounds::asked("no Machine was made for it, and none is wanted");
+    destroy::delete_by_name(&api, name, &grounds).await?;
+    destroy::delete_by_name::<CapstanConfig>(&scope.api(), name, &grounds).await?;
     scope.record(scope.owner, &[(NEXT_MACHINE, None)]).await?;
     Ok(())
 }
 
-/// Deletes an object, unless it is gone.
-pub(crate) async fn delete<K>(api: &Api<K>, name: &str) -> Result<()>
-where
-    K: Clone + Debug + DeserializeOwned,
-{
-    match api.delete(name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        gone => gone.map(|_| ()).doing(|| format!("cannot delete {name}")),
-    }
+/// Deletes a Machine as it was seen.
+pub(crate) async fn delete(
+    scope: &Scope<'_>,
+    observed: &Machines,
+    name: &str,
+    grounds: &Grounds,
+) -> Result<()> {
+    let Some(machine) = observed.machines.get(name) else { return Ok(()) };
+    destroy::delete::<Machine>(&scope.api(), &machine.metadata, grounds).await
 }
 
 /// Tells a machine what it should be now. What becomes of that is the planner's.

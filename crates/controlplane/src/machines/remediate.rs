@@ -56,11 +56,12 @@ pub(super) fn decide(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Option<S
     if let Some(busy) = busy.filter(|_| wanted.initialized) {
         return wait(format!("Machine {} is not up", busy.name));
     }
-    if let Err(why) = may_lose(ill, wanted) {
-        return wait(why);
-    }
+    let grounds = match may_lose(ill, wanted) {
+        Ok(grounds) => grounds,
+        Err(why) => return wait(why),
+    };
     match next(&ill.name, wanted.remediation) {
-        Ok(record) => Some(Step::Remediate { machine: ill.name.clone(), record }),
+        Ok(record) => Some(Step::Remediate { machine: ill.name.clone(), record, grounds }),
         Err(why) => wait(why),
     }
 }

@@ -368,7 +368,7 @@ mod tests {
         }
         // Pods are still kept away from one that is done: it is as if it were on it.
         let [a, b, c] = servers();
-        let cordoned = all([a, b.with(|m| m.cordoned = true), c], workers());
+        let cordoned = all([a, b.cordoned(), c], workers());
         assert!(waits_for(&verdict(&cordoned[0], &cordoned, &print("b"), EPOCH, now), "Machine b"));
         // One worker is on it: the other waits, the servers do not.
         let [v, w] = workers();

@@ -68,7 +68,7 @@ pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>
 /// budget of its group has room. A machine whose own Node is not Ready is missed no more than it is.
 fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Result<(), String> {
     let may_be_down = machine.plan.as_ref().is_some_and(|plan| plan.record.may_be_down());
-    if let Knowledge::Unknown(why) = &machine.node_ready
+    if let Knowledge::Unknown(why) = &machine.node
         && view.begun
         && !may_be_down
     {
@@ -77,7 +77,7 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Re
     if !machine.control_plane {
         // Plans are written within the budget, too, but those that have failed come again when it is their time.
         let is_away = |other: &MachineFacts| {
-            let is_lost = other.has_node && other.node_ready.is_known_and(|ready| !ready);
+            let is_lost = other.has_node && other.is_known_lost();
             is_ahead_of(other, machine) || machine.is_ready() && is_lost
         };
         return view.budgets.room(machine, all, is_away).map_err(|other| match is_ahead_of(other, machine) {
@@ -95,7 +95,7 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Re
     }
     let is_missed = |other: &&&MachineFacts| !other.deleting && other.has_node && !other.is_ready();
     if let Some(other) = others.iter().find(is_missed).filter(|_| machine.is_ready()) {
-        return Err(match &other.node_ready {
+        return Err(match &other.node {
             Knowledge::Unknown(why) => {
                 format!("waits to know whether Node {} is Ready: {why}", other.node_name())
             }
@@ -193,14 +193,15 @@ pub(crate) fn drain_timeout(seconds: Option<i32>) -> Option<SignedDuration> {
 
 /// Whether pods may come back: it was us who kept them away, and what that was for is done.
 pub(crate) fn is_to_be_uncordoned(machine: &MachineFacts) -> bool {
-    machine.cordoned && !machine.deleting && machine.is_up()
+    machine.is_cordoned() && !machine.deleting && machine.is_up()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::fixtures::members;
+    use crate::facts::fixtures::{members, ready};
     use crate::planner::record::{Record, Setup};
+    use crate::workload::NodeView;
 
     fn at_gate(machine: MachineFacts, ran: Option<(&str, &str)>) -> MachineFacts {
         let mut machine = machine.up().says(Progress::AtGate);
@@ -338,7 +339,7 @@ mod tests {
         assert!(matches!(decided(&all, 1), Gate::Wait(why) if why.contains("Machine b")));
         assert_eq!(decided(&all, 2), Gate::Open);
         // A Node that is lost uses up the budget of those that are not.
-        let lost = of_group("b").with(|m| m.node_ready = Knowledge::Known(false));
+        let lost = of_group("b").lost();
         let all = [of_group("a"), lost.clone()];
         assert!(matches!(decided(&all, 1), Gate::Wait(why) if why.contains("Node b to be Ready")));
         assert_eq!(decided(&[lost, of_group("a")], 1), Gate::Open, "it is away anyway");
@@ -348,7 +349,7 @@ mod tests {
             Gate::Open,
             "the rollout does not wait for a silent machine"
         );
-        let unsure = of_group("a").with(|m| m.node_ready = Knowledge::unknown("no answer"));
+        let unsure = of_group("a").with(|m| m.node = Knowledge::unknown("no answer"));
         // It is not known to be down, so nothing is stopped on a guess.
         let certain = unsure.with(|m| {
             m.plan.as_mut().expect("a plan").record.ran =
@@ -359,7 +360,7 @@ mod tests {
         assert!(matches!(decided(&[held], 9), Gate::Wait(why) if why.contains("capstan.dev/hold")));
         // Before the cluster has begun there are no Nodes to wait for.
         let first = at_gate(MachineFacts::server("a"), Some(("old", "new")));
-        let first = first.with(|m| m.node_ready = Knowledge::unknown("it was not looked at"));
+        let first = first.with(|m| m.node = Knowledge::default());
         let decided = |begun| {
             let budgets = &Budgets::default();
             let view = View { etcd: &unknown, budgets, begun, answers: true, now: Timestamp::UNIX_EPOCH };
@@ -373,18 +374,18 @@ mod tests {
     fn servers_wait_for_each_others_nodes() {
         let server = at_gate(MachineFacts::server("a"), Some(("old", "new")));
         let etcd = EtcdView::Known(members("a+ b+ c+"));
-        let with = |ready: Knowledge<bool>| {
-            let b = MachineFacts::server("b").up().with(|m| m.node_ready = ready);
+        let with = |node: Knowledge<NodeView>| {
+            let b = MachineFacts::server("b").up().with(|m| m.node = node);
             [b, MachineFacts::server("c").up()]
         };
-        assert_eq!(decided(&server, &with(Knowledge::Known(true)), &etcd), Gate::Open);
-        let not_ready = decided(&server, &with(Knowledge::Known(false)), &etcd);
+        assert_eq!(decided(&server, &with(ready(true)), &etcd), Gate::Open);
+        let not_ready = decided(&server, &with(ready(false)), &etcd);
         assert!(matches!(not_ready, Gate::Wait(why) if why == "waits for Node b to be Ready"));
         let unknown = decided(&server, &with(Knowledge::unknown("no answer")), &etcd);
         assert!(matches!(unknown, Gate::Wait(why) if why.contains("no answer")));
         // A server whose own Node is lost is missed no more than it is: what it is told may be its cure.
-        let lost = server.with(|m| m.node_ready = Knowledge::Known(false));
-        assert_eq!(decided(&lost, &with(Knowledge::Known(false)), &etcd), Gate::Open);
+        let lost = server.lost();
+        assert_eq!(decided(&lost, &with(ready(false)), &etcd), Gate::Open);
     }
 
     #[test]
@@ -474,11 +475,11 @@ mod tests {
 
     #[test]
     fn pods_come_back_when_it_is_done() {
-        let cordoned = MachineFacts::worker("w").up().with(|m| m.cordoned = true);
+        let cordoned = MachineFacts::worker("w").up().cordoned();
         assert!(is_to_be_uncordoned(&cordoned));
         assert!(!is_to_be_uncordoned(&cordoned.clone().says(Progress::InFlight)));
         assert!(!is_to_be_uncordoned(&cordoned.clone().leaving()));
-        assert!(!is_to_be_uncordoned(&cordoned.with(|m| m.cordoned = false)));
+        assert!(!is_to_be_uncordoned(&cordoned.with(MachineFacts::note_uncordoned)));
         assert_eq!(drain_timeout(Some(0)), None);
     }
 }

@@ -307,7 +307,7 @@ impl<W: Workload> Planner<'_, W> {
     async fn uncordon(&mut self, machine: &mut MachineFacts) {
         let (namespace, cluster) = (self.scope.namespace, self.scope.cluster_name());
         match self.workload.uncordon(namespace, &cluster, machine.node_name()).await {
-            Ok(()) => machine.cordoned = false,
+            Ok(()) => machine.note_uncordoned(),
             Err(error) => {
                 tracing::warn!(machine = machine.name, error = chain(&error), "cannot let pods in again yet");
                 self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));

@@ -19,6 +19,9 @@ impl Life {
         self.world.mood = Mood::default();
         self.world.workload.be_slow(false);
         self.world.workload.cut_off(false);
+        self.world.workload.cut_off_etcd(false);
+        self.world.workload.list_nothing(0);
+        self.world.unheard.clear();
         for name in self.world.workload.all_broken() {
             self.world.workload.break_node(&name, false);
         }
@@ -34,6 +37,7 @@ impl Life {
             self.world.lost.insert("w0".to_owned());
             self.world.ever_lost.insert("w0".to_owned());
             self.world.workload.is_lost("w0", true);
+            self.change_workers().await?;
         }
         self.take_over(NEVER);
         let replicas = *[1, 3].choose(&mut self.random).unwrap();

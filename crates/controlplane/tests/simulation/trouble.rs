@@ -100,7 +100,7 @@ impl Life {
     }
 
     /// Somebody changes what all workers should be, as if there were no MachineDeployment to take care.
-    async fn change_workers(&mut self) -> Result<()> {
+    pub(crate) async fn change_workers(&mut self) -> Result<()> {
         let (settings, version) = (self.settings(&["debug", "snapshotter"]), VERSIONS[self.version]);
         self.tell(format!("workers are to be {version} with {settings}"));
         for number in 0..self.workers {
@@ -136,7 +136,7 @@ impl Life {
     /// Things happen to hosts, Nodes and the ways to them.
     async fn nature(&mut self) -> Result<()> {
         let Some(name) = self.any_server().await? else { return Ok(()) };
-        match self.random.random_range(0..11) {
+        match self.random.random_range(0..17) {
             0 | 1 => self.lose(&name),
             // On a bad day the user mistakes one machine for another.
             2 => {
@@ -147,8 +147,8 @@ impl Life {
                 self.delete(&another).await?;
             }
             3 => self.find(&name),
-            4 if self.workers > 0 => {
-                let worker = format!("w{}", self.random.random_range(0..self.workers));
+            4 | 10 if self.workers > 0 => {
+                let worker = self.any_worker();
                 match self.world.lost.contains(&worker) {
                     true => self.find(&worker),
                     false => self.lose(&worker),
@@ -157,6 +157,34 @@ impl Life {
             5 | 6 => {
                 self.tell(format!("the Node of {name} is not Ready any more"));
                 self.world.workload.break_node(&name, true);
+                // That is no reason for the user to wait.
+                if self.percent(50) {
+                    let settings = self.settings(&["debug", "snapshotter"]);
+                    self.spec(json!({"config": {"settings": settings}})).await?;
+                }
+            }
+            11 | 12 => {
+                let unheard = match self.workers > 0 && self.percent(50) {
+                    true => self.any_worker(),
+                    false => name,
+                };
+                self.tell(format!("the agent of {unheard} is not heard"));
+                self.world.ever_lost.insert(unheard.clone());
+                self.world.unheard.insert(unheard);
+            }
+            13 => {
+                self.tell("all agents are heard");
+                self.world.unheard.clear();
+            }
+            14 => {
+                let cut = self.percent(60);
+                self.tell(if cut { "the manager does not reach etcd" } else { "the manager reaches etcd" });
+                self.world.workload.cut_off_etcd(cut);
+            }
+            15 => {
+                let turns = self.random.random_range(1..4);
+                self.tell(format!("the list of Nodes is empty for {turns} turns"));
+                self.world.workload.list_nothing(turns);
             }
             7 => {
                 self.tell(format!("the Node of {name} is Ready again"));
@@ -190,6 +218,10 @@ impl Life {
         self.world.lost.insert(name.to_owned());
         self.world.ever_lost.insert(name.to_owned());
         self.world.workload.is_lost(name, true);
+    }
+
+    fn any_worker(&mut self) -> String {
+        format!("w{}", self.random.random_range(0..self.workers))
     }
 
     async fn any_server(&mut self) -> Result<Option<String>> {

@@ -111,8 +111,10 @@ impl Life {
         self.ward.look(&self.world.workload, now);
         let machines = self.world.machines().await?;
         if self.ward.has_leases {
-            for machine in machines.iter().filter(|machine| !self.world.lost.contains(&machine.name_any())) {
-                self.sign_of_life(&machine.name_any(), now).await?;
+            let is_heard =
+                |name: &String| !self.world.lost.contains(name) && !self.world.unheard.contains(name);
+            for name in machines.iter().map(kube::ResourceExt::name_any).filter(is_heard) {
+                self.sign_of_life(&name, now).await?;
             }
         }
         if !self.ward.is_open {
@@ -128,7 +130,14 @@ impl Life {
             let since = *self.ward.known.entry(name.clone()).or_insert(now);
             let provisioned = provisioned(&machine, since);
             let seen = node::find(nodes.as_ref(), &provisioned);
-            let health = health::check(&cluster, &provisioned, &seen.of(&provisioned), &checks, now);
+            let mut health = health::check(&cluster, &provisioned, &seen.of(&provisioned), &checks, now);
+            // As core does, past all caches.
+            if let (Health::Unhealthy { reason, .. }, Some(node)) = (&health, node::name(&provisioned))
+                && node::is_about_node(reason)
+            {
+                let read = node::read(self.node_now(node));
+                health = health::check(&cluster, &provisioned, &read.of(&provisioned), &checks, now);
+            }
             let conditions = conditions(&machine, &health, now);
             if !is_server(&machine) {
                 workers.push(with(&machine, &conditions));
@@ -156,16 +165,22 @@ impl Life {
         if !self.world.workload.is_known() {
             return Knowledge::unknown("the Nodes have not been listed");
         }
-        let node = |(name, (ready, since)): (&String, &(bool, Timestamp))| {
-            let status = if *ready { "True" } else { "Unknown" };
-            let node = json!({
-                "metadata": {"name": name}, "spec": {"providerID": format!("host:///{name}")},
-                "status": {"conditions": [{"type": "Ready", "status": status, "reason": "Kubelet",
-                    "lastTransitionTime": since.to_string()}]},
-            });
-            (name.clone(), Arc::new(serde_json::from_value(node).unwrap()))
-        };
-        Knowledge::Known(Index(self.ward.ready.iter().map(node).collect()))
+        if self.world.workload.lists_nothing() {
+            return Knowledge::Known(Index(BTreeMap::new()));
+        }
+        let all = self.ward.ready.iter();
+        let all = all.map(|(name, (ready, since))| (name.clone(), Arc::new(node(name, *ready, *since))));
+        Knowledge::Known(Index(all.collect()))
+    }
+
+    /// The Node as the API server has it.
+    fn node_now(&self, name: &str) -> Knowledge<Option<Node>> {
+        match self.world.workload.is_known() {
+            false => Knowledge::unknown("the workload cluster does not answer"),
+            true => {
+                Knowledge::Known(self.ward.ready.get(name).map(|(ready, since)| node(name, *ready, *since)))
+            }
+        }
     }
 
     async fn sign_of_life(&self, machine: &str, now: Timestamp) -> Result<()> {
@@ -183,6 +198,16 @@ impl Life {
         }
         Ok(())
     }
+}
+
+fn node(name: &str, is_ready: bool, since: Timestamp) -> Node {
+    let status = if is_ready { "True" } else { "Unknown" };
+    serde_json::from_value(json!({
+        "metadata": {"name": name}, "spec": {"providerID": format!("host:///{name}")},
+        "status": {"conditions": [{"type": "Ready", "status": status, "reason": "Kubelet",
+            "lastTransitionTime": since.to_string()}]},
+    }))
+    .unwrap()
 }
 
 fn cluster(has_begun: bool) -> Cluster {

@@ -39,7 +39,7 @@ impl World {
         if scene.is_applied(&name, &plan) && self.applied.contains(&name) {
             return Ok(());
         }
-        if is_given_up(report, &plan) || self.lost.contains(&name) {
+        if is_given_up(report, &plan) || self.lost.contains(&name) || self.unheard.contains(&name) {
             return Ok(());
         }
         let (digest, revision) = (plan.id().digest().to_string(), plan.id().revision().get());

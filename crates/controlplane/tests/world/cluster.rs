@@ -43,6 +43,10 @@ struct State {
     volumes: LocalVolumes,
     /// Whether the manager does not reach the API server.
     is_cut_off: bool,
+    /// Whether the manager does not reach etcd.
+    is_etcd_cut_off: bool,
+    /// For how many more turns the API server answers with a list that has no Node in it.
+    empty: u32,
     /// How many more turns it takes until the manager has listed the Nodes.
     unlisted: u32,
     /// Whether pods take their time to leave.
@@ -78,6 +82,13 @@ impl State {
     /// Whether the manager knows the Nodes: it reaches the API server and has listed them.
     fn is_known(&self) -> bool {
         self.has_majority() && !self.is_cut_off && self.unlisted == 0
+    }
+
+    fn is_etcd_reached(&self) -> ControllerResult<()> {
+        match self.is_etcd_cut_off {
+            true => Err(Error::transient("cannot ask etcd", "no way there")),
+            false => Ok(()),
+        }
     }
 
     /// Whether anything can be written.
@@ -159,6 +170,17 @@ impl Workload {
     pub(crate) fn turn(&self) {
         let mut state = self.state();
         state.unlisted = state.unlisted.saturating_sub(1);
+        state.empty = state.empty.saturating_sub(1);
+    }
+
+    /// The list of Nodes that the manager gets is empty.
+    pub(crate) fn list_nothing(&self, turns: u32) {
+        self.state().empty = turns;
+    }
+
+    /// The manager does not reach etcd, or does again.
+    pub(crate) fn cut_off_etcd(&self, is_cut_off: bool) {
+        self.state().is_etcd_cut_off = is_cut_off;
     }
 
     /// The manager does not reach the API server, or does again.
@@ -199,6 +221,11 @@ impl Workload {
     /// Whether the manager knows the Nodes.
     pub(crate) fn is_known(&self) -> bool {
         self.state().is_known()
+    }
+
+    /// Whether the manager's list of Nodes is empty although there are some.
+    pub(crate) fn lists_nothing(&self) -> bool {
+        self.state().empty > 0
     }
 
     /// A machine has become a Node, or still is one.
@@ -292,7 +319,7 @@ impl Etcd for Workload {
     fn members<'a>(&'a self, _: &'a Access) -> BoxFuture<'a, ControllerResult<Members>> {
         let state = self.state();
         let members: Vec<Member> = state.members.values().cloned().collect();
-        let (leader, known) = (Some(state.leader), state.has_majority());
+        let (leader, known) = (Some(state.leader), state.has_majority() && !state.is_etcd_cut_off);
         Box::pin(async move { if known { Ok(Members { members, leader }) } else { Err(no_majority()) } })
     }
 
@@ -303,6 +330,7 @@ impl Etcd for Workload {
         to: &'a Member,
     ) -> BoxFuture<'a, ControllerResult<()>> {
         let done = self.write(|state| {
+            state.is_etcd_reached()?;
             state.leader = to.id;
             Ok(())
         });
@@ -311,6 +339,7 @@ impl Etcd for Workload {
 
     fn remove<'a>(&'a self, _: &'a Access, member: &'a Member) -> BoxFuture<'a, ControllerResult<()>> {
         let done = self.write(|state| {
+            state.is_etcd_reached()?;
             if state.leader == member.id {
                 state.faults.push(format!("{} was removed while it led", member.name));
             }
@@ -345,7 +374,8 @@ impl capstan_controlplane::Workload for Workload {
             };
             (name.clone(), node)
         };
-        Knowledge::Known(state.nodes.iter().map(view).collect())
+        let listed = state.nodes.iter().filter(|_| state.empty == 0);
+        Knowledge::Known(listed.map(view).collect())
     }
 
     async fn local_volumes(&self, _: &str, _: &str) -> Knowledge<LocalVolumes> {

@@ -59,8 +59,10 @@ pub(crate) struct World {
     pub(crate) workload: Workload,
     /// Machines whose host is gone for now.
     pub(crate) lost: BTreeSet<String>,
-    /// Machines whose host was ever gone.
+    /// Machines whose host was ever gone, or whose agent was not heard.
     pub(crate) ever_lost: BTreeSet<String>,
+    /// Machines that run, and whose agent does not reach the manager.
+    pub(crate) unheard: BTreeSet<String>,
     /// How the others behave.
     pub(crate) mood: Mood,
     pub(crate) now: Timestamp,
@@ -80,6 +82,7 @@ impl World {
             workload: Workload::default(),
             lost: BTreeSet::new(),
             ever_lost: BTreeSet::new(),
+            unheard: BTreeSet::new(),
             mood: Mood::default(),
             now: Timestamp::now(),
         };
@@ -255,6 +258,7 @@ impl World {
         );
         self.workload.gone(&name);
         self.lost.remove(&name);
+        self.unheard.remove(&name);
         let gone = DeleteParams::default();
         for deleted in [
             self.api::<CapstanConfig>().delete(&name, &gone).await.map(|_| ()),

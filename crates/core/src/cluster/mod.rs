@@ -16,11 +16,9 @@ mod tests;
 mod wiring;
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachinePool, MachineSet};
-use capstan_controller::error::Doing as _;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Next, Reconciler, Result, finalizers, pause};
+use capstan_controller::{Grounds, Next, Reconciler, Result, destroy, finalizers, pause};
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::DeleteParams;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -148,11 +146,7 @@ impl ClusterReconciler {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
-        match self.core.api::<K>(namespace).delete(name, &DeleteParams::default()).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            result => {
-                result.map(|_| ()).doing(|| format!("cannot delete {} {namespace}/{name}", K::kind(&())))
-            }
-        }
+        let grounds = Grounds::asked("its Cluster is deleted");
+        destroy::delete_by_name(&self.core.api::<K>(namespace), name, &grounds).await
     }
 }

@@ -1,11 +1,11 @@
 //! Reading, claiming and deleting a provider's object.
 
 use capstan_api::meta::{ContractVersionedObjectReference, labels};
-use capstan_controller::Result;
 use capstan_controller::error::Doing as _;
+use capstan_controller::{Grounds, Result, destroy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::Reading;
@@ -68,12 +68,8 @@ pub(crate) async fn delete(
     namespace: &str,
 ) -> Result<()> {
     let api = core.externals.api(reference, namespace).await?;
-    match api.delete(&reference.name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        result => result
-            .map(|_| ())
-            .doing(|| format!("cannot delete {} {namespace}/{}", reference.kind, reference.name)),
-    }
+    let grounds = Grounds::asked("the object that refers to it is deleted");
+    destroy::delete_by_name(&api, &reference.name, &grounds).await
 }
 
 #[cfg(test)]

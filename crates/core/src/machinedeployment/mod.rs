@@ -29,16 +29,16 @@ use capstan_api::meta::labels;
 use capstan_controller::apply::Applier;
 use capstan_controller::error::Doing as _;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Error, Next, Reconciler, Result, finalizers, owners, pause};
+use capstan_controller::{Error, Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause};
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::core::{Selector, SelectorExt as _};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Core;
-use crate::machineset::{cluster_of, ignore_not_found, selector, templates};
+use crate::machineset::{cluster_of, selector, templates};
 use crate::step::Steps;
 use names::{FINALIZER, REVISION};
 use rollout::{Decision, Observed, Problem};
@@ -226,11 +226,8 @@ impl MachineDeploymentReconciler {
 
     async fn delete(&self, sets: impl Iterator<Item = &MachineSet>, why: &str) -> Result<()> {
         for set in sets {
-            let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
-            let deleted =
-                self.core.api::<MachineSet>(&namespace).delete(&name, &DeleteParams::default()).await;
-            ignore_not_found(deleted, || format!("cannot delete MachineSet {namespace}/{name}"))?;
-            tracing::info!(machine_set = %name, why, "deleted a MachineSet");
+            let api = self.core.api::<MachineSet>(&set.namespace().unwrap_or_default());
+            destroy::delete(&api, &set.metadata, &Grounds::asked(why)).await?;
         }
         Ok(())
     }

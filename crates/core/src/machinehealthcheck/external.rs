@@ -6,16 +6,15 @@ use capstan_api::conditions::{ConditionStatus, NewCondition, set};
 use capstan_api::core::{Machine, MachineHealthCheck, RemediationTemplateReference};
 use capstan_api::meta::{ContractVersionedObjectReference, labels};
 use capstan_controller::error::Doing as _;
-use capstan_controller::{Error, Result, owners};
+use capstan_controller::{Error, Grounds, Result, destroy, owners};
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, DynamicObject, PostParams, TypeMeta};
+use kube::api::{Api, DynamicObject, PostParams, TypeMeta};
 use kube::core::{ApiResource, GroupVersionKind, ObjectMeta};
 use serde_json::json;
 
 use super::MachineHealthCheckReconciler;
 use super::names::{reasons, types};
 use crate::machineset::desired::{cloned_from, cloned_kind};
-use crate::machineset::ignore_not_found;
 
 impl MachineHealthCheckReconciler {
     /// Makes the request for a Machine, if there is none, and says on the Machine how that went.
@@ -64,7 +63,8 @@ impl MachineHealthCheckReconciler {
         let doing = || format!("cannot withdraw the remediation of Machine {namespace}/{name}");
         match requests.get_opt(&name).await.doing(doing)? {
             Some(request) if request.metadata.deletion_timestamp.is_none() => {
-                ignore_not_found(requests.delete(&name, &DeleteParams::default()).await, doing)
+                destroy::delete(&requests, &request.metadata, &Grounds::asked("the Machine has recovered"))
+                    .await
             }
             _ => Ok(()),
         }

@@ -6,10 +6,10 @@
 use capstan_api::core::{Machine, MachineSet};
 use capstan_api::meta::ContractVersionedObjectReference;
 use capstan_controller::error::Doing as _;
-use capstan_controller::{Error, Result, owners};
+use capstan_controller::{Error, Grounds, Result, destroy, owners};
 use futures::StreamExt as _;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
+use kube::api::{Api, DynamicObject, ListParams};
 use std::collections::HashSet;
 
 use super::MachineSetReconciler;
@@ -129,9 +129,8 @@ impl MachineSetReconciler {
                 && owners.iter().all(|owner| owner.kind != "Machine");
             let name = clone.name_any();
             if ours && clone.metadata.deletion_timestamp.is_none() && !used.contains(name.as_str()) {
-                tracing::info!(machine_set = %set.name_any(), kind = %kind.kind, %name, "cleans up a leftover");
-                let gone = api.delete(&name, &DeleteParams::default()).await;
-                super::ignore_not_found(gone, || format!("cannot delete {} {namespace}/{name}", kind.kind))?;
+                let grounds = Grounds::asked("no Machine was made for it");
+                destroy::delete(&api, &clone.metadata, &grounds).await?;
             }
         }
         Ok(())

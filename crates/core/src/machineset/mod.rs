@@ -30,10 +30,10 @@ use capstan_api::meta::labels;
 use capstan_controller::apply::Applier;
 use capstan_controller::error::Doing as _;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Error, Next, Reconciler, Result, finalizers, owners, pause};
+use capstan_controller::{Error, Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::core::Selector;
 use serde_json::json;
 use std::sync::Arc;
@@ -131,7 +131,8 @@ impl MachineSetReconciler {
         if is_deleting(set) {
             let alive = machines.iter().filter(|machine| !machine::is_deleting(machine));
             let names: Vec<String> = alive.map(kube::ResourceExt::name_any).collect();
-            return steps.check(self.delete(set, &names, "MachineSet is deleted").await);
+            let grounds = Grounds::asked("its MachineSet is deleted");
+            return steps.check(self.delete(machines, &names, &grounds).await);
         }
         // A template that is gone matters only where Machines are still made.
         let is_current = owner.as_ref().is_none_or(|owner| remediation::is_current(set, owner));
@@ -172,10 +173,12 @@ impl MachineSetReconciler {
                         chosen.delete
                     }
                 };
-                steps.check(self.delete(set, &names, "scales down").await);
+                let grounds = Grounds::asked("spec.replicas of the MachineSet is lower");
+                steps.check(self.delete(machines, &names, &grounds).await);
             }
             Scale::HandOver { to, hand_over, delete } => {
-                steps.check(self.delete(set, &delete, "replaces an unhealthy Machine").await);
+                let grounds = Grounds::asked("the rollout replaces Machines that are asked to be remediated");
+                steps.check(self.delete(machines, &delete, &grounds).await);
                 let leaving = machines.iter().filter(|m| hand_over.contains(&m.name_any())).collect();
                 steps.check(self.hand_over(set, &to, leaving).await);
             }
@@ -263,12 +266,10 @@ impl MachineSetReconciler {
     }
 
     /// Asks for the deletion of Machines, by name.
-    async fn delete(&self, set: &MachineSet, machines: &[String], why: &str) -> Result<()> {
-        let api: Api<Machine> = self.core.api(&set.namespace().unwrap_or_default());
-        for name in machines {
-            let deleted = api.delete(name, &DeleteParams::default()).await;
-            ignore_not_found(deleted, || format!("cannot delete Machine {name}"))?;
-            tracing::info!(machine_set = %set.name_any(), machine = %name, why, "deleted a Machine");
+    async fn delete(&self, machines: &[Machine], names: &[String], grounds: &Grounds) -> Result<()> {
+        for machine in machines.iter().filter(|machine| names.contains(&machine.name_any())) {
+            let api: Api<Machine> = self.core.api(&machine.namespace().unwrap_or_default());
+            destroy::delete(&api, &machine.metadata, grounds).await?;
         }
         Ok(())
     }
@@ -328,16 +329,5 @@ pub(crate) fn selector(selector: &LabelSelector, kind: &str, name: &str) -> Resu
     match selector.selects_all() {
         true => Err(Error::user(field(), "is empty: say which objects belong here")),
         false => Ok(selector),
-    }
-}
-
-/// That it is gone already is fine.
-pub(crate) fn ignore_not_found<T>(
-    result: std::result::Result<T, kube::Error>,
-    doing: impl FnOnce() -> String,
-) -> Result<()> {
-    match result {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        result => result.map(|_| ()).doing(doing),
     }
 }

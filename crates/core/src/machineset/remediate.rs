@@ -1,10 +1,11 @@
 //! Replacing unhealthy Machines, as [`super::remediation`] has decided.
 
-use capstan_api::conditions::{NewCondition, delete, get, set as set_condition};
+use capstan_api::conditions::{Condition, NewCondition, delete, get, set as set_condition};
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_controller::error::chain;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Error, Knowledge, Next, Result};
+use capstan_controller::{Error, Grounds, Knowledge, Next, Result};
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use kube::api::Api;
 
@@ -14,6 +15,9 @@ use super::{preflight, remediation};
 use crate::machinehealthcheck::health::still_holds;
 use crate::machinehealthcheck::node::{self, Found};
 use crate::names::machine::types;
+
+/// On which grounds a Machine is deleted, or why not yet.
+type Confirmed = std::result::Result<Grounds, String>;
 
 impl MachineSetReconciler {
     /// Deals with the Machines that a health check has marked.
@@ -46,50 +50,44 @@ impl MachineSetReconciler {
         let mut next = Next::Changed;
         // Told first: a Machine that is deleted already would not be found again to be told.
         for name in &decision.now {
-            if failures.is_empty()
-                && let Some(why) = self.is_unconfirmed(machines, name).await
-            {
-                self.tell(machines, name, Some(&remediation::unconfirmed(&why))).await?;
-                next = Next::After(preflight::RETRY);
+            if !failures.is_empty() {
+                self.tell(machines, name, Some(&condition)).await?;
                 continue;
             }
-            self.tell(machines, name, Some(&condition)).await?;
-            if failures.is_empty() {
-                self.delete(set, std::slice::from_ref(name), "replaces an unhealthy Machine").await?;
+            match self.confirm(machines, name).await {
+                Ok(grounds) => {
+                    self.tell(machines, name, Some(&condition)).await?;
+                    self.delete(machines, std::slice::from_ref(name), &grounds).await?;
+                }
+                Err(why) => {
+                    self.tell(machines, name, Some(&remediation::unconfirmed(&why))).await?;
+                    next = Next::After(preflight::RETRY);
+                }
             }
         }
         Ok(if failures.is_empty() { next } else { Next::After(preflight::RETRY) })
     }
 
-    /// Why the Machine must not be deleted yet: what the health check has found is not so, or cannot be confirmed. The
-    /// API server is asked, past all caches: the condition may be older than this process.
-    async fn is_unconfirmed(&self, machines: &[Machine], name: &str) -> Option<String> {
-        let machine = machines.iter().find(|machine| machine.name_any() == name)?;
-        let told = get(machine, types::HEALTH_CHECK_SUCCEEDED)?;
+    /// On which grounds the Machine is deleted, or why not yet: what the health check has found is not so, or cannot be
+    /// confirmed. The API server is asked, past all caches: the condition may be older than this process.
+    async fn confirm(&self, machines: &[Machine], name: &str) -> Confirmed {
+        let machine = machines.iter().find(|machine| machine.name_any() == name);
+        let told = machine.and_then(|machine| get(machine, types::HEALTH_CHECK_SUCCEEDED));
+        let (Some(machine), Some(told)) = (machine, told) else {
+            return Ok(Grounds::asked("the Machine is annotated to be remediated"));
+        };
         let namespace = machine.namespace().unwrap_or_default();
-        let Some(node) = machine.status.as_ref().and_then(|status| status.node_ref.as_ref()) else {
-            return self.has_appeared(machine, &namespace, &told.reason).await;
-        };
-        match self.core.remotes.node_now(&namespace, &machine.spec.cluster_name, &node.name).await {
-            Knowledge::Unknown(why) => Some(why),
-            Knowledge::Known(now) => (!still_holds(&told.reason, &told.message, now.as_ref()))
-                .then(|| format!("Node {} is healthy again", node.name)),
+        let (remotes, cluster) = (&self.core.remotes, &machine.spec.cluster_name);
+        if let Some(node) = machine.status.as_ref().and_then(|status| status.node_ref.as_ref()) {
+            let now = remotes.node_now(&namespace, cluster, &node.name).await;
+            return grounds_with_node(told, &node.name, &now);
         }
-    }
-
-    /// Why a Machine without a Node reference must not be deleted for that: its Node is there, or the Nodes are unknown.
-    async fn has_appeared(&self, machine: &Machine, namespace: &str, reason: &str) -> Option<String> {
-        if !node::is_about_node(reason) {
-            return None;
+        if !node::is_about_node(&told.reason) {
+            return Ok(Grounds::asked(told.message.clone()));
         }
-        let nodes = match self.core.remotes.nodes(namespace, &machine.spec.cluster_name).await {
-            Ok(nodes) => nodes,
-            Err(error) => return Some(chain(&error)),
-        };
-        match node::find(Some(&nodes), machine) {
-            Found::Unknown(why) => Some(why),
-            Found::There(node) => Some(format!("Node {} exists now", node.name_any())),
-            Found::None => None,
+        match remotes.nodes(&namespace, cluster).await {
+            Ok(nodes) => grounds_without_node(told, node::find(Some(&nodes), machine)),
+            Err(error) => Err(chain(&error)),
         }
     }
 
@@ -110,5 +108,69 @@ impl MachineSetReconciler {
         };
         let api: Api<Machine> = self.core.api(&before.namespace().unwrap_or_default());
         Patcher::new(api, &before).finish(machine, &[types::OWNER_REMEDIATED]).await
+    }
+}
+
+/// What a finding is worth, given the Node as it is now.
+fn grounds_with_node(told: &Condition, node: &str, now: &Knowledge<Option<Node>>) -> Confirmed {
+    Grounds::observed(now, |now| match still_holds(&told.reason, &told.message, now.as_ref()) {
+        true => Ok(told.message.clone()),
+        false => Err(format!("Node {node} is healthy again")),
+    })
+}
+
+/// What a finding about the Node is worth for a Machine that refers to none.
+fn grounds_without_node(told: &Condition, found: Found) -> Confirmed {
+    let seen = match found {
+        Found::Unknown(why) => Knowledge::Unknown(why),
+        Found::None => Knowledge::Known(None),
+        Found::There(node) => Knowledge::Known(Some(node)),
+    };
+    Grounds::observed(&seen, |node| match node {
+        None => Ok(told.message.clone()),
+        Some(node) => Err(format!("Node {} exists now", node.name_any())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machinehealthcheck::names::reasons;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    fn told(reason: &str, message: &str) -> Condition {
+        serde_json::from_value(json!({
+            "type": types::HEALTH_CHECK_SUCCEEDED, "status": "False", "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }))
+        .expect("a condition")
+    }
+
+    fn node(ready: &str) -> Node {
+        let status = json!({"conditions": [{"type": "Ready", "status": ready}]});
+        serde_json::from_value(json!({"metadata": {"name": "n"}, "status": status})).expect("a Node")
+    }
+
+    #[test]
+    fn a_finding_is_confirmed_by_what_is_known_now() {
+        let lost = told(reasons::UNHEALTHY_NODE, "Condition Ready on Node is reporting status Unknown");
+        let confirmed = |now: Knowledge<Option<Node>>| grounds_with_node(&lost, "n", &now);
+        assert!(confirmed(Knowledge::Known(Some(node("Unknown")))).is_ok());
+        assert_eq!(
+            confirmed(Knowledge::Known(Some(node("True")))),
+            Err("Node n is healthy again".to_owned())
+        );
+        assert_eq!(confirmed(Knowledge::unknown("no answer")), Err("no answer".to_owned()));
+    }
+
+    #[test]
+    fn a_node_that_has_appeared_saves_its_machine() {
+        let late = told(reasons::NODE_STARTUP_TIMEOUT, "Node failed to report startup in 10m0s");
+        assert!(grounds_without_node(&late, Found::None).is_ok());
+        let appeared = grounds_without_node(&late, Found::There(Arc::new(node("True"))));
+        assert_eq!(appeared, Err("Node n exists now".to_owned()));
+        let unknown = grounds_without_node(&late, Found::Unknown("no answer".to_owned()));
+        assert_eq!(unknown, Err("no answer".to_owned()));
     }
 }

@@ -22,10 +22,10 @@ use capstan_controller::error::{Doing as _, Error};
 use capstan_controller::merge::difference;
 use capstan_controller::names::label_value;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause, watch};
+use capstan_controller::{Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause, watch};
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
@@ -134,14 +134,8 @@ impl Pools {
         }
         for host in &plan.delete {
             // Only the host that was seen: one that has been claimed since is another version.
-            let only = Preconditions { resource_version: host.resource_version(), uid: host.uid() };
-            let params = DeleteParams::background().preconditions(only);
-            match api.delete(&host.name_any(), &params).await {
-                Err(kube::Error::Api(status)) if status.code == 404 => {}
-                gone => {
-                    gone.doing(|| format!("cannot delete Host {}", host.name_any()))?;
-                }
-            }
+            let grounds = Grounds::asked("its HostPool does not list it any more");
+            destroy::delete_unchanged(&api, &host.metadata, &grounds).await?;
         }
         Ok(())
     }

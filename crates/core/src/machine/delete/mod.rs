@@ -9,12 +9,12 @@ use capstan_api::core::{Machine, MachineDeletionStatus};
 use capstan_api::meta::labels;
 use capstan_controller::drain::{self, Drain};
 use capstan_controller::error::{Doing as _, chain};
-use capstan_controller::{Error, Next, Result};
+use capstan_controller::{Error, Grounds, Next, Result, destroy};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{Api, ListParams};
 
 use super::observe::Observed;
 use crate::Core;
@@ -176,12 +176,7 @@ async fn delete_node(core: &Core, machine: &Machine) -> Result<()> {
     let client = core.remotes.client(&namespace, cluster).await?;
     let client =
         client.ok_or_else(|| Error::transient(doing(), "there is no connection to the workload cluster"))?;
-    match Api::<Node>::all(client).delete(name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        // Upstream's in-memory server answers with nothing at all.
-        Err(kube::Error::SerdeError(_)) => Ok(()),
-        result => result.map(|_| ()).doing(doing),
-    }
+    destroy::delete_by_name(&Api::<Node>::all(client), name, &Grounds::asked("its Machine is deleted")).await
 }
 
 pub(super) fn node_name(machine: &Machine) -> Option<&str> {

@@ -1,0 +1,139 @@
+//! The one way in which controllers delete objects: the very object that was looked at, and with grounds.
+//!
+//! Clippy refuses [`Api::delete`] everywhere else in the crates that reconcile (`clippy.toml` of each). So whoever
+//! deletes must say on which [`Grounds`], and for what was observed there are none while it is unknown.
+
+use kube::api::{DeleteParams, ObjectMeta, Preconditions};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+
+use crate::error::{Doing as _, Error, Result};
+use crate::knowledge::Knowledge;
+
+/// Why an object may be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "grounds are for a deletion"]
+pub struct Grounds(String);
+
+impl Grounds {
+    /// Somebody has asked for it, or nothing can depend on the object: `why`, for the log.
+    pub fn asked(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+
+    /// What was observed calls for it.
+    ///
+    /// # Errors
+    /// If nothing is known, or what is known does not call for it: why, for people.
+    pub fn observed<T>(
+        seen: &Knowledge<T>,
+        judge: impl FnOnce(&T) -> std::result::Result<String, String>,
+    ) -> std::result::Result<Self, String> {
+        match seen {
+            Knowledge::Unknown(why) => Err(why.clone()),
+            Knowledge::Known(seen) => judge(seen).map(Self),
+        }
+    }
+}
+
+impl std::fmt::Display for Grounds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Asks for the deletion of the object that was looked at. That it is gone already is fine, also if another one has its
+/// name now, which stays.
+///
+/// # Errors
+/// If the API server refuses or does not answer.
+pub async fn delete<K>(api: &Api<K>, seen: &ObjectMeta, grounds: &Grounds) -> Result<()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let name = seen.name.as_deref().unwrap_or_default();
+    let doing = || format!("cannot delete {}", path(api, name));
+    let Some(uid) = &seen.uid else {
+        return Err(Error::transient(doing(), "the object that was looked at has no UID"));
+    };
+    let only = Preconditions { uid: Some(uid.clone()), resource_version: None };
+    act(api, name, &DeleteParams::default().preconditions(only), grounds).await
+}
+
+/// Asks for the deletion of the object as it was looked at: one that has changed since stays.
+///
+/// # Errors
+/// If it has changed, or the API server refuses or does not answer.
+pub async fn delete_unchanged<K>(api: &Api<K>, seen: &ObjectMeta, grounds: &Grounds) -> Result<()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let name = seen.name.as_deref().unwrap_or_default();
+    let doing = || format!("cannot delete {}", path(api, name));
+    if seen.uid.is_none() || seen.resource_version.is_none() {
+        return Err(Error::transient(doing(), "the object that was looked at has no version"));
+    }
+    let only = Preconditions { uid: seen.uid.clone(), resource_version: seen.resource_version.clone() };
+    act(api, name, &DeleteParams::default().preconditions(only), grounds).await
+}
+
+/// Asks for the deletion of whatever has the name, for references that carry nothing else.
+///
+/// # Errors
+/// If the API server refuses or does not answer.
+pub async fn delete_by_name<K>(api: &Api<K>, name: &str, grounds: &Grounds) -> Result<()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    act(api, name, &DeleteParams::default(), grounds).await
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the place")]
+async fn act<K>(api: &Api<K>, name: &str, how: &DeleteParams, grounds: &Grounds) -> Result<()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let path = path(api, name);
+    match api.delete(name, how).await {
+        Ok(_) => {
+            tracing::info!(object = %path, %grounds, "asked for the deletion of an object");
+            Ok(())
+        }
+        // Upstream's in-memory server answers with nothing at all.
+        Err(kube::Error::SerdeError(_)) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        // Another object has the name.
+        Err(kube::Error::Api(status)) if status.code == 409 && is_by_identity(how) => Ok(()),
+        Err(error) => Err(error).doing(|| format!("cannot delete {path}")),
+    }
+}
+
+/// Whether it is said which object is meant, and not in which version.
+fn is_by_identity(how: &DeleteParams) -> bool {
+    how.preconditions.as_ref().is_some_and(|only| only.uid.is_some() && only.resource_version.is_none())
+}
+
+fn path<K: Resource>(api: &Api<K>, name: &str) -> String {
+    format!("{}/{name}", api.resource_url())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_is_no_grounds() {
+        let judge = |members: &usize| match members {
+            3 => Ok("etcd has three members".to_owned()),
+            _ => Err("etcd cannot bear it".to_owned()),
+        };
+        let unknown: Knowledge<usize> = Knowledge::unknown("etcd does not answer");
+        assert_eq!(Grounds::observed(&unknown, judge), Err("etcd does not answer".to_owned()));
+        assert_eq!(Grounds::observed(&Knowledge::Known(2), judge), Err("etcd cannot bear it".to_owned()));
+        assert_eq!(
+            Grounds::observed(&Knowledge::Known(3), judge).map(|grounds| grounds.to_string()),
+            Ok("etcd has three members".to_owned())
+        );
+    }
+}
