@@ -4,11 +4,11 @@ use anyhow::{Result, bail, ensure};
 use capstan_api::core::Machine;
 use kube::ResourceExt as _;
 use rand::seq::IndexedRandom as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::life::Life;
 use crate::trouble::VERSIONS;
-use crate::world::{Mood, is_leaving, is_server};
+use crate::world::{Mood, config_of, is_leaving, is_server, version_of};
 use capstan_testkit::mortal::NEVER;
 
 /// How many turns it may take.
@@ -112,11 +112,14 @@ impl Life {
             if self.world.lost.contains(&name) {
                 continue;
             }
-            let plan = scene.plan(&name)?;
-            ensure!(
-                plan.is_some_and(|plan| scene.is_applied(&name, &plan)),
-                "{name} is not where it should be"
-            );
+            let plan = scene.plan(&name)?.filter(|plan| scene.is_applied(&name, plan));
+            let Some(plan) = plan else { bail!("{name} is not where it should be") };
+            // A plan that was carried out may be an old one, because something else is waited for.
+            let (has, wanted) = (version_of(&plan), machine.spec.version.clone());
+            ensure!(wanted.as_ref() == Some(&has), "{name} has {has}, and {wanted:?} is wanted");
+            let (has, wanted) = (config_of(&plan), scene.settings(&name));
+            let is_there = |(key, value): (&String, &Value)| has.get(key) == Some(value);
+            ensure!(wanted.iter().all(is_there), "{name} has {has}, and {wanted:?} is wanted");
         }
         Ok(())
     }

@@ -94,6 +94,12 @@ impl Scene {
         Ok(Some(plan))
     }
 
+    /// What the user wants in a machine's `config.yaml`.
+    pub(crate) fn settings(&self, machine: &str) -> serde_json::Map<String, Value> {
+        let config = self.configs.get(machine).map(|config| serde_json::to_value(&config.spec).unwrap());
+        config.and_then(|config| config["settings"].as_object().cloned()).unwrap_or_default()
+    }
+
     /// What is written down beside a machine's plan.
     pub(crate) fn record(&self, machine: &str) -> Value {
         let secret = self.secrets.get(&format!("{machine}-plan"));
