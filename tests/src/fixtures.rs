@@ -158,6 +158,8 @@ pub fn rewritten(object: &Value) -> serde_json::Result<Value> {
         "CapstanConfigTemplate" => through::<bootstrap::CapstanConfigTemplate>,
         "CapstanControlPlane" => through::<controlplane::CapstanControlPlane>,
         "CapstanControlPlaneTemplate" => through::<controlplane::CapstanControlPlaneTemplate>,
+        "CapstanRemediation" => through::<controlplane::CapstanRemediation>,
+        "CapstanRemediationTemplate" => through::<controlplane::CapstanRemediationTemplate>,
         "Cluster" => through::<core::Cluster>,
         "ClusterClass" => through::<core::ClusterClass>,
         "ClusterResourceSet" => through::<addons::ClusterResourceSet>,

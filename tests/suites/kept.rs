@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use capstan_api::core::{Machine, MachineHealthCheck};
-use capstan_testkit::eventually;
+use capstan_testkit::{FeatureGates, Manager, UpstreamManagers, eventually};
 use capstan_tests::{Running, capstan, condition, namespaced, not_true};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use k8s_openapi::jiff::Timestamp;
@@ -37,9 +37,14 @@ impl Folder {
     }
 
     fn up(&self) -> Running {
+        self.up_with("all")
+    }
+
+    fn up_with(&self, controllers: &str) -> Running {
         let data = self.path("data");
+        let data = data.to_str().unwrap();
         // Machines know the plane by its address, so that it must stay.
-        let args = ["up", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
+        let args = ["up", "--listen", "127.0.0.1:0", "--data-dir", data, "--controllers", controllers];
         Running::start(&args, &self.path("capstan.log")).unwrap()
     }
 }
@@ -83,8 +88,8 @@ impl User {
         .await
     }
 
-    /// One server, three workers, a spare host, and a health check of all workers.
-    async fn makes_a_cluster(&self) -> Result<()> {
+    /// One server, three workers, a spare host, and a health check of all workers, which says so of the remedy.
+    async fn makes_a_cluster(&self, remediation: &Value) -> Result<()> {
         self.apply(&json!({
             "apiVersion": INFRASTRUCTURE, "kind": "HostPool", "metadata": {"name": "simulated"},
             "spec": {"replicas": 5, "simulated": {"bootMilliseconds": 100, "stepMilliseconds": 20}},
@@ -100,6 +105,7 @@ impl User {
             "spec": {
                 "clusterName": CLUSTER,
                 "selector": {"matchLabels": {"cluster.x-k8s.io/deployment-name": "kept-workers"}},
+                "remediation": remediation,
                 "checks": {
                     "nodeStartupTimeoutSeconds": STARTUP_SECONDS,
                     "unhealthyNodeConditions": [
@@ -195,7 +201,7 @@ async fn no_healthy_machine_is_deleted_by_mistake() {
     let folder = Folder(tempfile::Builder::new().prefix("capstan-kept-").tempdir().unwrap());
     let mut plane = folder.up();
     let mut user = User::of_plane(&folder).await;
-    user.makes_a_cluster().await.unwrap();
+    user.makes_a_cluster(&json!({})).await.unwrap();
     let before = user.machines().await.unwrap();
 
     // The process dies and comes back: until it has listed the Nodes it knows nothing of them.
@@ -244,7 +250,7 @@ async fn an_ill_machine_is_healed_in_place_and_then_left_to_the_user() {
     let folder = Folder(tempfile::Builder::new().prefix("capstan-kept-").tempdir().unwrap());
     let mut plane = folder.up();
     let user = User::of_plane(&folder).await;
-    user.makes_a_cluster().await.unwrap();
+    user.makes_a_cluster(&json!({})).await.unwrap();
     let before = user.machines().await.unwrap();
     let worker = before.keys().find(|name| name.contains("workers")).unwrap().clone();
     let steps = json!([{"type": "RestartKubernetes", "timeoutSeconds": 10}]);
@@ -301,4 +307,54 @@ async fn an_ill_machine_is_healed_in_place_and_then_left_to_the_user() {
     .unwrap();
     assert_eq!(user.machines().await.unwrap(), before);
     plane.ensure_running().unwrap();
+}
+
+/// Cluster API's own core knows nothing of the policy: its MachineSets replace a Machine as soon as a health check asks. A
+/// health check that names a CapstanRemediationTemplate, as those of Capstan's templates do, does not ask.
+#[tokio::test(flavor = "multi_thread")]
+async fn upstreams_core_leaves_machines_to_capstan() {
+    let folder = Folder(tempfile::Builder::new().prefix("capstan-kept-").tempdir().unwrap());
+    let mut plane = folder.up_with("infrastructure,bootstrap,control-plane");
+    let user = User::of_plane(&folder).await;
+    let kubeconfig = folder.path("data/admin.kubeconfig");
+    let mut core =
+        UpstreamManagers::start_on(&kubeconfig, &[Manager::Core], &FeatureGates::new()).await.unwrap();
+    let template = json!({
+        "apiVersion": CONTROL_PLANE, "kind": "CapstanRemediationTemplate", "metadata": {"name": "in-place"},
+        "spec": {"template": {"spec": {}}},
+    });
+    user.apply(&template).await.unwrap();
+    let reference = json!({
+        "apiVersion": CONTROL_PLANE, "kind": "CapstanRemediationTemplate", "name": "in-place"});
+    user.makes_a_cluster(&json!({"templateRef": reference})).await.unwrap();
+    let before = user.machines().await.unwrap();
+    let worker = before.keys().find(|name| name.contains("workers")).unwrap().clone();
+    let requests = user.of(CONTROL_PLANE, "CapstanRemediation");
+
+    user.node_is(&worker, "False").await.unwrap();
+    eventually(DEADLINE, "the machine to be healed in place", async || {
+        user.node_is(&worker, "False").await?;
+        ensure!(requests.get_opt(&worker).await?.is_some(), "nobody has asked for a remedy");
+        let (status, reason, message) = user.machine_says(&worker, "HealedInPlace").await?;
+        ensure!(
+            (status.as_str(), reason.as_str()) == ("False", "RestartingKubernetes"),
+            "{status} {reason}: {message}"
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+    user.keeps(&before, 5).await.unwrap();
+    eventually(DEADLINE, "the machine to be well again", async || {
+        user.node_is(&worker, "True").await?;
+        let (status, reason, _) = user.machine_says(&worker, "HealedInPlace").await?;
+        ensure!((status.as_str(), reason.as_str()) == ("True", "Healthy"), "{status} {reason}");
+        ensure!(requests.get_opt(&worker).await?.is_none(), "the request is still there");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(user.machines().await.unwrap(), before);
+    plane.ensure_running().unwrap();
+    core.ensure_running().unwrap();
 }

@@ -102,7 +102,8 @@ fn core() -> GroupAccess {
         // Providers' kinds are whatever their users install.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         rule(BOOTSTRAP, &["*"], &[&READ, &["create", "patch", "delete"]]),
-        rule(CONTROL_PLANE, &["*"], &[&READ, &["patch", "delete"]]),
+        // Requests for remediation are made from templates of any provider.
+        rule(CONTROL_PLANE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         contract(),
         rule(RUNTIME, &["extensionconfigs"], &[&READ, &["patch"]]),
         rule(RUNTIME, &["extensionconfigs/status"], &[&["patch"]]),
@@ -125,6 +126,7 @@ fn infrastructure() -> GroupAccess {
         rule(CORE, &["clusters", "machines"], &[&READ]),
         // Which hosts a control plane may claim stands in its template. The control plane may be any provider's.
         rule(INFRASTRUCTURE, &["hostmachinetemplates"], &[&READ]),
+        rule(INFRASTRUCTURE, &["hostmachinetemplates/status"], &[&["patch"]]),
         rule(CONTROL_PLANE, &["*"], &[&READ]),
         contract(),
     ]);

@@ -1,6 +1,7 @@
 //! Enrolment on the embedded plane, over the wire as machines would.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod support;
 

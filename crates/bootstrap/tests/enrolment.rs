@@ -1,6 +1,7 @@
 //! Enrolment on a real API server.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod support;
 

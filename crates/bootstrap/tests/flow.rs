@@ -1,6 +1,7 @@
 //! The bootstrap provider on a real API server, with the test in the part of core and control plane.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! What lives here: writing an object back with conditions ([`patch`]), finalizers and owners, the pause, looking
 //! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
 //! ([`remote`]), what etcd is asked ([`etcd`]), moving pods off a Node ([`drain`]), where plans and reports stand
-//! ([`plans`]), what is known and what is not ([`knowledge`]), deleting objects ([`destroy`]), which plane this is
+//! ([`plans`]), what is known and what is not ([`knowledge`]), deleting objects ([`destroy`]), whether another host is free ([`spare`]), which plane this is
 //! ([`plane`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]), what it is given
 //! ([`scope`]) and what wakes it ([`watch`]), and which of several replicas runs it ([`leader`]).
 //!
@@ -35,6 +35,7 @@ pub mod remote;
 pub mod run;
 pub mod scope;
 pub mod secrets;
+pub mod spare;
 pub mod text;
 pub mod watch;
 

@@ -118,7 +118,7 @@ impl Fleet {
             endpoint: &self.endpoint.host,
             etcd: &self.etcd,
             exhausted: BTreeSet::new(),
-            spare_hosts: None,
+            spare: Knowledge::default(),
             remediation: Limits::default(),
         };
         let step = machines::decide(&servers, &wanted);

@@ -5,6 +5,8 @@
 //! all of it: one machine at a time can always go on.
 
 use capstan_api::core::MachineDeployment;
+use capstan_api::keep::ReplacePolicy;
+use capstan_api::meta::ContractVersionedObjectReference;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
@@ -12,11 +14,13 @@ use std::collections::BTreeMap;
 
 use crate::facts::MachineFacts;
 
-/// What a MachineDeployment says of changes in place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a MachineDeployment says of changes to its machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Budget {
     most: usize,
     restart_after: Option<Timestamp>,
+    policy: Result<Option<ReplacePolicy>, String>,
+    template: Option<ContractVersionedObjectReference>,
 }
 
 /// Budgets by the name of the group.
@@ -34,6 +38,8 @@ impl Budgets {
             Budget {
                 most: most.map_or(1, |most| amount(most, replicas)).max(1),
                 restart_after: rollout.and_then(|rollout| rollout.after.as_ref()).map(|after| after.0),
+                policy: ReplacePolicy::said(deployment.annotations()),
+                template: Some(deployment.spec.template.spec.infrastructure_ref.clone()),
             }
         };
         Self(deployments.iter().map(|one| (one.name_any(), budget(one))).collect())
@@ -41,7 +47,8 @@ impl Budgets {
 
     #[cfg(test)]
     pub(crate) fn with(group: &str, most: usize) -> Self {
-        Self(BTreeMap::from([(group.to_owned(), Budget { most, restart_after: None })]))
+        let budget = Budget { most, restart_after: None, policy: Ok(None), template: None };
+        Self(BTreeMap::from([(group.to_owned(), budget)]))
     }
 
     fn most(&self, machine: &MachineFacts) -> usize {
@@ -51,6 +58,20 @@ impl Budgets {
     /// `spec.rollout.after` of the MachineDeployment that a worker belongs to.
     pub(crate) fn restart_after(&self, machine: &MachineFacts) -> Option<Timestamp> {
         self.0.get(machine.group.as_ref()?)?.restart_after
+    }
+
+    /// What the MachineDeployment that a worker belongs to says of replacements; nothing if it says nothing.
+    pub(crate) fn policy(&self, machine: &MachineFacts) -> Result<Option<ReplacePolicy>, String> {
+        machine
+            .group
+            .as_ref()
+            .and_then(|group| self.0.get(group))
+            .map_or(Ok(None), |group| group.policy.clone())
+    }
+
+    /// The template from which the next worker of the group would be made.
+    pub(crate) fn template(&self, machine: &MachineFacts) -> Option<&ContractVersionedObjectReference> {
+        self.0.get(machine.group.as_ref()?)?.template.as_ref()
     }
 
     /// Whether one more worker of the group may be busy, beside those of which `is_busy` says so.

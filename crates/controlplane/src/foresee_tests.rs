@@ -34,7 +34,7 @@ fn played(mut servers: Vec<MachineFacts>, replicas: usize, may_replace: bool) ->
             endpoint: "",
             etcd: &etcd,
             exhausted: BTreeSet::new(),
-            spare_hosts: None,
+            spare: Knowledge::default(),
             remediation: Limits::default(),
         };
         machines::decide(servers, &wanted)

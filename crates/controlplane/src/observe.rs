@@ -4,9 +4,10 @@ use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Machine, MachineDeployment};
-use capstan_api::meta::labels;
+use capstan_api::meta::{ContractVersionedObjectReference, labels};
 use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::secrets::Purpose;
+use capstan_controller::spare::Spare;
 use capstan_controller::{Knowledge, owners};
 use capstan_distro::cost::{Setup, field};
 use capstan_distro::{Change, Cost, RESTART_GATE, Subject, classify};
@@ -104,13 +105,20 @@ impl Scope<'_> {
         Ok(Machines { machines, configs, reports, silent, budgets })
     }
 
-    /// How many clean hosts are free, if the Cluster's infrastructure says so.
-    pub(crate) async fn spare_hosts(&self) -> Result<Option<usize>> {
-        let Some(reference) = &self.cluster.spec.infrastructure_ref else { return Ok(None) };
-        let object = self.externals.get(reference, self.namespace).await?;
-        let number =
-            object.as_ref().and_then(|object| object.data.pointer("/status/claimableHosts")?.as_u64());
-        Ok(number.and_then(|number| usize::try_from(number).ok()))
+    /// Where another machine would come from, by its infrastructure template.
+    pub(crate) async fn spare(
+        &self,
+        template: Option<&ContractVersionedObjectReference>,
+    ) -> Result<Knowledge<Spare>> {
+        let Some(reference) = template else {
+            return Ok(Knowledge::unknown(
+                "no MachineDeployment says from which template the machine is made",
+            ));
+        };
+        Ok(match self.externals.get(reference, self.namespace).await? {
+            Some(template) => Spare::of(&template),
+            None => Knowledge::Unknown(format!("there is no {} {}", reference.kind, reference.name)),
+        })
     }
 
     async fn list<K>(&self) -> Result<Vec<K>>
@@ -232,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_list_without_any_node_is_no_news_of_machines_that_were_nodes() {
-        let machine = |status: serde_json::Value| -> Machine {
+        let machine = |status: &serde_json::Value| -> Machine {
             serde_json::from_value(json!({
                 "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m"},
                 "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {
@@ -241,7 +249,7 @@ mod tests {
             }))
             .expect("a Machine")
         };
-        let (old, new) = (machine(json!({"nodeRef": {"name": "m"}})), machine(json!({})));
+        let (old, new) = (machine(&json!({"nodeRef": {"name": "m"}})), machine(&json!({})));
         let (none, some) = (NodesByName::new(), NodesByName::from([("x".to_owned(), NodeView::default())]));
         let is_believed = |nodes: &NodesByName, machines: &[&Machine]| {
             believable(&Knowledge::Known(nodes.clone()), machines.iter().copied()).is_known_and(|_| true)

@@ -1,10 +1,10 @@
 //! The phases of one reconcile, and what they have seen.
 
-use capstan_api::conditions::get;
+use capstan_api::conditions::{get, set};
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{FailureDomain, Machine};
 use capstan_api::infrastructure::CLAIMABLE_HOSTS;
-use capstan_api::keep;
+use capstan_api::keep::{self, ReplacePolicy};
 use capstan_api::runtime::annotations::REPLACE_POLICY;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
 use capstan_controller::etcd::{Access, Etcd};
@@ -25,7 +25,7 @@ use std::time::Duration;
 use crate::certificates::{self, Decision, KeyDigests, Keys};
 use crate::delete::{self, Ending};
 use crate::etcd::quorum;
-use crate::facts::{EtcdView, Hook, MachineFacts};
+use crate::facts::{EtcdView, Hook, MachineFacts, OWNER_REMEDIATED};
 use crate::healing::{self, Case, Healing, Ladder};
 use crate::kubeconfig;
 use crate::machines::leave::{self, Leaving};
@@ -407,9 +407,34 @@ impl<'a> Round<'a> {
                 }
             }
             self.facts[index].is_beyond_healing = healing.is_exhausted();
+            self.ask_owner(index, &healing).await?;
             self.healing.insert(name, healing);
         }
         Ok(())
+    }
+
+    /// Asks the owner of a machine to replace it, if its health check has left that to us.
+    async fn ask_owner(&mut self, index: usize, healing: &Healing) -> Result<()> {
+        let (scope, facts) = (self.scope, &self.facts[index]);
+        let Some(machine) = self.observed.machines.get(&facts.name) else { return Ok(()) };
+        let policy = match facts.control_plane {
+            true => Ok(scope.may_replace().then_some(ReplacePolicy::WhenNeeded)),
+            false => self.observed.budgets.policy(facts),
+        };
+        if !healing::is_to_be_asked(machine, facts, healing, policy) {
+            return Ok(());
+        }
+        let template = match facts.control_plane {
+            true => Some(&scope.owner.spec.machine_template.spec.infrastructure_ref),
+            false => self.observed.budgets.template(facts),
+        };
+        if let Err(why) = scope.spare(template).await?.check() {
+            tracing::info!(machine = facts.name, why, "the owner is not asked to replace the Machine");
+            return Ok(());
+        }
+        let mut told = machine.clone();
+        set(&mut told, healing::ask(), scope.now);
+        Patcher::new(scope.api(), machine).finish(&told, &[OWNER_REMEDIATED]).await
     }
 
     async fn machines(&mut self, endpoint: &Endpoint, workload: &impl Workload) -> Result<()> {
@@ -428,7 +453,8 @@ impl<'a> Round<'a> {
         let exhausted = self.healing.iter().filter(|(_, healing)| healing.is_exhausted());
         wanted.exhausted = exhausted.map(|(name, _)| name.clone()).collect();
         if wanted.may_replace && !wanted.exhausted.is_empty() {
-            wanted.spare_hosts = scope.spare_hosts().await?;
+            let template = &scope.owner.spec.machine_template.spec.infrastructure_ref;
+            wanted.spare = scope.spare(Some(template)).await?;
         }
         self.step = machines::decide(&own, &wanted);
         machines::act(scope, &self.observed, &self.step).await
@@ -582,7 +608,7 @@ pub(crate) fn wanted<'a>(
         endpoint,
         etcd,
         exhausted: BTreeSet::new(),
-        spare_hosts: None,
+        spare: Knowledge::default(),
         remediation: Limits { spec: scope.owner.spec.remediation.as_ref(), last: remediated, now: scope.now },
     }
 }

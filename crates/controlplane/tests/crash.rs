@@ -6,6 +6,7 @@
 //! at every step that nothing impossible happens.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod world;
 

@@ -1,6 +1,7 @@
 //! The client against a real etcd of three members.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 use std::time::Duration;
 

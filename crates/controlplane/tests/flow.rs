@@ -2,6 +2,7 @@
 //! server. Upstream's and our own other controllers are played by the test.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod world;
 

@@ -2,6 +2,7 @@
 //! planned or started again, and from there on it is led as before, in the next epoch.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod world;
 

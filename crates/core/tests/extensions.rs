@@ -1,5 +1,7 @@
 //! Runtime extensions on the embedded plane: how they are discovered, found and called. No other program is needed.
 
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
+
 mod common {
     #![allow(dead_code, reason = "every suite uses a part of it")]
 

@@ -1,5 +1,7 @@
 //! Our core with upstream's bootstrap, control plane and infrastructure providers: the contract is kept.
 
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
+
 mod common;
 
 use anyhow::{Result, ensure};

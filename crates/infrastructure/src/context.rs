@@ -15,7 +15,7 @@ use capstan_controller::{Result, Scope};
 
 use crate::driver::Drivers;
 use crate::provisioner::Provisioner;
-use crate::{host, hostcluster, hostmachine, hostpool};
+use crate::{host, hostcluster, hostmachine, hostmachinetemplate, hostpool};
 
 /// Where simulated clusters are reached, unless told otherwise.
 const LOOPBACK: &str = "127.0.0.1";
@@ -128,5 +128,6 @@ where
         Box::pin(host::run(infrastructure.clone(), stop.clone())),
         Box::pin(hostcluster::run(infrastructure.clone(), stop.clone())),
         Box::pin(hostmachine::run(infrastructure.clone(), stop.clone())),
+        Box::pin(hostmachinetemplate::run(infrastructure.clone(), stop.clone())),
     ]
 }

@@ -1,4 +1,4 @@
-//! The infrastructure provider: HostPool, Host, HostCluster and HostMachine.
+//! The infrastructure provider: HostPool, Host, HostCluster, HostMachine and HostMachineTemplate.
 //!
 //! What lives here: which host a machine gets, when it is started with the machine's bootstrap data, how it is given
 //! back, and what users are told meanwhile. A host is reached through [`HostDriver`]; which one, is said by the
@@ -14,6 +14,7 @@ pub mod driver;
 pub mod host;
 pub mod hostcluster;
 pub mod hostmachine;
+pub mod hostmachinetemplate;
 pub mod hostpool;
 pub mod names;
 pub mod provisioner;

@@ -66,6 +66,8 @@ pub fn control_plane_provider() -> Vec<CustomResourceDefinition> {
     vec![
         of::<controlplane::CapstanControlPlane>(),
         of::<controlplane::CapstanControlPlaneTemplate>(),
+        of::<controlplane::CapstanRemediation>(),
+        of::<controlplane::CapstanRemediationTemplate>(),
         of::<agent::MachineReport>(),
     ]
 }

@@ -127,10 +127,6 @@ pub struct HostClusterStatus {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub failure_domains: Vec<FailureDomain>,
-
-    /// How many hosts a control plane machine can claim now, in any failure domain or none. Absent while that is not known.
-    #[schemars(range(min = 0))]
-    pub claimable_hosts: Option<i32>,
 }
 
 /// Whether an infrastructure object has been provisioned.

@@ -169,11 +169,10 @@ pub struct HostMachineTemplateResourceSpec {
     pub host_selector: Option<LabelSelector>,
 }
 
-/// What an autoscaler may want to know of machines that do not exist yet.
+/// What is known of machines that do not exist yet.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("minProperties" = 1))]
 pub struct HostMachineTemplateStatus {
     /// Resources that every host this template may claim has at least.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -181,6 +180,11 @@ pub struct HostMachineTemplateStatus {
 
     /// Architecture and operating system that all of them share.
     pub node_info: Option<TemplateNodeInfo>,
+
+    /// How many hosts a machine made from this template can claim now: clean, reachable, and free. Absent while that is not
+    /// known. A machine is replaced only while there is one.
+    #[schemars(range(min = 0))]
+    pub claimable_hosts: Option<i32>,
 }
 
 /// Architecture and operating system of machines that do not exist yet.

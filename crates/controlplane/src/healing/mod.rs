@@ -11,7 +11,9 @@ mod decide;
 pub(crate) mod event;
 mod ladder;
 mod record;
+mod replace;
 
 pub(crate) use decide::{Case, Healing, decide};
 pub(crate) use ladder::Ladder;
 pub(crate) use record::Record;
+pub(crate) use replace::{ask, is_to_be_asked};

@@ -3,6 +3,7 @@
 use capstan_api::keep;
 use capstan_api::meta::annotations;
 use capstan_controller::remote::LocalVolumes;
+use capstan_controller::spare::Spare;
 use capstan_controller::text::listed;
 use capstan_controller::{Grounds, Knowledge};
 use capstan_distro::{Change, Cost};
@@ -35,8 +36,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) etcd: &'a EtcdView,
     /// Machines that no step of healing has cured.
     pub(crate) exhausted: BTreeSet<String>,
-    /// Clean hosts that are free, if the infrastructure provider says.
-    pub(crate) spare_hosts: Option<usize>,
+    /// Where another machine would come from.
+    pub(crate) spare: Knowledge<Spare>,
     pub(crate) remediation: Limits<'a>,
 }
 
@@ -288,7 +289,7 @@ pub(super) mod tests {
             endpoint: "10.0.0.10",
             etcd,
             exhausted: BTreeSet::new(),
-            spare_hosts: None,
+            spare: Knowledge::default(),
             remediation: Limits::default(),
         }
     }

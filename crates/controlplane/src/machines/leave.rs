@@ -223,8 +223,7 @@ mod tests {
     fn joining(spoken: Option<u64>, minutes: i64) -> MachineFacts {
         leaving("c").says(Progress::InFlight).with(|m| {
             m.plan.as_mut().expect("a plan").is_open = true;
-            m.reported_revision =
-                spoken.map(|number| capstan_plan::Revision::new(number).expect("a revision"));
+            m.reported_revision = spoken.map(|number| Revision::new(number).expect("a revision"));
             m.awaited_since = NOW.checked_sub(SignedDuration::from_mins(minutes)).ok();
         })
     }

@@ -48,8 +48,8 @@ pub(super) fn decide(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Option<S
         }
         return wait("it is the only one of the control plane".to_owned());
     }
-    if wanted.spare_hosts == Some(0) {
-        return wait("there is no clean host for another machine: add one, or release one".to_owned());
+    if let Err(why) = wanted.spare.check() {
+        return wait(why);
     }
     // One that joins or restarts would be a second that is away.
     let busy = staying.iter().find(|other| other.name != ill.name && !other.is_ill && !other.is_steady());
@@ -97,6 +97,8 @@ mod tests {
     use super::*;
     use crate::facts::EtcdView;
     use crate::facts::fixtures::members;
+    use capstan_controller::Knowledge;
+    use capstan_controller::spare::Spare;
     use std::collections::BTreeSet;
 
     fn ill(name: &str) -> MachineFacts {
@@ -110,7 +112,7 @@ mod tests {
     /// No step of healing has helped, and the user allows replacements.
     fn may_be_replaced<'a>(machines: &[MachineFacts], etcd: &'a EtcdView) -> Wanted<'a> {
         let exhausted = machines.iter().map(|machine| machine.name.clone()).collect();
-        Wanted { may_replace: true, exhausted, ..wanted(3, etcd) }
+        Wanted { may_replace: true, exhausted, spare: Knowledge::Known(Spare::Hosts(1)), ..wanted(3, etcd) }
     }
 
     #[test]
@@ -123,8 +125,10 @@ mod tests {
         let healed_first = Wanted { exhausted: BTreeSet::new(), ..may_be_replaced(&three, &etcd) };
         assert_eq!(told(decide(&three, &healed_first)), "nothing");
         assert_eq!(told(decide(&three, &may_be_replaced(&three, &etcd))), "remediate b");
-        let no_host = Wanted { spare_hosts: Some(0), ..may_be_replaced(&three, &etcd) };
+        let no_host = Wanted { spare: Knowledge::Known(Spare::Hosts(0)), ..may_be_replaced(&three, &etcd) };
         assert!(told(decide(&three, &no_host)).contains("there is no clean host"));
+        let unknown = Wanted { spare: Knowledge::unknown("no answer"), ..may_be_replaced(&three, &etcd) };
+        assert!(told(decide(&three, &unknown)).contains("not known whether a clean host is free: no answer"));
         let held = [up("a"), ill("b").with(|m| m.is_kept_out = true), up("c")];
         assert_eq!(told(decide(&held, &may_be_replaced(&held, &etcd))), "nothing");
     }

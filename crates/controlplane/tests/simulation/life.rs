@@ -83,6 +83,7 @@ impl Life {
         life.ward.is_open = life.percent(70);
         life.ward.may_replace = life.percent(40);
         life.ward.has_leases = life.percent(40);
+        life.ward.is_external = life.percent(30);
         let replicas = if life.percent(50) { 1 } else { 3 };
         let strategy = if life.ward.may_replace { "InPlaceOrReplace" } else { "InPlace" };
         life.spec(json!({"replicas": replicas, "rollout": {"strategy": {"type": strategy}}})).await?;

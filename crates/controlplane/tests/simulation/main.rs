@@ -8,6 +8,7 @@
 
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::large_futures, reason = "a test has room on its stack")]
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod life;
 mod peace;

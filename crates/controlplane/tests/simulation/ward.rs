@@ -32,6 +32,8 @@ pub(crate) struct Ward {
     pub(crate) is_open: bool,
     /// Whether the user allows machines to be replaced.
     pub(crate) may_replace: bool,
+    /// Whether its template leaves the remedy to us: nobody else asks the owners.
+    pub(crate) is_external: bool,
     /// Whether agents give signs of life.
     pub(crate) has_leases: bool,
     /// Whether each Node is Ready, in truth, and since when.
@@ -138,7 +140,7 @@ impl Life {
                 let read = node::read(self.node_now(node));
                 health = health::check(&cluster, &provisioned, &read.of(&provisioned), &checks, now);
             }
-            let conditions = conditions(&machine, &health, now);
+            let conditions = conditions(&machine, &health, self.ward.is_external, now);
             if !is_server(&machine) {
                 workers.push(with(&machine, &conditions));
             }
@@ -246,7 +248,7 @@ fn provisioned(machine: &Machine, since: Timestamp) -> Machine {
 }
 
 /// What the health check writes: its own finding, and once a request to the owner, which it never takes back.
-fn conditions(machine: &Machine, health: &Health, now: Timestamp) -> Vec<Value> {
+fn conditions(machine: &Machine, health: &Health, is_external: bool, now: Timestamp) -> Vec<Value> {
     let status = |type_: &str| {
         let all = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         all.iter().find(|condition| condition.type_ == type_).map(|condition| condition.status.to_string())
@@ -264,8 +266,9 @@ fn conditions(machine: &Machine, health: &Health, now: Timestamp) -> Vec<Value> 
     if status("HealthCheckSucceeded").as_deref() != Some(says) {
         told.push(condition("HealthCheckSucceeded", says, reason));
     }
-    if says == "False" && status("OwnerRemediated").as_deref() != Some("False") {
-        told.push(condition("OwnerRemediated", "False", "WaitingForRemediation"));
+    let asked = if is_external { "ExternallyRemediated" } else { "OwnerRemediated" };
+    if says == "False" && status(asked).as_deref() != Some("False") {
+        told.push(condition(asked, "False", "WaitingForRemediation"));
     }
     told
 }

@@ -25,7 +25,7 @@ use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
-use capstan_api::infrastructure::HostMachine;
+use capstan_api::infrastructure::{HostMachine, HostMachineTemplate};
 use capstan_artifacts::{Arch, ArtifactRef, Catalog, Software, Source};
 use capstan_controller::owners;
 use capstan_controlplane::Tools;
@@ -102,11 +102,13 @@ impl World {
         world.infrastructure_stands().await;
         for template in ["hosts", "others"] {
             world
-                .make::<capstan_api::infrastructure::HostMachineTemplate>(json!({
+                .make::<HostMachineTemplate>(json!({
                     "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "HostMachineTemplate",
                     "metadata": {"name": template}, "spec": {"template": {"spec": {}}},
                 }))
                 .await;
+            let free = json!({"status": {"claimableHosts": 9}});
+            world.patch_status::<HostMachineTemplate>(template, &free).await.unwrap();
         }
         world
             .make::<CapstanControlPlane>(json!({

@@ -2,8 +2,10 @@
 
 use capstan_api::conditions::{Condition, NewCondition, delete, get, set as set_condition};
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
+use capstan_api::keep;
 use capstan_controller::error::chain;
 use capstan_controller::patch::Patcher;
+use capstan_controller::spare::Spare;
 use capstan_controller::{Error, Grounds, Knowledge, Next, Result};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
@@ -54,7 +56,11 @@ impl MachineSetReconciler {
                 self.tell(machines, name, Some(&condition)).await?;
                 continue;
             }
-            match self.confirm(machines, name).await {
+            let confirmed = match check_spare(machines, name, templates) {
+                Ok(()) => self.confirm(machines, name).await,
+                Err(why) => Err(why),
+            };
+            match confirmed {
                 Ok(grounds) => {
                     self.tell(machines, name, Some(&condition)).await?;
                     self.delete(machines, std::slice::from_ref(name), &grounds).await?;
@@ -111,6 +117,18 @@ impl MachineSetReconciler {
     }
 }
 
+/// Checks that a kept Machine is not deleted where no host is free for the next one.
+fn check_spare(machines: &[Machine], name: &str, templates: &Templates) -> std::result::Result<(), String> {
+    let is_it = |machine: &&Machine| machine.name_any() == name && keep::is_kept(&machine.spec);
+    if machines.iter().find(is_it).is_none() {
+        return Ok(());
+    }
+    match &templates.infrastructure {
+        Some(template) => Spare::of(template).check(),
+        None => Err("the infrastructure template of the MachineSet cannot be read".to_owned()),
+    }
+}
+
 /// What a finding is worth, given the Node as it is now.
 fn grounds_with_node(told: &Condition, node: &str, now: &Knowledge<Option<Node>>) -> Confirmed {
     Grounds::observed(now, |now| match still_holds(&told.reason, &told.message, now.as_ref()) {
@@ -162,6 +180,31 @@ mod tests {
             Err("Node n is healthy again".to_owned())
         );
         assert_eq!(confirmed(Knowledge::unknown("no answer")), Err("no answer".to_owned()));
+    }
+
+    #[test]
+    fn a_kept_machine_is_not_deleted_without_a_host_for_the_next() {
+        let kept = crate::machineset::fixtures::machine("m").done();
+        let other = crate::machineset::fixtures::machine("m")
+            .change(|m| m.spec.infrastructure_ref.kind = "DockerMachine".to_owned())
+            .done();
+        let templates = |status: &serde_json::Value| Templates {
+            infrastructure: serde_json::from_value(json!({
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "HostMachineTemplate",
+                "metadata": {"name": "t"}, "status": status,
+            }))
+            .ok(),
+            ..Templates::default()
+        };
+        let checked = |machine: &Machine, templates: &Templates| {
+            check_spare(std::slice::from_ref(machine), "m", templates)
+        };
+        assert!(keep::is_kept(&kept.spec));
+        assert_eq!(checked(&kept, &templates(&json!({"claimableHosts": 1}))), Ok(()));
+        assert!(checked(&kept, &templates(&json!({"claimableHosts": 0}))).is_err());
+        assert!(checked(&kept, &templates(&json!({}))).is_err(), "unknown is not free");
+        assert!(checked(&kept, &Templates::default()).is_err());
+        assert_eq!(checked(&other, &templates(&json!({"claimableHosts": 0}))), Ok(()));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Cluster and Machine against a real API server, with the test playing the providers.
 
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
+
 mod cluster;
 #[path = "../common/mod.rs"]
 mod common;

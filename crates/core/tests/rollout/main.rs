@@ -1,5 +1,7 @@
 //! MachineDeployment, MachineSet and MachineHealthCheck against a real API server.
 
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
+
 #[path = "../common/extension.rs"]
 #[allow(dead_code, reason = "every suite uses a part of it")]
 mod extension;

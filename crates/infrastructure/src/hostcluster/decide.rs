@@ -63,7 +63,7 @@ pub fn decide(seen: &Observed<'_>) -> Decision {
         Err(error) => {
             let message = error.to_string();
             return Decision {
-                domains: Domains { list: before.to_vec(), claimable: None, unknown: Some(message.clone()) },
+                domains: Domains { list: before.to_vec(), unknown: Some(message.clone()) },
                 endpoint: Endpoint::Wait { reason: reasons::INVALID_SELECTOR, message },
             };
         }
@@ -128,7 +128,6 @@ pub fn tell(host_cluster: &mut HostCluster, decision: &Decision, now: Timestamp)
     set(host_cluster, condition, now);
     let status = host_cluster.status.get_or_insert_default();
     status.failure_domains.clone_from(&decision.domains.list);
-    status.claimable_hosts = decision.domains.claimable.and_then(|number| i32::try_from(number).ok());
     if host_cluster.spec.control_plane_endpoint.is_some() {
         status.initialization.get_or_insert_default().provisioned = Some(true);
     }

@@ -40,8 +40,6 @@ pub struct ControlPlane {
 pub struct Domains {
     /// What status should list.
     pub list: Vec<FailureDomain>,
-    /// How many hosts a control plane machine can claim now, in any domain or none; nothing while that is not known.
-    pub claimable: Option<usize>,
     /// Why the list is not up to date, if it is not.
     pub unknown: Option<String>,
 }
@@ -85,10 +83,7 @@ pub(super) fn failure_domains(
         }
         domain
     });
-    let claimable = selectors.as_ref().ok().map(|selectors| {
-        hosts.iter().filter(|host| selectors.match_host(host) && Obstacle::of(host).is_none()).count()
-    });
-    Domains { list: list.collect(), claimable, unknown: selectors.as_ref().err().cloned() }
+    Domains { list: list.collect(), unknown: selectors.as_ref().err().cloned() }
 }
 
 /// A domain, when it is known which of its hosts control plane machines may claim.

@@ -1,0 +1,87 @@
+//! A machine that nothing has cured, and whose health check has left the rest to us. Pure.
+//!
+//! A MachineHealthCheck that names a CapstanRemediationTemplate does not ask the owner of an unhealthy Machine to replace
+//! it: upstream's owners would do so at once. Here the owner is asked, at the end of the ladder, if the policy allows it.
+
+use capstan_api::conditions::{ConditionStatus, NewCondition, has};
+use capstan_api::core::Machine;
+use capstan_api::keep::ReplacePolicy;
+use kube::ResourceExt as _;
+
+use super::Healing;
+use crate::facts::{MachineFacts, OWNER_REMEDIATED};
+
+/// Condition of a Machine for which a health check has made a request beside it.
+const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
+
+/// Reason of `OwnerRemediated` of a Machine whose owner has not acted yet.
+const WAITING_FOR_REMEDIATION: &str = "WaitingForRemediation";
+
+/// Whether the owner is to be asked. `of_group` is what is said where the Machine itself says nothing.
+pub(crate) fn is_to_be_asked(
+    machine: &Machine,
+    facts: &MachineFacts,
+    healing: &Healing,
+    of_group: Result<Option<ReplacePolicy>, String>,
+) -> bool {
+    let is_ours = facts.is_unhealthy && has(machine, EXTERNALLY_REMEDIATED) && !facts.is_ill;
+    let said = match ReplacePolicy::said(machine.annotations()) {
+        Ok(None) => of_group,
+        said => said,
+    };
+    let is_allowed = said == Ok(Some(ReplacePolicy::WhenNeeded));
+    is_ours && healing.is_exhausted() && !facts.is_kept_out && !facts.deleting && is_allowed
+}
+
+/// What asks the owner.
+pub(crate) fn ask() -> NewCondition {
+    NewCondition::new(OWNER_REMEDIATED, ConditionStatus::False, WAITING_FOR_REMEDIATION)
+        .message("no step of healing in place has helped, and the replace policy allows another machine")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_api::keep::healing::{EXHAUSTED, WAITING};
+    use capstan_api::runtime::annotations::REPLACE_POLICY;
+    use serde_json::json;
+
+    #[test]
+    fn the_owner_is_asked_last_and_only_where_that_is_allowed() {
+        let machine = |condition: &str, policy: Option<&str>| -> Machine {
+            serde_json::from_value(json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+                "metadata": {"name": "w", "annotations": policy.map(|policy| json!({REPLACE_POLICY: policy}))},
+                "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {
+                    "kind": "HostMachine", "name": "w", "apiGroup": "infrastructure.cluster.x-k8s.io"}},
+                "status": {"conditions": [{"type": condition, "status": "False", "reason": "R", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+            }))
+            .expect("a Machine")
+        };
+        let ill = MachineFacts::worker("w").with(|m| m.is_unhealthy = true);
+        let told = |reason| Healing { record: None, told: Some((reason, String::new())) };
+        let (exhausted, allowed) = (told(EXHAUSTED), Ok(Some(ReplacePolicy::WhenNeeded)));
+        let request = machine(EXTERNALLY_REMEDIATED, None);
+        assert!(is_to_be_asked(&request, &ill, &exhausted, allowed.clone()));
+        assert!(!is_to_be_asked(&request, &ill, &told(WAITING), allowed.clone()), "healing goes on");
+        assert!(!is_to_be_asked(&request, &ill, &exhausted, Ok(None)), "never, by default");
+        assert!(!is_to_be_asked(&request, &ill, &exhausted, Err("misspelt".to_owned())));
+        let never = machine(EXTERNALLY_REMEDIATED, Some("Never"));
+        assert!(!is_to_be_asked(&never, &ill, &exhausted, allowed.clone()), "the Machine says otherwise");
+        let when_needed = machine(EXTERNALLY_REMEDIATED, Some("WhenNeeded"));
+        assert!(is_to_be_asked(&when_needed, &ill, &exhausted, Ok(None)));
+        assert!(
+            !is_to_be_asked(&machine("Other", None), &ill, &exhausted, allowed.clone()),
+            "not left to us"
+        );
+        for other in [
+            MachineFacts::worker("w"),
+            ill.clone().with(|m| m.is_ill = true),
+            ill.clone().with(|m| m.is_kept_out = true),
+            ill.leaving(),
+        ] {
+            assert!(!is_to_be_asked(&request, &other, &exhausted, allowed.clone()), "{other:?}");
+        }
+    }
+}

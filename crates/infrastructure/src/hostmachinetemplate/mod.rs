@@ -1,0 +1,100 @@
+//! HostMachineTemplate: says how many hosts a machine made from it could have now.
+//!
+//! Reads: the template, the Cluster that owns it, the HostCluster of that, and the Hosts of its namespace. Writes:
+//! `status.claimableHosts`.
+
+mod decide;
+mod triggers;
+
+pub use decide::{Observed, decide};
+
+use capstan_api::core::Cluster;
+use capstan_api::infrastructure::{HostCluster, HostMachineTemplate};
+use capstan_controller::error::Doing as _;
+use capstan_controller::{Next, Reconciler, Result, owners, pause};
+use kube::api::{Patch, PatchParams};
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::Infrastructure;
+use crate::roster::Roster;
+
+/// Another look, in case somebody missed something.
+const RESYNC: Duration = Duration::from_secs(60);
+
+struct Templates {
+    infrastructure: Infrastructure,
+    known: Roster<HostMachineTemplate, ()>,
+}
+
+/// Runs the controller until `stop` is done.
+pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
+    let known = Roster::default();
+    let also = triggers::all(&infrastructure, &known);
+    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
+    let templates = Templates { infrastructure, known };
+    capstan_controller::run::run(templates, api, own, also, stop).await;
+}
+
+impl Reconciler for Templates {
+    type Object = HostMachineTemplate;
+
+    fn name(&self) -> &'static str {
+        "hostmachinetemplate"
+    }
+
+    async fn reconcile(&self, template: Arc<HostMachineTemplate>) -> Result<Next> {
+        if template.metadata.deletion_timestamp.is_some() {
+            self.known.strike(&template);
+            return Ok(Next::Changed);
+        }
+        self.known.note(&template, ());
+        let namespace = template.namespace().unwrap_or_default();
+        let cluster = self.cluster(&template, &namespace).await?;
+        let kind = HostMachineTemplate::kind(&());
+        if pause::reason(cluster.as_ref(), &kind, template.meta()).is_some() {
+            return Ok(Next::Changed);
+        }
+        let host_cluster = self.host_cluster(cluster.as_ref(), &namespace).await?;
+        let hosts = self.infrastructure.hosts(&namespace).await?;
+        let claimable =
+            decide(&Observed { template: &template, host_cluster: host_cluster.as_ref(), hosts: &hosts });
+        let number = claimable.and_then(|number| i32::try_from(number).ok());
+        let before = template.status.as_ref().and_then(|status| status.claimable_hosts);
+        if number != before {
+            let patch = json!({"status": {"claimableHosts": number}});
+            let api = self.infrastructure.api::<HostMachineTemplate>(&namespace);
+            let written =
+                api.patch_status(&template.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await;
+            written.doing(|| {
+                format!("cannot write status.claimableHosts of {kind} {namespace}/{}", template.name_any())
+            })?;
+        }
+        Ok(Next::After(RESYNC))
+    }
+}
+
+impl Templates {
+    /// The Cluster whose machines are made from the template.
+    async fn cluster(&self, template: &HostMachineTemplate, namespace: &str) -> Result<Option<Cluster>> {
+        let Some(owner) = owners::of_kind(template.meta(), "Cluster", &Cluster::group(&())) else {
+            return Ok(None);
+        };
+        let cluster = self.infrastructure.api::<Cluster>(namespace).get_opt(&owner.name).await;
+        cluster.doing(|| format!("cannot read Cluster {namespace}/{}", owner.name))
+    }
+
+    async fn host_cluster(&self, cluster: Option<&Cluster>, namespace: &str) -> Result<Option<HostCluster>> {
+        let reference = cluster.and_then(|cluster| cluster.spec.infrastructure_ref.as_ref());
+        match reference.filter(|reference| reference.kind == HostCluster::kind(&())) {
+            None => Ok(None),
+            Some(reference) => {
+                let api = self.infrastructure.api::<HostCluster>(namespace);
+                let doing = || format!("cannot read HostCluster {namespace}/{}", reference.name);
+                api.get_opt(&reference.name).await.doing(doing)
+            }
+        }
+    }
+}
