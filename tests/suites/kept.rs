@@ -89,7 +89,7 @@ impl User {
     }
 
     /// One server, three workers, a spare host, and a health check of all workers, which says so of the remedy.
-    async fn makes_a_cluster(&self, remediation: &Value) -> Result<()> {
+    async fn makes_a_cluster(&self, remediation: Option<&Value>) -> Result<()> {
         self.apply(&json!({
             "apiVersion": INFRASTRUCTURE, "kind": "HostPool", "metadata": {"name": "simulated"},
             "spec": {"replicas": 5, "simulated": {"bootMilliseconds": 100, "stepMilliseconds": 20}},
@@ -100,12 +100,11 @@ impl User {
         for document in capstan(&[&generate[..], &size[..]].concat())?.split("\n---\n") {
             self.apply(&serde_saphyr::from_str(document)?).await?;
         }
-        self.apply(&json!({
+        let mut check = json!({
             "apiVersion": CORE, "kind": "MachineHealthCheck", "metadata": {"name": "workers"},
             "spec": {
                 "clusterName": CLUSTER,
                 "selector": {"matchLabels": {"cluster.x-k8s.io/deployment-name": "kept-workers"}},
-                "remediation": remediation,
                 "checks": {
                     "nodeStartupTimeoutSeconds": STARTUP_SECONDS,
                     "unhealthyNodeConditions": [
@@ -113,8 +112,11 @@ impl User {
                         {"type": "Ready", "status": "False", "timeoutSeconds": 2}],
                 },
             },
-        }))
-        .await?;
+        });
+        if let Some(remediation) = remediation {
+            check["spec"]["remediation"] = remediation.clone();
+        }
+        self.apply(&check).await?;
         eventually(DEADLINE, "all machines to be Nodes, and older than a Node may take", async || {
             let cluster = self.of(CORE, "Cluster").get(CLUSTER).await?;
             ensure!(condition(&cluster, "Available") == Some("True"), not_true(&cluster));
@@ -201,7 +203,7 @@ async fn no_healthy_machine_is_deleted_by_mistake() {
     let folder = Folder(tempfile::Builder::new().prefix("capstan-kept-").tempdir().unwrap());
     let mut plane = folder.up();
     let mut user = User::of_plane(&folder).await;
-    user.makes_a_cluster(&json!({})).await.unwrap();
+    user.makes_a_cluster(None).await.unwrap();
     let before = user.machines().await.unwrap();
 
     // The process dies and comes back: until it has listed the Nodes it knows nothing of them.
@@ -250,7 +252,7 @@ async fn an_ill_machine_is_healed_in_place_and_then_left_to_the_user() {
     let folder = Folder(tempfile::Builder::new().prefix("capstan-kept-").tempdir().unwrap());
     let mut plane = folder.up();
     let user = User::of_plane(&folder).await;
-    user.makes_a_cluster(&json!({})).await.unwrap();
+    user.makes_a_cluster(None).await.unwrap();
     let before = user.machines().await.unwrap();
     let worker = before.keys().find(|name| name.contains("workers")).unwrap().clone();
     let steps = json!([{"type": "RestartKubernetes", "timeoutSeconds": 10}]);
@@ -326,7 +328,7 @@ async fn upstreams_core_leaves_machines_to_capstan() {
     user.apply(&template).await.unwrap();
     let reference = json!({
         "apiVersion": CONTROL_PLANE, "kind": "CapstanRemediationTemplate", "name": "in-place"});
-    user.makes_a_cluster(&json!({"templateRef": reference})).await.unwrap();
+    user.makes_a_cluster(Some(&json!({"templateRef": reference}))).await.unwrap();
     let before = user.machines().await.unwrap();
     let worker = before.keys().find(|name| name.contains("workers")).unwrap().clone();
     let requests = user.of(CONTROL_PLANE, "CapstanRemediation");

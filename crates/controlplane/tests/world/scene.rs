@@ -30,9 +30,10 @@ pub(crate) struct Scene {
     read: Plans,
 }
 
-/// Plans that were read and verified, by the version of their Secret: that takes most of a test's time.
+/// Plans that were read and verified, by the identity and version of their Secret: that takes most of a test's time. On
+/// another plane a version may come again.
 #[derive(Clone, Default)]
-pub(crate) struct Plans(Arc<Mutex<BTreeMap<Option<String>, Arc<VerifiedPlan>>>>);
+pub(crate) struct Plans(Arc<Mutex<BTreeMap<[Option<String>; 2], Arc<VerifiedPlan>>>>);
 
 impl World {
     pub(crate) async fn scene(&self) -> Result<Scene> {
@@ -82,7 +83,7 @@ impl Scene {
 
     pub(crate) fn plan(&self, machine: &str) -> Result<Option<Arc<VerifiedPlan>>> {
         let Some(secret) = self.secrets.get(&format!("{machine}-plan")) else { return Ok(None) };
-        let version = secret.resource_version();
+        let version = [secret.uid(), secret.resource_version()];
         if let Some(plan) = self.read.0.lock().unwrap().get(&version) {
             return Ok(Some(Arc::clone(plan)));
         }

@@ -184,10 +184,10 @@ mod tests {
 
     #[test]
     fn a_kept_machine_is_not_deleted_without_a_host_for_the_next() {
-        let kept = crate::machineset::fixtures::machine("m").done();
-        let other = crate::machineset::fixtures::machine("m")
-            .change(|m| m.spec.infrastructure_ref.kind = "DockerMachine".to_owned())
+        let kept = crate::machineset::fixtures::machine("m")
+            .change(|m| m.spec.infrastructure_ref.kind = "HostMachine".to_owned())
             .done();
+        let other = crate::machineset::fixtures::machine("m").done();
         let templates = |status: &serde_json::Value| Templates {
             infrastructure: serde_json::from_value(json!({
                 "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "HostMachineTemplate",
