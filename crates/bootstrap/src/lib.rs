@@ -17,12 +17,11 @@ mod names;
 mod observe;
 mod reconcile;
 mod settled;
+mod triggers;
 mod userdata;
-mod wake;
 
 use capstan_artifacts::Software;
-use capstan_controller::{Scope, run};
-use kube::Client;
+use capstan_controller::{Caches, Scope, run};
 use std::future::Future;
 
 pub use enrolment::GROUP;
@@ -40,13 +39,12 @@ pub struct Plane {
 
 /// Runs the controller until `stop` is done, for what is in `scope`. Machines fetch the agent from where `software` has it.
 pub async fn run(
-    client: Client,
+    caches: Caches,
     plane: Plane,
     software: Software,
     scope: Scope,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let (configs, own) = (scope.api(&client), scope.own());
-    let woken = wake::configs(&client, &scope);
-    run::run(Bootstrap::new(client, plane, software), configs, own, woken, stop).await;
+    let (configs, woken) = (caches.of(), triggers::configs(&caches, &scope));
+    run::run(Bootstrap::new(caches.client().clone(), plane, software), configs, scope, woken, stop).await;
 }

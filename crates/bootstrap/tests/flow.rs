@@ -30,7 +30,7 @@ impl World {
         let served = Plane { server: "https://plane:6443".to_owned(), ca: b"PEM".to_vec() };
         let software = capstan_artifacts::Software::default();
         tokio::spawn(capstan_bootstrap::run(
-            client.clone(),
+            capstan_controller::Caches::new(client.clone()),
             served,
             software,
             capstan_controller::Scope::default(),

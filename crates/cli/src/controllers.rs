@@ -213,10 +213,10 @@ impl Running {
                 Group::Bootstrap => {
                     let (plane, software, scope) = (plane.clone(), software.clone(), scope.clone());
                     let stop = stop.clone();
-                    vec![Box::pin(capstan_bootstrap::run(client.clone(), plane, software, scope, stop))]
+                    vec![Box::pin(capstan_bootstrap::run(core.caches.clone(), plane, software, scope, stop))]
                 }
                 Group::ControlPlane => vec![Box::pin(capstan_controlplane::run(
-                    client.clone(),
+                    core.caches.clone(),
                     core.externals.clone(),
                     core.remotes.clone(),
                     Tools {
@@ -237,6 +237,7 @@ impl Running {
                     let machines: Arc<dyn Provisioner> = Arc::<LocalMachines>::clone(machines);
                     let infrastructure = Infrastructure::new(client.clone(), drivers)
                         .within(scope.clone())
+                        .with_caches(core.caches.clone())
                         .with_simulated_at(sim_address.clone())
                         .with_provisioner(machines);
                     capstan_infrastructure::controllers(&infrastructure, stop)

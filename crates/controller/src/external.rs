@@ -7,32 +7,29 @@
 use capstan_api::meta::ContractVersionedObjectReference;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DynamicObject, PartialObjectMeta};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt as _};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
+use crate::cache::Cache;
 use crate::error::{Doing, Error, Result};
 use crate::scope::Scope;
+use crate::signal::Signal;
 
 /// Versions of the contract that are understood, newest first.
 const CONTRACTS: [&str; 1] = ["v1beta2"];
 
-/// How many changes may be on their way to a slow listener before it loses the oldest ones; it reconciles
-/// everything then.
-const CHANGES_IN_FLIGHT: usize = 4096;
-
-/// An object of a watched kind has changed; these are its owners.
-#[derive(Clone, Debug)]
-struct Change {
+/// An object of a watched kind has changed; this is one of its owners.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Owner {
+    kind: String,
     namespace: Option<String>,
-    owners: Vec<OwnerReference>,
+    name: String,
 }
 
 /// Reads objects of any kind, and watches the kinds it has read.
@@ -44,7 +41,7 @@ pub struct Externals {
 }
 
 struct Shared {
-    changes: broadcast::Sender<Change>,
+    changes: Signal<Owner>,
     kinds: Mutex<HashMap<(String, String), ApiResource>>,
     watches: Mutex<JoinSet<()>>,
 }
@@ -52,8 +49,8 @@ struct Shared {
 impl Externals {
     /// Nothing is read or watched yet.
     pub fn new(client: Client) -> Self {
-        let (changes, _) = broadcast::channel(CHANGES_IN_FLIGHT);
-        let shared = Shared { changes, kinds: Mutex::default(), watches: Mutex::default() };
+        let shared =
+            Shared { changes: Signal::default(), kinds: Mutex::default(), watches: Mutex::default() };
         Self { client, scope: Scope::default(), shared: Arc::new(shared) }
     }
 
@@ -118,60 +115,31 @@ impl Externals {
     fn watch(&self, resource: &ApiResource) {
         let api: Api<PartialObjectMeta<DynamicObject>> = self.scope.api_of(&self.client, resource);
         let changes = self.shared.changes.clone();
-        let kind = resource.kind.clone();
+        let objects = Cache::watching(api, watcher::Config::default(), &resource.kind);
         lock(&self.shared.watches).spawn(async move {
-            let events = watcher(api, watcher::Config::default()).default_backoff().touched_objects();
-            let mut events = std::pin::pin!(events);
-            while let Some(event) = events.next().await {
-                match event {
-                    // Nobody listening yet is not an error.
-                    Ok(object) => _ = changes.send(Change::of(&object)),
-                    Err(error) => tracing::warn!(%kind, %error, "watch failed; trying again"),
+            let mut changed = std::pin::pin!(objects.changed(|object| object.resource_version()));
+            while let Some(object) = changed.next().await {
+                for owner in object.owner_references() {
+                    let (kind, name) = (owner.kind.clone(), owner.name.clone());
+                    changes.tell(&Owner { kind, namespace: object.namespace(), name });
                 }
             }
         });
     }
 
     /// Which objects of kind `K` own something that has changed.
-    pub fn changes<K>(&self) -> impl Stream<Item = ObjectRef<K>> + Send + 'static
+    pub fn changes<K>(&self) -> impl Stream<Item = ObjectRef<K>> + Send + 'static + use<K>
     where
         K: Resource<DynamicType = ()> + 'static,
     {
-        let receiver = self.shared.changes.subscribe();
-        futures::stream::unfold(receiver, |mut receiver| async {
-            loop {
-                match receiver.recv().await {
-                    Ok(change) => return Some((change, receiver)),
-                    Err(broadcast::error::RecvError::Lagged(lost)) => {
-                        tracing::warn!(lost, "changes came faster than they were handled");
-                    }
-                    Err(broadcast::error::RecvError::Closed) => return None,
-                }
-            }
-        })
-        .flat_map(|change| futures::stream::iter(owners_of_kind::<K>(&change)))
-    }
-}
-
-impl Change {
-    fn of(object: &PartialObjectMeta<DynamicObject>) -> Self {
-        Self { namespace: object.namespace(), owners: object.owner_references().to_vec() }
-    }
-}
-
-fn owners_of_kind<K: Resource<DynamicType = ()>>(change: &Change) -> Vec<ObjectRef<K>> {
-    change
-        .owners
-        .iter()
-        .filter(|owner| owner.kind == K::kind(&()))
-        .map(|owner| {
-            let reference = ObjectRef::new(&owner.name);
-            match &change.namespace {
+        self.shared.changes.listen().filter_map(|owner| async move {
+            let reference = (owner.kind == K::kind(&())).then(|| ObjectRef::new(&owner.name))?;
+            Some(match &owner.namespace {
                 Some(namespace) => reference.within(namespace),
                 None => reference,
-            }
+            })
         })
-        .collect()
+    }
 }
 
 /// The version that implements the newest contract we understand: the highest of those its label lists.

@@ -4,8 +4,9 @@
 //! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
 //! ([`remote`]), what etcd is asked ([`etcd`]), moving pods off a Node ([`drain`]), where plans and reports stand
 //! ([`plans`]), what is known and what is not ([`knowledge`]), deleting objects ([`destroy`]), whether another host is free ([`spare`]), which plane this is
-//! ([`plane`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]), what it is given
-//! ([`scope`]) and what wakes it ([`watch`]), and which of several replicas runs it ([`leader`]).
+//! ([`plane`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]) and the
+//! order in which it looks at objects ([`queue`]), what it looks after ([`scope`]), objects in memory ([`cache`]) and what
+//! wakes a reconciler ([`signal`]), and which of several replicas runs it ([`leader`]).
 //!
 //! What must not: anything that only one kind needs, and any decision about what a cluster should look like.
 //!
@@ -14,6 +15,7 @@
 //! between any two of them and another one may run beside it. A reconcile that changes nothing writes nothing.
 
 pub mod apply;
+pub mod cache;
 pub mod destroy;
 pub mod drain;
 pub mod error;
@@ -31,14 +33,16 @@ pub mod patch;
 pub mod pause;
 pub mod plane;
 pub mod plans;
+pub mod queue;
 pub mod remote;
 pub mod run;
 pub mod scope;
 pub mod secrets;
+pub mod signal;
 pub mod spare;
 pub mod text;
-pub mod watch;
 
+pub use cache::{Cache, Caches};
 pub use destroy::Grounds;
 pub use error::{Error, Result};
 pub use knowledge::Knowledge;

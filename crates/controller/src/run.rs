@@ -1,26 +1,24 @@
-//! The loop that runs a reconciler.
+//! The loop that runs a reconciler: whatever happens to an object of its kind, or names one, has it looked at; see
+//! [`crate::queue`] for when.
 
 use futures::{Stream, StreamExt as _};
-use kube::Resource;
-use kube::api::Api;
-use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
+use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
 
+use capstan_api::meta::labels::CLUSTER_NAME;
+
+use crate::cache::{Cache, Key};
 use crate::error::{Error, Result, chain};
-
-/// Reconciles of one kind that may run at the same time: a restart must not flood the API server.
-const AT_ONCE: u16 = 50;
-
-const FIRST_RETRY: Duration = Duration::from_millis(200);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+use crate::queue::{Limits, Queue, Verdict};
+use crate::scope::Scope;
 
 /// What happens to the object next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,83 +52,137 @@ pub trait Reconciler: Send + Sync + 'static {
     fn reconcile(&self, object: Arc<Self::Object>) -> impl Future<Output = Result<Next>> + Send;
 }
 
-struct Context<R: Reconciler> {
+/// Runs `reconciler` until `stop` is done: for every object in `cache` that `scope` gives us, whenever it changes, and
+/// whenever `also` names it. What else `also` names is not ours to look after. Looks that have begun are ended.
+pub async fn run<R: Reconciler>(
     reconciler: R,
-    failures: Mutex<HashMap<ObjectRef<R::Object>, u32>>,
-}
-
-/// Runs `reconciler` until `stop` is done: for every change of its own objects in `api` that `own` selects, and for
-/// every one of them that `also` names. What else `also` names is not ours to look after.
-pub async fn run<R>(
-    reconciler: R,
-    api: Api<R::Object>,
-    own: watcher::Config,
+    cache: Cache<R::Object>,
+    scope: Scope,
     also: impl Stream<Item = ObjectRef<R::Object>> + Send + 'static,
-    stop: impl Future<Output = ()> + Send + Sync + 'static,
-) where
-    R: Reconciler,
-    ObjectRef<R::Object>: Hash + Eq,
-{
-    let name = reconciler.name();
-    let context = Arc::new(Context { reconciler, failures: Mutex::default() });
-    Controller::new(api, own)
-        .with_config(Config::default().concurrency(AT_ONCE))
-        .reconcile_on(also)
-        .graceful_shutdown_on(stop)
-        .run(reconcile, |object, error, context| on_error::<R>(&object, error, &context), context)
-        .for_each(|result| async move {
-            if let Err(kube::runtime::controller::Error::QueueError(error)) = &result {
-                tracing::warn!(controller = name, %error, "watch failed; trying again");
-            }
-        })
-        .await;
+    stop: impl Future<Output = ()> + Send,
+) {
+    let mut desk = Desk {
+        reconciler: Arc::new(reconciler),
+        cache,
+        scope,
+        queue: Queue::new(Limits::default()),
+        began: Instant::now(),
+        looks: JoinSet::new(),
+        keys: HashMap::new(),
+    };
+    let mut own = std::pin::pin!(desk.cache.keys());
+    let mut also = std::pin::pin!(also.map(|object| key_of(&object)).fuse());
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        desk.begin();
+        let due = desk.queue.wakes_at().map(|at| desk.began + at);
+        tokio::select! {
+            () = &mut stop => break,
+            Some(key) = own.next() => desk.ask(&key),
+            Some(key) = also.next() => desk.ask(&key),
+            Some(ended) = desk.looks.join_next_with_id() => desk.end(ended),
+            () = until(due) => {}
+        }
+    }
+    while desk.looks.join_next().await.is_some() {}
 }
 
-async fn reconcile<R: Reconciler>(object: Arc<R::Object>, context: Arc<Context<R>>) -> Result<Action> {
-    let next = context.reconciler.reconcile(object.clone()).await?;
-    context.failures().remove(&ObjectRef::from_obj(object.as_ref()));
-    Ok(match next {
-        Next::Changed => Action::await_change(),
-        Next::After(time) => Action::requeue(time),
-    })
+/// What one loop has to do, and what is under way.
+struct Desk<R: Reconciler> {
+    reconciler: Arc<R>,
+    cache: Cache<R::Object>,
+    scope: Scope,
+    queue: Queue<Key>,
+    began: Instant,
+    looks: JoinSet<Verdict>,
+    /// Which object each look is at.
+    keys: HashMap<Id, Key>,
 }
 
-fn on_error<R: Reconciler>(object: &R::Object, error: &Error, context: &Context<R>) -> Action {
-    let reference = ObjectRef::from_obj(object);
-    let controller = context.reconciler.name();
-    match error {
-        Error::Conflict { .. } => {
-            tracing::debug!(controller, object = %reference, error = %chain(error), "trying again");
-            Action::requeue(FIRST_RETRY)
-        }
-        Error::User { .. } => {
-            tracing::warn!(controller, object = %reference, error = %chain(error), "waits for a change");
-            Action::requeue(LONGEST_RETRY)
-        }
-        Error::Transient { .. } | Error::Forbidden { .. } => {
-            let failures = {
-                let mut all = context.failures();
-                let failures = all.entry(reference.clone()).or_default();
-                *failures += 1;
-                *failures
+impl<R: Reconciler> Desk<R> {
+    fn ask(&mut self, key: &Key) {
+        let lane = self.cache.now(key).map_or_else(|| key.namespace.clone(), |object| lane(object.as_ref()));
+        self.queue.ask(key, &lane, self.began.elapsed());
+    }
+
+    /// Begins as many looks as there is room for.
+    fn begin(&mut self) {
+        while let Some(key) = self.queue.next(self.began.elapsed()) {
+            let object = self.cache.now(&key);
+            let Some(object) = object.filter(|object| self.scope.is_own(object.as_ref())) else {
+                self.queue.gone(&key);
+                continue;
             };
-            let wait = back_off(failures);
-            tracing::warn!(controller, object = %reference, error = %chain(error), ?wait, "failed");
-            Action::requeue(wait)
+            let (reconciler, named) = (Arc::clone(&self.reconciler), key.clone());
+            let look = self.looks.spawn(async move { look(reconciler.as_ref(), object, &named).await });
+            self.keys.insert(look.id(), key);
+        }
+    }
+
+    fn end(&mut self, ended: std::result::Result<(Id, Verdict), JoinError>) {
+        let (id, verdict) = match ended {
+            Ok((id, verdict)) => (id, verdict),
+            Err(error) => {
+                tracing::error!(controller = self.reconciler.name(), %error, "a look has ended in a panic");
+                (error.id(), Verdict::Failed)
+            }
+        };
+        if let Some(key) = self.keys.remove(&id) {
+            self.queue.done(&key, verdict, self.began.elapsed());
         }
     }
 }
 
-impl<R: Reconciler> Context<R> {
-    fn failures(&self) -> std::sync::MutexGuard<'_, HashMap<ObjectRef<R::Object>, u32>> {
-        // Only a count is inside: a panic elsewhere has not broken it.
-        self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+/// One look, and what comes of it.
+async fn look<R: Reconciler>(reconciler: &R, object: Arc<R::Object>, key: &Key) -> Verdict {
+    let controller = reconciler.name();
+    match reconciler.reconcile(object).await {
+        Ok(Next::Changed) => Verdict::Changed,
+        Ok(Next::After(time)) => Verdict::After(time),
+        Err(error) => {
+            let told = chain(&error);
+            match error {
+                Error::Conflict { .. } => {
+                    tracing::debug!(controller, object = %key, error = told, "trying again");
+                    Verdict::Conflict
+                }
+                Error::User { .. } => {
+                    tracing::warn!(controller, object = %key, error = told, "waits for a change");
+                    Verdict::Refused
+                }
+                Error::Transient { .. } | Error::Forbidden { .. } => {
+                    tracing::warn!(controller, object = %key, error = told, "failed; trying again");
+                    Verdict::Failed
+                }
+            }
+        }
     }
 }
 
-/// Doubles with every failure in a row.
-fn back_off(failures: u32) -> Duration {
-    FIRST_RETRY.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(LONGEST_RETRY)
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A reference to the object of a name in a namespace.
+pub fn reference<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> ObjectRef<K> {
+    ObjectRef::new(name).within(namespace)
+}
+
+fn key_of<K: Resource<DynamicType = ()>>(object: &ObjectRef<K>) -> Key {
+    Key::new(object.namespace.as_deref().unwrap_or_default(), &object.name)
+}
+
+/// Objects of one cluster share a lane.
+fn lane<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    let namespace = object.namespace().unwrap_or_default();
+    let cluster = match K::kind(&()) == "Cluster" {
+        true => object.name_any(),
+        false => object.labels().get(CLUSTER_NAME).cloned().unwrap_or_default(),
+    };
+    format!("{namespace}/{cluster}")
 }
 
 #[cfg(test)]
@@ -143,12 +195,5 @@ mod tests {
         assert_eq!(short.or(long), short);
         assert_eq!(Next::Changed.or(long), long);
         assert_eq!(Next::Changed.or(Next::Changed), Next::Changed);
-    }
-
-    #[test]
-    fn back_off_grows_and_ends() {
-        assert_eq!(back_off(1), FIRST_RETRY);
-        assert_eq!(back_off(2), FIRST_RETRY * 2);
-        assert_eq!(back_off(40), LONGEST_RETRY);
     }
 }

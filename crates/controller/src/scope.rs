@@ -8,15 +8,14 @@ use capstan_api::meta::labels::WATCH_FILTER;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{Api, ListParams, PartialObjectMeta};
+use kube::api::{Api, ListParams};
 use kube::core::ApiResource;
 use kube::runtime::watcher;
-use kube::{Client, Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
+use kube::{Client, Resource, ResourceExt};
 use std::collections::HashSet;
-use std::fmt::Debug;
+use std::sync::Arc;
 
-use crate::watch::changed;
+use crate::cache::{Cache, Cached, Caches};
 
 /// What a manager looks after. Everything, by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,12 +58,10 @@ impl Scope {
         }
     }
 
-    /// Which objects of its own kind a reconciler is given.
-    pub fn own(&self) -> watcher::Config {
-        match self.selector() {
-            Some(selector) => watcher::Config::default().labels(&selector),
-            None => watcher::Config::default(),
-        }
+    /// Whether an object is given to a reconciler of its kind.
+    pub fn is_own(&self, object: &impl ResourceExt) -> bool {
+        let filter = self.filter.as_ref();
+        filter.is_none_or(|filter| object.labels().get(WATCH_FILTER) == Some(filter))
     }
 
     /// Lists only what is inside.
@@ -83,42 +80,32 @@ impl Scope {
     /// that nobody needs the right to read such objects everywhere. Once begun, a watch does not end.
     pub fn beside_clusters<K, F, N>(
         &self,
-        client: &Client,
+        caches: &Caches,
         config: watcher::Config,
         facts: N,
-    ) -> impl Stream<Item = K> + Send + use<K, F, N>
+    ) -> impl Stream<Item = Arc<K>> + Send + use<K, F, N>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + 'static,
+        K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         F: PartialEq + Send + 'static,
         N: Fn(&K) -> F + Clone + Send + 'static,
     {
-        let client = client.clone();
-        first_seen(self.namespaces(&client))
+        let client = caches.client().clone();
+        first_seen(self.namespaces(caches))
             .map(move |namespace| {
                 let api = Api::namespaced(client.clone(), &namespace);
-                changed(api, config.clone(), facts.clone()).boxed()
+                Cache::watching(api, config.clone(), &K::kind(&())).changed(facts.clone()).boxed()
             })
             .flatten_unordered(None)
     }
 
     /// Namespaces with Clusters, each at least once.
-    fn namespaces(&self, client: &Client) -> BoxStream<'static, String> {
+    fn namespaces(&self, caches: &Caches) -> BoxStream<'static, String> {
         match &self.namespace {
             // It never ends: what is merged with it goes on.
             Some(namespace) => {
                 futures::stream::iter([namespace.clone()]).chain(futures::stream::pending()).boxed()
             }
-            None => {
-                let clusters: Api<PartialObjectMeta<Cluster>> = self.api(client);
-                changed(clusters, watcher::Config::default(), |_| ())
-                    .filter_map(|cluster| std::future::ready(cluster.namespace()))
-                    .boxed()
-            }
+            None => caches.of::<Cluster>().keys().map(|cluster| cluster.namespace).boxed(),
         }
     }
 }
@@ -145,7 +132,12 @@ mod tests {
             (scope("yard", "blue"), Some("yard"), Some("cluster.x-k8s.io/watch-filter=blue")),
         ] {
             assert_eq!(scope.namespace.as_deref(), namespace);
-            assert_eq!(scope.own().label_selector.as_deref(), selector);
+            let labelled = |value: &str| {
+                let mut object = Cluster::new("c", Default::default());
+                object.labels_mut().insert(WATCH_FILTER.to_owned(), value.to_owned());
+                scope.is_own(&object)
+            };
+            assert_eq!((labelled("blue"), labelled("red")), (true, selector.is_none()));
             assert_eq!(scope.listed().label_selector.as_deref(), selector);
         }
     }

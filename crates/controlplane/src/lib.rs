@@ -37,13 +37,12 @@ mod reconcile;
 mod round;
 mod scope;
 mod status;
-mod wake;
+mod triggers;
 mod workload;
 
 use capstan_controller::external::Externals;
 use capstan_controller::remote::Remotes;
-use capstan_controller::{Scope, run};
-use kube::Client;
+use capstan_controller::{Caches, Scope, run};
 use std::future::Future;
 
 pub use etcd::EtcdClient;
@@ -51,16 +50,16 @@ pub use planner::Spare;
 pub use reconcile::{Ambient, ControlPlane, Tools};
 pub use workload::{NodeView, NodesByName, Workload};
 
-/// Runs the controller until `stop` is done, for what is in `scope`. `externals` and `remotes` may be shared with other controllers.
+/// Runs the controller until `stop` is done, for what is in `scope`. `caches`, `externals` and `remotes` may be shared with other controllers.
 pub async fn run(
-    client: Client,
+    caches: Caches,
     externals: Externals,
     remotes: Remotes,
     tools: Tools,
     scope: Scope,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let (objects, own) = (scope.api(&client), scope.own());
-    let woken = wake::control_planes(&client, &scope, &remotes);
-    run::run(ControlPlane::new(client, externals, remotes, tools), objects, own, woken, stop).await;
+    let woken = triggers::control_planes(&caches, &scope, &remotes);
+    let (objects, client) = (caches.of(), caches.client().clone());
+    run::run(ControlPlane::new(client, externals, remotes, tools), objects, scope, woken, stop).await;
 }

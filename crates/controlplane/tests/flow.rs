@@ -54,7 +54,7 @@ async fn a_control_plane_lives() {
     let (externals, remotes) = (Externals::new(client.clone()), Remotes::new(client.clone()));
     let tools = tools(&world.workload);
     tokio::spawn(capstan_controlplane::run(
-        client,
+        capstan_controller::Caches::new(client),
         externals,
         remotes,
         tools,

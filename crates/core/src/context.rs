@@ -1,8 +1,8 @@
 //! What every controller of core is given: clients and a clock.
 
-use capstan_controller::Scope;
 use capstan_controller::external::Externals;
 use capstan_controller::remote::Remotes;
+use capstan_controller::{Caches, Scope};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
@@ -20,6 +20,8 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub struct Core {
     /// The management cluster.
     pub client: Client,
+    /// Its objects, in memory.
+    pub caches: Caches,
     /// Providers' objects, by the contract.
     pub externals: Externals,
     /// Workload clusters.
@@ -35,6 +37,7 @@ impl Core {
     /// Controllers for the management cluster that `client` leads to.
     pub fn new(client: Client) -> Self {
         Self {
+            caches: Caches::new(client.clone()),
             externals: Externals::new(client.clone()),
             remotes: Remotes::new(client.clone()),
             extensions: Extensions::new(client.clone()),
@@ -47,6 +50,7 @@ impl Core {
     /// The same, looking after no more than this.
     pub fn within(mut self, scope: Scope) -> Self {
         self.externals = self.externals.within(scope.clone());
+        self.caches = self.caches.within(scope.clone());
         self.scope = scope;
         self
     }

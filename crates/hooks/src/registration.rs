@@ -7,8 +7,7 @@
 use capstan_api::meta::labels::WATCH_FILTER;
 use capstan_api::runtime::ExtensionConfig;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
-use capstan_controller::secrets;
-use capstan_controller::watch::changed;
+use capstan_controller::{Cache, secrets};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -70,7 +69,8 @@ impl Registration {
         let mut stop = std::pin::pin!(stop);
         let mine = watcher::Config::default().fields(&format!("metadata.name={EXTENSION}"));
         let api: Api<ExtensionConfig> = Api::all(self.client.clone());
-        let mut changes = changed(api, mine, |config| config.spec.clone()).boxed();
+        let configs = Cache::watching(api, mine, "ExtensionConfig");
+        let mut changes = configs.changed(|config| config.spec.clone()).boxed();
         let (mut shown, mut retry) = (None, FIRST_RETRY);
         let mut leads = self.leads.clone();
         loop {

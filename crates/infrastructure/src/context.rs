@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use capstan_controller::error::Doing as _;
 use capstan_controller::external::Externals;
-use capstan_controller::{Result, Scope};
+use capstan_controller::{Caches, Result, Scope};
 
 use crate::driver::Drivers;
 use crate::provisioner::Provisioner;
@@ -28,6 +28,8 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub struct Infrastructure {
     /// The management cluster.
     pub client: Client,
+    /// Its objects, in memory.
+    pub caches: Caches,
     /// The ways to reach hosts.
     pub drivers: Drivers,
     /// What is looked after.
@@ -45,6 +47,7 @@ impl Infrastructure {
     /// Controllers for the management cluster that `client` leads to, and the hosts that `drivers` reach.
     pub fn new(client: Client, drivers: Drivers) -> Self {
         Self {
+            caches: Caches::new(client.clone()),
             externals: Externals::new(client.clone()),
             client,
             drivers,
@@ -64,6 +67,7 @@ impl Infrastructure {
     /// The same, looking after no more than this.
     pub fn within(mut self, scope: Scope) -> Self {
         self.externals = self.externals.within(scope.clone());
+        self.caches = self.caches.within(scope.clone());
         self.scope = scope;
         self
     }
@@ -71,6 +75,12 @@ impl Infrastructure {
     /// The same, with simulated clusters reached at another address of this machine than loopback.
     pub fn with_simulated_at(mut self, host: String) -> Self {
         self.simulated_at = host;
+        self
+    }
+
+    /// The same, sharing objects in memory with other controllers.
+    pub fn with_caches(mut self, caches: Caches) -> Self {
+        self.caches = caches;
         self
     }
 

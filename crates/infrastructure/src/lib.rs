@@ -20,7 +20,6 @@ pub mod names;
 pub mod provisioner;
 mod ready;
 mod retry;
-mod roster;
 mod selector;
 mod time_limit;
 

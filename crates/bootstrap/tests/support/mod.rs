@@ -173,7 +173,7 @@ impl Stage {
     pub(crate) fn run(&self) -> tokio::task::JoinHandle<()> {
         let client = self.admin.clone();
         tokio::spawn(capstan_bootstrap::run(
-            client,
+            capstan_controller::Caches::new(client),
             self.plane(),
             Software::default(),
             capstan_controller::Scope::default(),

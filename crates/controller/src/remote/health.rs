@@ -64,9 +64,8 @@ impl Prober {
         loop {
             let success = answers(&client).await;
             if self.lock().count(success, Timestamp::now()) {
-                // Nobody listening is not an error.
-                _ = signals.health.send(cluster.clone());
-                _ = signals.nodes.send(ChangedNode::all(cluster.clone()));
+                signals.health.tell(&cluster);
+                signals.nodes.tell(&ChangedNode::all(cluster.clone()));
             }
             let has_answered = self.lock().last_success.is_some();
             tokio::time::sleep(if has_answered { INTERVAL } else { FIRST_INTERVAL }).await;

@@ -16,19 +16,16 @@ use kube::api::{Api, ListParams};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::broadcast;
 
 use crate::error::{Doing, Error, Result, chain};
 use crate::knowledge::Knowledge;
+use crate::signal::Signal;
 use connection::{Connection, connect};
 use health::answers;
 
 pub use health::Health;
 pub use nodes::{Ambiguous, ChangedNode, NodeIdentity, Nodes};
 pub use volumes::LocalVolumes;
-
-/// How many changes may be on their way to a slow listener before it loses the oldest ones.
-const CHANGES_IN_FLIGHT: usize = 4096;
 
 /// How long one live read of a workload cluster may take.
 const LIVE_READ: Duration = Duration::from_secs(10);
@@ -49,19 +46,17 @@ struct Shared {
 }
 
 /// What listeners hear.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Signals {
-    nodes: broadcast::Sender<ChangedNode>,
-    health: broadcast::Sender<ClusterKey>,
+    nodes: Signal<ChangedNode>,
+    health: Signal<ClusterKey>,
 }
 
 impl Remotes {
     /// No connection is made before somebody asks.
     pub fn new(client: Client) -> Self {
-        let (nodes, _) = broadcast::channel(CHANGES_IN_FLIGHT);
-        let (health, _) = broadcast::channel(CHANGES_IN_FLIGHT);
-        let signals = Signals { nodes, health };
-        Self { client, shared: Arc::new(Shared { connections: Mutex::default(), signals }) }
+        let shared = Shared { connections: Mutex::default(), signals: Signals::default() };
+        Self { client, shared: Arc::new(shared) }
     }
 
     /// A client for the workload cluster, or `None` while it has no kubeconfig.
@@ -160,39 +155,23 @@ impl Remotes {
     }
 
     /// Clusters in which a Node has changed.
-    pub fn node_changes(&self) -> impl Stream<Item = ClusterKey> + Send + 'static {
+    pub fn node_changes(&self) -> impl Stream<Item = ClusterKey> + Send + 'static + use<> {
         use futures::StreamExt as _;
         self.changed_nodes().map(|change| change.cluster)
     }
 
     /// Nodes that have changed.
-    pub fn changed_nodes(&self) -> impl Stream<Item = ChangedNode> + Send + 'static {
-        listen(self.shared.signals.nodes.subscribe())
+    pub fn changed_nodes(&self) -> impl Stream<Item = ChangedNode> + Send + 'static + use<> {
+        self.shared.signals.nodes.listen()
     }
 
     /// Clusters that have begun or ceased to answer, or that still do not.
-    pub fn health_changes(&self) -> impl Stream<Item = ClusterKey> + Send + 'static {
-        listen(self.shared.signals.health.subscribe())
+    pub fn health_changes(&self) -> impl Stream<Item = ClusterKey> + Send + 'static + use<> {
+        self.shared.signals.health.listen()
     }
 
     fn connections(&self) -> std::sync::MutexGuard<'_, HashMap<ClusterKey, Connection>> {
         // What is inside is a cache: a panic elsewhere has not broken it.
         self.shared.connections.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
-}
-
-fn listen<T: Clone + Send + 'static>(
-    receiver: broadcast::Receiver<T>,
-) -> impl Stream<Item = T> + Send + 'static {
-    futures::stream::unfold(receiver, |mut receiver| async {
-        loop {
-            match receiver.recv().await {
-                Ok(item) => return Some((item, receiver)),
-                Err(broadcast::error::RecvError::Lagged(lost)) => {
-                    tracing::warn!(lost, "changes of workload clusters came faster than they were handled");
-                }
-                Err(broadcast::error::RecvError::Closed) => return None,
-            }
-        }
-    })
 }

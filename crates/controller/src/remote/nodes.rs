@@ -18,7 +18,7 @@ use super::{ClusterKey, Signals};
 const BEFORE_THE_NEXT_LIST: Duration = Duration::from_secs(2);
 
 /// A Node that has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChangedNode {
     /// The Cluster it is a Node of.
     pub cluster: ClusterKey,
@@ -27,7 +27,7 @@ pub struct ChangedNode {
 }
 
 /// What tells a Node from the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeIdentity {
     /// Its name.
     pub name: String,
@@ -129,8 +129,7 @@ impl NodeWatch {
                 Event::Apply(node) | Event::Delete(node) => ChangedNode::one(cluster.clone(), node),
                 Event::Init | Event::InitApply(_) => continue,
             };
-            // Nobody listening is not an error.
-            _ = signals.nodes.send(change);
+            signals.nodes.tell(&change);
         }
     }
 }

@@ -13,7 +13,7 @@ mod observe;
 mod replicas;
 #[cfg(test)]
 mod tests;
-mod wiring;
+mod triggers;
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachinePool, MachineSet};
 use capstan_controller::patch::Patcher;
@@ -32,7 +32,7 @@ use delete::{Deletion, Target};
 use observe::Observed;
 
 pub use handoff::{initialized, provisioned};
-pub use wiring::run;
+pub use triggers::run;
 
 /// Reconciles Clusters.
 pub struct ClusterReconciler {

@@ -3,7 +3,7 @@
 //! Reads: the ExtensionConfig, the Secret it names, what the extension answers. Writes: of the ExtensionConfig the
 //! certificates by which the extension is known, if they stand in a Secret, and status.
 
-mod wiring;
+mod triggers;
 
 use capstan_api::conditions::{NewCondition, set, types};
 use capstan_api::runtime::ExtensionConfig;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use crate::Core;
 use crate::runtime::CallError;
 
-pub use wiring::run;
+pub use triggers::run;
 
 /// Key of the Secret under which the certificates stand.
 const CA: &str = "ca.crt";
@@ -34,13 +34,13 @@ const ASK_AGAIN: Duration = Duration::from_secs(600);
 /// Reconciles ExtensionConfigs.
 pub struct ExtensionConfigReconciler {
     core: Core,
-    named: wiring::Named,
+    named: triggers::Named,
 }
 
 impl ExtensionConfigReconciler {
     /// A reconciler on these clients.
     pub fn new(core: Core) -> Self {
-        Self { core, named: wiring::Named::new() }
+        Self { core, named: triggers::Named::new() }
     }
 
     /// The ExtensionConfig with the certificates from the Secret that it names.

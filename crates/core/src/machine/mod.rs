@@ -13,8 +13,8 @@ mod ownership;
 mod provision;
 #[cfg(test)]
 mod tests;
+mod triggers;
 mod update;
-mod wiring;
 
 use capstan_api::core::Machine;
 use capstan_controller::patch::Patcher;
@@ -28,7 +28,7 @@ use crate::names::machine::{FINALIZER, types};
 use crate::step::Steps;
 use observe::Observed;
 
-pub use wiring::run;
+pub use triggers::run;
 
 /// Reconciles Machines.
 pub struct MachineReconciler {

@@ -22,7 +22,7 @@ mod revision;
 mod rollout;
 pub mod select;
 pub mod status;
-mod wiring;
+mod triggers;
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::labels;
@@ -44,7 +44,7 @@ use names::{FINALIZER, REVISION};
 use rollout::{Decision, Observed, Problem};
 use status::Seen;
 
-pub use wiring::run;
+pub use triggers::run;
 
 /// Reconciles MachineDeployments.
 pub struct MachineDeploymentReconciler {

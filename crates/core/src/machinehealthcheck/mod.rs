@@ -9,7 +9,7 @@ pub mod health;
 pub mod names;
 pub mod node;
 pub mod trigger;
-mod wiring;
+mod triggers;
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, get, is_true, set, types as shared};
 use capstan_api::core::{Cluster, Machine, MachineHealthCheck};
@@ -32,7 +32,7 @@ use health::Health;
 use names::{reasons, types};
 use trigger::Allowed;
 
-pub use wiring::run;
+pub use triggers::run;
 
 const OWNED: [&str; 2] = [shared::PAUSED, types::REMEDIATION_ALLOWED];
 

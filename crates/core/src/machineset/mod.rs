@@ -22,7 +22,7 @@ pub mod scale;
 pub mod status;
 mod sync;
 pub(crate) mod templates;
-mod wiring;
+mod triggers;
 pub(crate) mod words;
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
@@ -47,8 +47,8 @@ use scale::Scale;
 use status::Seen;
 use templates::Templates;
 
-pub(crate) use wiring::machine_facts;
-pub use wiring::run;
+pub(crate) use triggers::machine_facts;
+pub use triggers::run;
 
 /// Nodes become ready without anybody telling the management cluster.
 const UNTIL_READY: Duration = Duration::from_secs(15);

@@ -10,9 +10,8 @@ use capstan_api::conditions::{ConditionStatus, get, types};
 use capstan_api::infrastructure::{Host, HostMachine, HostPool};
 use capstan_controller::error::{Doing as _, Error};
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause, watch};
+use capstan_controller::{Next, Reconciler, Result, finalizers, owners, pause, run};
 use futures::StreamExt as _;
-use kube::runtime::watcher;
 use kube::{Resource as _, ResourceExt as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,22 +33,22 @@ struct Hosts(Infrastructure);
 
 /// Runs the controller until `stop` is done.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
-    let of_machines =
-        watch::changed(infrastructure.all::<HostMachine>(), watcher::Config::default(), |machine| {
+    let of_machines = infrastructure
+        .caches
+        .of::<HostMachine>()
+        .changed(|machine| {
             let deleting = get(machine, types::DELETING).map(|told| told.message.clone());
             (machine.spec.host_name.clone(), machine.metadata.deletion_timestamp.is_some(), deleting)
         })
         .filter_map(|machine| {
             let namespace = machine.namespace().unwrap_or_default();
-            std::future::ready(
-                machine.spec.host_name.as_deref().map(|name| watch::reference(&namespace, name)),
-            )
+            std::future::ready(machine.spec.host_name.as_deref().map(|name| run::reference(&namespace, name)))
         });
     let of_drivers =
-        infrastructure.drivers.changes().map(|(namespace, name)| watch::reference(&namespace, &name));
-    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
+        infrastructure.drivers.changes().map(|(namespace, name)| run::reference(&namespace, &name));
+    let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
     let also = futures::stream::select(of_machines, of_drivers);
-    capstan_controller::run::run(Hosts(infrastructure), api, own, also, stop).await;
+    run::run(Hosts(infrastructure), cache, scope, also, stop).await;
 }
 
 impl Reconciler for Hosts {

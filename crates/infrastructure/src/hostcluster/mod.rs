@@ -30,8 +30,6 @@ use tokio::sync::Mutex;
 
 use crate::context::Infrastructure;
 use crate::names::hostcluster::{ENDPOINT_AVAILABLE, FAILURE_DOMAINS_KNOWN, FINALIZER, reasons};
-use crate::roster::Roster;
-use triggers::Note;
 
 /// Another look, in case somebody missed something.
 const RESYNC: Duration = Duration::from_secs(60);
@@ -43,18 +41,16 @@ const OWNED: [&str; 5] =
 
 struct Clusters {
     infrastructure: Infrastructure,
-    known: Roster<HostCluster, Note>,
     /// One reservation at a time: the next one sees it.
     reserving: Mutex<()>,
 }
 
 /// Runs the controller until `stop` is done.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
-    let known = Roster::default();
-    let also = triggers::all(&infrastructure, &known);
-    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
-    let clusters = Clusters { infrastructure, known, reserving: Mutex::default() };
-    capstan_controller::run::run(clusters, api, own, also, stop).await;
+    let also = triggers::all(&infrastructure);
+    let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
+    let clusters = Clusters { infrastructure, reserving: Mutex::default() };
+    capstan_controller::run::run(clusters, cache, scope, also, stop).await;
 }
 
 impl Reconciler for Clusters {
@@ -72,7 +68,6 @@ impl Reconciler for Clusters {
         let api = self.infrastructure.api::<HostCluster>(&namespace);
         let now = self.infrastructure.now();
         let owner = owners::of_kind(host_cluster.meta(), "Cluster", &Cluster::group(&()));
-        self.known.note(&host_cluster, Note { cluster: owner.map(|owner| owner.name.clone()) });
         let cluster = match owner {
             Some(owner) => self
                 .infrastructure
@@ -170,7 +165,6 @@ impl Clusters {
         let mut told = host_cluster.clone();
         if left == 0 {
             finalizers::remove(&mut told.metadata, FINALIZER);
-            self.known.strike(host_cluster);
         } else {
             let message = format!("waiting for {left} HostMachines of the Cluster to give their hosts back");
             let waits =

@@ -17,13 +17,12 @@ use std::time::{Duration, Instant};
 
 use super::decide::{Observed, Step, decide, provider_id};
 use super::release::{self, Release};
-use super::{Note, cluster_name, tell};
+use super::{cluster_name, tell};
 use crate::context::Infrastructure;
 use crate::driver::{BootstrapData, BootstrapState, HandOver, HostKind};
 use crate::host::look;
-use crate::names::hostmachine::{AGENT_FOLLOWS, BOOTSTRAP_EXECUTED, FINALIZER, HOST_CLAIMED, reasons};
+use crate::names::hostmachine::{AGENT_FOLLOWS, BOOTSTRAP_EXECUTED, FINALIZER, HOST_CLAIMED};
 use crate::retry::after_silence;
-use crate::roster::Roster;
 
 /// Another look at a machine that waits, in case somebody missed something.
 const WAITING: Duration = Duration::from_secs(30);
@@ -43,7 +42,6 @@ const OWNED: [&str; 6] =
 
 pub(super) struct Machines {
     pub(super) infrastructure: Infrastructure,
-    pub(super) known: Roster<HostMachine, Note>,
     /// Since when this process has been at it.
     pub(super) started: Instant,
 }
@@ -66,12 +64,6 @@ impl Reconciler for Machines {
         let namespace = machine.namespace().unwrap_or_default();
         let api = self.infrastructure.api::<HostMachine>(&namespace);
         let company = self.company(&machine, &namespace).await?;
-        let note = Note {
-            cluster: cluster_name(&machine, company.owner.as_ref()),
-            is_waiting: false,
-            host: machine.spec.host_name.clone(),
-        };
-        self.known.note(&machine, note.clone());
         if !pause::allows(&api, &*machine, company.cluster.as_ref(), self.infrastructure.now()).await? {
             return Ok(Next::Changed);
         }
@@ -93,9 +85,6 @@ impl Reconciler for Machines {
             };
             match decide(seen) {
                 Step::Wait { reason, message } => {
-                    let is_waiting =
-                        reason == reasons::NO_HOST_AVAILABLE || reason == reasons::HOST_NOT_AVAILABLE;
-                    self.known.note(&machine, Note { is_waiting, ..note.clone() });
                     let mut told = machine.clone();
                     tell::waiting(&mut told, reason, &message, self.infrastructure.now());
                     Patcher::new(api, &machine).finish(&told, &OWNED).await?;
@@ -108,7 +97,8 @@ impl Reconciler for Machines {
                     // What is known of a real host may be old: nothing is claimed that does not answer now.
                     let is_simulated = HostKind::of(host) == HostKind::Simulated;
                     if is_simulated || look(&self.infrastructure, host).await?.is_well {
-                        self.claim(&machine, host, note.cluster.as_deref()).await?;
+                        let cluster = cluster_name(&machine, company.owner.as_ref());
+                        self.claim(&machine, host, cluster.as_deref()).await?;
                     }
                 }
                 Step::GiveBack(host) => {
@@ -119,7 +109,6 @@ impl Reconciler for Machines {
                     let claim_id = machine.spec.claim_id.clone().unwrap_or_default();
                     let id = provider_id(&namespace, &name, &claim_id);
                     machine = self.write(&machine, &json!({"hostName": name, "providerID": id})).await?;
-                    self.known.note(&machine, Note { host: Some(name), ..note.clone() });
                 }
                 Step::Start(host, secret) => return self.start(&machine, host, &secret).await,
             }
@@ -305,7 +294,6 @@ impl Machines {
             }
             None => {
                 finalizers::remove(&mut told.metadata, FINALIZER);
-                self.known.strike(machine);
                 Next::Changed
             }
         };

@@ -19,23 +19,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::Infrastructure;
-use crate::roster::Roster;
 
 /// Another look, in case somebody missed something.
 const RESYNC: Duration = Duration::from_secs(60);
 
-struct Templates {
-    infrastructure: Infrastructure,
-    known: Roster<HostMachineTemplate, ()>,
-}
+struct Templates(Infrastructure);
 
 /// Runs the controller until `stop` is done.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
-    let known = Roster::default();
-    let also = triggers::all(&infrastructure, &known);
-    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
-    let templates = Templates { infrastructure, known };
-    capstan_controller::run::run(templates, api, own, also, stop).await;
+    let also = triggers::all(&infrastructure);
+    let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
+    capstan_controller::run::run(Templates(infrastructure), cache, scope, also, stop).await;
 }
 
 impl Reconciler for Templates {
@@ -47,10 +41,8 @@ impl Reconciler for Templates {
 
     async fn reconcile(&self, template: Arc<HostMachineTemplate>) -> Result<Next> {
         if template.metadata.deletion_timestamp.is_some() {
-            self.known.strike(&template);
             return Ok(Next::Changed);
         }
-        self.known.note(&template, ());
         let namespace = template.namespace().unwrap_or_default();
         let cluster = self.cluster(&template, &namespace).await?;
         let kind = HostMachineTemplate::kind(&());
@@ -58,14 +50,14 @@ impl Reconciler for Templates {
             return Ok(Next::Changed);
         }
         let host_cluster = self.host_cluster(cluster.as_ref(), &namespace).await?;
-        let hosts = self.infrastructure.hosts(&namespace).await?;
+        let hosts = self.0.hosts(&namespace).await?;
         let claimable =
             decide(&Observed { template: &template, host_cluster: host_cluster.as_ref(), hosts: &hosts });
         let number = claimable.and_then(|number| i32::try_from(number).ok());
         let before = template.status.as_ref().and_then(|status| status.claimable_hosts);
         if number != before {
             let patch = json!({"status": {"claimableHosts": number}});
-            let api = self.infrastructure.api::<HostMachineTemplate>(&namespace);
+            let api = self.0.api::<HostMachineTemplate>(&namespace);
             let written =
                 api.patch_status(&template.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await;
             written.doing(|| {
@@ -82,7 +74,7 @@ impl Templates {
         let Some(owner) = owners::of_kind(template.meta(), "Cluster", &Cluster::group(&())) else {
             return Ok(None);
         };
-        let cluster = self.infrastructure.api::<Cluster>(namespace).get_opt(&owner.name).await;
+        let cluster = self.0.api::<Cluster>(namespace).get_opt(&owner.name).await;
         cluster.doing(|| format!("cannot read Cluster {namespace}/{}", owner.name))
     }
 
@@ -91,7 +83,7 @@ impl Templates {
         match reference.filter(|reference| reference.kind == HostCluster::kind(&())) {
             None => Ok(None),
             Some(reference) => {
-                let api = self.infrastructure.api::<HostCluster>(namespace);
+                let api = self.0.api::<HostCluster>(namespace);
                 let doing = || format!("cannot read HostCluster {namespace}/{}", reference.name);
                 api.get_opt(&reference.name).await.doing(doing)
             }

@@ -22,11 +22,10 @@ use capstan_controller::error::{Doing as _, Error};
 use capstan_controller::merge::difference;
 use capstan_controller::names::label_value;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause, watch};
+use capstan_controller::{Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause, run};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::runtime::watcher;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 use std::sync::Arc;
@@ -50,17 +49,20 @@ struct Pools(Infrastructure, Quiet);
 
 /// Runs the controller until `stop` is done.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
-    let of_hosts = watch::changed(infrastructure.all::<Host>(), watcher::Config::default(), |host| {
-        let answers = (crate::host::is_reachable(host), crate::host::is_usable(host));
-        (host.spec.clone(), host.metadata.deletion_timestamp.is_some(), answers)
-    })
-    .filter_map(|host| {
-        let pool = owners::of_kind(host.meta(), "HostPool", &HostPool::group(&()))
-            .map(|owner| watch::reference(&host.namespace().unwrap_or_default(), &owner.name));
-        std::future::ready(pool)
-    });
-    let (api, own) = (infrastructure.all(), infrastructure.scope.own());
-    capstan_controller::run::run(Pools(infrastructure, Quiet::default()), api, own, of_hosts, stop).await;
+    let of_hosts = infrastructure
+        .caches
+        .of::<Host>()
+        .changed(|host| {
+            let answers = (crate::host::is_reachable(host), crate::host::is_usable(host));
+            (host.spec.clone(), host.metadata.deletion_timestamp.is_some(), answers)
+        })
+        .filter_map(|host| {
+            let pool = owners::of_kind(host.meta(), "HostPool", &HostPool::group(&()))
+                .map(|owner| run::reference(&host.namespace().unwrap_or_default(), &owner.name));
+            std::future::ready(pool)
+        });
+    let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
+    run::run(Pools(infrastructure, Quiet::default()), cache, scope, of_hosts, stop).await;
 }
 
 impl Reconciler for Pools {

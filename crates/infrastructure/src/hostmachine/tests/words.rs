@@ -9,7 +9,8 @@ use serde_json::json;
 use super::fixtures::{claimed, host, machine};
 use crate::driver::{BootstrapFailure, BootstrapState, DriverError, ResetState};
 use crate::hostmachine::release::{self, Release, decide};
-use crate::hostmachine::{host_facts, tell};
+use crate::hostmachine::tell;
+use crate::hostmachine::triggers::host_facts;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

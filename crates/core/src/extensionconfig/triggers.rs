@@ -1,8 +1,8 @@
 //! What wakes an ExtensionConfig's reconcile.
 
 use capstan_api::runtime::ExtensionConfig;
+use capstan_controller::Cache;
 use capstan_controller::scope::first_seen;
-use capstan_controller::watch::changed;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -18,17 +18,19 @@ use crate::Core;
 
 /// Runs the controller until `stop` is done.
 pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'static) {
-    let (client, own) = (core.client.clone(), core.scope.own());
+    let (cache, scope, client) = (core.caches.of_cluster_scoped(), core.scope.clone(), core.client.clone());
     let reconciler = ExtensionConfigReconciler::new(core);
-    let (named, secrets) = (reconciler.named.clone(), client.clone());
+    let (named, secrets) = (reconciler.named.clone(), client);
     let also = first_seen(reconciler.named.namespaces())
         .map(move |namespace| {
             let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(secrets.clone(), &namespace);
-            changed(secrets, Config::default(), kube::ResourceExt::resource_version).boxed()
+            Cache::watching(secrets, Config::default(), "Secret")
+                .changed(kube::ResourceExt::resource_version)
+                .boxed()
         })
         .flatten_unordered(None)
         .flat_map(move |secret| futures::stream::iter(named.by(&secret)));
-    capstan_controller::run::run(reconciler, Api::all(client), own, also, stop).await;
+    capstan_controller::run::run(reconciler, cache, scope, also, stop).await;
 }
 
 /// Which ExtensionConfig takes its certificates from which Secret, as far as they have been reconciled: there are many

@@ -3,7 +3,7 @@
 use capstan_api::conditions::{Conditioned as _, get, types};
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::labels;
-use capstan_controller::watch::{changed, reference};
+use capstan_controller::run::reference;
 use futures::stream::select_all;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
@@ -11,6 +11,7 @@ use kube::ResourceExt;
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher::Config;
+use std::sync::Arc;
 
 use super::ClusterReconciler;
 use crate::Core;
@@ -21,27 +22,39 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
     let also = select_all([
         core.externals.changes().boxed(),
         core.remotes.health_changes().map(|(namespace, name)| reference(&namespace, &name)).boxed(),
-        changed(core.all(), Config::default(), machine_facts).filter_map(of_label).boxed(),
-        changed(core.all::<MachineDeployment>(), Config::default(), |object| {
-            (object.status.clone(), object.metadata.generation, object.metadata.deletion_timestamp.clone())
-        })
-        .filter_map(of_label)
-        .boxed(),
-        changed(core.all::<MachineSet>(), Config::default(), |object| {
-            (object.status.clone(), object.metadata.generation, object.metadata.deletion_timestamp.clone())
-        })
-        .filter_map(of_label)
-        .boxed(),
+        core.caches.of().changed(machine_facts).filter_map(of_label).boxed(),
+        core.caches
+            .of::<MachineDeployment>()
+            .changed(|object| {
+                (
+                    object.status.clone(),
+                    object.metadata.generation,
+                    object.metadata.deletion_timestamp.clone(),
+                )
+            })
+            .filter_map(of_label)
+            .boxed(),
+        core.caches
+            .of::<MachineSet>()
+            .changed(|object| {
+                (
+                    object.status.clone(),
+                    object.metadata.generation,
+                    object.metadata.deletion_timestamp.clone(),
+                )
+            })
+            .filter_map(of_label)
+            .boxed(),
         secrets(&core).filter_map(of_kubeconfig).boxed(),
     ]);
-    let (api, own) = (core.all(), core.scope.own());
-    capstan_controller::run::run(ClusterReconciler::new(core), api, own, also, stop).await;
+    let (cache, scope) = (core.caches.of(), core.scope.clone());
+    capstan_controller::run::run(ClusterReconciler::new(core), cache, scope, also, stop).await;
 }
 
 /// Only metadata, and only where clusters are: what is in the Secrets of a whole installation does not belong in memory.
-fn secrets(core: &Core) -> impl Stream<Item = PartialObjectMeta<Secret>> + Send + use<> {
+fn secrets(core: &Core) -> impl Stream<Item = Arc<PartialObjectMeta<Secret>>> + Send + use<> {
     let of_clusters = Config::default().labels(labels::CLUSTER_NAME);
-    core.scope.beside_clusters(&core.client, of_clusters, |secret: &PartialObjectMeta<Secret>| {
+    core.scope.beside_clusters(&core.caches, of_clusters, |secret: &PartialObjectMeta<Secret>| {
         secret.metadata.resource_version.clone()
     })
 }
@@ -60,12 +73,12 @@ fn machine_facts(machine: &Machine) -> impl PartialEq + Send + use<> {
     (told, has_node, conditions, machine.metadata.deletion_timestamp.is_some(), machine.spec.version.clone())
 }
 
-async fn of_label(object: impl ResourceExt) -> Option<ObjectRef<Cluster>> {
+async fn of_label(object: Arc<impl ResourceExt>) -> Option<ObjectRef<Cluster>> {
     let name = object.labels().get(labels::CLUSTER_NAME)?;
     Some(reference(&object.namespace()?, name))
 }
 
-async fn of_kubeconfig(secret: PartialObjectMeta<Secret>) -> Option<ObjectRef<Cluster>> {
+async fn of_kubeconfig(secret: Arc<PartialObjectMeta<Secret>>) -> Option<ObjectRef<Cluster>> {
     let name = secret.name_any();
     Some(reference(&secret.namespace()?, name.strip_suffix("-kubeconfig")?))
 }

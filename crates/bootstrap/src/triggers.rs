@@ -1,0 +1,93 @@
+//! What wakes the reconciler, beside the CapstanConfigs themselves.
+
+use capstan_api::agent::MachineReport;
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::core::{Cluster, Machine};
+use capstan_api::meta::labels;
+use capstan_controller::run::reference;
+use capstan_controller::secrets::Purpose;
+use capstan_controller::{Cache, Caches, Scope, owners};
+use futures::stream::iter;
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::api::{Api, PartialObjectMeta};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+
+use crate::names::{REQUEST_LABEL, REQUESTED_FOR};
+
+/// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a certificate, or got one.
+pub(crate) fn configs(
+    caches: &Caches,
+    scope: &Scope,
+) -> impl Stream<Item = ObjectRef<CapstanConfig>> + Send + 'static + use<> {
+    let machines = caches
+        .of::<Machine>()
+        .changed(|machine| (machine.uid(), machine.spec.bootstrap.clone()))
+        .flat_map(|machine| iter(config_of(&machine)));
+    let clusters = caches
+        .of::<Cluster>()
+        .changed(|cluster| {
+            let initialization = cluster.status.as_ref().and_then(|status| status.initialization.clone());
+            (cluster.uid(), cluster.spec.paused, initialization)
+        })
+        .map(|cluster| (cluster.namespace().unwrap_or_default(), cluster.name_any()));
+    let labelled = watcher::Config::default().labels(labels::CLUSTER_NAME);
+    let keys = scope
+        .beside_clusters(caches, labelled, |key: &PartialObjectMeta<Secret>| key.resource_version())
+        .filter_map(|secret| std::future::ready(cluster_of_key(&secret)));
+    let all = caches.of::<CapstanConfig>();
+    let of_clusters = futures::stream::select(clusters, keys)
+        .then(move |(namespace, cluster)| of_cluster(all.clone(), namespace, cluster))
+        .flat_map(iter);
+    let reports = caches
+        .of::<MachineReport>()
+        .changed(|report| {
+            let status = report.status.as_ref();
+            let asked = status.and_then(|status| status.certificate_request.clone());
+            let version = status.and_then(|status| status.agent_version.clone());
+            (report.uid(), report.spec.clone(), asked, version)
+        })
+        .flat_map(|report| iter(config_of_report(&report)));
+    let ours = watcher::Config::default().labels(REQUEST_LABEL);
+    let requests = Api::<CertificateSigningRequest>::all(caches.client().clone());
+    let requests = Cache::watching(requests, ours, "CertificateSigningRequest")
+        .changed(|request| (request.uid(), request.status.clone()))
+        .flat_map(|request| iter(config_of_request(&request)));
+    let of_machines = futures::stream::select(machines, futures::stream::select(reports, requests));
+    futures::stream::select(of_machines, of_clusters)
+}
+
+fn config_of_report(report: &MachineReport) -> Option<ObjectRef<CapstanConfig>> {
+    let owner = owners::of_kind(&report.metadata, "CapstanConfig", "bootstrap.cluster.x-k8s.io")?;
+    Some(reference(&report.namespace().unwrap_or_default(), &owner.name))
+}
+
+fn config_of_request(request: &CertificateSigningRequest) -> Option<ObjectRef<CapstanConfig>> {
+    let (namespace, name) = request.annotations().get(REQUESTED_FOR)?.split_once('/')?;
+    Some(reference(namespace, name))
+}
+
+fn config_of(machine: &Machine) -> Option<ObjectRef<CapstanConfig>> {
+    let config =
+        machine.spec.bootstrap.config_ref.as_ref().filter(|config| config.kind == "CapstanConfig")?;
+    Some(reference(&machine.namespace().unwrap_or_default(), &config.name))
+}
+
+fn cluster_of_key(secret: &PartialObjectMeta<Secret>) -> Option<(String, String)> {
+    let cluster = secret.labels().get(labels::CLUSTER_NAME)?;
+    let is_key = secret.name_any() == Purpose::PlanKey.secret_name(cluster);
+    is_key.then(|| (secret.namespace().unwrap_or_default(), cluster.clone()))
+}
+
+async fn of_cluster(
+    all: Cache<CapstanConfig>,
+    namespace: String,
+    cluster: String,
+) -> Vec<ObjectRef<CapstanConfig>> {
+    // A kind that was not listed yet: each object is looked at when it is.
+    let found = all.of_cluster(&namespace, &cluster).await.unwrap_or_default();
+    found.iter().map(|found| ObjectRef::from_obj(found.as_ref())).collect()
+}

@@ -1,0 +1,479 @@
+//! Which object is looked at next. Pure: whoever asks says what time it is.
+//!
+//! An object is in the queue at most once. What happens to it while it is being looked at is not lost: it is looked at once
+//! more. Objects wait in lanes, one for each cluster, and lanes take turns, so that a cluster with much to do, or one whose
+//! API server hangs, does not hold up the others. An object is not looked at again sooner than [`Limits::pause`], however
+//! often something happens to it; and never later than [`Limits::resync`], even if nothing ever happens.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasher as _, Hash};
+use std::time::Duration;
+
+/// Time since the process began.
+pub type Moment = Duration;
+
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// While looks at an object fail, what happens to it does not have it looked at more often than this.
+const PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
+
+/// How much is done at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Objects that are looked at at the same time.
+    pub at_once: usize,
+    /// Of them in one lane.
+    pub in_lane: usize,
+    /// The least time between the beginnings of two looks at one object.
+    pub pause: Duration,
+    /// After this time an object is looked at although nothing has happened.
+    pub resync: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { at_once: 50, in_lane: 20, pause: Duration::from_millis(50), resync: Duration::from_secs(600) }
+    }
+}
+
+/// How a look has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is to be done before something changes.
+    Changed,
+    /// Another look after this time, or earlier if something changes.
+    After(Duration),
+    /// Somebody else was faster: again, soon.
+    Conflict,
+    /// Only the user can change it; another look now and then.
+    Refused,
+    /// It failed, and may succeed later.
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nobody has asked.
+    Idle,
+    /// A look is due at this time.
+    Waiting(Moment),
+    /// A look is due.
+    Ready,
+    /// It is being looked at, and when it is due again, if somebody has asked meanwhile.
+    Running(Option<Moment>),
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    lane: String,
+    state: State,
+    failures: u32,
+    began: Option<Moment>,
+}
+
+/// Objects by when they are due. See the module.
+#[derive(Clone, Debug)]
+pub struct Queue<K> {
+    limits: Limits,
+    entries: HashMap<K, Entry>,
+    timers: BTreeSet<(Moment, K)>,
+    /// Objects that are due, by lane.
+    ready: BTreeMap<String, VecDeque<K>>,
+    /// Lanes that have such objects: the first is next.
+    turns: VecDeque<String>,
+    running: usize,
+    running_in: HashMap<String, usize>,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Queue<K> {
+    /// An empty queue.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            entries: HashMap::new(),
+            timers: BTreeSet::new(),
+            ready: BTreeMap::new(),
+            turns: VecDeque::new(),
+            running: 0,
+            running_in: HashMap::new(),
+        }
+    }
+
+    /// Something has happened to the object.
+    pub fn ask(&mut self, key: &K, lane: &str, now: Moment) {
+        let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry {
+            lane: lane.to_owned(),
+            state: State::Idle,
+            failures: 0,
+            began: None,
+        });
+        let pause = match entry.failures {
+            0 => self.limits.pause,
+            _ => PAUSE_IN_TROUBLE.max(self.limits.pause),
+        };
+        let at = entry.began.map_or(now, |began| now.max(began + pause));
+        self.schedule(key, at);
+    }
+
+    /// The object is due at this time, unless it is earlier.
+    fn schedule(&mut self, key: &K, at: Moment) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        match entry.state {
+            State::Idle => {
+                entry.state = State::Waiting(at);
+                self.timers.insert((at, key.clone()));
+            }
+            State::Waiting(before) if at < before => {
+                entry.state = State::Waiting(at);
+                self.timers.remove(&(before, key.clone()));
+                self.timers.insert((at, key.clone()));
+            }
+            State::Waiting(_) | State::Ready => {}
+            State::Running(again) => {
+                entry.state = State::Running(Some(again.map_or(at, |again| again.min(at))));
+            }
+        }
+    }
+
+    /// The object to look at now, if there is one and there is room. Its look ends with [`Queue::done`].
+    pub fn next(&mut self, now: Moment) -> Option<K> {
+        self.collect_due(now);
+        if self.running >= self.limits.at_once {
+            return None;
+        }
+        for _ in 0..self.turns.len() {
+            let lane = self.turns.pop_front()?;
+            let is_full = self.running_in.get(&lane).is_some_and(|running| *running >= self.limits.in_lane);
+            if is_full {
+                self.turns.push_back(lane);
+                continue;
+            }
+            let waiting = self.ready.get_mut(&lane)?;
+            let key = waiting.pop_front()?;
+            match waiting.is_empty() {
+                true => _ = self.ready.remove(&lane),
+                false => self.turns.push_back(lane.clone()),
+            }
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.state = State::Running(None);
+                entry.began = Some(now);
+            }
+            self.running += 1;
+            *self.running_in.entry(lane).or_default() += 1;
+            return Some(key);
+        }
+        None
+    }
+
+    fn collect_due(&mut self, now: Moment) {
+        while let Some((at, _)) = self.timers.first()
+            && *at <= now
+            && let Some((_, key)) = self.timers.pop_first()
+            && let Some(entry) = self.entries.get_mut(&key)
+        {
+            entry.state = State::Ready;
+            let lane = entry.lane.clone();
+            let waiting = self.ready.entry(lane.clone()).or_default();
+            if waiting.is_empty() {
+                self.turns.push_back(lane);
+            }
+            waiting.push_back(key);
+        }
+    }
+
+    /// A look has ended. Says when the object is due again.
+    pub fn done(&mut self, key: &K, verdict: Verdict, now: Moment) -> Option<Moment> {
+        let resync = self.resync(key);
+        let entry = self.entries.get_mut(key)?;
+        let State::Running(again) = entry.state else { return None };
+        entry.failures = match verdict {
+            Verdict::Failed => entry.failures.saturating_add(1),
+            Verdict::Conflict => entry.failures,
+            Verdict::Changed | Verdict::After(_) | Verdict::Refused => 0,
+        };
+        let wait = match verdict {
+            Verdict::Changed => resync,
+            Verdict::After(time) => time.min(resync),
+            Verdict::Conflict => FIRST_RETRY,
+            Verdict::Refused => LONGEST_RETRY,
+            Verdict::Failed => back_off(entry.failures),
+        };
+        entry.state = State::Idle;
+        let rested = entry.began.map_or(now, |began| began + self.limits.pause);
+        let lane = entry.lane.clone();
+        self.leave(&lane);
+        let at = again.map_or(now + wait, |again| again.min(now + wait)).max(rested);
+        self.schedule(key, at);
+        Some(at)
+    }
+
+    /// A look has ended, and the object is gone. If somebody has asked for it meanwhile, it is looked for once more.
+    pub fn gone(&mut self, key: &K) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let State::Running(again) = entry.state else { return };
+        let lane = entry.lane.clone();
+        match again {
+            Some(at) => {
+                (entry.state, entry.failures) = (State::Idle, 0);
+                self.schedule(key, at);
+            }
+            None => _ = self.entries.remove(key),
+        }
+        self.leave(&lane);
+    }
+
+    fn leave(&mut self, lane: &str) {
+        self.running -= 1;
+        if let Some(running) = self.running_in.get_mut(lane) {
+            *running -= 1;
+            if *running == 0 {
+                self.running_in.remove(lane);
+            }
+        }
+    }
+
+    /// When the next object is due that is not due yet.
+    pub fn wakes_at(&self) -> Option<Moment> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Objects that are due and wait for room.
+    pub fn waiting(&self) -> usize {
+        self.ready.values().map(VecDeque::len).sum()
+    }
+
+    /// Objects that are being looked at.
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Objects that the queue knows.
+    pub fn known(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The time after which an object is looked at anyway: not the same for all, so that they do not come together.
+    fn resync(&self, key: &K) -> Duration {
+        let spread = std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().hash_one(key) % 21;
+        let percent = u32::try_from(90 + spread).unwrap_or(100);
+        self.limits.resync * percent / 100
+    }
+}
+
+/// Doubles with every failure in a row.
+fn back_off(failures: u32) -> Duration {
+    FIRST_RETRY.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(LONGEST_RETRY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn queue(at_once: usize, in_lane: usize) -> Queue<u8> {
+        Queue::new(Limits { at_once, in_lane, pause: 50 * MS, resync: Duration::from_secs(600) })
+    }
+
+    #[test]
+    fn back_off_grows_and_ends() {
+        assert_eq!(back_off(1), FIRST_RETRY);
+        assert_eq!(back_off(2), FIRST_RETRY * 2);
+        assert_eq!(back_off(40), LONGEST_RETRY);
+    }
+
+    #[test]
+    fn what_happens_during_a_look_is_looked_at_afterwards() {
+        let mut queue = queue(9, 9);
+        queue.ask(&1, "a", MS);
+        assert_eq!(queue.next(MS), Some(1));
+        queue.ask(&1, "a", 2 * MS);
+        queue.ask(&1, "a", 3 * MS);
+        assert_eq!(queue.next(3 * MS), None, "it is being looked at");
+        queue.done(&1, Verdict::Changed, 4 * MS);
+        assert_eq!(queue.next(4 * MS), None, "a burst is one look");
+        assert_eq!(queue.next(51 * MS), Some(1));
+        queue.done(&1, Verdict::Changed, 52 * MS);
+        assert_eq!(queue.next(Duration::from_secs(500)), None);
+        assert_eq!(queue.next(Duration::from_secs(700)), Some(1), "nothing is left alone for ever");
+    }
+
+    #[test]
+    fn a_lane_that_hangs_leaves_room_for_others() {
+        let mut queue = queue(4, 2);
+        for key in 0..100 {
+            queue.ask(&key, "hangs", MS);
+        }
+        queue.ask(&200, "well", MS);
+        let mut begun = Vec::new();
+        while let Some(key) = queue.next(MS) {
+            begun.push(key);
+        }
+        assert_eq!(begun.len(), 3);
+        assert!(begun.contains(&200), "{begun:?}");
+        queue.ask(&201, "well", 2 * MS);
+        assert_eq!(queue.next(2 * MS), Some(201));
+        assert_eq!(queue.next(2 * MS), None, "there is no more room");
+    }
+
+    #[test]
+    fn failures_wait_longer_and_events_do_not_hurry_them() {
+        let mut queue = queue(9, 9);
+        let mut now = MS;
+        queue.ask(&1, "a", now);
+        for failures in 1..=3 {
+            assert_eq!(queue.next(now), Some(1));
+            assert_eq!(queue.done(&1, Verdict::Failed, now), Some(now + back_off(failures)));
+            now += back_off(failures);
+        }
+        assert_eq!(queue.next(now), Some(1));
+        queue.done(&1, Verdict::Failed, now);
+        queue.ask(&1, "a", now + MS);
+        assert_eq!(queue.next(now + MS), None);
+        assert_eq!(queue.next(now + PAUSE_IN_TROUBLE), Some(1), "something has changed: it may help");
+        queue.done(&1, Verdict::After(5 * MS), now + PAUSE_IN_TROUBLE);
+        assert_eq!(queue.next(now + PAUSE_IN_TROUBLE + 5 * MS), None, "who is in a hurry rests, too");
+        assert_eq!(queue.next(now + PAUSE_IN_TROUBLE + 50 * MS), Some(1));
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let mut queue = queue(9, 9);
+        queue.ask(&1, "a", MS);
+        assert_eq!(queue.next(MS), Some(1));
+        queue.gone(&1);
+        assert_eq!((queue.known(), queue.running(), queue.wakes_at()), (0, 0, None));
+        queue.ask(&1, "a", 2 * MS);
+        assert_eq!(queue.next(2 * MS), Some(1));
+        queue.ask(&1, "a", 3 * MS);
+        queue.gone(&1);
+        assert_eq!(queue.next(60 * MS), Some(1), "one of that name has come meanwhile");
+    }
+
+    /// What can happen.
+    #[derive(Clone, Debug)]
+    enum Event {
+        Happens(u8),
+        Goes(u8),
+        Time(u64),
+        Begin,
+        End(usize, u8),
+        /// The process is started again: everything that exists is listed.
+        Restart,
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let event = prop_oneof![
+            4 => (0..12_u8).prop_map(Event::Happens),
+            1 => (0..12_u8).prop_map(Event::Goes),
+            3 => (1..400_u64).prop_map(Event::Time),
+            6 => Just(Event::Begin),
+            5 => (any::<usize>(), 0..5_u8).prop_map(|(which, verdict)| Event::End(which, verdict)),
+            1 => Just(Event::Restart),
+        ];
+        prop::collection::vec(event, 0..200)
+    }
+
+    fn verdict(number: u8) -> Verdict {
+        [Verdict::Changed, Verdict::After(30 * MS), Verdict::Conflict, Verdict::Refused, Verdict::Failed]
+            [usize::from(number) % 5]
+    }
+
+    /// The world and who looks at it.
+    struct Play {
+        queue: Queue<u8>,
+        now: Moment,
+        /// The version of each object; none if it does not exist.
+        world: BTreeMap<u8, u64>,
+        versions: u64,
+        /// What was seen last of each object.
+        seen: BTreeMap<u8, Option<u64>>,
+        running: Vec<u8>,
+    }
+
+    impl Play {
+        fn lane(key: u8) -> String {
+            format!("lane-{}", key % 3)
+        }
+
+        fn ask(&mut self, key: u8) {
+            self.queue.ask(&key, &Self::lane(key), self.now);
+        }
+
+        fn begin(&mut self) -> bool {
+            let Some(key) = self.queue.next(self.now) else { return false };
+            assert!(!self.running.contains(&key), "{key} is looked at twice at the same time");
+            self.running.push(key);
+            assert!(self.running.len() <= 4);
+            let in_lane = self.running.iter().filter(|other| Self::lane(**other) == Self::lane(key)).count();
+            assert!(in_lane <= 2, "{:?}", self.running);
+            self.seen.insert(key, self.world.get(&key).copied());
+            true
+        }
+
+        fn end(&mut self, which: usize, verdict: Verdict) {
+            if self.running.is_empty() {
+                return;
+            }
+            let key = self.running.swap_remove(which % self.running.len());
+            match self.seen[&key] {
+                Some(_) => _ = self.queue.done(&key, verdict, self.now),
+                None => self.queue.gone(&key),
+            }
+        }
+
+        fn play(&mut self, event: &Event) {
+            match *event {
+                Event::Happens(key) => {
+                    self.versions += 1;
+                    self.world.insert(key, self.versions);
+                    self.ask(key);
+                }
+                Event::Goes(key) => {
+                    if self.world.remove(&key).is_some() {
+                        self.ask(key);
+                    }
+                }
+                Event::Time(milliseconds) => self.now += Duration::from_millis(milliseconds),
+                Event::Begin => _ = self.begin(),
+                Event::End(which, number) => self.end(which, verdict(number)),
+                Event::Restart => {
+                    self.queue = queue(4, 2);
+                    self.running.clear();
+                    self.seen.clear();
+                    for key in self.world.keys().copied().collect::<Vec<_>>() {
+                        self.ask(key);
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever happens in whatever order, the last state of every object is looked at, soon.
+        #[test]
+        fn nothing_is_lost(events in events()) {
+            let mut play = Play {
+                queue: queue(4, 2), now: MS, world: BTreeMap::new(), versions: 0, seen: BTreeMap::new(),
+                running: Vec::new(),
+            };
+            for event in &events {
+                play.play(event);
+            }
+            // Everybody gets on, and nothing happens any more.
+            for _ in 0..200 {
+                while play.begin() {}
+                while !play.running.is_empty() {
+                    play.end(0, Verdict::Changed);
+                }
+                play.now += 100 * MS;
+            }
+            for (key, version) in &play.world {
+                prop_assert_eq!(play.seen.get(key), Some(&Some(*version)), "object {}", key);
+            }
+            prop_assert_eq!(play.queue.running(), 0);
+            prop_assert_eq!(play.queue.known(), play.world.len(), "what is gone is forgotten");
+        }
+    }
+}
