@@ -14,15 +14,19 @@ use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt as _};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Cached, Key};
 use crate::error::{Doing, Error, Result};
 use crate::scope::Scope;
 use crate::signal::Signal;
 
 /// Versions of the contract that are understood, newest first.
 const CONTRACTS: [&str; 1] = ["v1beta2"];
+
+/// A CRD is read again after this time.
+const READ_AGAIN: Duration = Duration::from_secs(60);
 
 /// An object of a watched kind has changed; this is one of its owners.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,21 +41,39 @@ struct Owner {
 pub struct Externals {
     client: Client,
     scope: Scope,
+    /// Whether objects are read from memory.
+    in_memory: bool,
     shared: Arc<Shared>,
 }
 
 struct Shared {
     changes: Signal<Owner>,
-    kinds: Mutex<HashMap<(String, String), ApiResource>>,
+    kinds: Mutex<HashMap<(String, String), Kind>>,
     watches: Mutex<JoinSet<()>>,
 }
 
+/// A kind that was read.
+#[derive(Clone)]
+struct Kind {
+    resource: ApiResource,
+    /// Its objects in memory, if they are kept there.
+    objects: Option<Cache<DynamicObject>>,
+    /// When its CRD was read: a provider may move on to another version.
+    read: Instant,
+}
+
 impl Externals {
-    /// Nothing is read or watched yet.
+    /// Nothing is read or watched yet. Every object is read from the API server, for programs that end soon.
     pub fn new(client: Client) -> Self {
         let shared =
             Shared { changes: Signal::default(), kinds: Mutex::default(), watches: Mutex::default() };
-        Self { client, scope: Scope::default(), shared: Arc::new(shared) }
+        Self { client, scope: Scope::default(), in_memory: false, shared: Arc::new(shared) }
+    }
+
+    /// The same, with objects read from memory, for controllers, which hear of every change.
+    #[must_use]
+    pub fn in_memory(self) -> Self {
+        Self { in_memory: true, ..self }
     }
 
     /// The same, watching no more than this.
@@ -66,7 +88,13 @@ impl Externals {
         reference: &ContractVersionedObjectReference,
         namespace: &str,
     ) -> Result<Option<DynamicObject>> {
-        let api = self.api(reference, namespace).await?;
+        let kind = self.kind(&reference.api_group, &reference.kind).await?;
+        let key = Key::new(namespace, &reference.name);
+        if let Some(found) = kind.objects.as_ref().and_then(|objects| objects.now(&key)) {
+            return Ok(Some(found.as_ref().clone()));
+        }
+        // One that is not in memory may be too new for that, or outside of what is watched.
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
         api.get_opt(&reference.name)
             .await
             .doing(|| format!("cannot read {} {namespace}/{}", reference.kind, reference.name))
@@ -84,9 +112,14 @@ impl Externals {
 
     /// How the kind is called on the wire, in the version that its CRD's contract label names.
     pub async fn resource(&self, group: &str, kind: &str) -> Result<ApiResource> {
+        Ok(self.kind(group, kind).await?.resource)
+    }
+
+    async fn kind(&self, group: &str, kind: &str) -> Result<Kind> {
         let key = (group.to_owned(), kind.to_owned());
-        if let Some(resource) = lock(&self.shared.kinds).get(&key) {
-            return Ok(resource.clone());
+        let known = lock(&self.shared.kinds).get(&key).cloned();
+        if let Some(known) = known.as_ref().filter(|known| known.read.elapsed() < READ_AGAIN) {
+            return Ok(known.clone());
         }
         let name = format!("{}.{group}", plural(kind));
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
@@ -106,18 +139,34 @@ impl Externals {
         })?;
         let gvk = GroupVersionKind::gvk(group, &version, kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
-        if lock(&self.shared.kinds).insert(key, resource.clone()).is_none() {
-            self.watch(&resource);
-        }
-        Ok(resource)
+        let mut kinds = lock(&self.shared.kinds);
+        let objects = match kinds.get(&key).filter(|known| known.resource == resource) {
+            Some(known) => known.objects.clone(),
+            None => self.watch(&resource),
+        };
+        let kind = Kind { resource, objects, read: Instant::now() };
+        kinds.insert(key, kind.clone());
+        Ok(kind)
     }
 
-    fn watch(&self, resource: &ApiResource) {
+    /// Watches a kind: whole objects where they are read from memory, and otherwise who owns them.
+    fn watch(&self, resource: &ApiResource) -> Option<Cache<DynamicObject>> {
+        let all = watcher::Config::default;
+        if self.in_memory {
+            let objects = Cache::watching(self.scope.api_of(&self.client, resource), all(), &resource.kind);
+            self.tell_owners(&objects);
+            return Some(objects);
+        }
         let api: Api<PartialObjectMeta<DynamicObject>> = self.scope.api_of(&self.client, resource);
+        self.tell_owners(&Cache::watching(api, all(), &resource.kind));
+        None
+    }
+
+    fn tell_owners<K: Cached>(&self, objects: &Cache<K>) {
         let changes = self.shared.changes.clone();
-        let objects = Cache::watching(api, watcher::Config::default(), &resource.kind);
+        let changed = objects.changed(kube::ResourceExt::resource_version);
         lock(&self.shared.watches).spawn(async move {
-            let mut changed = std::pin::pin!(objects.changed(|object| object.resource_version()));
+            let mut changed = std::pin::pin!(changed);
             while let Some(object) = changed.next().await {
                 for owner in object.owner_references() {
                     let (kind, name) = (owner.kind.clone(), owner.name.clone());

@@ -38,7 +38,7 @@ impl Core {
     pub fn new(client: Client) -> Self {
         Self {
             caches: Caches::new(client.clone()),
-            externals: Externals::new(client.clone()),
+            externals: Externals::new(client.clone()).in_memory(),
             remotes: Remotes::new(client.clone()),
             extensions: Extensions::new(client.clone()),
             scope: Scope::default(),

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
-use crate::error::{Error, Result, chain, forbidden};
+use crate::error::{Doing as _, Error, Result, chain, forbidden};
 use crate::scope::Scope;
 use crate::signal::Signal;
 pub use state::Key;
@@ -98,12 +98,13 @@ impl Caches {
 /// Objects of one kind. Cheap to clone. The watch ends when nobody has the cache any more.
 pub struct Cache<K> {
     shared: Arc<Shared<K>>,
-    _watch: Arc<Watch>,
+    client: Client,
+    watch: Arc<Watch>,
 }
 
 impl<K> Clone for Cache<K> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), _watch: Arc::clone(&self._watch) }
+        Self { shared: Arc::clone(&self.shared), client: self.client.clone(), watch: Arc::clone(&self.watch) }
     }
 }
 
@@ -136,35 +137,9 @@ impl<K: Cached> Cache<K> {
             listed: tokio::sync::watch::Sender::new(false),
             complaint: Mutex::default(),
         });
+        let client = api.clone().into_client();
         let watching = tokio::spawn(follow(Arc::clone(&shared), api, config));
-        Self { shared, _watch: Arc::new(Watch(watching.abort_handle())) }
-    }
-
-    /// The object of a name.
-    ///
-    /// # Errors
-    /// If the kind was not listed yet.
-    pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>> {
-        self.listed().await?;
-        Ok(self.shared.read().get(&Key::new(namespace, name)))
-    }
-
-    /// All objects of a namespace, by name.
-    ///
-    /// # Errors
-    /// If the kind was not listed yet.
-    pub async fn in_namespace(&self, namespace: &str) -> Result<Vec<Arc<K>>> {
-        self.listed().await?;
-        Ok(self.shared.read().in_namespace(namespace))
-    }
-
-    /// All objects that the label `cluster.x-k8s.io/cluster-name` gives to a Cluster, by name.
-    ///
-    /// # Errors
-    /// If the kind was not listed yet.
-    pub async fn of_cluster(&self, namespace: &str, cluster: &str) -> Result<Vec<Arc<K>>> {
-        self.listed().await?;
-        Ok(self.shared.read().of_cluster(namespace, cluster))
+        Self { shared, client, watch: Arc::new(Watch(watching.abort_handle())) }
     }
 
     /// All objects.
@@ -188,7 +163,7 @@ impl<K: Cached> Cache<K> {
         Err(Error::transient(format!("cannot list objects of kind {}", self.shared.kind), why))
     }
 
-    /// What is there now, without waiting.
+    /// What is in memory at this moment; nothing before the first list is complete.
     pub(crate) fn now(&self, key: &Key) -> Option<Arc<K>> {
         self.shared.read().get(key)
     }
@@ -226,6 +201,44 @@ impl<K: Cached> Cache<K> {
             futures::stream::iter(told.collect::<Vec<_>>())
         };
         self.keys().flat_map(news)
+    }
+}
+
+impl<K> Cache<K>
+where
+    K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    /// The object of a name. One that is not in memory may be too new for that: the API server is asked.
+    ///
+    /// # Errors
+    /// If the kind was not listed yet, or the API server does not answer.
+    pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>> {
+        self.listed().await?;
+        if let Some(found) = self.shared.read().get(&Key::new(namespace, name)) {
+            return Ok(Some(found));
+        }
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let found = api.get_opt(name).await;
+        let found = found.doing(|| format!("cannot read {} {namespace}/{name}", self.shared.kind))?;
+        Ok(found.map(Arc::new))
+    }
+
+    /// All objects of a namespace, by name.
+    ///
+    /// # Errors
+    /// If the kind was not listed yet.
+    pub async fn in_namespace(&self, namespace: &str) -> Result<Vec<Arc<K>>> {
+        self.listed().await?;
+        Ok(self.shared.read().in_namespace(namespace))
+    }
+
+    /// All objects that the label `cluster.x-k8s.io/cluster-name` gives to a Cluster, by name.
+    ///
+    /// # Errors
+    /// If the kind was not listed yet.
+    pub async fn of_cluster(&self, namespace: &str, cluster: &str) -> Result<Vec<Arc<K>>> {
+        self.listed().await?;
+        Ok(self.shared.read().of_cluster(namespace, cluster))
     }
 }
 

@@ -2,20 +2,25 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
 use super::health::{Health, Prober};
 use super::nodes::{NodeWatch, Nodes};
+use super::patience::{ANSWER, Patience};
 use super::{ClusterKey, Signals};
 use crate::knowledge::Knowledge;
 use crate::text::rfc3339;
 
 /// Nodes are known as long as the last probe that was answered is no older than this: two probes were missed.
 const FRESH: SignedDuration = SignedDuration::from_secs(30);
+
+/// The kubeconfig of a cluster that answers is compared with its Secret this often.
+const COMPARED_AGAIN: Duration = Duration::from_secs(10);
 
 /// A request to a workload cluster that cannot connect for longer than this has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,6 +30,8 @@ pub(super) struct Connection {
     /// connect again: Nodes would be unknown until the next list.
     pub(super) kubeconfig: Vec<u8>,
     pub(super) client: Client,
+    /// When the kubeconfig was last compared with its Secret.
+    pub(super) checked: Instant,
     prober: Arc<Prober>,
     nodes: Arc<NodeWatch>,
     tasks: [AbortHandle; 2],
@@ -37,7 +44,12 @@ impl Connection {
         let probing = prober.clone().run(key.clone(), client.clone(), signals.clone());
         let watching = nodes.clone().run(key, client.clone(), signals);
         let tasks = [tokio::spawn(probing).abort_handle(), tokio::spawn(watching).abort_handle()];
-        Self { kubeconfig, client, prober, nodes, tasks }
+        Self { kubeconfig, client, checked: Instant::now(), prober, nodes, tasks }
+    }
+
+    /// Whether the kubeconfig need not be compared with its Secret: it was a moment ago, and the cluster answers.
+    pub(super) fn is_current(&self) -> bool {
+        self.checked.elapsed() < COMPARED_AGAIN && self.health().failures == 0
     }
 
     pub(super) fn health(&self) -> Health {
@@ -83,7 +95,7 @@ pub(super) async fn connect(kubeconfig: Option<&[u8]>) -> Result<Client, BoxErro
     }
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.connect_timeout = Some(TIMEOUT);
-    Ok(Client::try_from(config)?)
+    Ok(ClientBuilder::try_from(config)?.with_layer(&Patience(ANSWER)).build())
 }
 
 /// A kubeconfig is an object that others write: it must not make this process run anything.

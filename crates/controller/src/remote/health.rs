@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use super::{ChangedNode, ClusterKey, Signals};
 
+/// A cluster that answers is asked this often.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Until the first answer, everybody waits for it: worth asking more often.
+/// Until the first answer, everybody waits for it: worth asking more often at first.
 const FIRST_INTERVAL: Duration = Duration::from_secs(1);
+/// A cluster that has not answered for long is asked no more often than this.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// This many failures before the first answer, and nobody speaks of a connection that is only slow to come up any
-/// more. It is the time that five ordinary probes take.
-const ENOUGH_FAILURES: u32 = 50;
+/// A cluster that has failed to answer for so long since it was first asked is not only slow to come up.
+const SLOW_TO_COME: SignedDuration = SignedDuration::from_secs(50);
 
 /// What the probes of a cluster have found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,12 +26,15 @@ pub struct Health {
     pub last_success: Option<Timestamp>,
     /// Failures since then.
     pub failures: u32,
+    /// When the first and the last of them were.
+    pub failing: Option<(Timestamp, Timestamp)>,
 }
 
 impl Health {
-    /// Nothing is known yet: there was no answer, and it was not asked often enough to say that there is none.
+    /// Nothing is known yet: there was no answer, and it was not asked for long enough to say that there is none.
     pub fn is_unsettled(&self) -> bool {
-        self.last_success.is_none() && self.failures < ENOUGH_FAILURES
+        let is_slow = |(first, last): (Timestamp, Timestamp)| last.duration_since(first) < SLOW_TO_COME;
+        self.last_success.is_none() && self.failing.is_none_or(is_slow)
     }
 
     /// Whether it has answered within this time.
@@ -37,17 +42,40 @@ impl Health {
         self.last_success.is_some_and(|time| now.duration_since(time) <= grace)
     }
 
-    /// Counts one more probe, and says whether listeners should hear of it: of every failure, because time alone may
-    /// have turned it into something worth telling, and of a success only after a failure.
-    fn count(&mut self, success: bool, now: Timestamp) -> bool {
+    /// Counts one more probe, and says who should hear of it.
+    fn count(&mut self, success: bool, now: Timestamp) -> News {
         if !success {
             self.failures = self.failures.saturating_add(1);
-            return true;
+            let first = self.failing.map_or(now, |(first, _)| first);
+            self.failing = Some((first, now));
+            // Time alone may have turned it into something worth telling: the Cluster looks at every failure, and its
+            // machines, which are many, at fewer and fewer of them.
+            return if self.failures.is_power_of_two() { News::ForAll } else { News::ForCluster };
         }
         let is_news = self.last_success.is_none() || self.failures > 0;
-        *self = Self { last_success: Some(now), failures: 0 };
-        is_news
+        *self = Self { last_success: Some(now), failures: 0, failing: None };
+        if is_news { News::ForAll } else { News::None }
     }
+
+    /// The time until the next probe.
+    fn pause(&self) -> Duration {
+        let first = if self.last_success.is_some() { INTERVAL } else { FIRST_INTERVAL };
+        match self.failures {
+            0 => first,
+            failures => first.saturating_mul(1 << (failures / 4).min(6)).min(LONGEST_INTERVAL),
+        }
+    }
+}
+
+/// Who should hear of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    /// Nobody.
+    None,
+    /// The Cluster.
+    ForCluster,
+    /// The Cluster and its machines.
+    ForAll,
 }
 
 #[derive(Default)]
@@ -63,12 +91,15 @@ impl Prober {
     pub(super) async fn run(self: Arc<Self>, cluster: ClusterKey, client: Client, signals: Signals) {
         loop {
             let success = answers(&client).await;
-            if self.lock().count(success, Timestamp::now()) {
+            let news = self.lock().count(success, Timestamp::now());
+            if news != News::None {
                 signals.health.tell(&cluster);
+            }
+            if news == News::ForAll {
                 signals.nodes.tell(&ChangedNode::all(cluster.clone()));
             }
-            let has_answered = self.lock().last_success.is_some();
-            tokio::time::sleep(if has_answered { INTERVAL } else { FIRST_INTERVAL }).await;
+            let pause = self.lock().pause();
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -89,22 +120,36 @@ mod tests {
 
     #[test]
     fn enough_failures_settle_what_no_success_has() {
-        let now = Timestamp::UNIX_EPOCH;
+        let at = |second| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
         let mut health = Health::default();
-        for _ in 1..ENOUGH_FAILURES {
-            assert!(health.count(false, now));
+        for second in 0..50 {
+            assert_ne!(health.count(false, at(second)), News::None);
             assert!(health.is_unsettled());
         }
-        assert!(health.count(false, now));
+        health.count(false, at(50));
         assert!(!health.is_unsettled());
-        assert!(health.count(true, now), "it answers at last");
-        assert!(!health.count(true, now), "it still does");
-        assert_eq!(health, Health { last_success: Some(now), failures: 0 });
+        assert_eq!(health.count(true, at(51)), News::ForAll, "it answers at last");
+        assert_eq!(health.count(true, at(52)), News::None, "it still does");
+        assert_eq!(health, Health { last_success: Some(at(52)), ..Health::default() });
+    }
+
+    #[test]
+    fn a_dead_cluster_costs_little() {
+        let (mut health, mut seconds, mut told) = (Health::default(), 0, 0);
+        let mut probes = 0;
+        while seconds < 3600 {
+            let now = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
+            told += usize::from(health.count(false, now) == News::ForAll);
+            probes += 1;
+            seconds += i64::try_from(health.pause().as_secs()).expect("a number") + 5;
+        }
+        assert!(probes < 90, "{probes} probes in an hour");
+        assert!(told < 10, "its machines were woken {told} times");
     }
 
     #[test]
     fn an_answer_grows_old() {
-        let health = Health { last_success: Some(Timestamp::UNIX_EPOCH), failures: 3 };
+        let health = Health { last_success: Some(Timestamp::UNIX_EPOCH), failures: 3, failing: None };
         let later = |seconds| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
         assert!(health.answered_within(SignedDuration::from_secs(50), later(50)));
         assert!(!health.answered_within(SignedDuration::from_secs(50), later(51)));

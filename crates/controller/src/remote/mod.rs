@@ -6,6 +6,7 @@
 mod connection;
 mod health;
 mod nodes;
+mod patience;
 mod volumes;
 
 use futures::Stream;
@@ -15,7 +16,7 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Doing, Error, Result, chain};
 use crate::knowledge::Knowledge;
@@ -61,19 +62,23 @@ impl Remotes {
 
     /// A client for the workload cluster, or `None` while it has no kubeconfig.
     pub async fn client(&self, namespace: &str, cluster: &str) -> Result<Option<Client>> {
+        let key = (namespace.to_owned(), cluster.to_owned());
+        if let Some(connection) = self.connections().get(&key).filter(|connection| connection.is_current()) {
+            return Ok(Some(connection.client.clone()));
+        }
         let name = format!("{cluster}-kubeconfig");
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let found =
             secrets.get_opt(&name).await.doing(|| format!("cannot read Secret {namespace}/{name}"))?;
-        let key = (namespace.to_owned(), cluster.to_owned());
         let Some(secret) = found else {
             self.forget(&key);
             return Ok(None);
         };
         let kubeconfig = connection::kubeconfig(&secret);
-        if let Some(connection) = self.connections().get(&key)
+        if let Some(connection) = self.connections().get_mut(&key)
             && Some(connection.kubeconfig.as_slice()) == kubeconfig
         {
+            connection.checked = Instant::now();
             return Ok(Some(connection.client.clone()));
         }
         let client = connect(kubeconfig).await.map_err(|error| {

@@ -2,6 +2,7 @@
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachinePool, MachineSet};
 use capstan_api::meta::labels;
+use capstan_controller::cache::Cached;
 use capstan_controller::error::Doing as _;
 use capstan_controller::remote::Health;
 use capstan_controller::{Result, owners};
@@ -58,7 +59,7 @@ pub(super) async fn observe(core: &Core, cluster: &Cluster, steps: &mut Steps) -
     let (control_plane, read) =
         external::read(core, cluster.spec.control_plane_ref.as_ref(), &namespace).await;
     steps.check(read);
-    let descendants = match descendants(core, &namespace, &name).await {
+    let descendants = match descendants(core, cluster).await {
         Ok(found) => Some(found),
         Err(error) => {
             steps.check(Err(error));
@@ -68,17 +69,36 @@ pub(super) async fn observe(core: &Core, cluster: &Cluster, steps: &mut Steps) -
     Observed { infrastructure, control_plane, descendants, health: core.remotes.health(&namespace, &name) }
 }
 
-async fn descendants(core: &Core, namespace: &str, name: &str) -> Result<Descendants> {
-    let machines: Vec<Machine> = list(core, namespace, name).await?;
+/// What belongs to the Cluster. One that is being deleted is asked what is left, and must not miss what has just come.
+async fn descendants(core: &Core, cluster: &Cluster) -> Result<Descendants> {
+    let (namespace, name) = (&cluster.namespace().unwrap_or_default(), &cluster.name_any());
+    let (machines, deployments, sets): (Vec<Machine>, _, _) =
+        match cluster.meta().deletion_timestamp.is_some() {
+            true => (
+                list(core, namespace, name).await?,
+                list(core, namespace, name).await?,
+                list(core, namespace, name).await?,
+            ),
+            false => (
+                remembered(core, namespace, name).await?,
+                remembered(core, namespace, name).await?,
+                remembered(core, namespace, name).await?,
+            ),
+        };
     let (control_plane_machines, workers) =
         machines.into_iter().partition(|machine| machine.labels().contains_key(labels::CONTROL_PLANE));
-    Ok(Descendants {
-        pools: list(core, namespace, name).await?,
-        deployments: list(core, namespace, name).await?,
-        sets: list(core, namespace, name).await?,
-        control_plane_machines,
-        workers,
-    })
+    // Pools are nobody's to watch from here: a Cluster without a CRD for them has none.
+    let pools = list(core, namespace, name).await?;
+    Ok(Descendants { pools, deployments, sets, control_plane_machines, workers })
+}
+
+/// Objects of a Cluster as they are in memory.
+async fn remembered<K>(core: &Core, namespace: &str, cluster: &str) -> Result<Vec<K>>
+where
+    K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let found = core.caches.of::<K>().of_cluster(namespace, cluster).await?;
+    Ok(found.iter().map(|object| object.as_ref().clone()).collect())
 }
 
 async fn list<K>(core: &Core, namespace: &str, cluster: &str) -> Result<Vec<K>>

@@ -2,14 +2,12 @@
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::labels;
-use capstan_controller::error::Doing as _;
+use capstan_controller::cache::Cached;
 use capstan_controller::remote::Health;
 use capstan_controller::{Error, Knowledge, Result, owners};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::provision;
@@ -119,8 +117,7 @@ pub(super) async fn node(
 
 async fn optional<K>(core: &Core, namespace: &str, name: &str) -> Result<Option<K>>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    let found = core.api::<K>(namespace).get_opt(name).await;
-    found.doing(|| format!("cannot read {} {namespace}/{name}", K::kind(&())))
+    Ok(core.caches.of::<K>().get(namespace, name).await?.map(|found| found.as_ref().clone()))
 }

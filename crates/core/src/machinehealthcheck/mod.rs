@@ -14,12 +14,11 @@ mod triggers;
 use capstan_api::conditions::{ConditionStatus, NewCondition, get, is_true, set, types as shared};
 use capstan_api::core::{Cluster, Machine, MachineHealthCheck};
 use capstan_api::meta::{annotations, labels};
-use capstan_controller::error::Doing as _;
 use capstan_controller::patch::Patcher;
 use capstan_controller::{Error, Next, Reconciler, Result, owners, pause};
 use kube::ResourceExt as _;
-use kube::api::{Api, ListParams};
-use kube::core::Expression;
+use kube::api::Api;
+use kube::core::SelectorExt as _;
 use std::sync::Arc;
 
 use crate::Core;
@@ -131,11 +130,11 @@ impl MachineHealthCheckReconciler {
 
     async fn targets(&self, cluster: &Cluster, check: &MachineHealthCheck) -> Result<Vec<Target>> {
         let namespace = check.namespace().unwrap_or_default();
-        let mut selector = selector(&check.spec.selector, "MachineHealthCheck", &check.name_any())?;
-        selector.extend(Expression::Equal(labels::CLUSTER_NAME.to_owned(), check.spec.cluster_name.clone()));
-        let api: Api<Machine> = self.core.api(&namespace);
-        let listed = api.list(&ListParams::default().labels_from(&selector)).await;
-        let machines = listed.doing(|| "cannot list Machines".to_owned())?.items;
+        let selector = selector(&check.spec.selector, "MachineHealthCheck", &check.name_any())?;
+        let machines =
+            self.core.caches.of::<Machine>().of_cluster(&namespace, &check.spec.cluster_name).await?;
+        let machines = machines.iter().filter(|machine| selector.matches(machine.labels()));
+        let machines = machines.map(|machine| machine.as_ref().clone());
         let nodes = match is_true(cluster, cluster_types::CONTROL_PLANE_INITIALIZED) {
             true => Some(self.core.remotes.nodes(&namespace, &check.spec.cluster_name).await?),
             // There is no API server that could have Nodes.
@@ -144,7 +143,7 @@ impl MachineHealthCheckReconciler {
         let checks = check.spec.checks.clone().unwrap_or_default();
         let now = self.core.now();
         let mut targets = Vec::new();
-        for machine in machines.into_iter().filter(|machine| !is_skipped(machine)) {
+        for machine in machines.filter(|machine| !is_skipped(machine)) {
             let seen = node::find(nodes.as_ref(), &machine);
             let mut health = health::check(cluster, &machine, &seen.of(&machine), &checks, now);
             // A finding may cost a machine its life: the API server is asked once more, past all caches.

@@ -317,8 +317,10 @@ fn look_again(set: &MachineSet) -> Next {
 
 /// The Cluster that an object belongs to.
 pub(crate) async fn cluster_of(core: &Core, namespace: &str, name: &str) -> Result<Cluster> {
-    let doing = || format!("cannot read Cluster {namespace}/{name}");
-    core.api::<Cluster>(namespace).get(name).await.doing(doing)
+    match core.caches.of::<Cluster>().get(namespace, name).await? {
+        Some(cluster) => Ok(cluster.as_ref().clone()),
+        None => Err(Error::transient(format!("cannot read Cluster {namespace}/{name}"), "there is none")),
+    }
 }
 
 /// A selector that selects something, for lists.

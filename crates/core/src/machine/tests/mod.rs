@@ -73,7 +73,7 @@ fn observed() -> Observed {
         deployment: None,
         bootstrap: found(&json!({})),
         infrastructure: found(&json!({})),
-        health: Health { last_success: Some(NOW), failures: 0 },
+        health: Health { last_success: Some(NOW), failures: 0, failing: None },
         update: None,
     }
 }

@@ -21,7 +21,7 @@ fn every_wait_for_a_node_is_told() {
     let with_node = || machine(&json!({}), &json!({"nodeRef": {"name": "node"}}));
     let deleting = |status: &Value| machine(&json!({"deletionTimestamp": "2025-01-01T00:00:00Z"}), status);
     let unsettled = Health::default();
-    let fine = Health { last_success: Some(NOW), failures: 0 };
+    let fine = Health { last_success: Some(NOW), failures: 0, failing: None };
     let mut unprovisioned = cluster(false);
     unprovisioned.status = None;
     for (machine, cluster, reading, health, status, reason, message) in [
@@ -129,7 +129,8 @@ fn what_was_known_stays_while_the_connection_is_down_for_a_moment() {
     let mut machine = plain();
     conditions::tell(&mut machine, &observed(), &healthy_node(), None, NOW);
     says(&machine, "NodeHealthy", "True", "NodeHealthy", "");
-    let down = Observed { health: Health { last_success: Some(NOW), failures: 9 }, ..observed() };
+    let down =
+        Observed { health: Health { last_success: Some(NOW), failures: 9, failing: None }, ..observed() };
     let later = |minutes| NOW + SignedDuration::from_mins(minutes);
     conditions::tell(&mut machine, &down, &NodeReading::Disconnected, None, later(5));
     says(&machine, "NodeHealthy", "True", "NodeHealthy", "");
