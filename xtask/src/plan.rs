@@ -29,7 +29,7 @@ pub(crate) fn check() -> Vec<Suite> {
 
 /// What decides whether a change lands.
 pub(crate) fn test() -> Vec<Suite> {
-    tests("60")
+    tests("500")
 }
 
 fn tests(lives: &'static str) -> Vec<Suite> {

@@ -9,6 +9,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+use capstan_controller::cache::Cached;
 use capstan_controller::error::Doing as _;
 use capstan_controller::external::Externals;
 use capstan_controller::{Caches, Result, Scope};
@@ -111,10 +112,28 @@ impl Infrastructure {
         self.scope.api(&self.client)
     }
 
+    /// One object, as it is in memory.
+    pub(crate) async fn remembered<K>(&self, namespace: &str, name: &str) -> Result<Option<K>>
+    where
+        K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Ok(self.caches.of::<K>().get(namespace, name).await?.map(|object| object.as_ref().clone()))
+    }
+
     /// The hosts of a namespace that are ours to look after, and so to claim.
     pub(crate) async fn hosts(&self, namespace: &str) -> Result<Vec<Host>> {
         let list = self.api::<Host>(namespace).list(&self.scope.listed()).await;
         Ok(list.doing(|| format!("cannot list Hosts in {namespace}"))?.items)
+    }
+
+    /// The same as they are in memory.
+    pub(crate) async fn remembered_hosts(&self, namespace: &str) -> Result<Vec<Host>> {
+        let all = self.caches.of::<Host>().in_namespace(namespace).await?;
+        Ok(all
+            .iter()
+            .filter(|host| self.scope.is_own(host.as_ref()))
+            .map(|host| host.as_ref().clone())
+            .collect())
     }
 
     /// Changes the spec of a host, if it is still the one that was read: compare and swap.

@@ -33,7 +33,10 @@ pub(crate) struct Scene {
 /// Plans that were read and verified, by the identity and version of their Secret: that takes most of a test's time. On
 /// another plane a version may come again.
 #[derive(Clone, Default)]
-pub(crate) struct Plans(Arc<Mutex<BTreeMap<[Option<String>; 2], Arc<VerifiedPlan>>>>);
+pub(crate) struct Plans(Arc<Mutex<BTreeMap<Version, Arc<VerifiedPlan>>>>);
+
+/// UID and resource version.
+type Version = [Option<String>; 2];
 
 impl World {
     pub(crate) async fn scene(&self) -> Result<Scene> {

@@ -11,6 +11,7 @@ use futures::StreamExt as _;
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, ListParams};
 use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::MachineSetReconciler;
 use super::desired::{self, Clones};
@@ -134,6 +135,32 @@ impl MachineSetReconciler {
             }
         }
         Ok(())
+    }
+}
+
+/// MachineSets for which nothing is left over that no Machine was made for: this process has looked, and has left nothing
+/// since.
+#[derive(Default)]
+pub(super) struct Cleaned(Mutex<HashSet<String>>);
+
+impl Cleaned {
+    pub(super) fn contains(&self, set: &MachineSet) -> bool {
+        set.uid().is_some_and(|uid| self.lock().contains(&uid))
+    }
+
+    pub(super) fn insert(&self, set: &MachineSet) {
+        self.lock().extend(set.uid());
+    }
+
+    pub(super) fn remove(&self, set: &MachineSet) {
+        if let Some(uid) = set.uid() {
+            self.lock().remove(&uid);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        // Only names are inside: a panic elsewhere has not broken anything.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

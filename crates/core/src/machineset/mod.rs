@@ -34,7 +34,7 @@ use capstan_controller::{Error, Grounds, Next, Reconciler, Result, destroy, fina
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, Patch, PatchParams};
-use kube::core::Selector;
+use kube::core::{Selector, SelectorExt as _};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +59,7 @@ pub struct MachineSetReconciler {
     spec: Applier,
     metadata: Applier,
     handed_down: sync::HandedDown,
+    cleaned: create::Cleaned,
 }
 
 impl MachineSetReconciler {
@@ -69,6 +70,7 @@ impl MachineSetReconciler {
             spec: Applier::new(names::FIELD_MANAGER),
             metadata: Applier::new(names::METADATA_FIELD_MANAGER),
             handed_down: sync::HandedDown::default(),
+            cleaned: create::Cleaned::default(),
         }
     }
 }
@@ -100,12 +102,22 @@ impl Reconciler for MachineSetReconciler {
             set.status.get_or_insert_default().observed_generation = set.metadata.generation;
             if is_deleting(&set) && seen.machines.as_ref().is_some_and(Vec::is_empty) {
                 finalizers::remove(&mut set.metadata, FINALIZER);
+                self.cleaned.remove(&set);
             }
             steps.add(Ok(look_again(&set)));
         }
         steps.check(Patcher::new(api, &before).finish(&set, &status::OWNED).await);
         steps.end()
     }
+}
+
+/// Where Machines are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// As the last event has brought them.
+    Memory,
+    /// As they are.
+    Server,
 }
 
 impl MachineSetReconciler {
@@ -124,7 +136,8 @@ impl MachineSetReconciler {
             }
         };
         seen.missing_templates.clone_from(&templates.missing);
-        let machines = match self.machines(set).await {
+        let read = if is_deleting(set) { From::Server } else { From::Memory };
+        let mut machines = match self.machines(set, read).await {
             Ok(machines) => seen.machines.insert(machines),
             Err(problem) => return steps.check(Err(problem)),
         };
@@ -144,13 +157,34 @@ impl MachineSetReconciler {
         steps.add(self.remediate(cluster, set, owner.as_ref(), &templates, machines).await);
         steps.check(self.sync(set, machines).await);
         steps.check(self.receive(set, &templates, machines).await);
-        steps.check(self.clean_up(set, machines).await);
-        match scale::decide(set, machines, self.core.now()) {
+        let mut scale = scale::decide(set, machines, self.core.now());
+        let is_clean = self.cleaned.contains(set);
+        if scale == Scale::Stay && is_clean {
+            return;
+        }
+        // What is in memory may be a moment old. Whatever makes or takes something away is decided by what there is now.
+        match self.machines(set, From::Server).await {
+            Ok(now) => machines = seen.machines.insert(now),
+            Err(problem) => return steps.check(Err(problem)),
+        }
+        scale = scale::decide(set, machines, self.core.now());
+        if !is_clean {
+            match self.clean_up(set, machines).await {
+                Ok(()) => self.cleaned.insert(set),
+                Err(problem) => steps.check(Err(problem)),
+            }
+        }
+        match scale {
             Scale::Stay => {}
             Scale::Held => tracing::info!(machine_set = %set.name_any(), "may not make Machines"),
             Scale::Create(number) => match self.preflight(cluster, set, &templates).await {
                 Ok(failures) if failures.is_empty() => {
-                    steps.check(self.create(set, &templates, number).await);
+                    let created = self.create(set, &templates, number).await;
+                    if created.is_err() {
+                        // Something may have been made for a Machine that was not.
+                        self.cleaned.remove(set);
+                    }
+                    steps.check(created);
                 }
                 Ok(failures) => {
                     seen.preflight_failures = failures;
@@ -184,7 +218,7 @@ impl MachineSetReconciler {
             }
         }
         // What is told should count what was just made, deleted or handed over.
-        if let Ok(machines) = self.machines(set).await {
+        if let Ok(machines) = self.machines(set, From::Server).await {
             seen.machines = Some(machines);
         }
     }
@@ -192,10 +226,9 @@ impl MachineSetReconciler {
     /// The MachineDeployment above, if the MachineSet is part of one.
     async fn owner(&self, set: &MachineSet) -> Result<Option<MachineDeployment>> {
         let Some(name) = set.labels().get(labels::DEPLOYMENT_NAME) else { return Ok(None) };
-        let api: Api<MachineDeployment> = self.core.api(&set.namespace().unwrap_or_default());
-        let owner = api.get_opt(name).await.doing(|| format!("cannot read MachineDeployment {name}"))?;
-        match owner {
-            Some(owner) => Ok(Some(owner)),
+        let namespace = set.namespace().unwrap_or_default();
+        match self.core.caches.of::<MachineDeployment>().get(&namespace, name).await? {
+            Some(owner) => Ok(Some(owner.as_ref().clone())),
             // It may be gone before its MachineSets are.
             None if is_deleting(set) => Ok(None),
             None => {
@@ -206,11 +239,21 @@ impl MachineSetReconciler {
     }
 
     /// The Machines that belong to the MachineSet; those that nobody controls are adopted.
-    async fn machines(&self, set: &MachineSet) -> Result<Vec<Machine>> {
-        let api: Api<Machine> = self.core.api(&set.namespace().unwrap_or_default());
+    async fn machines(&self, set: &MachineSet, from: From) -> Result<Vec<Machine>> {
+        let namespace = set.namespace().unwrap_or_default();
+        let api: Api<Machine> = self.core.api(&namespace);
         let selector = selector(&set.spec.selector, "MachineSet", &set.name_any())?;
-        let listed = api.list(&ListParams::default().labels_from(&selector)).await;
-        let mut machines = listed.doing(|| "cannot list Machines".to_owned())?.items;
+        let mut machines: Vec<Machine> = match from {
+            From::Memory => {
+                let all = self.core.caches.of::<Machine>().in_namespace(&namespace).await?;
+                let ours = all.iter().filter(|machine| selector.matches(machine.labels()));
+                ours.map(|machine| machine.as_ref().clone()).collect()
+            }
+            From::Server => {
+                let listed = api.list(&ListParams::default().labels_from(&selector)).await;
+                listed.doing(|| "cannot list Machines".to_owned())?.items
+            }
+        };
         machines.retain(|machine| {
             owners::controller_of(&machine.metadata).is_none()
                 || owners::is_controlled_by(&machine.metadata, set)

@@ -94,7 +94,7 @@ impl Reconciler for Clusters {
         if finalizers::ensure(&api, &*host_cluster, FINALIZER).await? {
             return Ok(Next::Changed);
         }
-        let hosts = self.infrastructure.hosts(&namespace).await?;
+        let hosts = self.infrastructure.remembered_hosts(&namespace).await?;
         let control_plane = observe::control_plane(&self.infrastructure, &cluster).await?;
         let decision = decide(&Observed {
             cluster: &cluster,

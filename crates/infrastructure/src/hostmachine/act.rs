@@ -74,8 +74,12 @@ impl Reconciler for Machines {
             return Ok(Next::Changed);
         }
         let mut machine = (*machine).clone();
-        for _ in 0..MOST_STEPS {
-            let hosts = self.hosts(&namespace).await?;
+        for step in 0..MOST_STEPS {
+            let hosts = match step {
+                // Whatever is claimed on a look that is old is refused: the claim names the version that was read.
+                0 => self.infrastructure.remembered_hosts(&namespace).await?,
+                _ => self.hosts(&namespace).await?,
+            };
             let seen = Observed {
                 machine: &machine,
                 owner: company.owner.as_ref(),
@@ -120,31 +124,18 @@ impl Reconciler for Machines {
 impl Machines {
     async fn company(&self, machine: &HostMachine, namespace: &str) -> Result<Company> {
         let owner = match owners::of_kind(machine.meta(), "Machine", &Machine::group(&())) {
-            Some(owner) => self
-                .infrastructure
-                .api::<Machine>(namespace)
-                .get_opt(&owner.name)
-                .await
-                .doing(|| format!("cannot read Machine {namespace}/{}", owner.name))?,
+            Some(owner) => self.infrastructure.remembered(namespace, &owner.name).await?,
             None => None,
         };
-        let cluster = match cluster_name(machine, owner.as_ref()) {
-            Some(name) => self
-                .infrastructure
-                .api::<Cluster>(namespace)
-                .get_opt(&name)
-                .await
-                .doing(|| format!("cannot read Cluster {namespace}/{name}"))?,
+        let cluster: Option<Cluster> = match cluster_name(machine, owner.as_ref()) {
+            Some(name) => self.infrastructure.remembered(namespace, &name).await?,
             None => None,
         };
         let reference = cluster.as_ref().and_then(|cluster| cluster.spec.infrastructure_ref.as_ref());
         let host_cluster = match reference {
-            Some(reference) if reference.kind == HostCluster::kind(&()) => self
-                .infrastructure
-                .api::<HostCluster>(namespace)
-                .get_opt(&reference.name)
-                .await
-                .doing(|| format!("cannot read HostCluster {namespace}/{}", reference.name))?,
+            Some(reference) if reference.kind == HostCluster::kind(&()) => {
+                self.infrastructure.remembered(namespace, &reference.name).await?
+            }
             _ => None,
         };
         Ok(Company { owner, cluster, host_cluster })

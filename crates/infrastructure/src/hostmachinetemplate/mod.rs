@@ -50,7 +50,7 @@ impl Reconciler for Templates {
             return Ok(Next::Changed);
         }
         let host_cluster = self.host_cluster(cluster.as_ref(), &namespace).await?;
-        let hosts = self.0.hosts(&namespace).await?;
+        let hosts = self.0.remembered_hosts(&namespace).await?;
         let claimable =
             decide(&Observed { template: &template, host_cluster: host_cluster.as_ref(), hosts: &hosts });
         let number = claimable.and_then(|number| i32::try_from(number).ok());

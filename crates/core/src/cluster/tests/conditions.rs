@@ -137,7 +137,7 @@ fn a_connection_that_breaks_is_told_after_a_while() {
     ] {
         let mut cluster = with_both();
         let mut seen = observed(Descendants::default());
-        seen.health = Health { last_success, failures };
+        seen.health = Health { last_success, failures, failing: Some((ago(failures.into()), NOW)) };
         conditions::tell(&mut cluster, &seen, None, NOW);
         let condition = told(&cluster, "RemoteConnectionProbe");
         assert_eq!((&*condition.reason, &*condition.message), (reason, message));
@@ -150,7 +150,7 @@ fn what_is_gone_is_no_issue_for_a_cluster_that_goes() {
     cluster.status = Some(read(json!({"initialization": {"infrastructureProvisioned": true}})));
     let mut seen = observed(Descendants::default());
     (seen.infrastructure, seen.control_plane) = (Reading::Missing, Reading::Missing);
-    seen.health = Health { last_success: Some(NOW), failures: 0 };
+    seen.health = Health { last_success: Some(NOW), ..Health::default() };
     let deletion = delete::decide(&cluster, &seen);
     conditions::tell(&mut cluster, &seen, Some(&deletion), NOW);
     assert_eq!(told(&cluster, "InfrastructureReady").message, "Infra has been deleted");
