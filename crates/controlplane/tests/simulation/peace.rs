@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::life::Life;
 use crate::trouble::VERSIONS;
-use crate::world::{Mood, config_of, is_leaving, is_server, version_of};
+use crate::world::{Mood, config_of, is_leaving, is_server, version_of, wiped};
 use capstan_testkit::mortal::NEVER;
 
 /// How many turns it may take.
@@ -117,6 +117,8 @@ impl Life {
             // A plan that was carried out may be an old one, because something else is waited for.
             let (has, wanted) = (version_of(&plan), machine.spec.version.clone());
             ensure!(wanted.as_ref() == Some(&has), "{name} has {has}, and {wanted:?} is wanted");
+            let (has, wanted) = (wiped(&plan), scene.to_be_wiped(&name));
+            ensure!(has == wanted, "{name} would remove {has:?}, and the user has named {wanted:?}");
             let (has, wanted) = (config_of(&plan), scene.settings(&name));
             let is_there = |(key, value): (&String, &Value)| has.get(key) == Some(value);
             ensure!(wanted.iter().all(is_there), "{name} has {has}, and {wanted:?} is wanted");

@@ -49,8 +49,9 @@ impl Life {
 
     /// The user changes their mind.
     async fn user(&mut self) -> Result<()> {
-        match self.random.random_range(0..10) {
+        match self.random.random_range(0..11) {
             9 => self.edit_token().await,
+            10 => self.name_paths().await,
             0 | 1 => {
                 let replicas = *[1, 3, 5].choose(&mut self.random).unwrap();
                 self.spec(json!({"replicas": replicas})).await
@@ -110,6 +111,24 @@ impl Life {
             self.world.patch::<Machine>(&name, &json!({"spec": {"version": version}})).await?;
         }
         Ok(())
+    }
+
+    /// The user says what is removed when hosts are released, or that nothing is any more.
+    async fn name_paths(&mut self) -> Result<()> {
+        let named: Vec<&str> = match self.percent(60) {
+            true => vec![*["/srv/data", "/mnt/disk1"].choose(&mut self.random).unwrap()],
+            false => Vec::new(),
+        };
+        self.tell(format!("the user has {named:?} wiped"));
+        self.world.named.extend(named.iter().map(|path| (*path).to_owned()));
+        let release = match named.is_empty() {
+            true => json!({"release": null}),
+            false => json!({"release": {"wipe": named}}),
+        };
+        for number in 0..self.workers {
+            self.world.patch::<CapstanConfig>(&format!("w{number}"), &json!({"spec": release})).await?;
+        }
+        self.world.patch::<CapstanControlPlane>("cp", &json!({"spec": {"config": release}})).await
     }
 
     /// The user edits the Secret with the token, which must change nothing, or puts it back.

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 use super::scene::{begins, is_leaving, is_server};
-use super::{Scene, World, config_of};
+use super::{Scene, World, config_of, wiped};
 
 impl World {
     /// What must hold at any moment.
@@ -19,6 +19,9 @@ impl World {
             let name = machine.name_any();
             let Some(plan) = scene.plan(&name)? else { continue };
             let config = config_of(&plan);
+            let unnamed: Vec<String> =
+                wiped(&plan).into_iter().filter(|path| !self.named.contains(path)).collect();
+            ensure!(unnamed.is_empty(), "{name} would remove {unnamed:?}, which nobody has named");
             if config["cluster-init"] != json!(true) {
                 ensure!(config["server"] == "https://10.0.0.10:6443", "{config}");
                 ensure!(

@@ -16,7 +16,7 @@ mod scene;
 
 pub(crate) use cluster::Workload;
 pub(crate) use mood::Mood;
-pub(crate) use scene::{Scene, config_of, is_leaving, is_server, version_of};
+pub(crate) use scene::{Scene, config_of, is_leaving, is_server, version_of, wiped};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub(crate) lost: BTreeSet<String>,
     /// Machines whose host was ever gone, or whose agent was not heard.
     pub(crate) ever_lost: BTreeSet<String>,
+    /// Paths that users have named to be wiped when a host is released.
+    pub(crate) named: BTreeSet<String>,
     /// Machines that run, and whose agent does not reach the manager.
     pub(crate) unheard: BTreeSet<String>,
     /// How the others behave.
@@ -82,6 +84,7 @@ impl World {
             workload: Workload::default(),
             lost: BTreeSet::new(),
             ever_lost: BTreeSet::new(),
+            named: BTreeSet::new(),
             unheard: BTreeSet::new(),
             mood: Mood::default(),
             now: Timestamp::now(),

@@ -104,6 +104,12 @@ impl Scene {
         config.and_then(|config| config["settings"].as_object().cloned()).unwrap_or_default()
     }
 
+    /// What the user wants to be removed when a machine's host is released.
+    pub(crate) fn to_be_wiped(&self, machine: &str) -> Vec<String> {
+        let config = self.configs.get(machine).and_then(|config| config.spec.release.clone());
+        config.map(|release| release.wipe).unwrap_or_default()
+    }
+
     /// What is written down beside a machine's plan.
     pub(crate) fn record(&self, machine: &str) -> Value {
         let secret = self.secrets.get(&format!("{machine}-plan"));
@@ -145,6 +151,17 @@ pub(crate) fn config_of(plan: &VerifiedPlan) -> Value {
         _ => None,
     });
     serde_json::from_slice(file.unwrap().content.as_bytes()).unwrap()
+}
+
+/// Paths that a plan has the machine remove when its host is released, beside what Kubernetes has made.
+pub(crate) fn wiped(plan: &VerifiedPlan) -> Vec<String> {
+    let script = plan.plan().steps.iter().find_map(|step| match &step.action {
+        Action::File(file) if file.path.as_str().ends_with("/k3s.sh") => Some(file),
+        _ => None,
+    });
+    let script = std::str::from_utf8(script.unwrap().content.as_bytes()).unwrap();
+    let list = script.split_once("\nWIPE='").unwrap().1.split_once("'\n").unwrap().0;
+    list.lines().map(str::to_owned).collect()
 }
 
 /// Whether a plan begins a cluster.

@@ -1,10 +1,12 @@
 //! HostMachineTemplate: says how many hosts a machine made from it could have now.
 //!
+//! Counted once a minute and when the template is new or changes, not with every host that is claimed: in a large namespace
+//! each of many templates would be written for each of many hosts.
+//!
 //! Reads: the template, the Cluster that owns it, the HostCluster of that, and the Hosts of its namespace. Writes:
 //! `status.claimableHosts`.
 
 mod decide;
-mod triggers;
 
 pub use decide::{Observed, decide};
 
@@ -20,14 +22,14 @@ use std::time::Duration;
 
 use crate::context::Infrastructure;
 
-/// Another look, in case somebody missed something.
-const RESYNC: Duration = Duration::from_secs(60);
+/// How often hosts are counted.
+const AGAIN: Duration = Duration::from_secs(60);
 
 struct Templates(Infrastructure);
 
 /// Runs the controller until `stop` is done.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
-    let also = triggers::all(&infrastructure);
+    let also = futures::stream::pending();
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
     capstan_controller::run::run(Templates(infrastructure), cache, scope, also, stop).await;
 }
@@ -64,7 +66,7 @@ impl Reconciler for Templates {
                 format!("cannot write status.claimableHosts of {kind} {namespace}/{}", template.name_any())
             })?;
         }
-        Ok(Next::After(RESYNC))
+        Ok(Next::After(AGAIN))
     }
 }
 

@@ -1,0 +1,168 @@
+//! Cache and loop on the embedded plane: what is read, what wakes a reconciler, and what does not stop it.
+
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use capstan_apiserver::{ApiServer, Options, Storage, User};
+use capstan_controller::{Caches, Next, Reconciler, Result, Scope, run};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+const CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
+const DEADLINE: Duration = Duration::from_secs(60);
+
+struct Plane {
+    client: Client,
+    maps: Api<ConfigMap>,
+    _server: Arc<ApiServer>,
+}
+
+impl Plane {
+    async fn open() -> Self {
+        let server = ApiServer::open(Options::new(Storage::Memory)).await.unwrap();
+        let client = Client::new(server.service(User::admin()), "default");
+        let maps = Api::namespaced(client.clone(), "default");
+        Self { client, maps, _server: server }
+    }
+
+    async fn make(&self, name: &str, cluster: &str) {
+        let object = json!({"metadata": {"name": name, "labels": {CLUSTER: cluster}}, "data": {"count": "0"}});
+        self.maps.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    }
+
+    async fn change(&self, name: &str, patch: &Value) {
+        self.maps.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+}
+
+/// Remembers what it has seen, and hangs on objects of one cluster.
+#[derive(Clone, Default)]
+struct Looks(Arc<Mutex<BTreeMap<String, Vec<String>>>>);
+
+impl Looks {
+    fn last(&self, name: &str) -> Option<String> {
+        self.0.lock().unwrap().get(name)?.last().cloned()
+    }
+
+    fn number(&self, name: &str) -> usize {
+        self.0.lock().unwrap().get(name).map_or(0, Vec::len)
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let waits = async {
+            while !is_so(self) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, waits).await.unwrap_or_else(|_| panic!("{what}: {:?}", self.0));
+    }
+}
+
+impl Reconciler for Looks {
+    type Object = ConfigMap;
+
+    fn name(&self) -> &'static str {
+        "looks"
+    }
+
+    async fn reconcile(&self, object: Arc<ConfigMap>) -> Result<Next> {
+        let count = object.data.as_ref().and_then(|data| data.get("count").cloned()).unwrap_or_default();
+        self.0.lock().unwrap().entry(object.name_any()).or_default().push(count);
+        if object.labels().get(CLUSTER).is_some_and(|cluster| cluster == "hangs") {
+            std::future::pending::<()>().await;
+        }
+        Ok(Next::Changed)
+    }
+}
+
+fn start(plane: &Plane, scope: Scope) -> Looks {
+    let looks = Looks::default();
+    let caches = Caches::new(plane.client.clone());
+    let never = futures::stream::pending::<ObjectRef<ConfigMap>>();
+    tokio::spawn(run::run(looks.clone(), caches.of(), scope, never, std::future::pending::<()>()));
+    looks
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_of_changes_is_seen_to_its_end_in_fewer_looks() {
+    let plane = Plane::open().await;
+    plane.make("a", "c").await;
+    let looks = start(&plane, Scope::default());
+    looks.until("the first look", |looks| looks.number("a") > 0).await;
+    for count in 1..=2000 {
+        plane.change("a", &json!({"data": {"count": count.to_string()}})).await;
+    }
+    looks.until("the last state", |looks| looks.last("a").as_deref() == Some("2000")).await;
+    assert!(looks.number("a") < 1000, "{} looks", looks.number("a"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_hangs_does_not_stop_another() {
+    let plane = Plane::open().await;
+    for number in 0..60 {
+        plane.make(&format!("h{number}"), "hangs").await;
+    }
+    let looks = start(&plane, Scope::default());
+    looks.until("the cluster to hang", |looks| looks.0.lock().unwrap().len() >= 20).await;
+    plane.make("well", "well").await;
+    looks.until("the other cluster", |looks| looks.number("well") > 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_is_ours_is_looked_at() {
+    let plane = Plane::open().await;
+    let filter = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
+    for name in ["ours", "theirs"] {
+        plane.make(name, "c").await;
+    }
+    plane.change("ours", &filter).await;
+    let looks = start(&plane, Scope::new(None, Some("blue".to_owned())));
+    looks.until("ours", |looks| looks.number("ours") > 0).await;
+    assert_eq!(looks.number("theirs"), 0);
+    plane.change("theirs", &filter).await;
+    looks.until("what has become ours", |looks| looks.number("theirs") > 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_is_complete_and_never_too_old_to_exist() {
+    let plane = Plane::open().await;
+    for (name, cluster) in [("a", "x"), ("b", "x"), ("c", "y")] {
+        plane.make(name, cluster).await;
+    }
+    // The first read waits for the list.
+    let cache = Caches::new(plane.client.clone()).of::<ConfigMap>();
+    let names = |found: Vec<Arc<ConfigMap>>| -> Vec<String> { found.iter().map(|o| o.name_any()).collect() };
+    assert_eq!(names(cache.of_cluster("default", "x").await.unwrap()), ["a", "b"]);
+    // An object that was made a moment ago is found, whether or not the watch has brought it.
+    plane.make("new", "x").await;
+    assert!(cache.get("default", "new").await.unwrap().is_some());
+    assert!(cache.get("default", "never").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listeners_hear_what_an_object_was_and_what_it_is() {
+    let plane = Plane::open().await;
+    plane.make("a", "x").await;
+    let cache = Caches::new(plane.client.clone()).of::<ConfigMap>();
+    let mut changed = Box::pin(cache.changed(|object| object.labels().clone()));
+    let heard = async |changed: &mut (dyn futures::Stream<Item = Arc<ConfigMap>> + Send + Unpin)| {
+        let object = tokio::time::timeout(DEADLINE, changed.next()).await.unwrap().unwrap();
+        object.labels()[CLUSTER].clone()
+    };
+    assert_eq!(heard(&mut changed).await, "x");
+    // What nobody looks at is not told.
+    plane.change("a", &json!({"data": {"count": "1"}})).await;
+    plane.change("a", &json!({"metadata": {"labels": {CLUSTER: "y"}}})).await;
+    let both: BTreeSet<String> = [heard(&mut changed).await, heard(&mut changed).await].into();
+    assert_eq!(both, ["x".to_owned(), "y".to_owned()].into(), "who has lost it must know, too");
+    plane.maps.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(heard(&mut changed).await, "y");
+}
