@@ -40,6 +40,8 @@ pub struct CapstanRemediationSpec {}
            spec.remediation.templateRef does not have the owner delete Machines, whichever core runs it.",
     category = "cluster-api",
     label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
+    // No Cluster owns it, so that it would stay behind when its cluster is moved.
+    label("clusterctl.cluster.x-k8s.io/move", ""),
     printcolumn(
         name = "Age",
         type_ = "date",
