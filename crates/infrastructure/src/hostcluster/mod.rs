@@ -69,12 +69,7 @@ impl Reconciler for Clusters {
         let now = self.infrastructure.now();
         let owner = owners::of_kind(host_cluster.meta(), "Cluster", &Cluster::group(&()));
         let cluster = match owner {
-            Some(owner) => self
-                .infrastructure
-                .api::<Cluster>(&namespace)
-                .get_opt(&owner.name)
-                .await
-                .doing(|| format!("cannot read Cluster {namespace}/{}", owner.name))?,
+            Some(owner) => self.infrastructure.remembered::<Cluster>(&namespace, &owner.name).await?,
             None => None,
         };
         if !pause::allows(&api, &*host_cluster, cluster.as_ref(), now).await? {

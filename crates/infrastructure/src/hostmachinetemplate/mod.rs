@@ -76,19 +76,14 @@ impl Templates {
         let Some(owner) = owners::of_kind(template.meta(), "Cluster", &Cluster::group(&())) else {
             return Ok(None);
         };
-        let cluster = self.0.api::<Cluster>(namespace).get_opt(&owner.name).await;
-        cluster.doing(|| format!("cannot read Cluster {namespace}/{}", owner.name))
+        self.0.remembered(namespace, &owner.name).await
     }
 
     async fn host_cluster(&self, cluster: Option<&Cluster>, namespace: &str) -> Result<Option<HostCluster>> {
         let reference = cluster.and_then(|cluster| cluster.spec.infrastructure_ref.as_ref());
         match reference.filter(|reference| reference.kind == HostCluster::kind(&())) {
             None => Ok(None),
-            Some(reference) => {
-                let api = self.0.api::<HostCluster>(namespace);
-                let doing = || format!("cannot read HostCluster {namespace}/{}", reference.name);
-                api.get_opt(&reference.name).await.doing(doing)
-            }
+            Some(reference) => self.0.remembered(namespace, &reference.name).await,
         }
     }
 }
