@@ -11,8 +11,8 @@ use crate::core::FailureDomain;
 use crate::meta::{ApiEndpoint, TemplateMetadata};
 use crate::schema::cel;
 
-/// Attribute of a failure domain of a HostCluster: how many hosts in it a control plane machine can claim now. Absent
-/// while that is not known.
+/// Attribute of a failure domain of a HostCluster: how many hosts in it a control plane machine can claim now, counted
+/// up to 5. Absent while that is not known.
 pub const CLAIMABLE_HOSTS: &str = "capstan.dev/claimable-hosts";
 
 /// What the cluster needs as a whole.
@@ -120,7 +120,7 @@ pub struct HostClusterStatus {
 
     /// Failure domains of the hosts this cluster may claim. `controlPlane` is true where a control plane machine can
     /// claim a host now, or already has one. The attribute `capstan.dev/claimable-hosts` is the number of hosts that a
-    /// control plane machine can claim now; it is absent while that is not known.
+    /// control plane machine can claim now, counted up to 5; it is absent while that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 100),

@@ -12,6 +12,9 @@ use crate::host::is_reachability_known;
 use crate::hostmachine::Obstacle;
 use crate::selector::HostSelectors;
 
+/// More free hosts of a domain are not counted: otherwise every HostCluster of a large namespace would be written for every
+/// host that is claimed.
+const MOST_COUNTED: usize = 5;
 /// The schema allows a hundred of them.
 const MOST_DOMAINS: usize = 100;
 /// Where a user finds the selector of the control plane's machines.
@@ -94,7 +97,7 @@ fn count(
     before: Option<&FailureDomain>,
 ) -> FailureDomain {
     let wanted: Vec<&Host> = hosts.iter().copied().filter(|host| selectors.match_host(host)).collect();
-    let claimable = wanted.iter().filter(|host| Obstacle::of(host).is_none()).count();
+    let claimable = wanted.iter().filter(|host| Obstacle::of(host).is_none()).take(MOST_COUNTED).count();
     if claimable == 0 && wanted.iter().any(|host| is_unknown(host)) {
         return new(name, before.and_then(|domain| domain.control_plane).unwrap_or(true));
     }

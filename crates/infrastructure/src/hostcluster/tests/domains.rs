@@ -81,6 +81,12 @@ fn only_domains_with_a_host_to_claim_are_for_the_control_plane() {
 }
 
 #[test]
+fn many_free_hosts_are_not_all_counted() {
+    let hosts: Vec<Host> = (0..9).map(|number| simulated(&format!("h{number}"), "large")).collect();
+    assert_eq!(told(&domains(&anywhere(), &hosts, &[]).list), [("large", Some(true), Some("5"))]);
+}
+
+#[test]
 fn the_template_of_the_control_plane_counts() {
     let labelled =
         |host: Host| with(host, |host| _ = host.labels_mut().insert("server".into(), "yes".into()));
