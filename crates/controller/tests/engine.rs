@@ -34,7 +34,8 @@ impl Plane {
     }
 
     async fn make(&self, name: &str, cluster: &str) {
-        let object = json!({"metadata": {"name": name, "labels": {CLUSTER: cluster}}, "data": {"count": "0"}});
+        let object =
+            json!({"metadata": {"name": name, "labels": {CLUSTER: cluster}}, "data": {"count": "0"}});
         self.maps.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::life::Life;
 use crate::trouble::VERSIONS;
-use crate::world::{Mood, config_of, is_leaving, is_server, version_of, wiped};
+use crate::world::{Mood, Scene, config_of, is_leaving, is_server, version_of, wiped};
 use capstan_testkit::mortal::NEVER;
 
 /// How many turns it may take.
@@ -57,6 +57,8 @@ impl Life {
         let mut last = String::new();
         for _ in 0..PEACE {
             self.wait(20);
+            // One that was begun before may have been made from the other template.
+            self.let_others_go(&template).await?;
             let failed = Box::pin(self.turn(1)).await?;
             match self.is_over(replicas, version).await {
                 Ok(()) => return Ok(()),
@@ -66,26 +68,26 @@ impl Life {
         bail!("it does not get where it should: {last}")
     }
 
-    /// The template of the oldest server that stays. Servers that were made from another cannot become like it, so that
-    /// the user has to let them go.
+    /// The template of the oldest server that stays.
     async fn settle_on_a_template(&mut self) -> Result<String> {
         let scene = self.world.scene().await?;
         let mut servers: Vec<_> =
             scene.machines.iter().filter(|machine| is_server(machine) && !is_leaving(machine)).collect();
         servers.sort_by_key(|machine| machine.creation_timestamp());
-        let template = |machine: &Machine| {
-            let host = scene.hosts.get(&machine.name_any());
-            host.and_then(|host| host.annotations().get("cluster.x-k8s.io/cloned-from-name").cloned())
-        };
-        let Some(kept) = servers.iter().find_map(|machine| template(machine)) else {
-            return Ok("hosts".to_owned());
-        };
+        let kept = servers.iter().find_map(|machine| template(&scene, machine));
+        Ok(kept.unwrap_or_else(|| "hosts".to_owned()))
+    }
+
+    /// Servers that were made from another template cannot become like it, so that the user has to let them go.
+    async fn let_others_go(&mut self, kept: &str) -> Result<()> {
+        let scene = self.world.scene().await?;
+        let servers = scene.machines.iter().filter(|machine| is_server(machine) && !is_leaving(machine));
         for machine in servers {
-            if template(machine).is_some_and(|other| other != kept) {
+            if template(&scene, machine).is_some_and(|other| other != kept) {
                 self.delete(&machine.name_any()).await?;
             }
         }
-        Ok(kept)
+        Ok(())
     }
 
     async fn is_over(&self, replicas: i32, version: &str) -> Result<()> {
@@ -125,4 +127,9 @@ impl Life {
         }
         Ok(())
     }
+}
+
+/// The template that a server was made from.
+fn template(scene: &Scene, machine: &Machine) -> Option<String> {
+    scene.hosts.get(&machine.name_any())?.annotations().get("cluster.x-k8s.io/cloned-from-name").cloned()
 }
