@@ -84,7 +84,7 @@ impl Bootstrap {
                 self.write_report(names, own.report.as_ref(), annotations, spec).await
             }
             Step::Forget(name) => {
-                let api: Api<CertificateSigningRequest> = Api::all(self.client.clone());
+                let api: Api<CertificateSigningRequest> = Api::all(self.client().clone());
                 destroy::delete_by_name(&api, name, &Grounds::asked("its certificate was handed out")).await
             }
         }
@@ -144,7 +144,7 @@ impl Bootstrap {
     }
 
     async fn ask(&self, name: String, request: Vec<u8>, config: &CapstanConfig) -> Result<()> {
-        let api: Api<CertificateSigningRequest> = Api::all(self.client.clone());
+        let api: Api<CertificateSigningRequest> = Api::all(self.client().clone());
         let whose = format!("{}/{}", config.namespace().unwrap_or_default(), config.name_any());
         let csr = CertificateSigningRequest {
             metadata: ObjectMeta {
@@ -169,7 +169,7 @@ impl Bootstrap {
     }
 
     async fn approve(&self, name: &str) -> Result<()> {
-        let api: Api<CertificateSigningRequest> = Api::all(self.client.clone());
+        let api: Api<CertificateSigningRequest> = Api::all(self.client().clone());
         let now = Timestamp::now().to_string();
         let approved = json!({"status": {"conditions": [{
             "type": "Approved", "status": "True", "reason": "MachineKnown",
@@ -208,7 +208,7 @@ impl Bootstrap {
         let format = config.spec.format.unwrap_or_default();
         let (data, format) = agent.render(format, &self.software.catalog());
         let mut keys = vec![(secrets::VALUE, data.into_bytes()), ("format", format.as_bytes().to_vec())];
-        let follows = may_have_started_elsewhere(seen.data.as_ref(), &seen.here);
+        let follows = may_have_started_elsewhere(seen.data.as_deref(), &seen.here);
         if follows {
             keys.push((hand_over::KEY, agent.config().to_string().into_bytes()));
         }

@@ -6,11 +6,11 @@ use capstan_api::core::{Cluster, Machine};
 use capstan_controller::identity;
 use capstan_controller::plane::hand_over;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 
 use crate::here::{Here, PlanKey};
 use crate::names::{LEADS_TO, TOKEN_BOUND_TO, TOKEN_RENEWAL};
+use crate::observe::Data;
 
 /// Condition: the Secret with the bootstrap data is there.
 pub(crate) const DATA_SECRET_AVAILABLE: &str = "DataSecretAvailable";
@@ -25,7 +25,7 @@ pub(crate) struct Observed<'a> {
     /// Whose plans the machine will obey.
     pub(crate) plan_key: Option<&'a PlanKey>,
     /// What has the name that the bootstrap Secret must have.
-    pub(crate) secret: Option<&'a Secret>,
+    pub(crate) secret: Option<&'a Data>,
     /// Whether the machine has a credential of its own, and needs no token any more.
     pub(crate) is_enrolled: bool,
     /// UID of the Secret that the token must hang on.
@@ -129,23 +129,23 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
 
 /// Until when the token in the data need not be replaced. `None` if it must be now: because it is old, because it
 /// hangs on a Secret that is no more, or because the data leads elsewhere, as after a move to another plane.
-fn token_lasts_until(data: &Secret, observed: &Observed<'_>, now: Timestamp) -> Option<Timestamp> {
+fn token_lasts_until(data: &Data, observed: &Observed<'_>, now: Timestamp) -> Option<Timestamp> {
     let annotation = |name: &str| data.annotations().get(name).map(String::as_str);
     let is_bound = annotation(TOKEN_BOUND_TO).is_some_and(|uid| Some(uid) == observed.bound_to);
     let renewal: Timestamp = annotation(TOKEN_RENEWAL)?.parse().ok()?;
     (is_bound && leads_to(data, observed.here) && now < renewal).then_some(renewal)
 }
 
-fn leads_to(data: &Secret, here: &Here) -> bool {
+fn leads_to(data: &Data, here: &Here) -> bool {
     data.annotations().get(LEADS_TO).is_some_and(|stamp| *stamp == here.stamp())
 }
 
-fn asks_to_follow(data: &Secret) -> bool {
+fn asks_to_follow(data: &Data) -> bool {
     data.labels().contains_key(hand_over::LABEL)
 }
 
 /// Whether the machine may have started with data that led elsewhere, and so must be told of this plane.
-pub(crate) fn may_have_started_elsewhere(data: Option<&Secret>, here: &Here) -> bool {
+pub(crate) fn may_have_started_elsewhere(data: Option<&Data>, here: &Here) -> bool {
     data.is_some_and(|data| asks_to_follow(data) || !leads_to(data, here))
 }
 
@@ -243,8 +243,7 @@ mod tests {
             });
             let config: CapstanConfig = serde_json::from_value(self.config).expect("a CapstanConfig");
             let cluster: Cluster = serde_json::from_value(self.cluster).expect("a Cluster");
-            let secret =
-                self.secret.map(|secret| serde_json::from_value::<Secret>(secret).expect("a Secret"));
+            let secret = self.secret.map(|secret| serde_json::from_value::<Data>(secret).expect("a Secret"));
             let observed = Observed {
                 config: &config,
                 machine: machine.as_ref(),
@@ -348,7 +347,7 @@ mod tests {
         let world = World::ready().with(|w| w.secret = Some(led_to(&readdressed)));
         assert_eq!(world.decide(), Decision::HandOut);
 
-        let as_secret = |value: Value| serde_json::from_value::<Secret>(value).expect("a Secret");
+        let as_secret = |value: Value| serde_json::from_value::<Data>(value).expect("a Secret");
         let mut told = led_to(&here());
         assert!(!may_have_started_elsewhere(Some(&as_secret(told.clone())), &here()));
         assert!(!may_have_started_elsewhere(None, &here()));

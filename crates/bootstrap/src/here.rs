@@ -4,6 +4,12 @@ use capstan_api::agent::EnrolledPlane;
 use capstan_controller::secrets::{self, plan_key};
 use capstan_plan::Digest;
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// So many plan keys are remembered; then it starts afresh, which costs a request for each.
+const MOST: usize = 20_000;
 
 /// The plane all objects are on, as its machines know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,5 +62,31 @@ impl PlanKey {
     /// Whether plans of this plane are signed with it. Otherwise it was moved here, and nobody has taken it over yet.
     pub(crate) fn speaks_at(&self, here: &Here) -> bool {
         self.plane.as_deref().is_none_or(|plane| plane == here.plane())
+    }
+}
+
+/// Plan keys that were read, so that a Secret that has not changed is not read again.
+#[derive(Debug, Default)]
+pub(crate) struct PlanKeys(Mutex<HashMap<String, (String, Option<PlanKey>)>>);
+
+impl PlanKeys {
+    /// What was read of the Secret as it is now; `None` if it was not read.
+    pub(crate) fn get(&self, seen: &impl ResourceExt) -> Option<Option<PlanKey>> {
+        let (uid, version) = (seen.uid()?, seen.resource_version()?);
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&uid).filter(|known| known.0 == version).map(|known| known.1.clone())
+    }
+
+    /// Reads a Secret, and remembers what is in it.
+    pub(crate) fn read(&self, secret: &Secret) -> Option<PlanKey> {
+        let key = PlanKey::read(secret);
+        if let (Some(uid), Some(version)) = (secret.uid(), secret.resource_version()) {
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.len() >= MOST {
+                known.clear();
+            }
+            known.insert(uid, (version, key.clone()));
+        }
+        key
     }
 }

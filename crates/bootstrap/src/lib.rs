@@ -46,5 +46,5 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let (configs, woken) = (caches.of(), triggers::configs(&caches, &scope));
-    run::run(Bootstrap::new(caches.client().clone(), plane, software), configs, scope, woken, stop).await;
+    run::run(Bootstrap::new(caches, plane, software), configs, scope, woken, stop).await;
 }

@@ -7,32 +7,36 @@ use capstan_api::core::{Cluster, Machine};
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::plane::hand_over;
 use capstan_controller::secrets::Purpose;
-use capstan_controller::{identity, owners};
+use capstan_controller::{Cache, identity, owners};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use kube::api::{Api, DynamicObject};
+use kube::api::{Api, DynamicObject, PartialObjectMeta};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Instant;
 
-use crate::enrolment::objects::{self, Kind, REPORT, SECRET};
+use crate::enrolment::objects::{self, Kind, REPORT};
 use crate::enrolment::{self, check, csr_name};
 use crate::here::{Here, PlanKey};
 use crate::names::Names;
 use crate::reconcile::Bootstrap;
 
+/// The Secret with the bootstrap data, without what is in it: that is written, never read.
+pub(crate) type Data = PartialObjectMeta<Secret>;
+
 /// What there is for one CapstanConfig.
 pub(crate) struct Seen {
-    pub(crate) machine: Option<Machine>,
-    pub(crate) cluster: Option<Cluster>,
+    pub(crate) machine: Option<Arc<Machine>>,
+    pub(crate) cluster: Option<Arc<Cluster>>,
     /// The plane all this is on.
     pub(crate) here: Here,
     pub(crate) plan_key: Option<PlanKey>,
     /// The Secret with the bootstrap data, or what has its name.
-    pub(crate) data: Option<Secret>,
+    pub(crate) data: Option<Arc<Data>>,
     /// What there is for the machine, once it has an identity.
     pub(crate) own: Option<Own>,
 }
@@ -64,7 +68,7 @@ impl Seen {
     /// What enrolment is decided on.
     pub(crate) fn of_machine(&self) -> Option<enrolment::Observed<'_>> {
         let own = self.own.as_ref()?;
-        let ready = self.machine.as_ref().and_then(|machine| get(machine, types::INFRASTRUCTURE_READY));
+        let ready = self.machine.as_deref().and_then(|machine| get(machine, types::INFRASTRUCTURE_READY));
         let started: Option<Timestamp> = ready
             .filter(|ready| ready.status == ConditionStatus::True)
             .map(|ready| ready.last_transition_time.0);
@@ -87,11 +91,11 @@ impl Bootstrap {
     pub(crate) async fn observe(&self, config: &CapstanConfig) -> Result<Seen> {
         let namespace = config.namespace().unwrap_or_default();
         let here = Here::new(self.name.get().await?, &self.plane.server, &self.plane.ca);
-        let machine: Option<Machine> = match owners::of_kind(&config.metadata, "Machine", "cluster.x-k8s.io")
-        {
-            Some(owner) => self.get(&namespace, &owner.name).await?,
-            None => None,
-        };
+        let machine: Option<Arc<Machine>> =
+            match owners::of_kind(&config.metadata, "Machine", "cluster.x-k8s.io") {
+                Some(owner) => self.caches.of::<Machine>().get(&namespace, &owner.name).await?,
+                None => None,
+            };
         let Some(found) = machine else {
             return Ok(Seen { machine, cluster: None, here, plan_key: None, data: None, own: None });
         };
@@ -103,22 +107,39 @@ impl Bootstrap {
             machine: found.name_any(),
             machine_id: id.to_owned(),
         });
-        let key_name = Purpose::PlanKey.secret_name(&cluster);
+        let secrets = self.secrets(&namespace);
         let config_name = config.name_any();
+        let clusters = self.caches.of::<Cluster>();
         let own = async {
             match names {
                 Some(names) => self.own(config, names).await.map(Some),
                 None => Ok(None),
             }
         };
-        let (cluster, key, data, own) = futures::try_join!(
-            self.get::<Cluster>(&namespace, &cluster),
-            self.get::<Secret>(&namespace, &key_name),
-            self.get::<Secret>(&namespace, &config_name),
+        let (cluster, plan_key, data, own) = futures::try_join!(
+            clusters.get(&namespace, &cluster),
+            self.plan_key(&namespace, &cluster),
+            secrets.peek(&namespace, &config_name),
             own,
         )?;
-        let plan_key = key.as_ref().and_then(PlanKey::read);
         Ok(Seen { machine: Some(found), cluster, here, plan_key, data, own })
+    }
+
+    /// What is known of the Secrets of clusters in a namespace.
+    pub(crate) fn secrets(&self, namespace: &str) -> Cache<Data> {
+        self.caches.beside_clusters(namespace)
+    }
+
+    /// What the machines of a cluster know their manager by. Read again when its Secret has changed.
+    async fn plan_key(&self, namespace: &str, cluster: &str) -> Result<Option<PlanKey>> {
+        let name = Purpose::PlanKey.secret_name(cluster);
+        let Some(seen) = self.secrets(namespace).peek(namespace, &name).await? else { return Ok(None) };
+        if let Some(known) = self.plan_keys.get(seen.as_ref()) {
+            return Ok(known);
+        }
+        let found = self.api::<Secret>(namespace).get_opt(&name).await;
+        let found = found.doing(|| format!("cannot read Secret {namespace}/{name}"))?;
+        Ok(found.and_then(|secret| self.plan_keys.read(&secret)))
     }
 
     async fn own(&self, config: &CapstanConfig, names: Names) -> Result<Own> {
@@ -132,10 +153,10 @@ impl Bootstrap {
         let found =
             try_join_all(wanted.iter().map(async |object| match is_settled && object.kind != REPORT {
                 true => Ok(Some(object.object.clone())),
+                false if object.kind == REPORT => self.report(&names, &object.name).await,
                 false => self.find(&names, object.kind, &object.name).await,
             }));
-        let enrolment_name = names.enrolment();
-        let (found, enrolment) = futures::try_join!(found, self.find(&names, SECRET, &enrolment_name))?;
+        let (found, enrolment) = futures::try_join!(found, self.enrolment(&names))?;
         let report = wanted
             .iter()
             .zip(&found)
@@ -153,7 +174,7 @@ impl Bootstrap {
         let csr = match asked {
             Some(request) => {
                 let name = csr_name(&names, &request);
-                let api: Api<CertificateSigningRequest> = Api::all(self.client.clone());
+                let api: Api<CertificateSigningRequest> = Api::all(self.client().clone());
                 let found = api.get_opt(&name).await;
                 found.doing(|| format!("cannot read CertificateSigningRequest {name}"))?
             }
@@ -166,7 +187,7 @@ impl Bootstrap {
     pub(crate) fn untyped(&self, namespace: &str, kind: Kind) -> Api<DynamicObject> {
         let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
-        Api::namespaced_with(self.client.clone(), namespace, &resource)
+        Api::namespaced_with(self.client().clone(), namespace, &resource)
     }
 
     async fn find(&self, names: &Names, kind: Kind, name: &str) -> Result<Option<Value>> {
@@ -175,14 +196,18 @@ impl Bootstrap {
         found.map(serde_json::to_value).transpose().map_err(|error| Error::transient(doing(), error))
     }
 
-    async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>>
-    where
-        K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + serde::de::DeserializeOwned,
-    {
-        let api: Api<K> = self.api(namespace);
-        api.get_opt(name).await.doing(|| format!("cannot read {} {namespace}/{name}", K::kind(&())))
+    async fn report(&self, names: &Names, name: &str) -> Result<Option<Value>> {
+        let found = self.caches.of::<MachineReport>().get(&names.namespace, name).await?;
+        found.map(|report| value(report.as_ref())).transpose()
     }
+
+    /// The Secret that the token hangs on: nothing is in it.
+    async fn enrolment(&self, names: &Names) -> Result<Option<Value>> {
+        let found = self.secrets(&names.namespace).peek(&names.namespace, &names.enrolment()).await?;
+        found.map(|secret| value(secret.as_ref())).transpose()
+    }
+}
+
+fn value(object: &impl serde::Serialize) -> Result<Value> {
+    serde_json::to_value(object).map_err(|error| Error::transient("cannot write an object down", error))
 }

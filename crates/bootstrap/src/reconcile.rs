@@ -4,10 +4,10 @@ use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig, CapstanConfigStatus}
 use capstan_api::conditions::{set, types};
 use capstan_api::core::Cluster;
 use capstan_artifacts::Software;
-use capstan_controller::error::{Doing as _, Error, Result};
+use capstan_controller::error::{Error, Result};
 use capstan_controller::patch::Patcher;
 use capstan_controller::plane::PlaneName;
-use capstan_controller::{Next, Reconciler, pause};
+use capstan_controller::{Caches, Next, Reconciler, pause};
 use jiff::Timestamp;
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::decide::{self, DATA_SECRET_AVAILABLE, Decision, Waiting};
 use crate::enrolment::{self, Step};
+use crate::here::PlanKeys;
 use crate::observe::Seen;
 use crate::settled::Settled;
 use crate::{Plane, act};
@@ -32,10 +33,11 @@ const OWNED: [&str; 3] = [types::READY, DATA_SECRET_AVAILABLE, AGENT_ENROLLED];
 
 /// The controller of CapstanConfigs.
 pub struct Bootstrap {
-    pub(crate) client: Client,
+    pub(crate) caches: Caches,
     pub(crate) plane: Plane,
     pub(crate) software: Software,
     pub(crate) settled: Settled,
+    pub(crate) plan_keys: PlanKeys,
     /// Which plane it is, whatever its address.
     pub(crate) name: PlaneName,
 }
@@ -43,16 +45,21 @@ pub struct Bootstrap {
 impl Bootstrap {
     /// Machines will be told to reach the management plane as `plane` says, and to fetch the agent from where
     /// `software` has it.
-    pub fn new(client: Client, plane: Plane, software: Software) -> Self {
-        let name = PlaneName::of(client.clone());
-        Self { client, plane, software, settled: Settled::default(), name }
+    pub fn new(caches: Caches, plane: Plane, software: Software) -> Self {
+        let name = PlaneName::of(caches.client().clone());
+        let (settled, plan_keys) = (Settled::default(), PlanKeys::default());
+        Self { caches, plane, software, settled, plan_keys, name }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        self.caches.client()
     }
 
     pub(crate) fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>,
     {
-        Api::namespaced(self.client.clone(), namespace)
+        Api::namespaced(self.client().clone(), namespace)
     }
 }
 
@@ -72,13 +79,13 @@ impl Reconciler for Bootstrap {
             if config.metadata.deletion_timestamp.is_some() {
                 return Ok(Next::Changed);
             }
-            let seen = match Box::pin(self.observe(&config)).await {
+            let mut seen = match Box::pin(self.observe(&config)).await {
                 Err(error @ Error::Forbidden { .. }) => {
                     return Box::pin(self.refused(&configs, &config, error)).await;
                 }
                 seen => seen?,
             };
-            if !self.may_go_on(&configs, &config, seen.cluster.as_ref()).await? {
+            if !self.may_go_on(&configs, &config, seen.cluster.as_deref()).await? {
                 return Ok(Next::Changed);
             }
             let now = Timestamp::now();
@@ -89,6 +96,10 @@ impl Reconciler for Bootstrap {
                     && !matches!(enrolment.step, Step::Objects(_) | Step::Part { .. });
                 self.settled.seen(&config.uid().unwrap_or_default(), is_right, Instant::now());
             }
+            if seen.data.is_none() && seen.own.is_some() && enrolment.step == Step::Rest {
+                // What is not in memory may be there all the same, without the label. What comes next rests on it.
+                seen.data = self.secrets(&namespace).get(&namespace, &config.name_any()).await?;
+            }
             let data = seen.data(&config, &enrolment, now);
             match (&data, &enrolment.step) {
                 (Decision::Identify, _) => act::identify(&configs, &config).await?,
@@ -97,10 +108,8 @@ impl Reconciler for Bootstrap {
                 (_, Step::Rest) => return self.tell(&configs, &config, &data, enrolment, now).await,
                 (_, step) => Box::pin(self.take(step, &config, &seen)).await?,
             }
-            let name = config.name_any();
-            let found = configs.get_opt(&name).await;
-            match found.doing(|| format!("cannot read CapstanConfig {namespace}/{name}"))? {
-                Some(found) => config = found,
+            match self.caches.of::<CapstanConfig>().get(&namespace, &config.name_any()).await? {
+                Some(found) => config = Arc::unwrap_or_clone(found),
                 None => return Ok(Next::Changed),
             }
         }
@@ -181,11 +190,11 @@ impl Seen {
     fn data(&self, config: &CapstanConfig, enrolment: &enrolment::Decision, now: Timestamp) -> Decision {
         let observed = decide::Observed {
             config,
-            machine: self.machine.as_ref(),
-            cluster: self.cluster.as_ref(),
+            machine: self.machine.as_deref(),
+            cluster: self.cluster.as_deref(),
             here: &self.here,
             plan_key: self.plan_key.as_ref(),
-            secret: self.data.as_ref(),
+            secret: self.data.as_deref(),
             is_enrolled: self.is_enrolled(),
             bound_to: self.bound_to(),
             blocked: enrolment.blocked.as_deref(),

@@ -34,9 +34,8 @@ pub(crate) fn configs(
             (cluster.uid(), cluster.spec.paused, initialization)
         })
         .map(|cluster| (cluster.namespace().unwrap_or_default(), cluster.name_any()));
-    let labelled = watcher::Config::default().labels(labels::CLUSTER_NAME);
     let keys = scope
-        .beside_clusters(caches, labelled, |key: &PartialObjectMeta<Secret>| key.resource_version())
+        .beside_clusters(caches, |key: &PartialObjectMeta<Secret>| key.resource_version())
         .filter_map(|secret| std::future::ready(cluster_of_key(&secret)));
     let all = caches.of::<CapstanConfig>();
     let of_clusters = futures::stream::select(clusters, keys)

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-use crate::cache::{Cache, Cached, Key};
+use crate::cache::{Cache, Cached, Caches, Key};
 use crate::error::{Doing, Error, Result};
 use crate::scope::Scope;
 use crate::signal::Signal;
@@ -41,8 +41,8 @@ struct Owner {
 pub struct Externals {
     client: Client,
     scope: Scope,
-    /// Whether objects are read from memory.
-    in_memory: bool,
+    /// Where objects are read from memory, if they are.
+    memory: Option<Caches>,
     shared: Arc<Shared>,
 }
 
@@ -67,13 +67,12 @@ impl Externals {
     pub fn new(client: Client) -> Self {
         let shared =
             Shared { changes: Signal::default(), kinds: Mutex::default(), watches: Mutex::default() };
-        Self { client, scope: Scope::default(), in_memory: false, shared: Arc::new(shared) }
+        Self { client, scope: Scope::default(), memory: None, shared: Arc::new(shared) }
     }
 
     /// The same, with objects read from memory, for controllers, which hear of every change.
-    #[must_use]
-    pub fn in_memory(self) -> Self {
-        Self { in_memory: true, ..self }
+    pub fn in_memory(caches: &Caches) -> Self {
+        Self { memory: Some(caches.clone()), ..Self::new(caches.client().clone()) }
     }
 
     /// The same, watching no more than this.
@@ -151,14 +150,13 @@ impl Externals {
 
     /// Watches a kind: whole objects where they are read from memory, and otherwise who owns them.
     fn watch(&self, resource: &ApiResource) -> Option<Cache<DynamicObject>> {
-        let all = watcher::Config::default;
-        if self.in_memory {
-            let objects = Cache::watching(self.scope.api_of(&self.client, resource), all(), &resource.kind);
+        if let Some(memory) = &self.memory {
+            let objects = memory.of_external(&self.scope, resource);
             self.tell_owners(&objects);
             return Some(objects);
         }
         let api: Api<PartialObjectMeta<DynamicObject>> = self.scope.api_of(&self.client, resource);
-        self.tell_owners(&Cache::watching(api, all(), &resource.kind));
+        self.tell_owners(&Cache::watching(api, watcher::Config::default(), &resource.kind));
         None
     }
 

@@ -1,17 +1,18 @@
 //! Writing an object back after a reconcile: only what changed, and never over somebody else's conditions.
 //!
-//! Up to three requests, in this order: conditions, then metadata and spec, then the rest of status. Conditions
-//! go first and with the resource version, because several controllers write conditions of the same object; on
-//! a conflict they are read again and merged by type. Lists of metadata that several controllers write (finalizers
-//! and owners) are replaced whole by a merge patch, so those go with the resource version too: a conflict there
-//! ends the reconcile.
+//! At most two requests: metadata and spec, then status. Lists of metadata that several controllers write (finalizers and
+//! owners) are replaced whole by a merge patch, so those go with the resource version: a conflict there ends the
+//! reconcile. Several controllers write conditions of the same object, too; these go with the resource version, and on a
+//! conflict they are read again and merged by type. Status comes last, because it tells others that what spec says is
+//! so; it is written although metadata could not be, because it tells users why.
 
-use capstan_api::conditions::{Condition, Conditioned, ConditionsPatch, Precedence};
+use capstan_api::conditions::{Conditioned, ConditionsPatch, Precedence};
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt::Debug;
 
 use crate::error::{Doing, Error, Result};
@@ -37,56 +38,64 @@ where
 
     /// Writes what differs. `owned` are the condition types whose value is this controller's to say.
     pub async fn finish(self, after: &K, owned: &[&str]) -> Result<()> {
-        let name = after.name_any();
-        let doing = |what: &str| format!("cannot write {what} of {} {name}", K::kind(&()));
-        let version = self.write_conditions(after, owned).await?;
-
         let (before, wanted) = (value(&self.before)?, value(after)?);
-        if let Some(mut patch) = difference(&without_status(&before), &without_status(&wanted)) {
-            lock_shared_lists(&mut patch, version.as_deref());
-            let written = self.patch(&name, &patch, false).await;
-            if after.meta().deletion_timestamp.is_some() && is_not_found(&written) {
-                return Ok(());
-            }
-            written.doing(|| doing("metadata and spec"))?;
+        let rest = self.write_rest(after, &without_status(&before), &without_status(&wanted)).await;
+        // Without its last finalizer it is gone: there is nothing left to describe.
+        if is_ending(after) && rest.is_ok() {
+            return Ok(());
         }
-        if let Some(status) = difference(&status_of(&before), &status_of(&wanted)) {
-            let patch = json!({"status": status});
-            let written = self.patch(&name, &patch, true).await;
-            // The last finalizer went with the request before: there is nothing left to describe.
-            if after.meta().deletion_timestamp.is_some() && is_not_found(&written) {
-                return Ok(());
-            }
-            written.doing(|| doing("status"))?;
-        }
-        Ok(())
+        let status = difference(&status_of(&before), &status_of(&wanted));
+        let (latest, rest) = match rest {
+            Ok(written) => (written, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        rest.and(self.write_status(after, owned, status, latest).await)
     }
 
-    /// Gives the version of the object that what comes next builds on: that of its own write, unless somebody else
-    /// has written in between.
-    async fn write_conditions(&self, after: &K, owned: &[&str]) -> Result<Option<String>> {
+    /// Writes metadata and spec. Gives the object as it is then, if it was written and is still there.
+    async fn write_rest(&self, after: &K, before: &Value, wanted: &Value) -> Result<Option<K>> {
         let name = after.name_any();
-        let read = self.before.resource_version();
-        let changes = ConditionsPatch::between(self.before.conditions(), after.conditions());
-        if changes.is_empty() {
-            return Ok(read);
+        let Some(mut patch) = difference(before, wanted) else { return Ok(None) };
+        lock_shared_lists(&mut patch, self.before.resource_version().as_deref());
+        let written = self.patch(&name, &patch, false).await;
+        if after.meta().deletion_timestamp.is_some() && is_not_found(&written) {
+            return Ok(None);
         }
-        let doing = || format!("cannot write conditions of {} {name}", K::kind(&()));
-        let mut latest = self.before.clone();
+        written.map(Some).doing(|| format!("cannot write metadata and spec of {} {name}", K::kind(&())))
+    }
+
+    /// Writes conditions, if any have changed, and the rest of `status`, to the object as it is in `latest`.
+    async fn write_status(
+        &self,
+        after: &K,
+        owned: &[&str],
+        status: Option<Value>,
+        latest: Option<K>,
+    ) -> Result<()> {
+        let name = after.name_any();
+        let doing = || format!("cannot write status of {} {name}", K::kind(&()));
+        let changes = ConditionsPatch::between(self.before.conditions(), after.conditions());
+        let mut patch = json!({"status": status.unwrap_or_else(|| json!({}))});
+        if changes.is_empty() && patch == json!({"status": {}}) {
+            return Ok(());
+        }
+        let mut latest = latest.map_or(Cow::Borrowed(&self.before), Cow::Owned);
         for _ in 0..MOST_TRIES {
-            let merged = changes
-                .apply(latest.conditions(), Precedence::Owned(owned))
-                .map_err(|conflict| Error::transient(doing(), conflict))?;
-            let written = self.patch(&name, &conditions_patch(&latest, &merged), true).await;
-            if !is_conflict(&written) {
-                if self.before.meta().deletion_timestamp.is_some() && is_not_found(&written) {
-                    return Ok(read);
-                }
-                let written = written.doing(doing)?;
-                let undisturbed = latest.resource_version() == read;
-                return Ok(if undisturbed { written.resource_version() } else { read });
+            if !changes.is_empty() {
+                let merged = changes
+                    .apply(latest.conditions(), Precedence::Owned(owned))
+                    .map_err(|conflict| Error::transient(doing(), conflict))?;
+                patch["status"]["conditions"] = json!(merged);
+                patch["metadata"] = json!({"resourceVersion": latest.resource_version()});
             }
-            latest = self.api.get(&name).await.doing(doing)?;
+            let written = self.patch(&name, &patch, true).await;
+            if after.meta().deletion_timestamp.is_some() && is_not_found(&written) {
+                return Ok(());
+            }
+            if !is_conflict(&written) || changes.is_empty() {
+                return written.map(|_| ()).doing(doing);
+            }
+            latest = Cow::Owned(self.api.get(&name).await.doing(doing)?);
         }
         Err(Error::Conflict { doing: doing() })
     }
@@ -100,18 +109,15 @@ where
     }
 }
 
-fn conditions_patch<K: ResourceExt>(latest: &K, merged: &[Condition]) -> Value {
-    json!({
-        "metadata": {"resourceVersion": latest.resource_version()},
-        "status": {"conditions": merged},
-    })
-}
-
 fn lock_shared_lists(patch: &mut Value, version: Option<&str>) {
     let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     if metadata.contains_key("finalizers") || metadata.contains_key("ownerReferences") {
         metadata.insert("resourceVersion".to_owned(), json!(version));
     }
+}
+
+fn is_ending(object: &impl ResourceExt) -> bool {
+    object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty()
 }
 
 fn value<K: Serialize>(object: &K) -> Result<Value> {

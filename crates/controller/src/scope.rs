@@ -10,12 +10,11 @@ use futures::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Api, ListParams};
 use kube::core::ApiResource;
-use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::cache::{Cache, Cached, Caches};
+use crate::cache::{Cached, Caches};
 
 /// What a manager looks after. Everything, by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,12 +75,12 @@ impl Scope {
         self.filter.as_ref().map(|value| format!("{WATCH_FILTER}={value}"))
     }
 
-    /// Watches a kind in each namespace in which there is a Cluster, from the moment there is one, and nowhere else: so
-    /// that nobody needs the right to read such objects everywhere. Once begun, a watch does not end.
+    /// Objects with the label of a Cluster that have come, changed in `facts`, or gone, in each namespace in which there is
+    /// a Cluster, from the moment there is one, and nowhere else: so that nobody needs the right to read such objects
+    /// everywhere. Once begun, a watch does not end.
     pub fn beside_clusters<K, F, N>(
         &self,
         caches: &Caches,
-        config: watcher::Config,
         facts: N,
     ) -> impl Stream<Item = Arc<K>> + Send + use<K, F, N>
     where
@@ -89,12 +88,9 @@ impl Scope {
         F: PartialEq + Send + 'static,
         N: Fn(&K) -> F + Clone + Send + 'static,
     {
-        let client = caches.client().clone();
+        let shared = caches.clone();
         first_seen(self.namespaces(caches))
-            .map(move |namespace| {
-                let api = Api::namespaced(client.clone(), &namespace);
-                Cache::watching(api, config.clone(), &K::kind(&())).changed(facts.clone()).boxed()
-            })
+            .map(move |namespace| shared.beside_clusters::<K>(&namespace).changed(facts.clone()).boxed())
             .flatten_unordered(None)
     }
 

@@ -149,6 +149,39 @@ async fn what_is_read_is_complete_and_never_too_old_to_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_this_process_writes_is_read_at_once() {
+    let plane = Plane::open().await;
+    plane.make("a", "x").await;
+    let caches = Caches::new(plane.client.clone());
+    let cache = caches.of::<ConfigMap>();
+    cache.all().await.unwrap();
+    let api: Api<ConfigMap> = Api::namespaced(caches.client().clone(), "default");
+    let read = async || cache.peek("default", "a").await.unwrap();
+    for count in 0..200 {
+        let patch = json!({"data": {"count": count.to_string()}});
+        let written = api.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        assert_eq!(read().await.and_then(|object| object.resource_version()), written.resource_version());
+        // A write that is only tried is not in memory.
+        let tried = PatchParams { dry_run: true, ..PatchParams::default() };
+        api.patch("a", &tried, &Patch::Merge(&json!({"data": {"count": "tried"}}))).await.unwrap();
+        assert_eq!(read().await.unwrap().data.as_ref().unwrap()["count"], count.to_string());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_memory_everything_is_asked_for() {
+    let plane = Plane::open().await;
+    let cache = Caches::live(plane.client.clone()).of::<ConfigMap>();
+    assert!(cache.all().await.unwrap().is_empty());
+    for (name, cluster) in [("a", "x"), ("b", "x"), ("c", "y")] {
+        plane.make(name, cluster).await;
+    }
+    assert_eq!(cache.of_cluster("default", "x").await.unwrap().len(), 2);
+    assert_eq!(cache.in_namespace("default").await.unwrap().len(), 3);
+    assert!(cache.peek("default", "c").await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn listeners_hear_what_an_object_was_and_what_it_is() {
     let plane = Plane::open().await;
     plane.make("a", "x").await;

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::facts::MachineFacts;
 
@@ -28,8 +29,8 @@ struct Budget {
 pub(crate) struct Budgets(BTreeMap<String, Budget>);
 
 impl Budgets {
-    pub(crate) fn of(deployments: &[MachineDeployment]) -> Self {
-        let budget = |deployment: &MachineDeployment| {
+    pub(crate) fn of(deployments: &[Arc<MachineDeployment>]) -> Self {
+        let budget = |deployment: &Arc<MachineDeployment>| {
             let rollout = deployment.spec.rollout.as_ref();
             let strategy = rollout.and_then(|rollout| rollout.strategy.as_ref());
             let limits = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
@@ -157,7 +158,7 @@ mod tests {
             (10, json!(0), 1),
             (10, json!("nonsense"), 1),
         ] {
-            let budgets = Budgets::of(&[deployment(replicas, most.clone())]);
+            let budgets = Budgets::of(&[Arc::new(deployment(replicas, most.clone()))]);
             assert_eq!(budgets.most(&worker("w")), expected, "{most}");
         }
         assert_eq!(Budgets::default().most(&worker("w")), 1);

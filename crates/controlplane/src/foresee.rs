@@ -5,6 +5,7 @@
 
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
+use capstan_controller::Caches;
 use capstan_controller::Knowledge;
 use capstan_controller::error::Result;
 use capstan_controller::etcd::{Member, Members};
@@ -75,7 +76,7 @@ pub struct Asked<'a> {
 pub async fn foresee(client: &Client, externals: &Externals, asked: Asked<'_>) -> Result<Foresight> {
     let namespace = asked.after.namespace().unwrap_or_default();
     let scope = Scope {
-        client,
+        caches: &Caches::live(client.clone()),
         externals,
         owner: asked.after,
         cluster: asked.cluster,

@@ -24,6 +24,7 @@ pub mod bench;
 mod budget;
 mod certificates;
 mod delete;
+mod doubt;
 mod etcd;
 mod facts;
 pub mod foresee;
@@ -60,6 +61,6 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let woken = triggers::control_planes(&caches, &scope, &remotes);
-    let (objects, client) = (caches.of(), caches.client().clone());
-    run::run(ControlPlane::new(client, externals, remotes, tools), objects, scope, woken, stop).await;
+    let objects = caches.of();
+    run::run(ControlPlane::new(caches, externals, remotes, tools), objects, scope, woken, stop).await;
 }

@@ -5,6 +5,7 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Machine, MachineDeployment};
 use capstan_api::meta::{ContractVersionedObjectReference, labels};
+use capstan_controller::cache::Cached;
 use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::secrets::Purpose;
 use capstan_controller::spare::Spare;
@@ -21,6 +22,7 @@ use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use crate::budget::Budgets;
 use crate::certificates::NEEDED;
@@ -36,15 +38,15 @@ use crate::workload::NodesByName;
 #[derive(Default)]
 pub(crate) struct Secrets {
     pub(crate) by_purpose: BTreeMap<Purpose, Secret>,
-    pub(crate) plans: BTreeMap<String, Secret>,
+    pub(crate) plans: BTreeMap<String, Arc<Secret>>,
 }
 
 /// The Machines of the cluster and what belongs to them, by the Machine's name.
 #[derive(Default)]
 pub(crate) struct Machines {
-    pub(crate) machines: BTreeMap<String, Machine>,
-    pub(crate) configs: BTreeMap<String, CapstanConfig>,
-    pub(crate) reports: BTreeMap<String, MachineReport>,
+    pub(crate) machines: BTreeMap<String, Arc<Machine>>,
+    pub(crate) configs: BTreeMap<String, Arc<CapstanConfig>>,
+    pub(crate) reports: BTreeMap<String, Arc<MachineReport>>,
     /// Machines whose agent was not heard of for longer than the limit, and since when.
     pub(crate) silent: BTreeMap<String, Timestamp>,
     /// What each group of workers may do without.
@@ -54,12 +56,13 @@ pub(crate) struct Machines {
 impl Scope<'_> {
     pub(crate) async fn secrets(&self) -> Result<Secrets> {
         let cluster = self.cluster_name();
+        let labelled = self.caches.beside_clusters::<Secret>(self.namespace);
         let mut found = Secrets::default();
-        for secret in self.list::<Secret>().await? {
+        for secret in labelled.of_cluster(self.namespace, &cluster).await? {
             if secret.type_.as_deref() == Some(SECRET_TYPE) {
                 found.plans.insert(secret.name_any(), secret);
             } else if let Some(purpose) = purpose_of(&secret.name_any(), &cluster) {
-                found.by_purpose.insert(purpose, secret);
+                found.by_purpose.insert(purpose, Arc::unwrap_or_clone(secret));
             }
         }
         // What users bring may have no label.
@@ -67,41 +70,36 @@ impl Scope<'_> {
             if found.by_purpose.contains_key(&purpose) {
                 continue;
             }
-            if let Some(secret) = self.get::<Secret>(&purpose.secret_name(&cluster)).await? {
-                found.by_purpose.insert(purpose, secret);
+            if let Some(secret) = labelled.get(self.namespace, &purpose.secret_name(&cluster)).await? {
+                found.by_purpose.insert(purpose, Arc::unwrap_or_clone(secret));
             }
         }
         Ok(found)
     }
 
     pub(crate) async fn machines(&self) -> Result<Machines> {
-        let named =
-            |objects: Vec<Machine>| objects.into_iter().map(|object| (object.name_any(), object)).collect();
-        let machines: BTreeMap<String, Machine> = named(self.list::<Machine>().await?);
-        let mut by_name: BTreeMap<String, CapstanConfig> = self
-            .list::<CapstanConfig>()
-            .await?
-            .into_iter()
-            .map(|config| (config.name_any(), config))
-            .collect();
+        let machines = by_name(self.of_cluster::<Machine>().await?);
+        let mut by_name_of_config = by_name(self.of_cluster::<CapstanConfig>().await?);
         let mut configs = BTreeMap::new();
         for (name, machine) in &machines {
             let Some(reference) = machine.spec.bootstrap.config_ref.as_ref() else { continue };
             if reference.kind != "CapstanConfig" || reference.api_group != "bootstrap.cluster.x-k8s.io" {
                 continue;
             }
-            let config = match by_name.remove(&reference.name) {
+            let config = match by_name_of_config.remove(&reference.name) {
                 Some(config) => Some(config),
                 // Core has not labelled it yet.
-                None => self.get::<CapstanConfig>(&reference.name).await?,
+                None => self.caches.of::<CapstanConfig>().get(self.namespace, &reference.name).await?,
             };
             configs.extend(config.map(|config| (name.clone(), config)));
         }
-        let reports = self.list::<MachineReport>().await?;
-        let reports = reports.into_iter().map(|report| (report.name_any(), report)).collect();
-        let budgets = Budgets::of(&self.list::<MachineDeployment>().await?);
+        let reports = by_name(self.of_cluster::<MachineReport>().await?);
+        let budgets = Budgets::of(&self.of_cluster::<MachineDeployment>().await?);
         let limit = Ladder::of(self.owner.spec.healing.as_ref()).silent_after;
-        let silent = self.contacts.silent(&self.list::<Lease>().await?, limit, self.now);
+        if self.contacts.is_due(self.namespace, &self.cluster_name(), self.now) {
+            self.contacts.heard(self.namespace, &self.cluster_name(), &self.leases().await?, self.now);
+        }
+        let silent = self.contacts.silent(self.namespace, &self.cluster_name(), limit, self.now);
         Ok(Machines { machines, configs, reports, silent, budgets })
     }
 
@@ -121,6 +119,23 @@ impl Scope<'_> {
         })
     }
 
+    async fn of_cluster<K>(&self) -> Result<Vec<Arc<K>>>
+    where
+        K: Cached + Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        self.caches.of::<K>().of_cluster(self.namespace, &self.cluster_name()).await
+    }
+
+    /// The Machines as the API server has them, for whoever is about to delete one.
+    pub(crate) async fn machines_live(&self) -> Result<Vec<Machine>> {
+        self.list().await
+    }
+
+    /// Agents renew their Leases too often for a watch to pay.
+    async fn leases(&self) -> Result<Vec<Lease>> {
+        self.list().await
+    }
+
     async fn list<K>(&self) -> Result<Vec<K>>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -129,6 +144,10 @@ impl Scope<'_> {
         let list = self.api::<K>().list(&mine).await;
         Ok(list.doing(|| format!("cannot list {} of Cluster {}", K::plural(&()), self.cluster_name()))?.items)
     }
+}
+
+fn by_name<K: kube::ResourceExt>(objects: Vec<Arc<K>>) -> BTreeMap<String, Arc<K>> {
+    objects.into_iter().map(|object| (object.name_any(), object)).collect()
 }
 
 fn purpose_of(name: &str, cluster: &str) -> Option<Purpose> {
@@ -145,14 +164,14 @@ impl Machines {
     pub(crate) fn facts(
         &self,
         owner: &CapstanControlPlane,
-        plans: &BTreeMap<String, Secret>,
+        plans: &BTreeMap<String, Arc<Secret>>,
         keys: Option<&TrustedKeys>,
         nodes: &Knowledge<NodesByName>,
     ) -> Vec<MachineFacts> {
-        let nodes = believable(nodes, self.machines.values());
-        let one = |machine: &Machine| {
+        let nodes = believable(nodes, self.machines.values().map(Arc::as_ref));
+        let one = |machine: &Arc<Machine>| {
             let name = machine.name_any();
-            let config = self.configs.get(&name);
+            let config = self.configs.get(&name).map(Arc::as_ref);
             let mut facts = MachineFacts::of(machine, config);
             facts.control_plane = Self::is_of(machine, owner);
             if let Some(config) = config.filter(|_| facts.control_plane) {

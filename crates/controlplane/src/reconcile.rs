@@ -9,13 +9,14 @@ use capstan_controller::etcd::Etcd;
 use capstan_controller::external::Externals;
 use capstan_controller::patch::Patcher;
 use capstan_controller::plane::PlaneName;
-use capstan_controller::{Next, Reconciler, finalizers, names, owners, pause};
+use capstan_controller::{Caches, Next, Reconciler, finalizers, names, owners, pause};
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 use kube::api::Api;
-use kube::{Client, ResourceExt as _};
 use std::sync::Arc;
 
 use crate::delete::Ending;
+use crate::doubt::Doubts;
 use crate::healing::contact::Contacts;
 use crate::names::FINALIZER;
 use crate::planner::Spare;
@@ -25,7 +26,10 @@ use crate::workload::Workload;
 
 /// The controller of CapstanControlPlanes, and planner of their clusters' machines.
 pub struct ControlPlane<W> {
-    client: Client,
+    caches: Caches,
+    /// The same without memory.
+    live: Caches,
+    doubts: Doubts,
     externals: Externals,
     workload: W,
     tools: Tools,
@@ -62,10 +66,11 @@ pub struct Tools {
 
 impl<W: Workload> ControlPlane<W> {
     /// Asks `workload` whether clusters answer, usually [`Remotes`](capstan_controller::remote::Remotes).
-    pub fn new(client: Client, externals: Externals, workload: W, tools: Tools) -> Self {
-        let plane = PlaneName::of(client.clone());
+    pub fn new(caches: Caches, externals: Externals, workload: W, tools: Tools) -> Self {
+        let plane = PlaneName::of(caches.client().clone());
         let (ambient, contacts) = (Ambient::default(), Contacts::default());
-        Self { client, externals, workload, tools, ambient, plane, contacts }
+        let (live, doubts) = (Caches::live(caches.client().clone()), Doubts::default());
+        Self { caches, live, doubts, externals, workload, tools, ambient, plane, contacts }
     }
 
     /// The same with another time and chance.
@@ -74,33 +79,25 @@ impl<W: Workload> ControlPlane<W> {
         Self { ambient, ..self }
     }
 
-    async fn cluster(&self, object: &CapstanControlPlane, namespace: &str) -> Result<Option<Cluster>> {
+    async fn cluster(
+        caches: &Caches,
+        object: &CapstanControlPlane,
+        namespace: &str,
+    ) -> Result<Option<Arc<Cluster>>> {
         let owner = owners::of_kind(&object.metadata, "Cluster", "cluster.x-k8s.io").map(|owner| &owner.name);
         let Some(name) = owner.or_else(|| object.labels().get(labels::CLUSTER_NAME)) else { return Ok(None) };
-        let api: Api<Cluster> = Api::namespaced(self.client.clone(), namespace);
-        api.get_opt(name).await.doing(|| format!("cannot read Cluster {namespace}/{name}"))
-    }
-}
-
-impl<W: Workload> Reconciler for ControlPlane<W> {
-    type Object = CapstanControlPlane;
-
-    fn name(&self) -> &'static str {
-        "capstancontrolplane"
+        caches.of::<Cluster>().get(namespace, name).await
     }
 
-    async fn reconcile(&self, object: Arc<CapstanControlPlane>) -> Result<Next> {
+    async fn look(&self, caches: &Caches, object: Arc<CapstanControlPlane>) -> Result<Next> {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-        let api: Api<CapstanControlPlane> = Api::namespaced(self.client.clone(), &namespace);
+        let api: Api<CapstanControlPlane> = Api::namespaced(caches.client().clone(), &namespace);
         // Read anew: what is decided from it must not be older than what the last reconcile wrote.
-        let found = api
-            .get_opt(&name)
-            .await
-            .doing(|| format!("cannot read CapstanControlPlane {namespace}/{name}"))?;
+        let found = caches.of::<CapstanControlPlane>().get(&namespace, &name).await?;
         let Some(object) = found else { return Ok(Next::Changed) };
-        let cluster = self.cluster(&object, &namespace).await?;
+        let cluster = Self::cluster(caches, &object, &namespace).await?;
         let now = (self.ambient.clock)();
-        if !pause::allows(&api, &object, cluster.as_ref(), now).await? {
+        if !pause::allows(&api, object.as_ref(), cluster.as_deref(), now).await? {
             return Ok(Next::Changed);
         }
         let Some(cluster) = cluster else {
@@ -110,11 +107,11 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
             }
             return Ok(Next::After(LONGEST_WAIT));
         };
-        if finalizers::ensure(&api, &object, FINALIZER).await? {
+        if finalizers::ensure(&api, object.as_ref(), FINALIZER).await? {
             return Ok(Next::Changed);
         }
         let scope = Scope {
-            client: &self.client,
+            caches,
             externals: &self.externals,
             owner: &object,
             cluster: &cluster,
@@ -132,6 +129,22 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
         let done = round.ending == Some(Ending::Done);
         round.finish(&api, result).await?;
         if done { release(&api, &object).await } else { Ok(round.next) }
+    }
+}
+
+impl<W: Workload> Reconciler for ControlPlane<W> {
+    type Object = CapstanControlPlane;
+
+    fn name(&self) -> &'static str {
+        "capstancontrolplane"
+    }
+
+    async fn reconcile(&self, object: Arc<CapstanControlPlane>) -> Result<Next> {
+        let uid = object.uid().unwrap_or_default();
+        let caches = if self.doubts.begin(&uid) { &self.live } else { &self.caches };
+        let ended = self.look(caches, object).await;
+        self.doubts.end(&uid, &ended);
+        ended
     }
 }
 

@@ -20,6 +20,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::certificates::{self, Decision, KeyDigests, Keys};
@@ -213,6 +214,9 @@ impl<'a> Round<'a> {
                 self.held.insert(machine.name.clone(), why.clone());
                 self.next = self.next.or(Next::After(SOON));
             }
+            if matches!(step, Leaving::Remove(_)) {
+                machines::confirm(self.scope, &self.observed).await?;
+            }
             match leave::act(self.scope, etcd, access, &machine.name, &step).await {
                 Ok(false) => {}
                 // Etcd has the last word; everything else goes on meanwhile.
@@ -230,6 +234,8 @@ impl<'a> Round<'a> {
     async fn tidy_up(&mut self, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
         let EtcdView::Known(members) = &self.etcd else { return Ok(false) };
         let Some(stray) = leave::stray(&self.facts, members) else { return Ok(false) };
+        // A Machine that memory does not have yet has its member for good reason.
+        machines::confirm(self.scope, &self.observed).await?;
         tracing::info!(member = stray.name, "etcd: member without a machine is removed");
         etcd.remove(access, stray).await?;
         Ok(true)
@@ -241,7 +247,7 @@ impl<'a> Round<'a> {
         self.facts = self.observed.facts(owner, plans, trusted.as_ref(), &self.nodes);
         self.hear_of_members();
         let own = |machine: &&Machine| Machines::is_of(machine, self.scope.owner);
-        self.own = self.observed.machines.values().filter(own).cloned().collect();
+        self.own = self.observed.machines.values().map(Arc::as_ref).filter(own).cloned().collect();
     }
 
     /// What the cluster is kept by; made if it may be.
@@ -395,15 +401,16 @@ impl<'a> Round<'a> {
                 if let Some(own) = self.own.iter_mut().find(|own| own.name_any() == name) {
                     *own = written.clone();
                 }
-                self.observed.machines.insert(name.clone(), written);
+                self.observed.machines.insert(name.clone(), Arc::new(written));
                 self.facts[index].healing = record.clone();
                 self.next = self.next.or(Next::After(SOON));
             }
             let told = healing.told.as_ref().filter(|(reason, _)| *reason != keep::healing::HEALTHY);
             if let (Some((reason, message)), Some(machine)) = (told, self.observed.machines.get(&name)) {
-                let said = get(machine, keep::HEALED_IN_PLACE).is_some_and(|said| said.reason == *reason);
+                let said =
+                    get(machine.as_ref(), keep::HEALED_IN_PLACE).is_some_and(|said| said.reason == *reason);
                 if !said {
-                    healing::event::tell(scope.client, machine, reason, message, scope.now).await;
+                    healing::event::tell(scope.client(), machine, reason, message, scope.now).await;
                 }
             }
             self.facts[index].is_beyond_healing = healing.is_exhausted();
@@ -432,9 +439,9 @@ impl<'a> Round<'a> {
             tracing::info!(machine = facts.name, why, "the owner is not asked to replace the Machine");
             return Ok(());
         }
-        let mut told = machine.clone();
+        let mut told = machine.as_ref().clone();
         set(&mut told, healing::ask(), scope.now);
-        Patcher::new(scope.api(), machine).finish(&told, &[OWNER_REMEDIATED]).await
+        Patcher::new(scope.api(), machine.as_ref()).finish(&told, &[OWNER_REMEDIATED]).await
     }
 
     async fn machines(&mut self, endpoint: &Endpoint, workload: &impl Workload) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use capstan_api::controlplane::{CapstanControlPlane, ControlPlaneRolloutStrategyType};
 use capstan_api::core::{Cluster, NetworkRanges};
+use capstan_controller::Caches;
 use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::external::Externals;
 use capstan_distro::{Endpoint, Network};
@@ -23,7 +24,7 @@ use crate::planner::Elected;
 
 /// What every phase of a reconcile is given.
 pub(crate) struct Scope<'a> {
-    pub(crate) client: &'a Client,
+    pub(crate) caches: &'a Caches,
     pub(crate) externals: &'a Externals,
     pub(crate) owner: &'a CapstanControlPlane,
     pub(crate) cluster: &'a Cluster,
@@ -38,11 +39,15 @@ pub(crate) struct Scope<'a> {
 }
 
 impl Scope<'_> {
+    pub(crate) fn client(&self) -> &Client {
+        self.caches.client()
+    }
+
     pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
-        Api::namespaced(self.client.clone(), self.namespace)
+        Api::namespaced(self.client().clone(), self.namespace)
     }
 
     pub(crate) async fn get<K>(&self, name: &str) -> Result<Option<K>>

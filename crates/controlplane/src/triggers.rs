@@ -13,9 +13,7 @@ use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
 
 use crate::facts::HEALTH_CHECK_SUCCEEDED;
 
@@ -55,9 +53,8 @@ pub(crate) fn control_planes(
             status.map(|status| (status.plan.clone(), status.phase, status.applied.clone()))
         })
         .map(|report| key(report.as_ref()));
-    let labelled = watcher::Config::default().labels(labels::CLUSTER_NAME);
     let secrets = scope
-        .beside_clusters(caches, labelled, |secret: &PartialObjectMeta<Secret>| secret.resource_version())
+        .beside_clusters(caches, |secret: &Secret| secret.resource_version())
         .map(|secret| key(secret.as_ref()));
     let deployments = caches
         .of::<MachineDeployment>()

@@ -16,8 +16,8 @@ use anyhow::{Result, bail, ensure};
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::infrastructure::HostMachine;
-use capstan_controller::Reconciler as _;
 use capstan_controller::external::Externals;
+use capstan_controller::{Caches, Reconciler as _};
 use capstan_controlplane::ControlPlane;
 use capstan_testkit::{RealPlane, install_crds};
 use futures::StreamExt as _;
@@ -44,7 +44,11 @@ async fn manager(world: &World, config: &Config, writes: i64, reaches: bool) -> 
     let client: Client = ClientBuilder::try_from(config.clone()).unwrap().with_layer(&pulse).build();
     let workload = world.workload.seen_by(&pulse);
     let (externals, tools) = (Externals::new(client.clone()), tools(&workload));
-    Manager { reconciler: ControlPlane::new(client, externals, workload, tools), pulse, died: false }
+    Manager {
+        reconciler: ControlPlane::new(Caches::live(client), externals, workload, tools),
+        pulse,
+        died: false,
+    }
 }
 
 /// Goes on until `done`, with another manager when the first has died. Gives what is left of its life.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use anyhow::{Result, bail, ensure};
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_apiserver::{ApiServer, Options, Storage, User};
-use capstan_controller::Reconciler as _;
 use capstan_controller::external::Externals;
+use capstan_controller::{Caches, Reconciler as _};
 use capstan_controlplane::ControlPlane;
 use capstan_testkit::install_crds;
 use k8s_openapi::api::core::v1::Secret;
@@ -32,7 +32,7 @@ async fn plane() -> (Arc<ApiServer>, Client) {
 fn manager(world: &World) -> ControlPlane<Workload> {
     let tools = tools(&world.workload);
     let client = world.client.clone();
-    ControlPlane::new(client.clone(), Externals::new(client), world.workload.clone(), tools)
+    ControlPlane::new(Caches::live(client.clone()), Externals::new(client), world.workload.clone(), tools)
 }
 
 async fn reconcile(world: &World, manager: &ControlPlane<Workload>) -> Result<()> {

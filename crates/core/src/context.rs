@@ -36,9 +36,11 @@ pub struct Core {
 impl Core {
     /// Controllers for the management cluster that `client` leads to.
     pub fn new(client: Client) -> Self {
+        let caches = Caches::new(client);
+        let client = caches.client().clone();
         Self {
-            caches: Caches::new(client.clone()),
-            externals: Externals::new(client.clone()).in_memory(),
+            externals: Externals::in_memory(&caches),
+            caches,
             remotes: Remotes::new(client.clone()),
             extensions: Extensions::new(client.clone()),
             scope: Scope::default(),

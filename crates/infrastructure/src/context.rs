@@ -47,10 +47,11 @@ pub struct Infrastructure {
 impl Infrastructure {
     /// Controllers for the management cluster that `client` leads to, and the hosts that `drivers` reach.
     pub fn new(client: Client, drivers: Drivers) -> Self {
+        let caches = Caches::new(client);
         Self {
-            caches: Caches::new(client.clone()),
-            externals: Externals::new(client.clone()),
-            client,
+            externals: Externals::new(caches.client().clone()),
+            client: caches.client().clone(),
+            caches,
             drivers,
             scope: Scope::default(),
             simulated_at: LOOPBACK.to_owned(),
@@ -81,6 +82,7 @@ impl Infrastructure {
 
     /// The same, sharing objects in memory with other controllers.
     pub fn with_caches(mut self, caches: Caches) -> Self {
+        self.client = caches.client().clone();
         self.caches = caches;
         self
     }

@@ -183,13 +183,13 @@ impl Stage {
 
     /// The controller, to be run by hand.
     pub(crate) fn reconciler(&self, client: Client) -> Bootstrap {
-        Bootstrap::new(client, self.plane(), Software::default())
+        Bootstrap::new(capstan_controller::Caches::live(client), self.plane(), Software::default())
     }
 
     /// The controller of a plane that machines know by another address.
     pub(crate) fn reconciler_elsewhere(&self, client: Client) -> Bootstrap {
         let plane = Plane { server: ELSEWHERE.to_owned(), ..self.plane() };
-        Bootstrap::new(client, plane, Software::default())
+        Bootstrap::new(capstan_controller::Caches::live(client), plane, Software::default())
     }
 
     /// What the machine is told on its standard input, if it is told anything.

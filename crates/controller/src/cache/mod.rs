@@ -5,14 +5,18 @@
 //! also while the watch was cut off: what is told is the difference between what the listener has seen and what is there,
 //! so that nothing is lost by a slow listener, a new list or an API server that was started again.
 //!
-//! What is read here may be a moment old. Whoever creates, deletes or claims something on it looks once more, or names the
+//! What this process writes is in memory at once ([`echo`]); what others write may be a moment old. Whoever creates, deletes or claims something on it looks once more, or names the
 //! version or the identity of what was read.
 
+mod echo;
 mod state;
 
+use capstan_api::meta::labels::CLUSTER_NAME;
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::Api;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Client, Resource, ResourceExt};
@@ -27,6 +31,7 @@ use tokio::task::AbortHandle;
 use crate::error::{Doing as _, Error, Result, chain, forbidden};
 use crate::scope::Scope;
 use crate::signal::Signal;
+use echo::{Absorb, Echoes, Heading, Wire};
 pub use state::Key;
 use state::State;
 
@@ -43,13 +48,28 @@ impl<K> Cached for K where K: ResourceExt + Clone + Debug + DeserializeOwned + S
 pub struct Caches {
     client: Client,
     scope: Scope,
-    kinds: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>>,
+    /// Whether every read asks the API server.
+    is_live: bool,
+    echoes: Echoes,
+    kinds: Arc<Mutex<HashMap<Kept, Box<dyn Any + Send>>>>,
 }
+
+/// A kind, and the namespace if it is watched in one only.
+type Kept = (TypeId, Option<String>);
 
 impl Caches {
     /// Nothing is watched before somebody asks.
     pub fn new(client: Client) -> Self {
-        Self { client, scope: Scope::default(), kinds: Arc::default() }
+        let echoes = Echoes::default();
+        let client = echoes.around(client);
+        Self { client, scope: Scope::default(), is_live: false, echoes, kinds: Arc::default() }
+    }
+
+    /// Nothing is kept: every read asks the API server, and nobody is told of changes. For whoever calls a reconciler by
+    /// hand, at times of its own choice.
+    pub fn live(client: Client) -> Self {
+        let (scope, echoes) = (Scope::default(), Echoes::default());
+        Self { client, scope, is_live: true, echoes, kinds: Arc::default() }
     }
 
     /// The same, watching no more than this. What was watched before is not shared.
@@ -58,7 +78,7 @@ impl Caches {
         Self { scope, kinds: Arc::default(), ..self }
     }
 
-    /// What the objects are read with.
+    /// What the objects are read with. What is written with it is in memory at once.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -68,7 +88,7 @@ impl Caches {
     where
         K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        self.kept(|| self.scope.api(&self.client))
+        self.kept(None, || (self.scope.api(&self.client), Selection::default()))
     }
 
     /// Objects of a kind that has no namespaces.
@@ -76,40 +96,117 @@ impl Caches {
     where
         K: Cached + Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>,
     {
-        self.kept(|| Api::all(self.client.clone()))
+        self.kept(None, || (Api::all(self.client.clone()), Selection::default()))
     }
 
-    fn kept<K>(&self, api: impl FnOnce() -> Api<K>) -> Cache<K>
+    /// Objects of a kind in one namespace, those that the label `cluster.x-k8s.io/cluster-name` gives to some Cluster:
+    /// nobody needs the right to read such objects everywhere.
+    pub fn beside_clusters<K>(&self, namespace: &str) -> Cache<K>
     where
-        K: Cached,
-        K::DynamicType: Default + Eq + std::hash::Hash + Clone + Send,
+        K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
+        let one = Some(namespace.to_owned());
+        let selection = Selection { namespace: one.clone(), label: Some(CLUSTER_NAME) };
+        self.kept(one, || (Api::namespaced(self.client.clone(), namespace), selection))
+    }
+
+    fn kept<K>(&self, namespace: Option<String>, what: impl FnOnce() -> (Api<K>, Selection)) -> Cache<K>
+    where
+        K: Cached + Resource<DynamicType = ()>,
+    {
+        let key: Kept = (TypeId::of::<K>(), namespace);
         let mut kinds = lock(&self.kinds);
-        if let Some(cache) = kinds.get(&TypeId::of::<K>()).and_then(|cache| cache.downcast_ref::<Cache<K>>())
-        {
+        if let Some(cache) = kinds.get(&key).and_then(|cache| cache.downcast_ref::<Cache<K>>()) {
             return cache.clone();
         }
-        let cache = Cache::watching(api(), watcher::Config::default(), &K::kind(&K::DynamicType::default()));
-        kinds.insert(TypeId::of::<K>(), Box::new(cache.clone()));
+        let (api, selection) = what();
+        let wire = Wire {
+            group: K::group(&()).into_owned(),
+            version: K::version(&()).into_owned(),
+            plural: K::plural(&()).into_owned(),
+        };
+        let cache = self.cache(api, selection, &K::kind(&()), wire);
+        kinds.insert(key, Box::new(cache.clone()));
         cache
+    }
+
+    /// Objects of a kind that is known by name only. Watched for as long as somebody has the cache.
+    pub(crate) fn of_external(&self, scope: &Scope, resource: &ApiResource) -> Cache<DynamicObject> {
+        let wire = Wire {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            plural: resource.plural.clone(),
+        };
+        let api = scope.api_of(&self.client, resource);
+        self.cache(api, Selection::default(), &resource.kind, wire)
+    }
+
+    fn cache<K: Cached>(&self, api: Api<K>, selection: Selection, kind: &str, wire: Wire) -> Cache<K> {
+        if self.is_live {
+            return Cache { source: Source::Live(selection), kind: kind.into(), api };
+        }
+        let cache = Cache::watched(api, selection.config(), kind, selection);
+        if let Source::Watched(shared, _) = &cache.source {
+            self.echoes.register(wire, shared);
+        }
+        cache
+    }
+}
+
+/// Which objects of a kind are kept.
+#[derive(Clone, Debug, Default)]
+struct Selection {
+    namespace: Option<String>,
+    /// A label they must have, whatever its value.
+    label: Option<&'static str>,
+}
+
+impl Selection {
+    fn config(&self) -> watcher::Config {
+        match self.label {
+            Some(label) => watcher::Config::default().labels(label),
+            None => watcher::Config::default(),
+        }
+    }
+
+    fn listed(&self) -> ListParams {
+        match self.label {
+            Some(label) => ListParams::default().labels(label),
+            None => ListParams::default(),
+        }
+    }
+
+    fn has(&self, object: &impl ResourceExt) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| object.namespace().as_ref() == Some(namespace))
+            && self.label.is_none_or(|label| object.labels().contains_key(label))
     }
 }
 
 /// Objects of one kind. Cheap to clone. The watch ends when nobody has the cache any more.
 pub struct Cache<K> {
-    shared: Arc<Shared<K>>,
-    client: Client,
-    watch: Arc<Watch>,
+    source: Source<K>,
+    kind: Arc<str>,
+    api: Api<K>,
 }
 
-impl<K> Clone for Cache<K> {
+enum Source<K> {
+    Watched(Arc<Shared<K>>, Arc<Watch>),
+    Live(Selection),
+}
+
+impl<K: Clone> Clone for Cache<K> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), client: self.client.clone(), watch: Arc::clone(&self.watch) }
+        let source = match &self.source {
+            Source::Watched(shared, watch) => Source::Watched(Arc::clone(shared), Arc::clone(watch)),
+            Source::Live(selection) => Source::Live(selection.clone()),
+        };
+        Self { source, kind: Arc::clone(&self.kind), api: self.api.clone() }
     }
 }
 
 struct Shared<K> {
     kind: String,
+    selection: Selection,
     state: RwLock<State<K>>,
     changed: Signal<Key>,
     /// Whether the first list is complete.
@@ -130,16 +227,21 @@ impl Drop for Watch {
 impl<K: Cached> Cache<K> {
     /// Watches the kind from now on. `kind` is for people.
     pub fn watching(api: Api<K>, config: watcher::Config, kind: &str) -> Self {
+        Self::watched(api, config, kind, Selection::default())
+    }
+
+    fn watched(api: Api<K>, config: watcher::Config, kind: &str, selection: Selection) -> Self {
         let shared = Arc::new(Shared {
             kind: kind.to_owned(),
+            selection,
             state: RwLock::default(),
             changed: Signal::default(),
             listed: tokio::sync::watch::Sender::new(false),
             complaint: Mutex::default(),
         });
-        let client = api.clone().into_client();
-        let watching = tokio::spawn(follow(Arc::clone(&shared), api, config));
-        Self { shared, client, watch: Arc::new(Watch(watching.abort_handle())) }
+        let watching = tokio::spawn(follow(Arc::clone(&shared), api.clone(), config));
+        let source = Source::Watched(shared, Arc::new(Watch(watching.abort_handle())));
+        Self { source, kind: kind.into(), api }
     }
 
     /// All objects.
@@ -147,31 +249,34 @@ impl<K: Cached> Cache<K> {
     /// # Errors
     /// If the kind was not listed yet.
     pub async fn all(&self) -> Result<Vec<Arc<K>>> {
-        self.listed().await?;
-        Ok(self.shared.read().all())
+        match &self.source {
+            Source::Watched(shared, _) => Ok(shared.known().await?.all()),
+            Source::Live(selection) => self.list(&self.api, selection.listed()).await,
+        }
     }
 
-    /// Waits until the first list is complete.
-    async fn listed(&self) -> Result<()> {
-        let mut listed = self.shared.listed.subscribe();
-        let complete = async { listed.wait_for(|listed| *listed).await.is_ok() };
-        if tokio::time::timeout(FIRST_LIST, complete).await.unwrap_or(false) {
-            return Ok(());
-        }
-        let why = lock(&self.shared.complaint).clone();
-        let why = why.unwrap_or_else(|| format!("there is no answer after {FIRST_LIST:?}"));
-        Err(Error::transient(format!("cannot list objects of kind {}", self.shared.kind), why))
+    async fn list(&self, api: &Api<K>, what: ListParams) -> Result<Vec<Arc<K>>> {
+        let list = api.list(&what).await.doing(|| format!("cannot list objects of kind {}", self.kind))?;
+        Ok(list.items.into_iter().map(Arc::new).collect())
     }
 
     /// What is in memory at this moment; nothing before the first list is complete.
     pub(crate) fn now(&self, key: &Key) -> Option<Arc<K>> {
-        self.shared.read().get(key)
+        match &self.source {
+            Source::Watched(shared, _) => shared.read().get(key),
+            Source::Live(_) => None,
+        }
     }
 
     /// Names of objects that have come, changed or gone, and at first of all that are there.
-    pub fn keys(&self) -> impl Stream<Item = Key> + Send + 'static + use<K> {
-        let shared = Arc::clone(&self.shared);
-        self.shared.changed.listen_from(move || shared.read().keys())
+    pub fn keys(&self) -> BoxStream<'static, Key> {
+        match &self.source {
+            Source::Watched(shared, _) => {
+                let known = Arc::clone(shared);
+                shared.changed.listen_from(move || known.read().keys()).boxed()
+            }
+            Source::Live(_) => futures::stream::pending().boxed(),
+        }
     }
 
     /// Objects that have come, gone, or differ in what `facts` looks at; and at first all that are there. What others do
@@ -213,14 +318,26 @@ where
     /// # Errors
     /// If the kind was not listed yet, or the API server does not answer.
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>> {
-        self.listed().await?;
-        if let Some(found) = self.shared.read().get(&Key::new(namespace, name)) {
+        if let Source::Watched(shared, _) = &self.source
+            && let Some(found) = shared.known().await?.get(&Key::new(namespace, name))
+        {
             return Ok(Some(found));
         }
-        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
-        let found = api.get_opt(name).await;
-        let found = found.doing(|| format!("cannot read {} {namespace}/{name}", self.shared.kind))?;
+        let found = self.namespaced(namespace).get_opt(name).await;
+        let found = found.doing(|| format!("cannot read {} {namespace}/{name}", self.kind))?;
         Ok(found.map(Arc::new))
+    }
+
+    /// The object of a name, if it is in memory. For an object whose coming wakes who asks, so that one that is too new
+    /// to be in memory is soon asked for again.
+    ///
+    /// # Errors
+    /// If the kind was not listed yet.
+    pub async fn peek(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>> {
+        match &self.source {
+            Source::Watched(shared, _) => Ok(shared.known().await?.get(&Key::new(namespace, name))),
+            Source::Live(_) => self.get(namespace, name).await,
+        }
     }
 
     /// All objects of a namespace, by name.
@@ -228,8 +345,10 @@ where
     /// # Errors
     /// If the kind was not listed yet.
     pub async fn in_namespace(&self, namespace: &str) -> Result<Vec<Arc<K>>> {
-        self.listed().await?;
-        Ok(self.shared.read().in_namespace(namespace))
+        match &self.source {
+            Source::Watched(shared, _) => Ok(shared.known().await?.in_namespace(namespace)),
+            Source::Live(selection) => self.list(&self.namespaced(namespace), selection.listed()).await,
+        }
     }
 
     /// All objects that the label `cluster.x-k8s.io/cluster-name` gives to a Cluster, by name.
@@ -237,12 +356,53 @@ where
     /// # Errors
     /// If the kind was not listed yet.
     pub async fn of_cluster(&self, namespace: &str, cluster: &str) -> Result<Vec<Arc<K>>> {
-        self.listed().await?;
-        Ok(self.shared.read().of_cluster(namespace, cluster))
+        match &self.source {
+            Source::Watched(shared, _) => Ok(shared.known().await?.of_cluster(namespace, cluster)),
+            Source::Live(_) => {
+                let of_cluster = ListParams::default().labels(&format!("{CLUSTER_NAME}={cluster}"));
+                self.list(&self.namespaced(namespace), of_cluster).await
+            }
+        }
+    }
+
+    fn namespaced(&self, namespace: &str) -> Api<K> {
+        Api::namespaced(self.api.clone().into_client(), namespace)
+    }
+}
+
+impl<K: Cached> Absorb for Shared<K> {
+    fn lists(&self) -> u64 {
+        self.read().lists()
+    }
+
+    fn absorb(&self, answer: &[u8], lists: u64) {
+        let heading = serde_json::from_slice::<Heading>(answer);
+        if !heading.is_ok_and(|heading| heading.kind == self.kind) {
+            return;
+        }
+        // One that cannot be read is brought by the watch, which says so.
+        let Ok(object) = serde_json::from_slice::<K>(answer) else { return };
+        if self.selection.has(&object)
+            && let Some(key) = self.write().absorb(lean(object), lists)
+        {
+            self.changed.tell(&key);
+        }
     }
 }
 
 impl<K> Shared<K> {
+    /// What is known, once the first list is complete.
+    async fn known(&self) -> Result<RwLockReadGuard<'_, State<K>>> {
+        let mut listed = self.listed.subscribe();
+        let complete = async { listed.wait_for(|listed| *listed).await.is_ok() };
+        if tokio::time::timeout(FIRST_LIST, complete).await.unwrap_or(false) {
+            return Ok(self.read());
+        }
+        let why = lock(&self.complaint).clone();
+        let why = why.unwrap_or_else(|| format!("there is no answer after {FIRST_LIST:?}"));
+        Err(Error::transient(format!("cannot list objects of kind {}", self.kind), why))
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, State<K>> {
         // Changes are made by one task, each as a whole: a panic elsewhere has not broken anything.
         self.state.read().unwrap_or_else(PoisonError::into_inner)
@@ -268,8 +428,8 @@ async fn follow<K: Cached>(shared: Arc<Shared<K>>, api: Api<K>, config: watcher:
                 continue;
             }
             Ok(Event::InitDone) => shared.write().replace(std::mem::take(&mut listed)),
-            Ok(Event::Apply(object)) => shared.write().put(lean(object)).into_iter().collect(),
-            Ok(Event::Delete(object)) => shared.write().remove(&Key::of(&object)).into_iter().collect(),
+            Ok(Event::Apply(object)) => shared.write().bring(lean(object)).into_iter().collect(),
+            Ok(Event::Delete(object)) => shared.write().gone(&object).into_iter().collect(),
             Err(error) => {
                 complain(&shared, &error);
                 continue;

@@ -39,13 +39,25 @@ impl std::fmt::Display for Key {
 #[derive(Debug)]
 pub(super) struct State<K> {
     objects: BTreeMap<Key, Arc<K>>,
+    /// The newest version that the watch has brought.
+    seen: u64,
+    /// Objects that were written here and that the watch has not brought yet, and their versions.
+    ahead: HashMap<Key, u64>,
+    /// How many lists were completed.
+    lists: u64,
     /// Names of objects by namespace and Cluster.
     of_cluster: HashMap<(String, String), BTreeSet<String>>,
 }
 
 impl<K> Default for State<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), of_cluster: HashMap::new() }
+        Self {
+            objects: BTreeMap::new(),
+            seen: 0,
+            ahead: HashMap::new(),
+            lists: 0,
+            of_cluster: HashMap::new(),
+        }
     }
 }
 
@@ -79,9 +91,54 @@ impl<K> State<K> {
     }
 }
 
+/// Versions are numbers that grow, whatever kind they are of. One that is no number is as old as can be.
+fn version(object: &impl ResourceExt) -> u64 {
+    object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
 impl<K: ResourceExt> State<K> {
+    /// How many lists were completed.
+    pub(super) fn lists(&self) -> u64 {
+        self.lists
+    }
+
+    /// The watch brings an object. Gives its key if that is news.
+    pub(super) fn bring(&mut self, object: Arc<K>) -> Option<Key> {
+        if self.is_behind(object.as_ref()) { None } else { self.put(object) }
+    }
+
+    /// The watch says that an object is gone. Gives its key if that is news.
+    pub(super) fn gone(&mut self, object: &K) -> Option<Key> {
+        if self.is_behind(object) { None } else { self.remove(&Key::of(object)) }
+    }
+
+    /// Whether the watch is still on its way to what was written here.
+    fn is_behind(&mut self, object: &K) -> bool {
+        let (key, version) = (Key::of(object), version(object));
+        self.seen = self.seen.max(version);
+        if self.ahead.get(&key).is_some_and(|written| version < *written) {
+            return true;
+        }
+        self.ahead.remove(&key);
+        false
+    }
+
+    /// Takes in what was written here, unless the watch has passed it, or a list was completed since there were `lists` of
+    /// them: then the object may have changed once more, or be gone. Gives its key if that is news.
+    pub(super) fn absorb(&mut self, object: Arc<K>, lists: u64) -> Option<Key> {
+        let (key, written) = (Key::of(object.as_ref()), version(object.as_ref()));
+        let known = self.objects.get(&key).map_or(0, |known| version(known.as_ref()));
+        // The write that takes the last finalizer away ends the object.
+        let is_gone = object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty();
+        if lists == 0 || lists != self.lists || written <= self.seen || written <= known || is_gone {
+            return None;
+        }
+        self.ahead.insert(key, written);
+        self.put(object)
+    }
+
     /// Takes an object in. Gives its key if that is news.
-    pub(super) fn put(&mut self, object: Arc<K>) -> Option<Key> {
+    fn put(&mut self, object: Arc<K>) -> Option<Key> {
         let key = Key::of(object.as_ref());
         if let Some(before) = self.objects.get(&key) {
             let is_same = object.resource_version().is_some()
@@ -100,7 +157,7 @@ impl<K: ResourceExt> State<K> {
     }
 
     /// Takes an object out. Gives its key if it was there.
-    pub(super) fn remove(&mut self, key: &Key) -> Option<Key> {
+    fn remove(&mut self, key: &Key) -> Option<Key> {
         let object = self.objects.remove(key)?;
         if let Some(cluster) = cluster_of(object.as_ref())
             && let Some(names) = self.of_cluster.get_mut(&cluster)
@@ -115,6 +172,9 @@ impl<K: ResourceExt> State<K> {
 
     /// A new list is complete. Gives the keys of all that differ, of those that are gone, too.
     pub(super) fn replace(&mut self, listed: Vec<Arc<K>>) -> Vec<Key> {
+        self.lists += 1;
+        self.ahead.clear();
+        self.seen = listed.iter().map(|object| version(object.as_ref())).max().unwrap_or_default();
         let there: BTreeSet<Key> = listed.iter().map(|object| Key::of(object.as_ref())).collect();
         let gone: Vec<Key> = self.objects.keys().filter(|key| !there.contains(key)).cloned().collect();
         let gone: Vec<Key> = gone.iter().filter_map(|key| self.remove(key)).collect();
@@ -149,8 +209,45 @@ mod tests {
         let second = vec![object("b", 2, None), object("c", 1, None), object("d", 3, None)];
         assert_eq!(told(state.replace(second)), ["n/a", "n/b", "n/d"]);
         assert_eq!(names(&state.all()), ["b", "c", "d"]);
-        assert_eq!(state.put(object("c", 1, None)), None, "the same version is no news");
-        assert_eq!(state.remove(&Key::new("n", "a")), None);
+        assert_eq!(state.bring(object("c", 1, None)), None, "the same version is no news");
+        assert_eq!(state.gone(&object("a", 9, None)), None);
+    }
+
+    #[test]
+    fn what_is_written_here_is_known_before_the_watch_brings_it() {
+        let mut state = State::default();
+        assert_eq!(state.absorb(object("a", 1, None), 0), None, "nothing is known before the first list");
+        state.replace(vec![object("a", 5, None)]);
+        assert!(state.absorb(object("a", 9, None), 1).is_some());
+        let now = |state: &State<ConfigMap>| {
+            state.get(&Key::new("n", "a")).and_then(|object| object.resource_version()).unwrap_or_default()
+        };
+        // What the watch was about to bring is older.
+        assert_eq!(state.bring(object("a", 7, None)), None);
+        assert_eq!(state.gone(&object("a", 8, None)), None, "a former life of the same name");
+        assert_eq!(now(&state), "9");
+        assert_eq!(state.bring(object("a", 9, None)), None, "the same is no news");
+        assert!(state.bring(object("a", 10, None)).is_some());
+        assert!(state.absorb(object("a", 12, None), 1).is_some());
+        assert!(state.gone(&object("a", 13, None)).is_some());
+        // An answer that comes after the watch has told of the end does not bring the object back.
+        assert_eq!(state.absorb(object("a", 11, None), 1), None);
+        // Nor does one from before a list.
+        state.replace(vec![]);
+        assert_eq!(state.absorb(object("a", 14, None), 1), None);
+        assert_eq!(now(&state), "");
+    }
+
+    #[test]
+    fn an_object_that_loses_its_last_finalizer_is_not_kept() {
+        let mut state = State::default();
+        state.replace(vec![object("a", 1, None)]);
+        let mut ending = object("a", 2, None).as_ref().clone();
+        ending.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+        assert_eq!(state.absorb(Arc::new(ending.clone()), 1), None);
+        ending.metadata.finalizers = Some(vec!["kept".to_owned()]);
+        assert!(state.absorb(Arc::new(ending), 1).is_some());
     }
 
     #[test]
@@ -158,10 +255,10 @@ mod tests {
         let mut state = State::default();
         state.replace(vec![object("a", 1, Some("x")), object("b", 1, Some("y")), object("c", 1, None)]);
         assert_eq!(names(&state.of_cluster("n", "x")), ["a"]);
-        state.put(object("a", 2, Some("y")));
+        state.bring(object("a", 2, Some("y")));
         assert_eq!(names(&state.of_cluster("n", "x")), Vec::<String>::new());
         assert_eq!(names(&state.of_cluster("n", "y")), ["a", "b"]);
-        state.remove(&Key::new("n", "b"));
+        state.gone(&object("b", 3, None));
         assert_eq!(names(&state.of_cluster("n", "y")), ["a"]);
         assert_eq!(state.of_cluster.len(), 1, "what is empty is forgotten");
         assert_eq!(names(&state.in_namespace("n")), ["a", "c"]);

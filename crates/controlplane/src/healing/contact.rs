@@ -10,39 +10,62 @@ use kube::ResourceExt as _;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-/// Namespace and name of a Lease.
+/// Namespace and name of a Cluster.
 type Key = (String, String);
 
-/// When Leases were last seen to change.
+/// Leases are looked at no more often than this: silence is counted in minutes.
+const LOOK: SignedDuration = SignedDuration::from_secs(30);
+
+/// When agents were last seen to renew their Leases.
 #[derive(Debug, Default)]
-pub(crate) struct Contacts(Mutex<HashMap<Key, (String, Timestamp)>>);
+pub(crate) struct Contacts(Mutex<HashMap<Key, Cluster>>);
+
+#[derive(Debug)]
+struct Cluster {
+    looked: Timestamp,
+    /// What each machine's Lease says, and since when.
+    machines: BTreeMap<String, (String, Timestamp)>,
+}
 
 impl Contacts {
-    /// Takes note of the Leases of a cluster, and gives the machines that were not heard of for longer than `limit`, and
-    /// since when. An agent that has never renewed its Lease is not known to be silent.
-    pub(crate) fn silent(
-        &self,
-        leases: &[Lease],
-        limit: SignedDuration,
-        now: Timestamp,
-    ) -> BTreeMap<String, Timestamp> {
+    /// Whether the Leases of a cluster are to be looked at again.
+    pub(crate) fn is_due(&self, namespace: &str, cluster: &str, now: Timestamp) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get(&(namespace.to_owned(), cluster.to_owned()));
+        known.is_none_or(|known| now.duration_since(known.looked).abs() >= LOOK)
+    }
+
+    /// Takes note of the Leases of a cluster.
+    pub(crate) fn heard(&self, namespace: &str, cluster: &str, leases: &[Lease], now: Timestamp) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut silent = BTreeMap::new();
+        let key = (namespace.to_owned(), cluster.to_owned());
+        let mut before = known.remove(&key).map(|known| known.machines).unwrap_or_default();
+        let mut machines = BTreeMap::new();
         for lease in leases {
             let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
             let (Some(renewed), name) = (renewed, lease.name_any()) else { continue };
             let Some(machine) = name.strip_suffix("-agent") else { continue };
             let renewed = renewed.0.to_string();
-            let key = (lease.namespace().unwrap_or_default(), name.clone());
-            let seen = known.entry(key).or_insert_with(|| (renewed.clone(), now));
-            if seen.0 != renewed {
-                *seen = (renewed, now);
-            }
-            if now.duration_since(seen.1) > limit {
-                silent.insert(machine.to_owned(), seen.1);
-            }
+            let same = before.remove(machine).filter(|(before, _)| *before == renewed);
+            machines.insert(machine.to_owned(), same.unwrap_or((renewed, now)));
         }
-        silent
+        known.insert(key, Cluster { looked: now, machines });
+    }
+
+    /// The machines of a cluster that were not heard of for longer than `limit`, and since when. An agent that has never
+    /// renewed its Lease is not known to be silent.
+    pub(crate) fn silent(
+        &self,
+        namespace: &str,
+        cluster: &str,
+        limit: SignedDuration,
+        now: Timestamp,
+    ) -> BTreeMap<String, Timestamp> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get(&(namespace.to_owned(), cluster.to_owned()));
+        let machines = known.into_iter().flat_map(|known| &known.machines);
+        let silent = machines.filter(|(_, (_, since))| now.duration_since(*since) > limit);
+        silent.map(|(machine, (_, since))| (machine.clone(), *since)).collect()
     }
 }
 
@@ -63,7 +86,8 @@ mod tests {
         let limit = SignedDuration::from_secs(60);
         let silent = |lease: Vec<Lease>, second: i64| {
             let at = Timestamp::from_second(second).expect("a time");
-            contacts.silent(&lease, limit, at).get("a").map(|since| since.as_second())
+            contacts.heard("n", "c", &lease, at);
+            contacts.silent("n", "c", limit, at).get("a").map(|since| since.as_second())
         };
         // An old Lease: this process has just begun to listen.
         let (first, second) = ("2020-01-01T00:00:00.000000Z", "2019-01-01T00:00:00.000000Z");
@@ -73,5 +97,14 @@ mod tests {
         // Another value is a sign of life, whatever the machine's clock says.
         assert_eq!(silent(lease(Some(second)), 1062), None);
         assert_eq!(silent(lease(None), 9999), None, "it has never renewed it");
+    }
+
+    #[test]
+    fn leases_are_not_looked_at_all_the_time() {
+        let (contacts, at) = (Contacts::default(), |second| Timestamp::from_second(second).expect("a time"));
+        assert!(contacts.is_due("n", "c", at(0)));
+        contacts.heard("n", "c", &[], at(0));
+        assert!(!contacts.is_due("n", "c", at(29)) && contacts.is_due("n", "c", at(30)));
+        assert!(contacts.is_due("n", "other", at(0)));
     }
 }

@@ -27,6 +27,9 @@ use crate::scope::Scope;
 
 /// Carries out the next step.
 pub(crate) async fn act(scope: &Scope<'_>, observed: &Machines, step: &Step) -> Result<()> {
+    if matches!(step, Step::Create { .. } | Step::Delete { .. } | Step::Remediate { .. }) {
+        confirm(scope, observed).await?;
+    }
     match step {
         Step::Nothing | Step::Wait(_) | Step::Refuse(_) => Ok(()),
         Step::Create { failure_domain } => create(scope, failure_domain.clone()).await,
@@ -40,6 +43,24 @@ pub(crate) async fn act(scope: &Scope<'_>, observed: &Machines, step: &Step) -> 
         }
         Step::Update(name) => update(scope, observed, name).await,
     }
+}
+
+/// Asks the API server whether the Machines are those that were seen. Memory may be a moment old, and what comes next
+/// cannot be taken back.
+///
+/// # Errors
+/// If they are not: what was decided is decided anew.
+pub(crate) async fn confirm(scope: &Scope<'_>, observed: &Machines) -> Result<()> {
+    let mark = |machine: &Machine| {
+        (machine.name_any(), machine.uid(), machine.metadata.deletion_timestamp.is_some())
+    };
+    let mut live: Vec<_> = scope.machines_live().await?.iter().map(mark).collect();
+    live.sort();
+    if live.into_iter().eq(observed.machines.values().map(|machine| mark(machine))) {
+        return Ok(());
+    }
+    let doing = format!("cannot go on with Cluster {}: its Machines have changed", scope.cluster_name());
+    Err(Error::Conflict { doing })
 }
 
 /// Makes a machine: its name is written down first, then what it needs, and the Machine itself last, because core acts
@@ -68,7 +89,7 @@ async fn create(scope: &Scope<'_>, failure_domain: Option<String>) -> Result<()>
     let machine = build::machine(owner, &cluster, &name, failure_domain)?;
     let config: Api<CapstanConfig> = scope.api();
     make(&config, &build::config(owner, &cluster, &name), "CapstanConfig").await?;
-    let api: Api<DynamicObject> = Api::namespaced_with(scope.client.clone(), scope.namespace, &kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(scope.client().clone(), scope.namespace, &kind);
     make(&api, &infrastructure, &kind.kind).await?;
     make(&scope.api::<Machine>(), &machine, "Machine").await?;
     scope.record(&recorded, &[(NEXT_MACHINE, None)]).await?;
@@ -98,7 +119,7 @@ where
 async fn give_up(scope: &Scope<'_>, name: &str) -> Result<()> {
     let reference = &scope.owner.spec.machine_template.spec.infrastructure_ref;
     let kind = scope.externals.resource(&reference.api_group, build::kind_of(reference)?).await?;
-    let api: Api<DynamicObject> = Api::namespaced_with(scope.client.clone(), scope.namespace, &kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(scope.client().clone(), scope.namespace, &kind);
     let grounds = Grounds::asked("no Machine was made for it, and none is wanted");
     destroy::delete_by_name(&api, name, &grounds).await?;
     destroy::delete_by_name::<CapstanConfig>(&scope.api(), name, &grounds).await?;

@@ -26,6 +26,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use decide::runs_ahead;
@@ -82,7 +83,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Planner<'a, W> {
     pub(crate) scope: &'a Scope<'a>,
     pub(crate) observed: &'a Machines,
-    pub(crate) plans: &'a BTreeMap<String, Secret>,
+    pub(crate) plans: &'a BTreeMap<String, Arc<Secret>>,
     pub(crate) materials: Materials<'a>,
     pub(crate) etcd: &'a EtcdView,
     /// Whether the workload cluster answers.
@@ -177,7 +178,7 @@ impl<W: Workload> Planner<'_, W> {
             match decide::verdict(own, facts, budgets, &rendered.fingerprint, epoch, scope.now) {
                 Verdict::Keep => {
                     let read = self.plans.get(&plan_secret(&own.name));
-                    write::stands_for(scope, read, machine, config).await?;
+                    write::stands_for(scope, read.map(Arc::as_ref), machine, config).await?;
                     return Ok(Outcome::Planned(revision.get()));
                 }
                 Verdict::Wait(wait) => return Ok(Outcome::Waiting(wait)),
@@ -219,8 +220,14 @@ impl<W: Workload> Planner<'_, W> {
             record: &record,
             is_open,
         };
-        write::plan(scope, machine, &plan, self.materials.keys, self.plans.get(&plan_secret(&own.name)))
-            .await?;
+        write::plan(
+            scope,
+            machine,
+            &plan,
+            self.materials.keys,
+            self.plans.get(&plan_secret(&own.name)).map(Arc::as_ref),
+        )
+        .await?;
         facts[index].plan = Some(PlanFacts {
             id: sealed.id(),
             epoch: sealed.plan().epoch,

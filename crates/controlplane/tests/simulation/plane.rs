@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use anyhow::Result;
 use capstan_apiserver::{ApiServer, Options, Storage, User};
+use capstan_controller::Caches;
 use capstan_controller::external::Externals;
 use capstan_controlplane::{ControlPlane, Tools};
 use jiff::Timestamp;
@@ -70,6 +71,6 @@ impl Office {
         let client = Client::new(pulse.layer(self.0.service(User::admin())), "default");
         let workload = world.workload.seen_by(pulse);
         let tools: Tools = tools(&workload);
-        ControlPlane::new(client.clone(), Externals::new(client), workload, tools)
+        ControlPlane::new(Caches::live(client.clone()), Externals::new(client), workload, tools)
     }
 }

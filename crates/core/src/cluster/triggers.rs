@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher::Config;
 use std::sync::Arc;
 
 use super::ClusterReconciler;
@@ -53,8 +52,7 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
 
 /// Only metadata, and only where clusters are: what is in the Secrets of a whole installation does not belong in memory.
 fn secrets(core: &Core) -> impl Stream<Item = Arc<PartialObjectMeta<Secret>>> + Send + use<> {
-    let of_clusters = Config::default().labels(labels::CLUSTER_NAME);
-    core.scope.beside_clusters(&core.caches, of_clusters, |secret: &PartialObjectMeta<Secret>| {
+    core.scope.beside_clusters(&core.caches, |secret: &PartialObjectMeta<Secret>| {
         secret.metadata.resource_version.clone()
     })
 }

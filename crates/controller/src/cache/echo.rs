@@ -1,0 +1,163 @@
+//! What this process writes is in its memory at once.
+//!
+//! A watch brings an object some time after it was written. Whoever reads from memory in between would decide on what was
+//! there before its own write: open a second gate, write a second time, run into a conflict with itself. So the answers
+//! to writes are taken into memory as they come back, for all writers alike and without their help.
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+use tower::Service;
+
+/// Group, version and plural of a kind, as they are in paths.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Wire {
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) plural: String,
+}
+
+/// Memory of one kind.
+pub(super) trait Absorb: Send + Sync {
+    /// How many lists were completed so far. Asked before the write: what is answered after another list may be older
+    /// than that.
+    fn lists(&self) -> u64;
+
+    /// Takes the answer to a write in, unless memory is ahead of it.
+    fn absorb(&self, answer: &[u8], lists: u64);
+}
+
+/// Who has to hear of which writes.
+#[derive(Clone, Default)]
+pub(super) struct Echoes(Arc<Mutex<HashMap<Wire, Vec<Weak<dyn Absorb>>>>>);
+
+impl Echoes {
+    /// Answers to writes of this kind go to `memory` for as long as it is there.
+    pub(super) fn register(&self, wire: Wire, memory: &Arc<impl Absorb + 'static>) {
+        let memory: Arc<dyn Absorb> = Arc::clone(memory) as _;
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = all.entry(wire).or_default();
+        kind.retain(|memory| memory.strong_count() > 0);
+        kind.push(Arc::downgrade(&memory));
+    }
+
+    fn of(&self, wire: &Wire) -> Vec<(Arc<dyn Absorb>, u64)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let memories = all.get(wire).into_iter().flatten().filter_map(Weak::upgrade);
+        memories.map(|memory| (Arc::clone(&memory), memory.lists())).collect()
+    }
+
+    /// A client whose writes are heard.
+    pub(super) fn around(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        Client::new(Echo { inner: client, echoes: self.clone() }, namespace)
+    }
+}
+
+/// Passes requests on, and the answers to writes to whoever remembers the kind.
+#[derive(Clone)]
+struct Echo {
+    inner: Client,
+    echoes: Echoes,
+}
+
+impl Service<Request<Body>> for Echo {
+    type Response = Response<Body>;
+    type Error = tower::BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, tower::BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), tower::BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let memories = written(&request).map(|wire| self.echoes.of(&wire)).unwrap_or_default();
+        let client = self.inner.clone();
+        Box::pin(async move {
+            let answer = client.send(request).await?;
+            if memories.is_empty() || !answer.status().is_success() {
+                return Ok(answer);
+            }
+            let (head, body) = answer.into_parts();
+            let body = body.collect().await?.to_bytes();
+            for (memory, lists) in memories {
+                memory.absorb(&body, lists);
+            }
+            Ok(Response::from_parts(head, Body::from(body)))
+        })
+    }
+}
+
+/// The kind that a request writes to; `None` if it only reads or tries.
+fn written<B>(request: &Request<B>) -> Option<Wire> {
+    let is_write = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
+    let is_tried =
+        request.uri().query().unwrap_or_default().split('&').any(|word| word.starts_with("dryRun="));
+    (is_write && !is_tried).then(|| wire_of(request.uri().path())).flatten()
+}
+
+/// The kind in a path.
+fn wire_of(path: &str) -> Option<Wire> {
+    let mut words = path.trim_start_matches('/').split('/');
+    let (group, version) = match words.next()? {
+        "api" => ("", words.next()?),
+        "apis" => (words.next()?, words.next()?),
+        _ => return None,
+    };
+    let rest: Vec<&str> = words.collect();
+    let plural = match rest.as_slice() {
+        // A Namespace itself has the same beginning as what is inside of one.
+        ["namespaces", _, plural, ..] if !matches!(*plural, "status" | "finalize") => plural,
+        [plural, ..] => plural,
+        [] => return None,
+    };
+    Some(Wire { group: group.to_owned(), version: version.to_owned(), plural: (*plural).to_owned() })
+}
+
+/// What an answer is about.
+#[derive(Deserialize)]
+pub(super) struct Heading {
+    #[serde(default)]
+    pub(super) kind: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_its_kind() {
+        for (path, expected) in [
+            ("/api/v1/namespaces/n/secrets/s", Some(("", "v1", "secrets"))),
+            ("/api/v1/namespaces/n/secrets", Some(("", "v1", "secrets"))),
+            ("/api/v1/namespaces/n", Some(("", "v1", "namespaces"))),
+            ("/api/v1/namespaces/n/status", Some(("", "v1", "namespaces"))),
+            ("/apis/g.x/v1beta2/namespaces/n/machines/m/status", Some(("g.x", "v1beta2", "machines"))),
+            ("/apis/g.x/v1/things/t", Some(("g.x", "v1", "things"))),
+            ("/version", None),
+            ("/apis/g.x/v1", None),
+        ] {
+            let wire = wire_of(path);
+            let found = wire.as_ref().map(|w| (w.group.as_str(), w.version.as_str(), w.plural.as_str()));
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_writes_that_count_are_heard() {
+        let request = |method: Method, uri: &str| {
+            Request::builder().method(method).uri(uri).body(()).expect("a request")
+        };
+        let path = "/api/v1/namespaces/n/secrets/s";
+        assert!(written(&request(Method::PATCH, &format!("{path}?fieldManager=a"))).is_some());
+        assert!(written(&request(Method::PATCH, &format!("{path}?dryRun=All"))).is_none());
+        assert!(written(&request(Method::GET, path)).is_none());
+    }
+}
