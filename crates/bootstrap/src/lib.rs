@@ -46,5 +46,6 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let (configs, woken) = (caches.of(), triggers::configs(&caches, &scope));
+    let caches = caches.written_as("capstan-bootstrap");
     run::run(Bootstrap::new(caches, plane, software), configs, scope, woken, stop).await;
 }

@@ -15,11 +15,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, PartialObjectMeta};
 use kube::core::{ApiResource, GroupVersionKind};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::enrolment::objects::{self, Kind, REPORT};
+use crate::enrolment::objects::{self, Kind, REPORT, SECRET};
 use crate::enrolment::{self, check, csr_name};
 use crate::here::{Here, PlanKey};
 use crate::names::Names;
@@ -204,7 +204,9 @@ impl Bootstrap {
     /// The Secret that the token hangs on: nothing is in it.
     async fn enrolment(&self, names: &Names) -> Result<Option<Value>> {
         let found = self.secrets(&names.namespace).peek(&names.namespace, &names.enrolment()).await?;
-        found.map(|secret| value(secret.as_ref())).transpose()
+        let Some(found) = found else { return Ok(None) };
+        let (version, kind) = (SECRET.version, SECRET.kind);
+        Ok(Some(json!({"apiVersion": version, "kind": kind, "metadata": value(&found.metadata)?})))
     }
 }
 

@@ -29,7 +29,7 @@ const MOST_STEPS: usize = 16;
 /// Then others have their turn.
 const LATER: Duration = Duration::from_secs(1);
 
-const OWNED: [&str; 3] = [types::READY, DATA_SECRET_AVAILABLE, AGENT_ENROLLED];
+const OWNED: [&str; 4] = [types::PAUSED, types::READY, DATA_SECRET_AVAILABLE, AGENT_ENROLLED];
 
 /// The controller of CapstanConfigs.
 pub struct Bootstrap {
@@ -138,6 +138,7 @@ impl Bootstrap {
         for condition in decide::conditions(&Waiting::forbidden(error.to_string())) {
             set(&mut told, condition, Timestamp::now());
         }
+        pause::lifted(&mut told, Timestamp::now());
         Patcher::new(configs.clone(), config).finish(&told, &OWNED).await?;
         Err(error)
     }
@@ -161,6 +162,7 @@ impl Bootstrap {
             status.data_secret_name = Some(config.name_any());
             status.initialization.get_or_insert_default().data_secret_created = Some(true);
         }
+        pause::lifted(&mut told, Timestamp::now());
         Patcher::new(configs.clone(), config).finish(&told, &OWNED).await?;
         let of_data = match data {
             // Watches wake it; the timer is for the event that got lost.

@@ -81,6 +81,12 @@ impl Externals {
         Self { scope, ..self }
     }
 
+    /// The same, writing with another client.
+    #[must_use]
+    pub fn written_with(&self, client: Client) -> Self {
+        Self { client, ..self.clone() }
+    }
+
     /// The object that `reference` names, or `None` when there is none.
     pub async fn get(
         &self,

@@ -1,6 +1,6 @@
 //! The pause: nobody touches an object while its Cluster, or the object itself, says so.
 
-use capstan_api::conditions::{ConditionStatus, Conditioned, NewCondition, set};
+use capstan_api::conditions::{ConditionStatus, Conditioned, NewCondition, is_true, set, types};
 use capstan_api::core::Cluster;
 use capstan_api::meta::annotations;
 use jiff::Timestamp;
@@ -35,24 +35,32 @@ pub fn reason(cluster: Option<&Cluster>, kind: &str, object: &ObjectMeta) -> Opt
 /// The `Paused` condition for what [`reason`] found.
 pub fn condition(reason: Option<&str>) -> NewCondition {
     match reason {
-        Some(reason) => NewCondition::new("Paused", ConditionStatus::True, "Paused").message(reason),
-        None => NewCondition::new("Paused", ConditionStatus::False, "NotPaused"),
+        Some(reason) => NewCondition::new(types::PAUSED, ConditionStatus::True, "Paused").message(reason),
+        None => NewCondition::new(types::PAUSED, ConditionStatus::False, "NotPaused"),
     }
 }
 
-/// Keeps the `Paused` condition of `object` true to the facts, and says whether the reconcile may go on: not while
-/// paused, and not after a write, which wakes the next reconcile.
+/// Says whether the reconcile may go on: not while paused, which is told at once, and not after a write, which wakes the
+/// next reconcile. That an object is not paused is told with the rest of its status, by [`lifted`].
 pub async fn allows<K>(api: &Api<K>, object: &K, cluster: Option<&Cluster>, now: Timestamp) -> Result<bool>
 where
     K: Resource<DynamicType = ()> + Conditioned + Serialize + DeserializeOwned + Clone + Debug,
 {
     let reason = reason(cluster, &K::kind(&()), object.meta());
+    if reason.is_none() && !is_true(object, types::PAUSED) {
+        return Ok(true);
+    }
     let mut told = object.clone();
     if set(&mut told, condition(reason.as_deref()), now) {
-        Patcher::new(api.clone(), object).finish(&told, &["Paused"]).await?;
+        Patcher::new(api.clone(), object).finish(&told, &[types::PAUSED]).await?;
         return Ok(false);
     }
     Ok(reason.is_none())
+}
+
+/// Tells that the object is not paused: whoever writes its status has been allowed to go on.
+pub fn lifted(object: &mut impl Conditioned, now: Timestamp) {
+    set(object, condition(None), now);
 }
 
 /// Whether somebody outside fills in the object, so that its provider keeps its hands off.

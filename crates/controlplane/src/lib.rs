@@ -61,6 +61,7 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let woken = triggers::control_planes(&caches, &scope, &remotes);
-    let objects = caches.of();
+    let (objects, caches) = (caches.of(), caches.written_as("capstan-controlplane"));
+    let externals = externals.written_with(caches.client().clone());
     run::run(ControlPlane::new(caches, externals, remotes, tools), objects, scope, woken, stop).await;
 }

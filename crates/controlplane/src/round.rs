@@ -11,7 +11,7 @@ use capstan_controller::etcd::{Access, Etcd};
 use capstan_controller::patch::Patcher;
 use capstan_controller::remote::LocalVolumes;
 use capstan_controller::secrets::Purpose;
-use capstan_controller::{Grounds, Knowledge, Next};
+use capstan_controller::{Grounds, Knowledge, Next, pause};
 use capstan_distro::{Change, Cost, Endpoint, Role};
 use capstan_plan::TrustedKeys;
 use k8s_openapi::ByteString;
@@ -554,6 +554,7 @@ impl<'a> Round<'a> {
         };
         let mut told = owner.clone();
         status::compute(&mut told, &seen);
+        pause::lifted(&mut told, self.scope.now);
         let written = Patcher::new(api.clone(), owner).finish(&told, &status::OWNED).await;
         if let (Err(error), Err(_)) = (&written, &result) {
             tracing::warn!(error = %chain(error), "cannot write status");

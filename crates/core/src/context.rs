@@ -63,6 +63,15 @@ impl Core {
         self
     }
 
+    /// The same for a controller that writes under a name of its own.
+    #[must_use]
+    pub fn written_as(&self, manager: &'static str) -> Self {
+        let caches = self.caches.written_as(manager);
+        let client = caches.client().clone();
+        let externals = self.externals.written_with(client.clone());
+        Self { client, caches, externals, ..self.clone() }
+    }
+
     /// What time it is.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
@@ -91,11 +100,11 @@ where
     S: Future<Output = ()> + Clone + Send + Sync + 'static,
 {
     vec![
-        Box::pin(crate::cluster::run(core.clone(), stop.clone())),
-        Box::pin(crate::extensionconfig::run(core.clone(), stop.clone())),
-        Box::pin(crate::machine::run(core.clone(), stop.clone())),
-        Box::pin(crate::machineset::run(core.clone(), stop.clone())),
-        Box::pin(crate::machinedeployment::run(core.clone(), stop.clone())),
-        Box::pin(crate::machinehealthcheck::run(core.clone(), stop.clone())),
+        Box::pin(crate::cluster::run(core.written_as("capstan-cluster"), stop.clone())),
+        Box::pin(crate::extensionconfig::run(core.written_as("capstan-extensionconfig"), stop.clone())),
+        Box::pin(crate::machine::run(core.written_as("capstan-machine"), stop.clone())),
+        Box::pin(crate::machineset::run(core.written_as("capstan-machineset"), stop.clone())),
+        Box::pin(crate::machinedeployment::run(core.written_as("capstan-machinedeployment"), stop.clone())),
+        Box::pin(crate::machinehealthcheck::run(core.written_as("capstan-machinehealthcheck"), stop.clone())),
     ]
 }

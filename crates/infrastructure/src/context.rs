@@ -93,6 +93,15 @@ impl Infrastructure {
         self
     }
 
+    /// The same for a controller that writes under a name of its own.
+    #[must_use]
+    pub fn written_as(&self, manager: &'static str) -> Self {
+        let caches = self.caches.written_as(manager);
+        let client = caches.client().clone();
+        let externals = self.externals.written_with(client.clone());
+        Self { client, caches, externals, ..self.clone() }
+    }
+
     /// What time it is.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
@@ -155,10 +164,13 @@ where
     S: Future<Output = ()> + Clone + Send + Sync + 'static,
 {
     vec![
-        Box::pin(hostpool::run(infrastructure.clone(), stop.clone())),
-        Box::pin(host::run(infrastructure.clone(), stop.clone())),
-        Box::pin(hostcluster::run(infrastructure.clone(), stop.clone())),
-        Box::pin(hostmachine::run(infrastructure.clone(), stop.clone())),
-        Box::pin(hostmachinetemplate::run(infrastructure.clone(), stop.clone())),
+        Box::pin(hostpool::run(infrastructure.written_as("capstan-hostpool"), stop.clone())),
+        Box::pin(host::run(infrastructure.written_as("capstan-host"), stop.clone())),
+        Box::pin(hostcluster::run(infrastructure.written_as("capstan-hostcluster"), stop.clone())),
+        Box::pin(hostmachine::run(infrastructure.written_as("capstan-hostmachine"), stop.clone())),
+        Box::pin(hostmachinetemplate::run(
+            infrastructure.written_as("capstan-hostmachinetemplate"),
+            stop.clone(),
+        )),
     ]
 }

@@ -74,9 +74,9 @@ pub(crate) fn wanted(names: &Names, owner: &Value) -> Vec<Wanted> {
     .collect()
 }
 
-/// The Secret that the token hangs on. There is nothing in it.
+/// The Secret that the token hangs on. There is nothing in it, and only its metadata is looked at.
 pub(crate) fn enrolment(names: &Names, owner: &Value) -> Wanted {
-    object(names, owner, SECRET, &names.enrolment(), json!({"type": "Opaque"}))
+    object(names, owner, SECRET, &names.enrolment(), json!({}))
 }
 
 fn object(names: &Names, owner: &Value, kind: Kind, name: &str, fields: Value) -> Wanted {

@@ -54,10 +54,10 @@ impl Echoes {
         memories.map(|memory| (Arc::clone(&memory), memory.lists())).collect()
     }
 
-    /// A client whose writes are heard.
-    pub(super) fn around(&self, client: Client) -> Client {
+    /// A client whose writes are heard, and which writes as `manager` unless a request says otherwise.
+    pub(super) fn around(&self, client: Client, manager: &'static str) -> Client {
         let namespace = client.default_namespace().to_owned();
-        Client::new(Echo { inner: client, echoes: self.clone() }, namespace)
+        Client::new(Echo { inner: client, echoes: self.clone(), manager }, namespace)
     }
 }
 
@@ -66,6 +66,7 @@ impl Echoes {
 struct Echo {
     inner: Client,
     echoes: Echoes,
+    manager: &'static str,
 }
 
 impl Service<Request<Body>> for Echo {
@@ -79,7 +80,7 @@ impl Service<Request<Body>> for Echo {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let memories = written(&request).map(|wire| self.echoes.of(&wire)).unwrap_or_default();
-        let client = self.inner.clone();
+        let (client, request) = (self.inner.clone(), signed(request, self.manager));
         Box::pin(async move {
             let answer = client.send(request).await?;
             if memories.is_empty() || !answer.status().is_success() {
@@ -93,6 +94,25 @@ impl Service<Request<Body>> for Echo {
             Ok(Response::from_parts(head, Body::from(body)))
         })
     }
+}
+
+/// The request with the name of who writes, unless it has one: objects tell users by it who has set which field.
+fn signed<B>(mut request: Request<B>, manager: &str) -> Request<B> {
+    let query = request.uri().query().unwrap_or_default();
+    let has_fields = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
+    if !has_fields || query.split('&').any(|word| word.starts_with("fieldManager=")) {
+        return request;
+    }
+    let joint = if query.is_empty() { "" } else { "&" };
+    let signed = format!("{}?{query}{joint}fieldManager={manager}", request.uri().path());
+    if let Ok(target) = signed.parse() {
+        let mut parts = request.uri().clone().into_parts();
+        parts.path_and_query = Some(target);
+        if let Ok(uri) = http::Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
 }
 
 /// The kind that a request writes to; `None` if it only reads or tries.
@@ -147,6 +167,20 @@ mod tests {
             let wire = wire_of(path);
             let found = wire.as_ref().map(|w| (w.group.as_str(), w.version.as_str(), w.plural.as_str()));
             assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn writes_are_signed_once() {
+        for (method, uri, expected) in [
+            (Method::PATCH, "/apis/g/v1/things/t?", "/apis/g/v1/things/t?fieldManager=me"),
+            (Method::POST, "/apis/g/v1/things?pretty=1", "/apis/g/v1/things?pretty=1&fieldManager=me"),
+            (Method::PATCH, "/x?fieldManager=you", "/x?fieldManager=you"),
+            (Method::GET, "/x?limit=1", "/x?limit=1"),
+            (Method::PUT, "http://a:1/x", "http://a:1/x?fieldManager=me"),
+        ] {
+            let request = Request::builder().method(method).uri(uri).body(()).expect("a request");
+            assert_eq!(signed(request, "me").uri().to_string(), expected);
         }
     }
 

@@ -46,6 +46,8 @@ impl<K> Cached for K where K: ResourceExt + Clone + Debug + DeserializeOwned + S
 /// The caches of a process. Cheap to clone; all clones share them.
 #[derive(Clone)]
 pub struct Caches {
+    /// What nobody listens to.
+    plain: Client,
     client: Client,
     scope: Scope,
     /// Whether every read asks the API server.
@@ -61,15 +63,15 @@ impl Caches {
     /// Nothing is watched before somebody asks.
     pub fn new(client: Client) -> Self {
         let echoes = Echoes::default();
-        let client = echoes.around(client);
-        Self { client, scope: Scope::default(), is_live: false, echoes, kinds: Arc::default() }
+        let (client, plain) = (echoes.around(client.clone(), "capstan"), client);
+        Self { plain, client, scope: Scope::default(), is_live: false, echoes, kinds: Arc::default() }
     }
 
     /// Nothing is kept: every read asks the API server, and nobody is told of changes. For whoever calls a reconciler by
     /// hand, at times of its own choice.
     pub fn live(client: Client) -> Self {
         let (scope, echoes) = (Scope::default(), Echoes::default());
-        Self { client, scope, is_live: true, echoes, kinds: Arc::default() }
+        Self { plain: client.clone(), client, scope, is_live: true, echoes, kinds: Arc::default() }
     }
 
     /// The same, watching no more than this. What was watched before is not shared.
@@ -81,6 +83,17 @@ impl Caches {
     /// What the objects are read with. What is written with it is in memory at once.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// The same, for a controller that writes under a name of its own: see `managedFields` of what it has written.
+    pub fn client_as(&self, manager: &'static str) -> Client {
+        self.echoes.around(self.plain.clone(), manager)
+    }
+
+    /// The same caches for a controller that writes under a name of its own.
+    #[must_use]
+    pub fn written_as(&self, manager: &'static str) -> Self {
+        Self { client: self.client_as(manager), ..self.clone() }
     }
 
     /// Objects of a kind, as far as this manager looks.

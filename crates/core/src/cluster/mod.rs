@@ -87,6 +87,7 @@ impl Reconciler for ClusterReconciler {
                 core.remotes.forget(&(namespace, cluster.name_any()));
             }
         }
+        pause::lifted(&mut cluster, now);
         steps.check(Patcher::new(api, &object).finish(&cluster, conditions::OWNED).await);
         steps.end()
     }

@@ -86,6 +86,7 @@ impl Reconciler for ExtensionConfigReconciler {
         let discovered = self.core.extensions.discover(&config).await;
         let mut told = config.clone();
         set(&mut told, condition(discovered.as_ref().err()), now);
+        pause::lifted(&mut told, now);
         if let Ok(handlers) = &discovered {
             told.status.get_or_insert_default().handlers.clone_from(handlers);
         }

@@ -95,6 +95,7 @@ impl Reconciler for MachineReconciler {
         }
         let mut owned = conditions::OWNED.to_vec();
         owned.extend(observed.deployment.is_some().then_some(types::UP_TO_DATE));
+        pause::lifted(&mut machine, now);
         steps.check(Patcher::new(api, &before).finish(&machine, &owned).await);
         steps.end()
     }

@@ -90,6 +90,7 @@ impl Reconciler for MachineDeploymentReconciler {
                 finalizers::remove(&mut deployment.metadata, FINALIZER);
             }
         }
+        pause::lifted(&mut deployment, self.core.now());
         steps.check(Patcher::new(api, &before).finish(&deployment, &status::OWNED).await);
         steps.end()
     }

@@ -74,6 +74,7 @@ impl Reconciler for MachineHealthCheckReconciler {
         if steps.succeeded() {
             check.status.get_or_insert_default().observed_generation = check.metadata.generation;
         }
+        pause::lifted(&mut check, self.core.now());
         steps.check(Patcher::new(api, &object).finish(&check, &OWNED).await);
         steps.end()
     }

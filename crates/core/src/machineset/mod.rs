@@ -106,6 +106,7 @@ impl Reconciler for MachineSetReconciler {
             }
             steps.add(Ok(look_again(&set)));
         }
+        pause::lifted(&mut set, self.core.now());
         steps.check(Patcher::new(api, &before).finish(&set, &status::OWNED).await);
         steps.end()
     }

@@ -102,6 +102,7 @@ pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result
     let mut told = host.clone();
     tell(&mut told, &found, &holder(infrastructure, host).await?, infrastructure.now());
     let api = infrastructure.api::<Host>(&host.namespace().unwrap_or_default());
+    pause::lifted(&mut told, infrastructure.now());
     Patcher::new(api, host).finish(&told, &OWNED).await?;
     Ok(Looked { is_well: found.is_ok_and(|reached| reached.problems.is_empty()), host: told })
 }

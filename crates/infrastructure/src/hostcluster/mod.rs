@@ -83,6 +83,7 @@ impl Reconciler for Clusters {
             let waits = NewCondition::new(types::READY, false, reasons::WAITING_FOR_OWNER)
                 .message("waiting for a Cluster whose spec.infrastructureRef names this HostCluster");
             set(&mut told, waits, now);
+            pause::lifted(&mut told, now);
             Patcher::new(api, &*host_cluster).finish(&told, &OWNED).await?;
             return Ok(Next::Changed);
         };
@@ -100,6 +101,7 @@ impl Reconciler for Clusters {
         let current = self.settle(&host_cluster, &decision.endpoint).await?;
         let mut told = current.clone();
         tell(&mut told, &decision, now);
+        pause::lifted(&mut told, now);
         Patcher::new(api, &current).finish(&told, &OWNED).await?;
         Ok(Next::After(if decision.domains.unknown.is_some() { UNKNOWN } else { RESYNC }))
     }

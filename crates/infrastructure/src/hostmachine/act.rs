@@ -74,11 +74,12 @@ impl Reconciler for Machines {
             return Ok(Next::Changed);
         }
         let mut machine = (*machine).clone();
-        for step in 0..MOST_STEPS {
-            let hosts = match step {
+        let mut is_old = false;
+        for _ in 0..MOST_STEPS {
+            let hosts = match is_old {
                 // Whatever is claimed on a look that is old is refused: the claim names the version that was read.
-                0 => self.infrastructure.remembered_hosts(&namespace).await?,
-                _ => self.hosts(&namespace).await?,
+                false => self.infrastructure.remembered_hosts(&namespace).await?,
+                true => self.hosts(&namespace).await?,
             };
             let seen = Observed {
                 machine: &machine,
@@ -91,6 +92,7 @@ impl Reconciler for Machines {
                 Step::Wait { reason, message } => {
                     let mut told = machine.clone();
                     tell::waiting(&mut told, reason, &message, self.infrastructure.now());
+                    pause::lifted(&mut told, self.infrastructure.now());
                     Patcher::new(api, &machine).finish(&told, &OWNED).await?;
                     return Ok(Next::After(WAITING));
                 }
@@ -102,7 +104,7 @@ impl Reconciler for Machines {
                     let is_simulated = HostKind::of(host) == HostKind::Simulated;
                     if is_simulated || look(&self.infrastructure, host).await?.is_well {
                         let cluster = cluster_name(&machine, company.owner.as_ref());
-                        self.claim(&machine, host, cluster.as_deref()).await?;
+                        is_old = !self.claim(&machine, host, cluster.as_deref()).await?;
                     }
                 }
                 Step::GiveBack(host) => {
@@ -156,7 +158,8 @@ impl Machines {
             .doing(|| format!("cannot write the claim of HostMachine {name}"))
     }
 
-    async fn claim(&self, machine: &HostMachine, host: &Host, cluster: Option<&str>) -> Result<()> {
+    /// Claims the host, if it is still the one that was read. Says whether it was.
+    async fn claim(&self, machine: &HostMachine, host: &Host, cluster: Option<&str>) -> Result<bool> {
         let claim = HostClaim {
             id: machine.spec.claim_id.clone().unwrap_or_default(),
             machine_name: machine.name_any(),
@@ -164,8 +167,9 @@ impl Machines {
             since: Some(Time(self.infrastructure.now())),
         };
         match self.infrastructure.swap_host(host, &json!({"claim": claim}), "claim").await {
+            Ok(_) => Ok(true),
             // Another machine was faster: look again.
-            Ok(_) | Err(capstan_controller::Error::Conflict { .. }) => Ok(()),
+            Err(capstan_controller::Error::Conflict { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -203,6 +207,7 @@ impl Machines {
                 }
             }
         };
+        pause::lifted(&mut told, now);
         Patcher::new(api, machine).finish(&told, &OWNED).await?;
         Ok(next)
     }
@@ -229,6 +234,7 @@ impl Machines {
         tell::addresses(&mut changed, host);
         tell::follows(&mut changed, host, state.as_ref(), self.infrastructure.now());
         let api = self.infrastructure.api::<HostMachine>(&namespace);
+        pause::lifted(&mut changed, self.infrastructure.now());
         Patcher::new(api, machine).finish(&changed, &OWNED).await?;
         if state.is_some() {
             // Until it has enrolled it is told again: it may have died before it wrote anything down.

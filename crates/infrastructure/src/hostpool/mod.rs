@@ -105,6 +105,7 @@ impl Reconciler for Pools {
         if is_going && !has_hosts && progress == Progress::default() {
             finalizers::remove(&mut told.metadata, FINALIZER);
         }
+        pause::lifted(&mut told, self.0.now());
         patcher.finish(&told, &OWNED).await?;
         Ok(Next::After(match (progress.starting.is_empty(), progress.is_in_trouble()) {
             (false, _) => BOOTING,
