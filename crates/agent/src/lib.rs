@@ -13,6 +13,7 @@
 //! | [`obey`] | the loop around it: the newest plan in, reports out |
 //! | [`follow`] | whether the machine lets itself be handed to another management plane |
 //! | [`probes`] | what is watched once a plan is done |
+//! | [`pace`] | when it is told |
 //! | [`report`] | what is told, bounded and without secrets |
 //! | [`https`] | requests over TLS, believing certain authorities only |
 //!
@@ -28,6 +29,7 @@ pub mod journal;
 pub mod ledger;
 pub mod machine;
 pub mod obey;
+pub mod pace;
 pub mod probes;
 pub mod real;
 mod redact;

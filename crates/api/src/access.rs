@@ -98,7 +98,7 @@ fn core() -> GroupAccess {
     );
     everywhere.extend([
         // Somebody else's to look after, but they go with their Cluster.
-        rule(CORE, &["machinepools"], &[&["get", "list", "delete"]]),
+        rule(CORE, &["machinepools"], &[&READ, &["delete"]]),
         // Providers' kinds are whatever their users install.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         rule(BOOTSTRAP, &["*"], &[&READ, &["create", "patch", "delete"]]),

@@ -22,7 +22,7 @@ use std::time::Instant;
 use crate::enrolment::objects::{self, Kind, REPORT, SECRET};
 use crate::enrolment::{self, check, csr_name};
 use crate::here::{Here, PlanKey};
-use crate::names::Names;
+use crate::names::{Names, REQUEST_LABEL};
 use crate::reconcile::Bootstrap;
 
 /// The Secret with the bootstrap data, without what is in it: that is written, never read.
@@ -50,7 +50,7 @@ pub(crate) struct Own {
     pub(crate) is_settled: bool,
     enrolment: Option<Value>,
     pub(crate) report: Option<MachineReport>,
-    csr: Option<CertificateSigningRequest>,
+    csr: Option<Arc<CertificateSigningRequest>>,
 }
 
 impl Seen {
@@ -80,7 +80,7 @@ impl Seen {
             found: &own.found,
             enrolment: own.enrolment.as_ref(),
             report: own.report.as_ref(),
-            csr: own.csr.as_ref(),
+            csr: own.csr.as_deref(),
             started,
             is_started_with: self.data.is_some(),
         })
@@ -123,6 +123,11 @@ impl Bootstrap {
             own,
         )?;
         Ok(Seen { machine: Some(found), cluster, here, plan_key, data, own })
+    }
+
+    /// Requests for certificates that were made here.
+    fn requests(&self) -> Cache<CertificateSigningRequest> {
+        self.caches.of_labelled(REQUEST_LABEL)
     }
 
     /// What is known of the Secrets of clusters in a namespace.
@@ -174,9 +179,7 @@ impl Bootstrap {
         let csr = match asked {
             Some(request) => {
                 let name = csr_name(&names, &request);
-                let api: Api<CertificateSigningRequest> = Api::all(self.client().clone());
-                let found = api.get_opt(&name).await;
-                found.doing(|| format!("cannot read CertificateSigningRequest {name}"))?
+                self.requests().peek_named(&name).await?
             }
             None => None,
         };

@@ -12,9 +12,8 @@ use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use kube::api::{Api, PartialObjectMeta};
+use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
 
 use crate::names::{REQUEST_LABEL, REQUESTED_FOR};
 
@@ -50,9 +49,8 @@ pub(crate) fn configs(
             (report.uid(), report.spec.clone(), asked, version)
         })
         .flat_map(|report| iter(config_of_report(&report)));
-    let ours = watcher::Config::default().labels(REQUEST_LABEL);
-    let requests = Api::<CertificateSigningRequest>::all(caches.client().clone());
-    let requests = Cache::watching(requests, ours, "CertificateSigningRequest")
+    let requests = caches
+        .of_labelled::<CertificateSigningRequest>(REQUEST_LABEL)
         .changed(|request| (request.uid(), request.status.clone()))
         .flat_map(|request| iter(config_of_request(&request)));
     let of_machines = futures::stream::select(machines, futures::stream::select(reports, requests));

@@ -1,7 +1,8 @@
 //! Server-side apply that asks once.
 //!
-//! Applying what is already so changes nothing, but it still costs a request. After such an answer the same intent
-//! is not sent again for as long as neither it nor the object changes.
+//! Applying what is already so changes nothing, but it still costs a request. So the same intent is not sent again for as
+//! long as neither it nor what can be intended of the object changes: its spec, which counts generations, and its
+//! metadata. Its status is nobody's intent.
 
 use kube::Resource;
 use kube::api::{Api, Patch, PatchParams};
@@ -23,8 +24,8 @@ const MOST_REMEMBERED: usize = 20_000;
 #[derive(Debug)]
 pub struct Applier {
     manager: &'static str,
-    /// By UID: the version of the object on which an intent changed nothing, and the intent's hash.
-    settled: Mutex<HashMap<String, (String, u64)>>,
+    /// By UID: what an object was when an intent had been applied to it, and the intent's hash.
+    settled: Mutex<HashMap<String, (u64, u64)>>,
 }
 
 impl Applier {
@@ -49,9 +50,8 @@ impl Applier {
         let name = intent.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let kind = intent.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         let hash = hash(&intent);
-        let key = current.and_then(|meta| Some((meta.uid.clone()?, meta.resource_version.clone()?)));
-        if let Some((uid, version)) = &key
-            && self.settled().get(uid).is_some_and(|known| known == &(version.clone(), hash))
+        if let Some((uid, looks)) = current.and_then(looks_of)
+            && self.settled().get(&uid).is_some_and(|known| *known == (looks, hash))
         {
             return Ok(None);
         }
@@ -60,22 +60,33 @@ impl Applier {
             .patch(&name, &parameters, &Patch::Apply(&intent))
             .await
             .doing(|| format!("cannot apply {kind} {name}"))?;
-        if let Some((uid, version)) = key
-            && applied.meta().resource_version.as_ref() == Some(&version)
-        {
+        if let Some((uid, looks)) = looks_of(applied.meta()) {
             let mut settled = self.settled();
             if settled.len() >= MOST_REMEMBERED {
                 settled.clear();
             }
-            settled.insert(uid, (version, hash));
+            settled.insert(uid, (looks, hash));
         }
         Ok(Some(applied))
     }
 
-    fn settled(&self) -> std::sync::MutexGuard<'_, HashMap<String, (String, u64)>> {
+    fn settled(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, u64)>> {
         // What is inside is a cache: a panic elsewhere has not broken it.
         self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// The UID of an object, and what can be intended of it as one number. `None` for a kind that does not count
+/// generations: a change of its spec could not be told.
+fn looks_of(meta: &ObjectMeta) -> Option<(String, u64)> {
+    let mut hasher = DefaultHasher::new();
+    (meta.generation?, &meta.labels, &meta.annotations, &meta.finalizers).hash(&mut hasher);
+    let owners = meta.owner_references.iter().flatten();
+    for owner in owners {
+        (&owner.uid, &owner.controller, &owner.block_owner_deletion).hash(&mut hasher);
+    }
+    meta.deletion_timestamp.is_some().hash(&mut hasher);
+    Some((meta.uid.clone()?, hasher.finish()))
 }
 
 /// The object without what nobody can intend.
@@ -105,6 +116,30 @@ fn hash(intent: &Value) -> u64 {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_object_looks_the_same_whatever_its_status_says() {
+        let meta = |meta: Value| serde_json::from_value::<ObjectMeta>(meta).expect("metadata");
+        let before = json!({"uid": "1", "generation": 2, "resourceVersion": "7", "labels": {"a": "b"}, "managedFields": []});
+        let with = |field: &str, value: Value| {
+            let mut changed = before.clone();
+            changed[field] = value;
+            looks_of(&meta(changed))
+        };
+        let looks = looks_of(&meta(before.clone()));
+        assert!(looks.is_some());
+        assert_eq!(with("resourceVersion", json!("8")), looks);
+        for (field, value) in [
+            ("generation", json!(3)),
+            ("labels", json!({"a": "c"})),
+            ("annotations", json!({"x": "y"})),
+            ("finalizers", json!(["f"])),
+            ("ownerReferences", json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "2"}])),
+        ] {
+            assert_ne!(with(field, value), looks, "{field}");
+        }
+        assert_eq!(with("generation", Value::Null), None);
+    }
 
     #[test]
     fn what_the_server_fills_in_is_no_intent() {

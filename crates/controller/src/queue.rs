@@ -3,7 +3,8 @@
 //! An object is in the queue at most once. What happens to it while it is being looked at is not lost: it is looked at once
 //! more. Objects wait in lanes, one for each cluster, and lanes take turns, so that a cluster with much to do, or one whose
 //! API server hangs, does not hold up the others. An object is not looked at again sooner than [`Limits::pause`], however
-//! often something happens to it; and never later than [`Limits::resync`], even if nothing ever happens.
+//! often something happens to it, and while much happens to it less and less often, down to [`Limits::slowest`]: what
+//! sums up many other objects would be written anew for each of them; and never later than [`Limits::resync`], even if nothing ever happens.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher as _, Hash};
@@ -26,13 +27,28 @@ pub struct Limits {
     pub in_lane: usize,
     /// The least time between the beginnings of two looks at one object.
     pub pause: Duration,
+    /// What the pause becomes for an object that is asked for all the time.
+    pub slowest: Duration,
     /// After this time an object is looked at although nothing has happened.
     pub resync: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { at_once: 50, in_lane: 20, pause: Duration::from_millis(50), resync: Duration::from_secs(600) }
+        Self {
+            at_once: 50,
+            in_lane: 20,
+            pause: Duration::from_millis(50),
+            slowest: Duration::from_millis(200),
+            resync: Duration::from_secs(600),
+        }
+    }
+}
+
+impl Limits {
+    /// For objects that sum up many others: nobody waits for each single sum.
+    pub fn summing_up() -> Self {
+        Self { slowest: Duration::from_secs(1), ..Self::default() }
     }
 }
 
@@ -69,6 +85,8 @@ struct Entry {
     state: State,
     failures: u32,
     began: Option<Moment>,
+    /// The time until the next look, if something happens at once.
+    pause: Duration,
 }
 
 /// Objects by when they are due. See the module.
@@ -106,10 +124,11 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             state: State::Idle,
             failures: 0,
             began: None,
+            pause: self.limits.pause,
         });
         let pause = match entry.failures {
-            0 => self.limits.pause,
-            _ => PAUSE_IN_TROUBLE.max(self.limits.pause),
+            0 => entry.pause,
+            _ => PAUSE_IN_TROUBLE.max(entry.pause),
         };
         let at = entry.began.map_or(now, |began| now.max(began + pause));
         self.schedule(key, at);
@@ -156,6 +175,13 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             }
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.state = State::Running(None);
+                // Asked for as soon as it could be: it is busy. Left alone for a while: it is not any more.
+                let idle = entry.began.map_or(Duration::MAX, |began| now.saturating_sub(began));
+                entry.pause = match idle < entry.pause * 2 {
+                    true => (entry.pause * 2).min(self.limits.slowest.max(self.limits.pause)),
+                    false if idle > entry.pause * 4 => self.limits.pause,
+                    false => entry.pause,
+                };
                 entry.began = Some(now);
             }
             self.running += 1;
@@ -199,7 +225,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             Verdict::Failed => back_off(entry.failures),
         };
         entry.state = State::Idle;
-        let rested = entry.began.map_or(now, |began| began + self.limits.pause);
+        let rested = entry.began.map_or(now, |began| began + entry.pause);
         let lane = entry.lane.clone();
         self.leave(&lane);
         let at = again.map_or(now + wait, |again| again.min(now + wait)).max(rested);
@@ -273,7 +299,8 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn queue(at_once: usize, in_lane: usize) -> Queue<u8> {
-        Queue::new(Limits { at_once, in_lane, pause: 50 * MS, resync: Duration::from_secs(600) })
+        let resync = Duration::from_secs(600);
+        Queue::new(Limits { at_once, in_lane, pause: 50 * MS, slowest: 200 * MS, resync })
     }
 
     #[test]
@@ -335,6 +362,28 @@ mod tests {
         queue.done(&1, Verdict::After(5 * MS), now + PAUSE_IN_TROUBLE);
         assert_eq!(queue.next(now + PAUSE_IN_TROUBLE + 5 * MS), None, "who is in a hurry rests, too");
         assert_eq!(queue.next(now + PAUSE_IN_TROUBLE + 50 * MS), Some(1));
+    }
+
+    #[test]
+    fn an_object_to_which_much_happens_is_looked_at_less_and_less_often() {
+        let mut queue = queue(9, 9);
+        let mut began = Vec::new();
+        for millisecond in 0..1000 {
+            let now = millisecond * MS;
+            queue.ask(&1, "a", now);
+            if queue.next(now).is_some() {
+                began.push(millisecond);
+                queue.done(&1, Verdict::Changed, now);
+            }
+        }
+        assert_eq!(began, [0, 50, 150, 350, 550, 750, 950]);
+        // Left alone for a while, it is in no hurry to be slow.
+        let calm = Duration::from_secs(5);
+        queue.ask(&1, "a", calm);
+        assert_eq!(queue.next(calm), Some(1));
+        queue.done(&1, Verdict::Changed, calm);
+        queue.ask(&1, "a", calm + MS);
+        assert_eq!(queue.next(calm + 50 * MS), Some(1));
     }
 
     #[test]

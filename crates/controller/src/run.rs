@@ -48,6 +48,11 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Name for logs and metrics.
     fn name(&self) -> &'static str;
 
+    /// How much is done at a time, and how often one object is looked at.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
     /// One step. May be called at any time, any number of times, and may be cut short anywhere.
     fn reconcile(&self, object: Arc<Self::Object>) -> impl Future<Output = Result<Next>> + Send;
 }
@@ -62,10 +67,10 @@ pub async fn run<R: Reconciler>(
     stop: impl Future<Output = ()> + Send,
 ) {
     let mut desk = Desk {
+        queue: Queue::new(reconciler.limits()),
         reconciler: Arc::new(reconciler),
         cache,
         scope,
-        queue: Queue::new(Limits::default()),
         began: Instant::now(),
         looks: JoinSet::new(),
         keys: HashMap::new(),

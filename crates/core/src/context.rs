@@ -40,12 +40,12 @@ impl Core {
         let client = caches.client().clone();
         Self {
             externals: Externals::in_memory(&caches),
-            caches,
-            remotes: Remotes::new(client.clone()),
+            remotes: Remotes::in_memory(&caches),
             extensions: Extensions::new(client.clone()),
             scope: Scope::default(),
             clock: Arc::new(Timestamp::now),
             client,
+            caches,
         }
     }
 

@@ -49,7 +49,7 @@ impl Infrastructure {
     pub fn new(client: Client, drivers: Drivers) -> Self {
         let caches = Caches::new(client);
         Self {
-            externals: Externals::new(caches.client().clone()),
+            externals: Externals::in_memory(&caches),
             client: caches.client().clone(),
             caches,
             drivers,
@@ -83,6 +83,7 @@ impl Infrastructure {
     /// The same, sharing objects in memory with other controllers.
     pub fn with_caches(mut self, caches: Caches) -> Self {
         self.client = caches.client().clone();
+        self.externals = Externals::in_memory(&caches).within(self.scope.clone());
         self.caches = caches;
         self
     }

@@ -1,6 +1,7 @@
 //! Writes what the agent has to say into the status of its report: the newest word, never a queue of old ones, and
 //! nothing when nothing has changed.
 
+use capstan_agent::pace;
 use capstan_plan::Report;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -37,18 +38,21 @@ pub(super) async fn run(client: &Client, config: &Config, mut told: watch::Recei
     let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
     // What the management plane has, as far as we know.
     let mut known: Option<Value> = None;
+    let mut written = None;
     told.mark_changed();
     loop {
         tokio::select! {
             changed = told.changed() => if changed.is_err() { return },
             () = sleep_until(Instant::now() + COMPARING) => known = None,
         }
+        pace::until_due(&mut told, written).await;
         loop {
             let report = told.borrow_and_update().clone();
             match write(&client.api(), &path, config, &report, &mut known).await {
                 Ok(()) => {
                     board.note(|status| &mut status.report, Ok(()));
                     backoff.succeeded();
+                    written = Some(Instant::now());
                     break;
                 }
                 Err(why) => {

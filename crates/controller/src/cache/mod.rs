@@ -56,7 +56,7 @@ pub struct Caches {
     kinds: Arc<Mutex<HashMap<Kept, Box<dyn Any + Send>>>>,
 }
 
-/// A kind, and the namespace if it is watched in one only.
+/// A kind, and the namespace or the label if only a part of it is watched.
 type Kept = (TypeId, Option<String>);
 
 impl Caches {
@@ -112,6 +112,15 @@ impl Caches {
         self.kept(None, || (Api::all(self.client.clone()), Selection::default()))
     }
 
+    /// Objects of a kind that has no namespaces, those that have a label.
+    pub fn of_labelled<K>(&self, label: &'static str) -> Cache<K>
+    where
+        K: Cached + Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>,
+    {
+        let selection = Selection { namespace: None, label: Some(label) };
+        self.kept(Some(label.to_owned()), || (Api::all(self.client.clone()), selection))
+    }
+
     /// Objects of a kind in one namespace, those that the label `cluster.x-k8s.io/cluster-name` gives to some Cluster:
     /// nobody needs the right to read such objects everywhere.
     pub fn beside_clusters<K>(&self, namespace: &str) -> Cache<K>
@@ -123,11 +132,11 @@ impl Caches {
         self.kept(one, || (Api::namespaced(self.client.clone(), namespace), selection))
     }
 
-    fn kept<K>(&self, namespace: Option<String>, what: impl FnOnce() -> (Api<K>, Selection)) -> Cache<K>
+    fn kept<K>(&self, part: Option<String>, what: impl FnOnce() -> (Api<K>, Selection)) -> Cache<K>
     where
         K: Cached + Resource<DynamicType = ()>,
     {
-        let key: Kept = (TypeId::of::<K>(), namespace);
+        let key: Kept = (TypeId::of::<K>(), part);
         let mut kinds = lock(&self.kinds);
         if let Some(cache) = kinds.get(&key).and_then(|cache| cache.downcast_ref::<Cache<K>>()) {
             return cache.clone();
@@ -380,6 +389,25 @@ where
 
     fn namespaced(&self, namespace: &str) -> Api<K> {
         Api::namespaced(self.api.clone().into_client(), namespace)
+    }
+}
+
+impl<K> Cache<K>
+where
+    K: Cached + Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>,
+{
+    /// The object of a name, if it is in memory. For an object whose coming wakes who asks.
+    ///
+    /// # Errors
+    /// If the kind was not listed yet.
+    pub async fn peek_named(&self, name: &str) -> Result<Option<Arc<K>>> {
+        match &self.source {
+            Source::Watched(shared, _) => Ok(shared.known().await?.get(&Key::new("", name))),
+            Source::Live(_) => {
+                let found = self.api.get_opt(name).await;
+                Ok(found.doing(|| format!("cannot read {} {name}", self.kind))?.map(Arc::new))
+            }
+        }
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Connection {
     /// connect again: Nodes would be unknown until the next list.
     pub(super) kubeconfig: Vec<u8>,
     pub(super) client: Client,
+    /// The version of the Secret that has this kubeconfig.
+    pub(super) version: Option<String>,
     /// When the kubeconfig was last compared with its Secret.
     pub(super) checked: Instant,
     prober: Arc<Prober>,
@@ -44,12 +46,16 @@ impl Connection {
         let probing = prober.clone().run(key.clone(), client.clone(), signals.clone());
         let watching = nodes.clone().run(key, client.clone(), signals);
         let tasks = [tokio::spawn(probing).abort_handle(), tokio::spawn(watching).abort_handle()];
-        Self { kubeconfig, client, checked: Instant::now(), prober, nodes, tasks }
+        Self { kubeconfig, client, version: None, checked: Instant::now(), prober, nodes, tasks }
     }
 
-    /// Whether the kubeconfig need not be compared with its Secret: it was a moment ago, and the cluster answers.
-    pub(super) fn is_current(&self) -> bool {
-        self.checked.elapsed() < COMPARED_AGAIN && self.health().failures == 0
+    /// Whether the kubeconfig need not be compared with its Secret, of which memory may have a version: it was in that
+    /// version; or it was a moment ago, and the cluster answers.
+    pub(super) fn is_current(&self, version: Option<&str>) -> bool {
+        match version {
+            Some(_) => self.version.as_deref() == version,
+            None => self.checked.elapsed() < COMPARED_AGAIN && self.health().failures == 0,
+        }
     }
 
     pub(super) fn health(&self) -> Health {

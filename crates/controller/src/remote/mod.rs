@@ -12,12 +12,13 @@ mod volumes;
 use futures::Stream;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Secret};
-use kube::Client;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, PartialObjectMeta};
+use kube::{Client, ResourceExt as _};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::cache::Caches;
 use crate::error::{Doing, Error, Result, chain};
 use crate::knowledge::Knowledge;
 use crate::signal::Signal;
@@ -31,6 +32,9 @@ pub use volumes::LocalVolumes;
 /// How long one live read of a workload cluster may take.
 const LIVE_READ: Duration = Duration::from_secs(10);
 
+/// A cluster without a kubeconfig is looked at no more often than this for one without the label.
+const MISSING_AGAIN: Duration = Duration::from_secs(5);
+
 /// Namespace and name of a Cluster.
 pub type ClusterKey = (String, String);
 
@@ -38,11 +42,15 @@ pub type ClusterKey = (String, String);
 #[derive(Clone)]
 pub struct Remotes {
     client: Client,
+    /// Where it is known which version of its kubeconfig Secret a cluster has, if anywhere.
+    caches: Option<Caches>,
     shared: Arc<Shared>,
 }
 
 struct Shared {
     connections: Mutex<HashMap<ClusterKey, Connection>>,
+    /// When a cluster was last seen to have no kubeconfig.
+    missing: Mutex<HashMap<ClusterKey, Instant>>,
     signals: Signals,
 }
 
@@ -56,29 +64,49 @@ struct Signals {
 impl Remotes {
     /// No connection is made before somebody asks.
     pub fn new(client: Client) -> Self {
-        let shared = Shared { connections: Mutex::default(), signals: Signals::default() };
-        Self { client, shared: Arc::new(shared) }
+        let shared =
+            Shared { connections: Mutex::default(), missing: Mutex::default(), signals: Signals::default() };
+        Self { client, caches: None, shared: Arc::new(shared) }
+    }
+
+    /// The same for controllers: a Secret that memory has is read again only when it has changed.
+    pub fn in_memory(caches: &Caches) -> Self {
+        Self { caches: Some(caches.clone()), ..Self::new(caches.client().clone()) }
+    }
+
+    /// The version of the kubeconfig Secret that memory has. Users may bring one without the label that memory goes by.
+    async fn version(&self, namespace: &str, name: &str) -> Result<Option<String>> {
+        let Some(caches) = &self.caches else { return Ok(None) };
+        let secrets = caches.beside_clusters::<PartialObjectMeta<Secret>>(namespace);
+        Ok(secrets.peek(namespace, name).await?.and_then(|secret| secret.resource_version()))
     }
 
     /// A client for the workload cluster, or `None` while it has no kubeconfig.
     pub async fn client(&self, namespace: &str, cluster: &str) -> Result<Option<Client>> {
         let key = (namespace.to_owned(), cluster.to_owned());
-        if let Some(connection) = self.connections().get(&key).filter(|connection| connection.is_current()) {
+        let name = format!("{cluster}-kubeconfig");
+        let version = self.version(namespace, &name).await?;
+        let is_current = |connection: &&Connection| connection.is_current(version.as_deref());
+        if let Some(connection) = self.connections().get(&key).filter(is_current) {
             return Ok(Some(connection.client.clone()));
         }
-        let name = format!("{cluster}-kubeconfig");
+        if version.is_none() && self.is_known_to_be_missing(&key) {
+            return Ok(None);
+        }
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let found =
             secrets.get_opt(&name).await.doing(|| format!("cannot read Secret {namespace}/{name}"))?;
         let Some(secret) = found else {
             self.forget(&key);
+            self.missing().insert(key, Instant::now());
             return Ok(None);
         };
+        self.missing().remove(&key);
         let kubeconfig = connection::kubeconfig(&secret);
         if let Some(connection) = self.connections().get_mut(&key)
             && Some(connection.kubeconfig.as_slice()) == kubeconfig
         {
-            connection.checked = Instant::now();
+            (connection.checked, connection.version) = (Instant::now(), secret.resource_version());
             return Ok(Some(connection.client.clone()));
         }
         let client = connect(kubeconfig).await.map_err(|error| {
@@ -88,9 +116,22 @@ impl Remotes {
         })?;
         let signals = self.shared.signals.clone();
         let kubeconfig = kubeconfig.unwrap_or_default().to_vec();
-        let connection = Connection::open(key.clone(), kubeconfig, client.clone(), signals);
+        let mut connection = Connection::open(key.clone(), kubeconfig, client.clone(), signals);
+        connection.version = secret.resource_version();
         self.connections().insert(key, connection);
         Ok(Some(client))
+    }
+
+    /// Whether the cluster had no kubeconfig a moment ago. One with the label is heard of when it comes.
+    fn is_known_to_be_missing(&self, key: &ClusterKey) -> bool {
+        let mut missing = self.missing();
+        missing.retain(|_, since| since.elapsed() < MISSING_AGAIN);
+        self.caches.is_some() && missing.contains_key(key)
+    }
+
+    fn missing(&self) -> std::sync::MutexGuard<'_, HashMap<ClusterKey, Instant>> {
+        // What is inside spares requests, nothing more: a panic elsewhere has not broken it.
+        self.shared.missing.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Whether the cluster answers now.

@@ -17,6 +17,7 @@ mod triggers;
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachinePool, MachineSet};
 use capstan_controller::patch::Patcher;
+use capstan_controller::queue::Limits;
 use capstan_controller::{Grounds, Next, Reconciler, Result, destroy, finalizers, pause};
 use k8s_openapi::NamespaceResourceScope;
 use kube::{Resource, ResourceExt as _};
@@ -51,6 +52,10 @@ impl Reconciler for ClusterReconciler {
 
     fn name(&self) -> &'static str {
         "cluster"
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::summing_up()
     }
 
     async fn reconcile(&self, object: Arc<Cluster>) -> Result<Next> {

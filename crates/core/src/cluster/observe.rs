@@ -72,9 +72,10 @@ pub(super) async fn observe(core: &Core, cluster: &Cluster, steps: &mut Steps) -
 /// What belongs to the Cluster. One that is being deleted is asked what is left, and must not miss what has just come.
 async fn descendants(core: &Core, cluster: &Cluster) -> Result<Descendants> {
     let (namespace, name) = (&cluster.namespace().unwrap_or_default(), &cluster.name_any());
-    let (machines, deployments, sets): (Vec<Machine>, _, _) =
+    let (machines, deployments, sets, pools): (Vec<Machine>, _, _, _) =
         match cluster.meta().deletion_timestamp.is_some() {
             true => (
+                list(core, namespace, name).await?,
                 list(core, namespace, name).await?,
                 list(core, namespace, name).await?,
                 list(core, namespace, name).await?,
@@ -83,12 +84,11 @@ async fn descendants(core: &Core, cluster: &Cluster) -> Result<Descendants> {
                 remembered(core, namespace, name).await?,
                 remembered(core, namespace, name).await?,
                 remembered(core, namespace, name).await?,
+                remembered(core, namespace, name).await?,
             ),
         };
     let (control_plane_machines, workers) =
         machines.into_iter().partition(|machine| machine.labels().contains_key(labels::CONTROL_PLANE));
-    // Pools are nobody's to watch from here: a Cluster without a CRD for them has none.
-    let pools = list(core, namespace, name).await?;
     Ok(Descendants { pools, deployments, sets, control_plane_machines, workers })
 }
 

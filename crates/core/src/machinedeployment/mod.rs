@@ -29,6 +29,7 @@ use capstan_api::meta::labels;
 use capstan_controller::apply::Applier;
 use capstan_controller::error::Doing as _;
 use capstan_controller::patch::Patcher;
+use capstan_controller::queue::Limits;
 use capstan_controller::{Error, Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause};
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, Patch, PatchParams};
@@ -66,13 +67,16 @@ impl Reconciler for MachineDeploymentReconciler {
         "machinedeployment"
     }
 
+    fn limits(&self) -> Limits {
+        Limits::summing_up()
+    }
+
     async fn reconcile(&self, object: Arc<MachineDeployment>) -> Result<Next> {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let api: Api<MachineDeployment> = self.core.api(&namespace);
         // Read again: an old template would make a MachineSet for nothing.
-        let read = api.get_opt(&name).await;
-        let read = read.doing(|| format!("cannot read MachineDeployment {namespace}/{name}"))?;
-        let Some(before) = read else { return Ok(Next::Changed) };
+        let read = self.core.caches.of::<MachineDeployment>().get(&namespace, &name).await?;
+        let Some(before) = read.map(Arc::unwrap_or_clone) else { return Ok(Next::Changed) };
         let cluster = cluster_of(&self.core, &namespace, &before.spec.cluster_name).await?;
         if finalizers::ensure(&api, &before, FINALIZER).await?
             || !pause::allows(&api, &before, Some(&cluster), self.core.now()).await?
@@ -169,6 +173,10 @@ impl MachineDeploymentReconciler {
         for (set, why) in &decision.notes {
             tracing::info!(machine_deployment = %deployment.name_any(), machine_set = %set, %why, "scales");
         }
+        let is_there = |wanted: &MachineSet| sets.iter().any(|set| set.name_any() == wanted.name_any());
+        if !decision.sets.iter().all(is_there) {
+            self.confirm(deployment, sets).await?;
+        }
         let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
         let mut new = None;
         for wanted in &decision.sets {
@@ -193,12 +201,13 @@ impl MachineDeploymentReconciler {
 
     /// The MachineSets that belong to the MachineDeployment; those that nobody controls are adopted.
     async fn sets(&self, deployment: &MachineDeployment) -> Result<Vec<MachineSet>> {
-        let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
+        let namespace = deployment.namespace().unwrap_or_default();
+        let api: Api<MachineSet> = self.core.api(&namespace);
         let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
         // All of them: one that is ours may have lost the labels that say so.
-        let listed = api.list(&ListParams::default()).await;
-        let mut sets = listed.doing(|| "cannot list MachineSets".to_owned())?.items;
-        sets.retain(|set| belongs(set, deployment, &selector));
+        let listed = self.core.caches.of::<MachineSet>().in_namespace(&namespace).await?;
+        let ours = listed.iter().filter(|set| belongs(set, deployment, &selector));
+        let mut sets: Vec<MachineSet> = ours.map(|set| set.as_ref().clone()).collect();
         for set in &mut sets {
             let labelled = set.labels().get(labels::DEPLOYMENT_NAME) == Some(&deployment.name_any());
             if labelled && owners::controller_of(&set.metadata).is_some() {
@@ -218,11 +227,26 @@ impl MachineDeploymentReconciler {
         Ok(sets)
     }
 
-    async fn machines(&self, deployment: &MachineDeployment) -> Result<Vec<Machine>> {
-        let api: Api<Machine> = self.core.api(&deployment.namespace().unwrap_or_default());
+    /// Asks the API server whether the MachineSets are those that were seen: memory may be a moment old, and a second new
+    /// one would be made for nothing.
+    async fn confirm(&self, deployment: &MachineDeployment, seen: &[MachineSet]) -> Result<()> {
+        let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
         let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
-        let listed = api.list(&ListParams::default().labels_from(&selector)).await;
-        Ok(listed.doing(|| "cannot list Machines".to_owned())?.items)
+        let listed = api.list(&ListParams::default()).await.doing(|| "cannot list MachineSets".to_owned())?;
+        let mut live = listed.items.iter().filter(|set| belongs(set, deployment, &selector));
+        match live.all(|live| seen.iter().any(|seen| seen.uid() == live.uid())) {
+            true => Ok(()),
+            false => Err(Error::Conflict { doing: "cannot make a MachineSet: others have come".to_owned() }),
+        }
+    }
+
+    async fn machines(&self, deployment: &MachineDeployment) -> Result<Vec<Machine>> {
+        let namespace = deployment.namespace().unwrap_or_default();
+        let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
+        let cache = self.core.caches.of::<Machine>();
+        let listed = cache.of_cluster(&namespace, &deployment.spec.cluster_name).await?;
+        let ours = listed.iter().filter(|machine| selector.matches(machine.labels()));
+        Ok(ours.map(|machine| machine.as_ref().clone()).collect())
     }
 
     async fn delete(&self, sets: impl Iterator<Item = &MachineSet>, why: &str) -> Result<()> {

@@ -30,6 +30,7 @@ use capstan_api::meta::labels;
 use capstan_controller::apply::Applier;
 use capstan_controller::error::Doing as _;
 use capstan_controller::patch::Patcher;
+use capstan_controller::queue::Limits;
 use capstan_controller::{Error, Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
@@ -82,12 +83,16 @@ impl Reconciler for MachineSetReconciler {
         "machineset"
     }
 
+    fn limits(&self) -> Limits {
+        Limits::summing_up()
+    }
+
     async fn reconcile(&self, object: Arc<MachineSet>) -> Result<Next> {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let api: Api<MachineSet> = self.core.api(&namespace);
         // Read again: an old number of replicas would make or delete Machines for nothing.
-        let read = api.get_opt(&name).await.doing(|| format!("cannot read MachineSet {namespace}/{name}"))?;
-        let Some(before) = read else { return Ok(Next::Changed) };
+        let read = self.core.caches.of::<MachineSet>().get(&namespace, &name).await?;
+        let Some(before) = read.map(Arc::unwrap_or_clone) else { return Ok(Next::Changed) };
         let cluster = cluster_of(&self.core, &namespace, &before.spec.cluster_name).await?;
         if finalizers::ensure(&api, &before, FINALIZER).await?
             || !pause::allows(&api, &before, Some(&cluster), self.core.now()).await?

@@ -110,8 +110,8 @@ pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result
 async fn holder(infrastructure: &Infrastructure, host: &Host) -> Result<Holder> {
     let Some(claim) = &host.spec.claim else { return Ok(Holder::Present) };
     let name = &claim.machine_name;
-    let api = infrastructure.api::<HostMachine>(&host.namespace().unwrap_or_default());
-    let machine = api.get_opt(name).await.doing(|| format!("cannot read HostMachine {name}"))?;
+    let namespace = host.namespace().unwrap_or_default();
+    let machine = infrastructure.remembered::<HostMachine>(&namespace, name).await?;
     Ok(match machine.filter(|machine| machine.spec.claim_id.as_ref() == Some(&claim.id)) {
         None => Holder::Missing,
         Some(machine) if machine.metadata.deletion_timestamp.is_some() => {

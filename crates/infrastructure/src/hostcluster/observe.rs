@@ -4,9 +4,9 @@ use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{HostMachine, HostMachineTemplate};
 use capstan_api::meta::{ContractVersionedObjectReference, labels};
 use capstan_controller::Result;
-use capstan_controller::error::{Doing as _, chain};
+use capstan_controller::error::chain;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::DynamicObject;
 use kube::{Resource, ResourceExt as _};
 
 use super::domains::{ControlPlane, ControlPlaneHosts};
@@ -21,10 +21,10 @@ pub(super) async fn control_plane(
     cluster: &Cluster,
 ) -> Result<ControlPlane> {
     let namespace = cluster.namespace().unwrap_or_default();
-    let ours = format!("{}={},{}", labels::CLUSTER_NAME, cluster.name_any(), labels::CONTROL_PLANE);
-    let machines = infrastructure.api::<Machine>(&namespace).list(&ListParams::default().labels(&ours)).await;
-    let machines = machines.doing(|| format!("cannot list Machines in {namespace}"))?;
-    let references = machines.iter().map(|machine| &machine.spec.infrastructure_ref);
+    let machines = infrastructure.caches.of::<Machine>();
+    let machines = machines.of_cluster(&namespace, &cluster.name_any()).await?;
+    let servers = machines.iter().filter(|machine| machine.labels().contains_key(labels::CONTROL_PLANE));
+    let references = servers.map(|machine| &machine.spec.infrastructure_ref);
     let names = references.filter(|reference| is_of::<HostMachine>(reference)).map(|it| it.name.clone());
     let hosts = match selector(infrastructure, cluster, &namespace).await {
         Ok(selector) => ControlPlaneHosts::Matching(selector),
@@ -47,10 +47,8 @@ async fn selector(
     let Some(template) = template(&control_plane).filter(is_of::<HostMachineTemplate>) else {
         return Ok(None);
     };
-    let found = infrastructure.api::<HostMachineTemplate>(namespace).get_opt(&template.name).await;
-    let found = found
-        .doing(|| format!("cannot read HostMachineTemplate {namespace}/{}", template.name))
-        .map_err(|error| chain(&error))?;
+    let found = infrastructure.remembered::<HostMachineTemplate>(namespace, &template.name).await;
+    let found = found.map_err(|error| chain(&error))?;
     let found = found.ok_or_else(|| missing("HostMachineTemplate", &template.name))?;
     Ok(found.spec.template.spec.host_selector)
 }

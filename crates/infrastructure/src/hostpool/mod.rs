@@ -22,6 +22,7 @@ use capstan_controller::error::{Doing as _, Error};
 use capstan_controller::merge::difference;
 use capstan_controller::names::label_value;
 use capstan_controller::patch::Patcher;
+use capstan_controller::queue::Limits;
 use capstan_controller::{Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause, run};
 use futures::StreamExt as _;
 use jiff::Timestamp;
@@ -70,6 +71,10 @@ impl Reconciler for Pools {
 
     fn name(&self) -> &'static str {
         "hostpool"
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::summing_up()
     }
 
     async fn reconcile(&self, pool: Arc<HostPool>) -> Result<Next> {

@@ -8,9 +8,7 @@
 use capstan_api::core::Cluster;
 use capstan_api::infrastructure::HostPool;
 use capstan_controller::Result;
-use capstan_controller::error::Doing as _;
 use kube::ResourceExt as _;
-use kube::api::ListParams;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,11 +26,10 @@ impl Quiet {
     /// Whether the pool keeps quiet.
     pub(super) async fn holds(&self, infrastructure: &Infrastructure, pool: &HostPool) -> Result<bool> {
         let namespace = pool.namespace().unwrap_or_default();
-        let clusters = infrastructure.api::<Cluster>(&namespace).list(&ListParams::default()).await;
-        let clusters = clusters.doing(|| format!("cannot list Clusters in {namespace}"))?;
+        let clusters = infrastructure.caches.of::<Cluster>().in_namespace(&namespace).await?;
         let is_paused = clusters.iter().any(|cluster| cluster.spec.paused == Some(true));
         // A pause that a person has ended is over: then the Clusters are there.
-        let is_over = !is_paused && !clusters.items.is_empty();
+        let is_over = !is_paused && !clusters.is_empty();
         Ok(self.note(&pool.uid().unwrap_or_default(), is_paused, is_over, Instant::now()))
     }
 

@@ -1,5 +1,6 @@
 //! Writes what the agent has to say into the status of its report: the newest word, never a queue of old ones.
 
+use capstan_agent::pace;
 use capstan_api::agent::MachineReport;
 use capstan_controller::merge::difference;
 use capstan_plan::{MachineIdentity, Report};
@@ -8,6 +9,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// How long to wait when the report cannot be written: most often it is not there yet.
 const AGAIN: Duration = Duration::from_millis(250);
@@ -22,13 +24,14 @@ pub(super) async fn run(
 ) {
     let api: Api<MachineReport> = Api::namespaced(client, namespace);
     told.mark_changed();
-    let mut pause = AGAIN;
+    let (mut pause, mut written) = (AGAIN, None);
     while told.changed().await.is_ok() {
+        pace::until_due(&mut told, written).await;
         loop {
             let report = told.borrow_and_update().clone();
             match write(&api, machine, &report).await {
                 Ok(()) => {
-                    pause = AGAIN;
+                    (pause, written) = (AGAIN, Some(Instant::now()));
                     break;
                 }
                 Err(why) => {
