@@ -21,8 +21,6 @@ use crate::observe::Seen;
 use crate::settled::Settled;
 use crate::{Plane, act};
 
-/// How long something that waits is left alone.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// A machine that enrols needs some eight writes, one after the other. More in one go means that two write against
 /// each other.
 const MOST_STEPS: usize = 16;
@@ -165,8 +163,6 @@ impl Bootstrap {
         pause::lifted(&mut told, Timestamp::now());
         Patcher::new(configs.clone(), config).finish(&told, &OWNED).await?;
         let of_data = match data {
-            // Watches wake it; the timer is for the event that got lost.
-            Decision::Wait(_) => Next::After(LONGEST_WAIT),
             Decision::Done(Some(renewal)) => {
                 Next::After(Duration::try_from(renewal.duration_since(now)).unwrap_or_default().max(LATER))
             }

@@ -50,7 +50,7 @@ impl Applier {
         let name = intent.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let kind = intent.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         let hash = hash(&intent);
-        if let Some((uid, looks)) = current.and_then(looks_of)
+        if let Some((uid, looks)) = current.and_then(|current| looks_of(current, &intent))
             && self.settled().get(&uid).is_some_and(|known| *known == (looks, hash))
         {
             return Ok(None);
@@ -60,7 +60,7 @@ impl Applier {
             .patch(&name, &parameters, &Patch::Apply(&intent))
             .await
             .doing(|| format!("cannot apply {kind} {name}"))?;
-        if let Some((uid, looks)) = looks_of(applied.meta()) {
+        if let Some((uid, looks)) = looks_of(applied.meta(), &intent) {
             let mut settled = self.settled();
             if settled.len() >= MOST_REMEMBERED {
                 settled.clear();
@@ -76,16 +76,28 @@ impl Applier {
     }
 }
 
-/// The UID of an object, and what can be intended of it as one number. `None` for a kind that does not count
-/// generations: a change of its spec could not be told.
-fn looks_of(meta: &ObjectMeta) -> Option<(String, u64)> {
+/// The UID of an object, and what it has of all that is intended as one number, spec by its generation. What others add to
+/// its metadata is theirs. `None` for a kind that does not count generations: a change of its spec could not be told.
+fn looks_of(meta: &ObjectMeta, intent: &Value) -> Option<(String, u64)> {
     let mut hasher = DefaultHasher::new();
-    (meta.generation?, &meta.labels, &meta.annotations, &meta.finalizers).hash(&mut hasher);
-    let owners = meta.owner_references.iter().flatten();
-    for owner in owners {
-        (&owner.uid, &owner.controller, &owner.block_owner_deletion).hash(&mut hasher);
+    (meta.generation?, meta.deletion_timestamp.is_some()).hash(&mut hasher);
+    for (field, has) in [("labels", &meta.labels), ("annotations", &meta.annotations)] {
+        let wanted = intent["metadata"][field].as_object().into_iter().flatten();
+        for (key, _) in wanted {
+            has.as_ref().and_then(|has| has.get(key)).hash(&mut hasher);
+        }
     }
-    meta.deletion_timestamp.is_some().hash(&mut hasher);
+    let finalizers = intent["metadata"]["finalizers"].as_array().into_iter().flatten();
+    for wanted in finalizers {
+        let mut present = meta.finalizers.iter().flatten();
+        present.any(|present| wanted == present.as_str()).hash(&mut hasher);
+    }
+    let owners = intent["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    for wanted in owners {
+        let mut present = meta.owner_references.iter().flatten();
+        let present = present.find(|present| wanted["uid"] == present.uid.as_str());
+        present.map(|owner| (owner.controller, owner.block_owner_deletion)).hash(&mut hasher);
+    }
     Some((meta.uid.clone()?, hasher.finish()))
 }
 
@@ -118,23 +130,35 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_object_looks_the_same_whatever_its_status_says() {
-        let meta = |meta: Value| serde_json::from_value::<ObjectMeta>(meta).expect("metadata");
-        let before = json!({"uid": "1", "generation": 2, "resourceVersion": "7", "labels": {"a": "b"}, "managedFields": []});
+    fn an_object_looks_the_same_whatever_others_say() {
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "2"});
+        let intent = json!({"metadata": {
+            "labels": {"a": "b"}, "annotations": {"x": "y"}, "finalizers": ["f"], "ownerReferences": [owner],
+        }});
+        let before = json!({
+            "uid": "1", "generation": 2, "resourceVersion": "7", "labels": {"a": "b", "theirs": "1"},
+            "annotations": {"x": "y"}, "finalizers": ["f"], "ownerReferences": [owner],
+        });
         let with = |field: &str, value: Value| {
             let mut changed = before.clone();
             changed[field] = value;
-            looks_of(&meta(changed))
+            looks_of(&serde_json::from_value(changed).expect("metadata"), &intent)
         };
-        let looks = looks_of(&meta(before.clone()));
+        let looks = with("resourceVersion", json!("7"));
         assert!(looks.is_some());
-        assert_eq!(with("resourceVersion", json!("8")), looks);
+        for (field, value) in [
+            ("resourceVersion", json!("8")),
+            ("labels", json!({"a": "b", "theirs": "2"})),
+            ("finalizers", json!(["f", "theirs"])),
+        ] {
+            assert_eq!(with(field, value), looks, "{field}");
+        }
         for (field, value) in [
             ("generation", json!(3)),
             ("labels", json!({"a": "c"})),
-            ("annotations", json!({"x": "y"})),
-            ("finalizers", json!(["f"])),
-            ("ownerReferences", json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "2"}])),
+            ("annotations", json!({})),
+            ("finalizers", json!(["theirs"])),
+            ("ownerReferences", json!([])),
         ] {
             assert_ne!(with(field, value), looks, "{field}");
         }

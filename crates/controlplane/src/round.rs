@@ -43,8 +43,8 @@ use crate::workload::{NodesByName, Workload};
 /// How soon an API server that should answer is asked again.
 const SOON: Duration = Duration::from_secs(2);
 
-/// How long anything that waits is left alone: watches wake it, the timer is for the event that got lost.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long anything that waits is left alone: watches wake it, and nothing tells that an agent has fallen silent.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// What one reconcile has seen so far.
 pub(crate) struct Round<'a> {

@@ -15,7 +15,7 @@ mod software;
 mod write;
 
 use capstan_api::bootstrap::CapstanConfig;
-use capstan_api::conditions::{ConditionStatus, NewCondition, set};
+use capstan_api::conditions::{ConditionStatus, NewCondition, has, set};
 use capstan_api::core::Machine;
 use capstan_controller::drain::{self, Drain};
 use capstan_controller::error::{Result, chain};
@@ -51,6 +51,8 @@ use software::{About, Missing};
 
 /// How soon pods that were asked to leave are looked at again.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(2);
+/// For so long a new machine's waits are not told.
+const YOUNG: Duration = Duration::from_secs(10);
 
 /// What became of a machine's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -323,7 +325,12 @@ impl<W: Workload> Planner<'_, W> {
     }
 
     /// Says on the CapstanConfig how it stands, for workers have no other place that is ours.
-    async fn tell(&self, config: &CapstanConfig, outcome: &Outcome) -> Result<()> {
+    async fn tell(&mut self, config: &CapstanConfig, outcome: &Outcome) -> Result<()> {
+        if matches!(outcome, Outcome::Waiting(_)) && is_young(config, self.scope.now) {
+            // A machine that comes up waits for many things, each for a moment: only one that lasts is told.
+            self.next = self.next.or(Next::After(YOUNG));
+            return Ok(());
+        }
         let not = |reason: &str| NewCondition::new(PLANNED, ConditionStatus::False, reason);
         let condition = match outcome {
             Outcome::Planned(revision) => NewCondition::new(PLANNED, ConditionStatus::True, PLANNED)
@@ -338,6 +345,14 @@ impl<W: Workload> Planner<'_, W> {
         }
         Ok(())
     }
+}
+
+/// Whether nothing is told yet of what the machine waits for.
+fn is_young(config: &CapstanConfig, now: Timestamp) -> bool {
+    let made = config.metadata.creation_timestamp.as_ref();
+    let age = made.map(|made| now.duration_since(made.0));
+    let is_young = age.is_some_and(|age| Duration::try_from(age).is_ok_and(|age| age < YOUNG));
+    is_young && !has(config, PLANNED)
 }
 
 impl Outcome {

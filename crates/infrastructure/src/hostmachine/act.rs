@@ -70,7 +70,9 @@ impl Reconciler for Machines {
         if machine.metadata.deletion_timestamp.is_some() {
             return self.delete(&machine, &namespace).await;
         }
-        if company.owner.is_some() && finalizers::ensure(&api, &*machine, FINALIZER).await? {
+        // One without a claim gets its finalizer with it.
+        let is_begun = company.owner.is_some() && machine.spec.claim_id.is_some();
+        if is_begun && finalizers::ensure(&api, &*machine, FINALIZER).await? {
             return Ok(Next::Changed);
         }
         let mut machine = (*machine).clone();
@@ -97,7 +99,12 @@ impl Reconciler for Machines {
                     return Ok(Next::After(WAITING));
                 }
                 Step::ChooseClaimId => {
-                    machine = self.write(&machine, &json!({"claimID": new_claim_id()})).await?;
+                    let mut finalizers = machine.finalizers().to_vec();
+                    if !finalizers::has(machine.meta(), FINALIZER) {
+                        finalizers.push(FINALIZER.to_owned());
+                    }
+                    let metadata = json!({"finalizers": finalizers});
+                    machine = self.write(&machine, &metadata, &json!({"claimID": new_claim_id()})).await?;
                 }
                 Step::Claim(host) => {
                     // What is known of a real host may be old: nothing is claimed that does not answer now.
@@ -114,7 +121,8 @@ impl Reconciler for Machines {
                     let name = host.name_any();
                     let claim_id = machine.spec.claim_id.clone().unwrap_or_default();
                     let id = provider_id(&namespace, &name, &claim_id);
-                    machine = self.write(&machine, &json!({"hostName": name, "providerID": id})).await?;
+                    let spec = json!({"hostName": name, "providerID": id});
+                    machine = self.write(&machine, &json!({}), &spec).await?;
                 }
                 Step::Start(host, secret) => return self.start(&machine, host, &secret).await,
             }
@@ -147,10 +155,11 @@ impl Machines {
         self.infrastructure.hosts(namespace).await
     }
 
-    /// Changes spec, if the object is still the one that was read.
-    async fn write(&self, machine: &HostMachine, spec: &Value) -> Result<HostMachine> {
+    /// Changes metadata and spec, if the object is still the one that was read.
+    async fn write(&self, machine: &HostMachine, metadata: &Value, spec: &Value) -> Result<HostMachine> {
         let name = machine.name_any();
-        let patch = json!({"metadata": {"resourceVersion": machine.resource_version()}, "spec": spec});
+        let mut patch = json!({"metadata": metadata, "spec": spec});
+        patch["metadata"]["resourceVersion"] = json!(machine.resource_version());
         self.infrastructure
             .api::<HostMachine>(&machine.namespace().unwrap_or_default())
             .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))

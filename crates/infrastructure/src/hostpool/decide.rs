@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::host::state;
 use crate::names::POOL_LABEL;
+use crate::names::host::FINALIZER;
 
 /// What to do so that the pool has the hosts it should have.
 #[derive(Debug, Default, PartialEq)]
@@ -124,7 +125,9 @@ fn host(pool: &HostPool, number: usize, name: &str) -> Host {
         quarantine: None,
     };
     let mut host = Host::new(name, spec);
-    host.metadata = ObjectMeta { namespace: pool.namespace(), ..host.metadata };
+    // Its controller would add it in a write of its own.
+    let finalizers = Some(vec![FINALIZER.to_owned()]);
+    host.metadata = ObjectMeta { namespace: pool.namespace(), finalizers, ..host.metadata };
     dress(pool, &mut host);
     host
 }
