@@ -1,14 +1,104 @@
-//! What controllers tell while they run: plain lines on standard error.
+//! What controllers tell while they run: plain lines on standard error, as many as somebody wants to read.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
 
 /// What the library says of requests and watches that fail, we say ourselves: once, and with the remedy.
-const DEFAULT: &str = "warn,kube_client=off,kube_runtime=error";
+const LIBRARY: &str = "kube_client=off,kube_runtime=error";
 
-/// Shows warnings of ours, and more where `RUST_LOG` asks for it.
-pub(crate) fn to_stderr() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish();
+/// The greatest verbosity that klog knows.
+pub(crate) const MOST_VERBOSE: u8 = 10;
+
+/// How much is told. Can be changed while the process runs. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct LogLevel {
+    current: Arc<Mutex<String>>,
+    reload: Arc<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>,
+}
+
+impl LogLevel {
+    /// What was last set: a number, or directives as in `RUST_LOG`.
+    pub(crate) fn current(&self) -> String {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets another one, from now on.
+    pub(crate) fn set(&self, text: &str) -> Result<(), String> {
+        let filter = filter(text)?;
+        (self.reload)(filter)?;
+        text.trim().clone_into(&mut self.current.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+
+    /// One that nothing follows.
+    #[cfg(test)]
+    pub(crate) fn unheard() -> Self {
+        Self { current: Arc::default(), reload: Arc::new(|_| Ok(())) }
+    }
+}
+
+/// Shows as much as `verbosity` says, otherwise what `RUST_LOG` asks for, otherwise warnings.
+pub(crate) fn to_stderr(verbosity: Option<u8>) -> LogLevel {
+    let told = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|told| verbosity.is_none() && !told.is_empty());
+    let wanted = told.filter(|told| EnvFilter::try_new(told).is_ok());
+    let wanted = wanted.unwrap_or_else(|| verbosity.unwrap_or_default().to_string());
+    let first = filter(&wanted).unwrap_or_else(|_| EnvFilter::new(directives(0)));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(first)
+        .with_writer(std::io::stderr)
+        .with_filter_reloading();
+    let handle = builder.reload_handle();
     // An error says that somebody has set one up already, as a test may.
-    _ = tracing::subscriber::set_global_default(subscriber);
+    _ = tracing::subscriber::set_global_default(builder.finish());
+    let reload = move |filter| handle.reload(filter).map_err(|error| error.to_string());
+    LogLevel { current: Arc::new(Mutex::new(wanted)), reload: Arc::new(reload) }
+}
+
+/// A verbosity, or directives as in `RUST_LOG`.
+fn filter(text: &str) -> Result<EnvFilter, String> {
+    let text = text.trim();
+    if let Ok(number) = text.parse::<u8>() {
+        return match number <= MOST_VERBOSE {
+            true => Ok(EnvFilter::new(directives(number))),
+            false => Err(format!("{number} is too much: say 0 to {MOST_VERBOSE}")),
+        };
+    }
+    match text.is_empty() {
+        true => Err(format!("no level: say 0 to {MOST_VERBOSE}, or directives such as capstan_core=debug")),
+        false => EnvFilter::try_new(text).map_err(|error| format!("{text:?} is no level: {error}")),
+    }
+}
+
+/// What a verbosity means. Others than our own crates are told of less.
+fn directives(verbosity: u8) -> String {
+    match verbosity {
+        0 => format!("warn,{LIBRARY}"),
+        1..=3 => format!("info,{LIBRARY}"),
+        4 => format!("info,{LIBRARY},capstan=debug"),
+        _ => format!("debug,{LIBRARY},capstan=trace"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_a_number_or_directives() {
+        let shown = |text: &str| filter(text).map(|filter| filter.to_string());
+        assert!(shown("0").is_ok_and(|shown| shown.contains("warn")));
+        assert!(shown(" 4\n").is_ok_and(|shown| shown.contains("capstan=debug")));
+        assert!(shown("capstan_core=debug").is_ok_and(|shown| shown == "capstan_core=debug"));
+        assert!(shown("11").is_err_and(|error| error.contains("0 to 10")));
+        assert!(shown("").is_err_and(|error| error.contains("RUST_LOG") || error.contains("capstan_core")));
+        assert!(shown("capstan==x").is_err());
+    }
+
+    #[test]
+    fn what_is_set_is_told_and_nonsense_changes_nothing() {
+        let level = LogLevel::unheard();
+        level.set("4").expect("a level");
+        assert!(level.set("99").is_err());
+        assert_eq!(level.current(), "4");
+    }
 }

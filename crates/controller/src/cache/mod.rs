@@ -20,12 +20,15 @@ use serde::de::DeserializeOwned;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
+use prometheus_client::metrics::counter::Counter;
 use tokio::task::AbortHandle;
 
 use crate::error::{Doing as _, Error, Result, chain, forbidden};
+use crate::metrics::{AnyObject, Metrics, Source};
 use crate::scope::Scope;
+use crate::settings::Settings;
 use crate::signal::Signal;
 pub use state::Key;
 use state::State;
@@ -43,13 +46,29 @@ impl<K> Cached for K where K: ResourceExt + Clone + Debug + DeserializeOwned + S
 pub struct Caches {
     client: Client,
     scope: Scope,
+    engine: Engine,
     kinds: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>>,
+}
+
+/// What controllers that run on these caches share. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Engine {
+    pub(crate) metrics: Metrics,
+    pub(crate) settings: Arc<Settings>,
 }
 
 impl Caches {
     /// Nothing is watched before somebody asks.
     pub fn new(client: Client) -> Self {
-        Self { client, scope: Scope::default(), kinds: Arc::default() }
+        Self { client, scope: Scope::default(), engine: Engine::default(), kinds: Arc::default() }
+    }
+
+    /// The same, counted in these metrics, with controllers that run as `settings` say. What was watched before is not
+    /// shared.
+    #[must_use]
+    pub fn with_engine(self, metrics: Metrics, settings: Settings) -> Self {
+        let engine = Engine { metrics, settings: Arc::new(settings) };
+        Self { engine, kinds: Arc::default(), ..self }
     }
 
     /// The same, watching no more than this. What was watched before is not shared.
@@ -89,7 +108,11 @@ impl Caches {
         {
             return cache.clone();
         }
-        let cache = Cache::watching(api(), watcher::Config::default(), &K::kind(&K::DynamicType::default()));
+        let kind = K::kind(&K::DynamicType::default()).into_owned();
+        let failures = self.engine.metrics.watch_failures(&kind);
+        let mut cache = Cache::begin(api(), watcher::Config::default(), &kind, failures);
+        cache.engine = self.engine.clone();
+        self.engine.metrics.tell_of(&cache.shared);
         kinds.insert(TypeId::of::<K>(), Box::new(cache.clone()));
         cache
     }
@@ -100,11 +123,18 @@ pub struct Cache<K> {
     shared: Arc<Shared<K>>,
     client: Client,
     watch: Arc<Watch>,
+    engine: Engine,
 }
 
 impl<K> Clone for Cache<K> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), client: self.client.clone(), watch: Arc::clone(&self.watch) }
+        let Self { shared, client, watch, engine } = self;
+        Self {
+            shared: Arc::clone(shared),
+            client: client.clone(),
+            watch: Arc::clone(watch),
+            engine: engine.clone(),
+        }
     }
 }
 
@@ -116,6 +146,10 @@ struct Shared<K> {
     listed: tokio::sync::watch::Sender<bool>,
     /// What was last said about a watch that fails.
     complaint: Mutex<Option<String>>,
+    /// How often it has failed.
+    failures: Counter,
+    /// What a controller of this process looks after, if there is one.
+    looked_after: OnceLock<Scope>,
 }
 
 /// Ends with the last clone.
@@ -130,16 +164,33 @@ impl Drop for Watch {
 impl<K: Cached> Cache<K> {
     /// Watches the kind from now on. `kind` is for people.
     pub fn watching(api: Api<K>, config: watcher::Config, kind: &str) -> Self {
+        Self::begin(api, config, kind, Counter::default())
+    }
+
+    fn begin(api: Api<K>, config: watcher::Config, kind: &str, failures: Counter) -> Self {
         let shared = Arc::new(Shared {
             kind: kind.to_owned(),
             state: RwLock::default(),
             changed: Signal::default(),
             listed: tokio::sync::watch::Sender::new(false),
             complaint: Mutex::default(),
+            failures,
+            looked_after: OnceLock::new(),
         });
         let client = api.clone().into_client();
         let watching = tokio::spawn(follow(Arc::clone(&shared), api, config));
-        Self { shared, client, watch: Arc::new(Watch(watching.abort_handle())) }
+        Self { shared, client, watch: Arc::new(Watch(watching.abort_handle())), engine: Engine::default() }
+    }
+
+    /// What a controller that runs on this cache is counted in and told.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// A controller of this process looks after these objects from now on.
+    pub(crate) fn is_looked_after(&self, scope: &Scope) {
+        // An error says that there is another one, which looks after the same.
+        _ = self.shared.looked_after.set(scope.clone());
     }
 
     /// All objects.
@@ -253,6 +304,22 @@ impl<K> Shared<K> {
     }
 }
 
+impl<K: Cached> Source for Shared<K> {
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn count(&self) -> usize {
+        self.read().count()
+    }
+
+    fn looked_after(&self) -> Vec<AnyObject> {
+        let Some(scope) = self.looked_after.get() else { return Vec::new() };
+        let all = self.read().all();
+        all.into_iter().filter(|object| scope.is_own(object.as_ref())).map(|object| object as AnyObject).collect()
+    }
+}
+
 /// Keeps the state as the API server has it, for ever.
 async fn follow<K: Cached>(shared: Arc<Shared<K>>, api: Api<K>, config: watcher::Config) {
     let mut events = std::pin::pin!(watch(api, config).default_backoff());
@@ -271,6 +338,7 @@ async fn follow<K: Cached>(shared: Arc<Shared<K>>, api: Api<K>, config: watcher:
             Ok(Event::Apply(object)) => shared.write().put(lean(object)).into_iter().collect(),
             Ok(Event::Delete(object)) => shared.write().remove(&Key::of(&object)).into_iter().collect(),
             Err(error) => {
+                shared.failures.inc();
                 complain(&shared, &error);
                 continue;
             }
