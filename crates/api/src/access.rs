@@ -88,7 +88,7 @@ fn contract() -> PolicyRule {
     rule(EXTENSIONS, &["customresourcedefinitions"], &[&["get"]])
 }
 
-/// Who may read metrics: whoever holds the token that a scraper shows, if the plane lets them.
+/// To authenticate and authorize scrapers of metrics.
 fn diagnostics() -> [PolicyRule; 2] {
     [
         rule(AUTHENTICATION, &["tokenreviews"], &[&["create"]]),
@@ -96,7 +96,7 @@ fn diagnostics() -> [PolicyRule; 2] {
     ]
 }
 
-/// What a scraper of metrics needs. It is for users to bind.
+/// What a scraper of metrics needs. Users bind it.
 pub fn metrics_reader() -> Vec<PolicyRule> {
     vec![PolicyRule {
         non_resource_urls: Some(vec!["/metrics".to_owned()]),

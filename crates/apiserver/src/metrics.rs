@@ -149,7 +149,10 @@ mod tests {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
         let page = std::fs::read_to_string(page).expect("docs/reference/metrics.md");
         for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
-            assert!(page.contains(&format!("| `{name}` |")), "docs/reference/metrics.md does not name {name}");
+            assert!(
+                page.contains(&format!("| `{name}` |")),
+                "docs/reference/metrics.md does not name {name}"
+            );
         }
         drop(watching);
         assert!(

@@ -64,7 +64,9 @@ impl Plane {
         let observed = Arc::clone(&registry);
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
         let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
-        let Options { clock, version, tokens, limits, webhook_services, mut backup_files, more_metrics, .. } = options;
+        let Options {
+            clock, version, tokens, limits, webhook_services, mut backup_files, more_metrics, ..
+        } = options;
         backup_files.extend(token::own_files(&options.storage));
         Ok(Self {
             store,

@@ -224,7 +224,8 @@ async fn metrics_are_the_servers_and_the_processs_for_those_who_may_read_them() 
     let plane = Plane::open(options).await;
     let read = async |user: User| {
         let response = plane.caller(user).send("GET", "/metrics", "", &Value::Null).await;
-        let (code, body) = (response.status().as_u16(), response.into_body().collect().await.unwrap().to_bytes());
+        let (code, body) =
+            (response.status().as_u16(), response.into_body().collect().await.unwrap().to_bytes());
         (code, String::from_utf8(body.to_vec()).unwrap())
     };
     let (code, text) = read(User::new("prometheus", ["system:monitoring"])).await;

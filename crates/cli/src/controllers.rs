@@ -198,8 +198,17 @@ impl Running {
         around: &Surroundings,
         stop: &Stop,
     ) -> Result<()> {
-        let Surroundings { client, plane, software, machines, folder, extensions, scope, sim_address, tuning } =
-            around;
+        let Surroundings {
+            client,
+            plane,
+            software,
+            machines,
+            folder,
+            extensions,
+            scope,
+            sim_address,
+            tuning,
+        } = around;
         let mut core = Core::new(client.clone()).within(scope.clone());
         core.caches = core.caches.with_engine(tuning.metrics.clone(), tuning.settings.clone());
         core.node_sync = tuning.node_sync.clone();

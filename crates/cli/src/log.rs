@@ -1,4 +1,4 @@
-//! What controllers tell while they run: plain lines on standard error, as many as somebody wants to read.
+//! The log of controllers: plain lines on standard error, with a verbosity that can be changed while the process runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
@@ -9,7 +9,7 @@ const LIBRARY: &str = "kube_client=off,kube_runtime=error";
 /// The greatest verbosity that klog knows.
 pub(crate) const MOST_VERBOSE: u8 = 10;
 
-/// How much is told. Can be changed while the process runs. Cheap to clone.
+/// The log verbosity. Cheap to clone; all clones change it.
 #[derive(Clone)]
 pub(crate) struct LogLevel {
     current: Arc<Mutex<String>>,
@@ -17,12 +17,12 @@ pub(crate) struct LogLevel {
 }
 
 impl LogLevel {
-    /// What was last set: a number, or directives as in `RUST_LOG`.
+    /// The current value: a number, or directives as in `RUST_LOG`.
     pub(crate) fn current(&self) -> String {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets another one, from now on.
+    /// Changes it.
     pub(crate) fn set(&self, text: &str) -> Result<(), String> {
         let filter = filter(text)?;
         (self.reload)(filter)?;
@@ -30,23 +30,22 @@ impl LogLevel {
         Ok(())
     }
 
-    /// One that nothing follows.
+    /// A level without a log.
     #[cfg(test)]
     pub(crate) fn unheard() -> Self {
         Self { current: Arc::default(), reload: Arc::new(|_| Ok(())) }
     }
 }
 
-/// Shows as much as `verbosity` says, otherwise what `RUST_LOG` asks for, otherwise warnings.
+/// Logs by `verbosity`, else by `RUST_LOG`, else warnings.
 pub(crate) fn to_stderr(verbosity: Option<u8>) -> LogLevel {
-    let told = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|told| verbosity.is_none() && !told.is_empty());
+    let told =
+        std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|told| verbosity.is_none() && !told.is_empty());
     let wanted = told.filter(|told| EnvFilter::try_new(told).is_ok());
     let wanted = wanted.unwrap_or_else(|| verbosity.unwrap_or_default().to_string());
     let first = filter(&wanted).unwrap_or_else(|_| EnvFilter::new(directives(0)));
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(first)
-        .with_writer(std::io::stderr)
-        .with_filter_reloading();
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(first).with_writer(std::io::stderr).with_filter_reloading();
     let handle = builder.reload_handle();
     // An error says that somebody has set one up already, as a test may.
     _ = tracing::subscriber::set_global_default(builder.finish());
@@ -60,16 +59,18 @@ fn filter(text: &str) -> Result<EnvFilter, String> {
     if let Ok(number) = text.parse::<u8>() {
         return match number <= MOST_VERBOSE {
             true => Ok(EnvFilter::new(directives(number))),
-            false => Err(format!("{number} is too much: say 0 to {MOST_VERBOSE}")),
+            false => Err(format!("log level {number} is too high: use 0 to {MOST_VERBOSE}")),
         };
     }
     match text.is_empty() {
-        true => Err(format!("no level: say 0 to {MOST_VERBOSE}, or directives such as capstan_core=debug")),
-        false => EnvFilter::try_new(text).map_err(|error| format!("{text:?} is no level: {error}")),
+        true => Err(format!(
+            "the log level is empty: use 0 to {MOST_VERBOSE}, or directives such as capstan_core=debug"
+        )),
+        false => EnvFilter::try_new(text).map_err(|error| format!("{text:?} is not a log level: {error}")),
     }
 }
 
-/// What a verbosity means. Others than our own crates are told of less.
+/// The directives of a verbosity. Dependencies log less than our own crates.
 fn directives(verbosity: u8) -> String {
     match verbosity {
         0 => format!("warn,{LIBRARY}"),

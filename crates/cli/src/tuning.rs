@@ -1,5 +1,5 @@
-//! How controllers run: how much at a time, how often, how loud, and what is copied to Nodes. Names are those of Cluster
-//! API's managers, where they have the same; a value that cannot be is refused where it is read.
+//! Flags of controllers: concurrency, sync period, log verbosity, request limits, and what is copied to Nodes. Names are those
+//! of Cluster API's managers, where they have the same. Invalid values are rejected with the flag and a remedy.
 
 use capstan_controller::{Metrics, Settings};
 use capstan_core::{KeyPattern, NodeSync};
@@ -21,19 +21,19 @@ const CONCURRENCY: &str = "Concurrency (objects that a controller reconciles at 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TuningArgs {
     /// Log verbosity, 0 (warnings) to 10; overrides RUST_LOG
-    #[arg(short, long = "v", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(..=i64::from(MOST_VERBOSE)))]
+    #[arg(short, long = "v", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=i64::from(MOST_VERBOSE)))]
     pub(crate) verbosity: Option<u8>,
 
-    /// Time after which an object is reconciled although it has not changed, as in 10m or 1h30m
+    /// Time after which every object is reconciled even if nothing changed, such as 10m or 1h30m
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = sync_period)]
     sync_period: Duration,
 
     /// Regular expressions for keys of further Machine labels to copy to its Node, separated by commas
-    #[arg(long, value_name = "REGEX,…", value_delimiter = ',')]
+    #[arg(long, value_name = "REGEX", value_delimiter = ',')]
     additional_sync_machine_labels: Vec<KeyPattern>,
 
     /// Regular expressions for keys of further Machine annotations to copy to its Node, separated by commas
-    #[arg(long, value_name = "REGEX,…", value_delimiter = ',')]
+    #[arg(long, value_name = "REGEX", value_delimiter = ',')]
     additional_sync_machine_annotations: Vec<KeyPattern>,
 
     /// Clusters
@@ -120,14 +120,14 @@ impl TuningArgs {
     }
 }
 
-/// The requests that the controllers of a process make of the plane.
+/// Limits of requests to the management plane.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
-    /// Requests that controllers make of the management plane in a second, at most
+    /// Requests per second that controllers make to the management plane, at most
     #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = rate)]
     pub(crate) kube_api_qps: f64,
 
-    /// Requests that they may make at once after a rest
+    /// Requests that controllers may make in a burst
     #[arg(long, value_name = "NUMBER", default_value = "200", value_parser = burst)]
     pub(crate) kube_api_burst: u32,
 }
@@ -177,7 +177,10 @@ fn duration(text: &str) -> Option<Duration> {
             "ms" => 0.001,
             _ => return None,
         };
-        let part = number.parse::<f64>().ok().and_then(|number| Duration::try_from_secs_f64(number * seconds).ok())?;
+        let part = number
+            .parse::<f64>()
+            .ok()
+            .and_then(|number| Duration::try_from_secs_f64(number * seconds).ok())?;
         sum = sum.checked_add(part)?;
         rest = after;
     }
@@ -229,8 +232,14 @@ mod tests {
 
     #[test]
     fn flags_reach_the_controllers() {
-        let args = ["capstan", "--machine-concurrency=7", "--sync-period=5m", "-v", "4",
-            "--additional-sync-machine-labels=^team/,zone"];
+        let args = [
+            "capstan",
+            "--machine-concurrency=7",
+            "--sync-period=5m",
+            "-v",
+            "4",
+            "--additional-sync-machine-labels=^team/,zone",
+        ];
         let command = Command::try_parse_from(args).unwrap();
         let tuning = command.tuning.tuning(Metrics::default());
         let limits = tuning.settings.limits("machine");

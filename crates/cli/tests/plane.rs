@@ -277,7 +277,11 @@ async fn controllers_run_as_flags_say_and_are_counted() {
         let line = format!("{name}{{controller=\"{controller}\"}} {number}");
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    for part in ["apiserver_request_total{", "rest_client_requests_total{", "capstan_cache_objects{kind=\"Machine\"} 0"] {
+    for part in [
+        "apiserver_request_total{",
+        "rest_client_requests_total{",
+        "capstan_cache_objects{kind=\"Machine\"} 0",
+    ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     plane.stop();

@@ -91,7 +91,7 @@ impl Provider {
         format!("{}-manager", self.namespace())
     }
 
-    /// The ClusterRole for whoever scrapes its metrics.
+    /// The ClusterRole for scrapers of its metrics.
     pub(crate) fn metrics_role(self) -> String {
         format!("{}-metrics-reader", self.namespace())
     }

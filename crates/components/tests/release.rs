@@ -159,7 +159,9 @@ fn metrics_are_for_those_who_are_given_the_role() {
         assert!(ports.iter().any(|port| port["name"] == "metrics" && port["containerPort"] == 8443));
         let text = Template::parse(&container["args"].to_string()).expect("a template").render(|_| None);
         let text = text.expect("rendered");
-        assert!(text.contains("--diagnostics-address=:8443") && text.contains("--insecure-diagnostics=false"));
+        assert!(
+            text.contains("--diagnostics-address=:8443") && text.contains("--insecure-diagnostics=false")
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! How much controllers do at a time, and how often they look at what has not changed: what the user of a process says.
+//! Concurrency and sync period of the controllers of a process, as its flags set them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

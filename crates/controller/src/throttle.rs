@@ -1,4 +1,4 @@
-//! How many requests a client makes: so many a second, and some more at once after a rest, as client-go counts them.
+//! Client-side rate limit of requests: a token bucket with a rate and a burst, as in client-go.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tower::{Layer, Service};
 struct Bucket {
     per_second: f64,
     most: f64,
-    /// Below zero, somebody waits.
+    /// Below zero, requests wait.
     tokens: f64,
     filled: Duration,
 }
@@ -23,7 +23,7 @@ impl Bucket {
         Self { per_second, most: f64::from(burst), tokens: f64::from(burst), filled: Duration::ZERO }
     }
 
-    /// Takes a token, and says how long to wait until it is there. Those who come first wait least.
+    /// Takes a token, and returns the time until it is there. Requests get their tokens in order.
     fn take(&mut self, now: Duration) -> Duration {
         let rest = now.saturating_sub(self.filled);
         self.filled = self.filled.max(now);
@@ -32,7 +32,7 @@ impl Bucket {
     }
 }
 
-/// Lets the requests of a client through at a limited rate. All clients made with one share it.
+/// Limits the rate of requests. All clients made with one share the limit.
 #[derive(Clone, Debug)]
 pub struct Throttle {
     bucket: Arc<Mutex<Bucket>>,
@@ -40,7 +40,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// So many a second, and at most `burst` at once. Both must be more than 0.
+    /// `per_second` requests a second, and at most `burst` at once. Both must be greater than 0.
     pub fn new(per_second: f64, burst: u32) -> Self {
         Self { bucket: Arc::new(Mutex::new(Bucket::new(per_second, burst))), began: Instant::now() }
     }
@@ -59,7 +59,7 @@ impl<S> Layer<S> for Throttle {
     }
 }
 
-/// A client whose requests wait for their turn.
+/// A client with a limited rate.
 #[derive(Clone, Debug)]
 pub struct Throttled<S> {
     inner: S,
@@ -101,7 +101,11 @@ mod tests {
         let (mut bucket, second) = (Bucket::new(2.0, 3), Duration::from_secs(1));
         let waits: Vec<Duration> = (0..5).map(|_| bucket.take(second)).collect();
         assert_eq!(waits, [0, 0, 0, 500, 1000].map(Duration::from_millis));
-        assert_eq!(bucket.take(2 * second), Duration::from_millis(500), "those who waited have had theirs");
+        assert_eq!(
+            bucket.take(2 * second),
+            Duration::from_millis(500),
+            "the tokens of waiting requests are taken"
+        );
         for _ in 0..3 {
             assert_eq!(bucket.take(100 * second), Duration::ZERO, "no more than a burst is saved up");
         }

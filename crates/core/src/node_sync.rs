@@ -1,4 +1,4 @@
-//! Which further labels and annotations of a Machine its Node carries: what the user of a process says.
+//! Further labels and annotations that are copied from a Machine to its Node, as flags of the process set them.
 
 use regex::Regex;
 use std::str::FromStr;
@@ -13,7 +13,12 @@ impl FromStr for KeyPattern {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.is_empty() {
             true => Err("an empty expression would match every key: write .* if that is meant".to_owned()),
-            false => Regex::new(text).map(Self).map_err(|error| format!("is not a regular expression: {error}")),
+            false => Regex::new(text).map(Self).map_err(|error| {
+                // The last line has the reason; those before are a picture of the expression.
+                let told = error.to_string();
+                let why = told.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                format!("is not a regular expression: {why}")
+            }),
         }
     }
 }

@@ -40,12 +40,12 @@ pub(crate) struct ManagerArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) health_addr: Option<String>,
 
-    /// Address and port to serve metrics on, over TLS and to those whom RBAC lets get /metrics, as in :8443; 0 is nowhere
+    /// Address and port of HTTPS metrics, for callers with the verb get on the nonResourceURL /metrics; 0 switches it off
     /// [default: :8443, if it is free]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) diagnostics_address: Option<String>,
 
-    /// Serve metrics over HTTP and to everybody
+    /// Serve metrics over HTTP, without authentication and authorization
     #[arg(
         long,
         value_name = "BOOL",
@@ -124,14 +124,18 @@ mod tests {
     }
 
     #[test]
-    fn diagnostics_are_secure_unless_somebody_says_otherwise() {
+    fn diagnostics_are_secure_by_default() {
         let insecure = |args: &[&str]| {
             let command = Command::try_parse_from([&["capstan"], args].concat()).ok()?;
             Some(command.manager.insecure_diagnostics)
         };
         assert_eq!(insecure(&[]), Some(false));
         assert_eq!(insecure(&["--insecure-diagnostics"]), Some(true));
-        assert_eq!(insecure(&["--insecure-diagnostics=false"]), Some(false), "as upstream's manifests write it");
+        assert_eq!(
+            insecure(&["--insecure-diagnostics=false"]),
+            Some(false),
+            "as upstream's manifests write it"
+        );
         assert_eq!(insecure(&["--insecure-diagnostics=maybe"]), None);
     }
 

@@ -6,10 +6,10 @@ mod health;
 mod plane;
 
 use anyhow::{Context, Result};
-use capstan_controller::throttle::Throttle;
-use capstan_controller::{Metrics, Scope};
 use capstan_controller::error::chain;
 use capstan_controller::leader::{Candidate, Times};
+use capstan_controller::throttle::Throttle;
+use capstan_controller::{Metrics, Scope};
 use kube::Client;
 use std::sync::Arc;
 use tokio::sync::watch;

@@ -16,13 +16,13 @@ use kube::api::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Client, Resource, ResourceExt};
+use prometheus_client::metrics::counter::Counter;
 use serde::de::DeserializeOwned;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
-use prometheus_client::metrics::counter::Counter;
 use tokio::task::AbortHandle;
 
 use crate::error::{Doing as _, Error, Result, chain, forbidden};
@@ -316,7 +316,10 @@ impl<K: Cached> Source for Shared<K> {
     fn looked_after(&self) -> Vec<AnyObject> {
         let Some(scope) = self.looked_after.get() else { return Vec::new() };
         let all = self.read().all();
-        all.into_iter().filter(|object| scope.is_own(object.as_ref())).map(|object| object as AnyObject).collect()
+        all.into_iter()
+            .filter(|object| scope.is_own(object.as_ref()))
+            .map(|object| object as AnyObject)
+            .collect()
     }
 }
 

@@ -1,9 +1,9 @@
-//! What controllers have done and what is in their caches, in the words of controller-runtime and of Cluster API.
+//! Metrics of controllers, queues, caches and objects, under the names of controller-runtime and of Cluster API.
 //!
-//! One [`Metrics`] for each process; it is handed to [`crate::Caches`], and whoever runs a controller on one of their caches
-//! is counted. What is asked for at a scrape is read from memory: a scrape makes no request.
+//! A process has one [`Metrics`]. It is handed to [`crate::Caches`]; [`crate::run`] counts every reconcile on one of their
+//! caches in it. A scrape reads memory only and makes no request.
 //!
-//! What must not live here: how it is served, and to whom.
+//! What must not live here: serving, authentication and authorization.
 
 mod caches;
 mod progress;
@@ -17,13 +17,13 @@ use prometheus_client::registry::Registry;
 use std::sync::Arc;
 
 use crate::queue::Limits;
-pub(crate) use caches::{AnyObject, Source};
 use caches::Sources;
+pub(crate) use caches::{AnyObject, Source};
 use progress::Progress;
 use reconciles::Reconciles;
 pub(crate) use reconciles::Recorder;
-pub use requests::{CountRequests, Counted};
 use requests::Requests;
+pub use requests::{CountRequests, Counted};
 pub use text::CONTENT_TYPE;
 
 /// What is counted in this process. Cheap to clone; all clones count together.

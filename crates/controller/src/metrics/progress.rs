@@ -1,4 +1,4 @@
-//! Reconciles that have begun and not ended: how long they have taken so far is known only when somebody asks.
+//! Reconciles in progress. The time they have taken so far is computed at each scrape.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};

@@ -25,8 +25,9 @@ const REQUEUE_AFTER: &str = "requeue_after";
 
 /// Upper bounds in seconds, the same as upstream's, so that its dashboards show the same.
 const RECONCILE_BUCKETS: [f64; 40] = [
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
-    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
+    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
+    50.0, 60.0,
 ];
 
 fn reconcile_histogram() -> Histogram {
@@ -72,13 +73,21 @@ impl Reconciles {
         };
         // The library adds `_total` to counters.
         registry.register("controller_runtime_reconcile", "Reconciles that have ended", all.total.clone());
-        registry.register("controller_runtime_reconcile_errors", "Reconciles that failed", all.errors.clone());
+        registry.register(
+            "controller_runtime_reconcile_errors",
+            "Reconciles that failed",
+            all.errors.clone(),
+        );
         registry.register(
             "controller_runtime_terminal_reconcile_errors",
             "Reconciles that failed because of something that only the user can change",
             all.terminal_errors.clone(),
         );
-        registry.register("controller_runtime_reconcile_panics", "Reconciles that panicked", all.panics.clone());
+        registry.register(
+            "controller_runtime_reconcile_panics",
+            "Reconciles that panicked",
+            all.panics.clone(),
+        );
         registry.register(
             "controller_runtime_reconcile_time_seconds",
             "Seconds that reconciles took",
@@ -92,7 +101,11 @@ impl Reconciles {
         );
         registry.register("workqueue_depth", "Objects that are due and wait for a worker", all.depth.clone());
         registry.register("workqueue_adds", "Objects that have become due", all.adds.clone());
-        registry.register("workqueue_retries", "Objects that were requeued with a delay", all.retries.clone());
+        registry.register(
+            "workqueue_retries",
+            "Objects that were requeued with a delay",
+            all.retries.clone(),
+        );
         registry.register(
             "workqueue_queue_duration_seconds",
             "Seconds that objects were due before their reconcile began",
@@ -232,7 +245,8 @@ mod tests {
         }
         recorder.queue(9, 2, 1);
         recorder.queue(11, 3, 1);
-        let (text, by, queue) = (lines(&metrics), "controller=\"machine\"", "name=\"machine\",controller=\"machine\"");
+        let (text, by, queue) =
+            (lines(&metrics), "controller=\"machine\"", "name=\"machine\",controller=\"machine\"");
         for line in [
             format!("controller_runtime_reconcile_total{{{by},result=\"success\"}} 2"),
             format!("controller_runtime_reconcile_total{{{by},result=\"requeue_after\"}} 1"),
@@ -261,7 +275,8 @@ mod tests {
         let metrics = Metrics::default();
         metrics.controller("cluster", Limits::default());
         for result in [SUCCESS, ERROR, REQUEUE, REQUEUE_AFTER] {
-            let line = format!("controller_runtime_reconcile_total{{controller=\"cluster\",result=\"{result}\"}} 0");
+            let line =
+                format!("controller_runtime_reconcile_total{{controller=\"cluster\",result=\"{result}\"}} 0");
             assert!(lines(&metrics).contains(&line), "{line}");
         }
     }

@@ -33,7 +33,11 @@ impl Source for Everything {
     }
 }
 
-fn object<K: DeserializeOwned + Send + Sync + 'static>(kind: &str, spec: Value, mut status: Value) -> AnyObject {
+fn object<K: DeserializeOwned + Send + Sync + 'static>(
+    kind: &str,
+    spec: Value,
+    mut status: Value,
+) -> AnyObject {
     status["conditions"] = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     let object = json!({
@@ -63,7 +67,11 @@ fn everything() -> Everything {
         ),
         object::<MachineSet>("MachineSet", made, json!({})),
         object::<MachineDeployment>("MachineDeployment", rolled, json!({"phase": "Running"})),
-        object::<MachineHealthCheck>("MachineHealthCheck", json!({"clusterName": "a", "selector": {}}), health),
+        object::<MachineHealthCheck>(
+            "MachineHealthCheck",
+            json!({"clusterName": "a", "selector": {}}),
+            health,
+        ),
     ])
 }
 
@@ -120,28 +128,35 @@ async fn the_documentation_names_every_metric_and_no_other() {
 async fn dashboards_and_alerts_ask_for_what_is_served() {
     let (metrics, _cache) = served().await;
     let declared = declared(&metrics.text());
-    for path in ["config/observability/grafana-dashboard.json", "config/observability/prometheus-rules.yaml"] {
+    for path in ["config/observability/grafana-dashboard.json", "config/observability/prometheus-rules.yaml"]
+    {
         let named = named(&read(path));
         assert!(named.len() > 10, "{path}: {named:?}");
         for name in &named {
-            assert!(declared.contains(family(name, &declared)), "{path} asks for {name}, which is not served");
+            assert!(
+                declared.contains(family(name, &declared)),
+                "{path} asks for {name}, which is not served"
+            );
         }
     }
 }
 
 #[test]
 fn the_dashboard_is_json_with_a_query_in_every_panel() {
-    let dashboard: Value = serde_json::from_str(&read("config/observability/grafana-dashboard.json")).unwrap();
+    let dashboard: Value =
+        serde_json::from_str(&read("config/observability/grafana-dashboard.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let graphs: Vec<&Value> = panels.iter().filter(|panel| panel["type"] != "row").collect();
     assert!(graphs.len() > 10);
     for panel in graphs {
         let queries = panel["targets"].as_array().unwrap();
-        assert!(!queries.is_empty() && queries.iter().all(|query| !query["expr"].as_str().unwrap().is_empty()));
+        assert!(
+            !queries.is_empty() && queries.iter().all(|query| !query["expr"].as_str().unwrap().is_empty())
+        );
     }
 }
 
-/// What a scraper takes for a line that is no comment: a name, labels in braces, and a number.
+/// A line that is not a comment has a name, labels in braces, and a number.
 #[tokio::test]
 async fn every_line_is_one_that_scrapers_read() {
     let (metrics, _cache) = served().await;

@@ -10,10 +10,8 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Rewrites an OpenMetrics exposition.
 pub(super) fn from_open_metrics(text: &str) -> String {
-    let counters: HashSet<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
-        .collect();
+    let counters: HashSet<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
     let mut written = String::with_capacity(text.len());
     for line in text.lines() {
         let declared = ["# HELP ", "# TYPE "]

@@ -1,8 +1,10 @@
-//! The certificate that diagnostics are served with: made at each start, signed by itself, known to nobody. It hides what
-//! is said, tokens among it, from those who listen; callers are told apart by their tokens.
+//! The serving certificate of diagnostics: self-signed, made at each start, as controller-runtime does. It encrypts bearer
+//! tokens and answers; it does not prove to callers which server they reached.
 
 use anyhow::{Context as _, Result};
-use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

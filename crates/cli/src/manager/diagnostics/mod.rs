@@ -1,5 +1,5 @@
-//! `/metrics`, and `/debug/flags/v` to read and set the log verbosity: over TLS, for those whom the plane lets read or
-//! write these paths. The same as what upstream's managers serve under `--diagnostics-address`, but for profiles.
+//! Serves `/metrics` and `/debug/flags/v` (log verbosity) over TLS to callers that the management plane authenticates and
+//! authorizes. Upstream's managers serve the same paths under `--diagnostics-address`, and profiles.
 
 mod certificate;
 mod reviews;
@@ -27,9 +27,9 @@ use super::health;
 use crate::log::LogLevel;
 use reviews::{Decision, Reviews};
 
-/// Where it is served unless somebody says otherwise, as upstream.
+/// The default of `--diagnostics-address`, as upstream.
 pub(super) const DEFAULT_ADDRESS: &str = ":8443";
-/// What upstream's managers take for nowhere.
+/// The value that switches diagnostics off, as upstream.
 const NOWHERE: &str = "0";
 
 /// How long a caller may take for the handshake and for the head of a request.
@@ -50,12 +50,12 @@ const VERBOSITY: &str = "/debug/flags/v";
 pub(super) struct Diagnostics {
     metrics: Metrics,
     level: LogLevel,
-    /// Who lets callers in; without one everybody gets metrics, and nobody the rest.
+    /// Authenticates and authorizes callers. Without it every caller gets metrics, and the log verbosity is not served.
     reviews: Option<Reviews>,
     scrapes: Semaphore,
 }
 
-/// Where it listens. `None` is nowhere: somebody wants it so, or nobody has said an address and the usual one is taken.
+/// Binds the address. `None` if diagnostics are switched off, or if no address is given and the default port is taken.
 pub(super) async fn listen(address: Option<&str>) -> Result<Option<TcpListener>> {
     let (flag, what) = ("--diagnostics-address", "diagnostics");
     match address {
@@ -72,12 +72,12 @@ pub(super) async fn listen(address: Option<&str>) -> Result<Option<TcpListener>>
 }
 
 impl Diagnostics {
-    /// For those whom the plane that `client` leads to lets in.
+    /// With authentication and authorization by the management plane of `client`.
     pub(super) fn reviewed(metrics: Metrics, level: LogLevel, client: Client) -> Self {
         Self { reviews: Some(Reviews::new(client)), ..Self::open(metrics, level) }
     }
 
-    /// Metrics for everybody.
+    /// Without authentication and authorization.
     pub(super) fn open(metrics: Metrics, level: LogLevel) -> Self {
         Self { metrics, level, reviews: None, scrapes: Semaphore::new(MOST_SCRAPES) }
     }
@@ -170,29 +170,33 @@ enum Asked {
     Change,
 }
 
-/// What a caller is told who is not let in.
+/// The answer to a caller that is rejected.
 async fn refusal(
     reviews: &Reviews,
     headers: &HeaderMap,
     method: &Method,
     path: &str,
 ) -> Option<Response<Full<Bytes>>> {
-    let unknown = || {
+    let unauthenticated = || {
         let mut response = text(StatusCode::UNAUTHORIZED, "Unauthorized");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         response
     };
-    let Some(token) = bearer(headers) else { return Some(unknown()) };
+    let Some(token) = bearer(headers) else { return Some(unauthenticated()) };
     match reviews.decide(token, &method.as_str().to_lowercase(), path).await {
         Ok(Decision::Allowed) => None,
-        Ok(Decision::Unknown) => Some(unknown()),
+        Ok(Decision::Unknown) => Some(unauthenticated()),
         Ok(Decision::Denied(user)) => {
-            let told = format!("user {user:?} may not {} {path}", method.as_str().to_lowercase());
+            let verb = method.as_str().to_lowercase();
+            let told = format!("user {user:?} needs the verb {verb} on the nonResourceURL {path}");
             Some(text(StatusCode::FORBIDDEN, told))
         }
         Err(error) => {
             tracing::warn!(error = format!("{error:#}"), "cannot review a caller of diagnostics");
-            Some(text(StatusCode::INTERNAL_SERVER_ERROR, "cannot ask the management plane who may read this"))
+            Some(text(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the management plane did not answer a TokenReview or SubjectAccessReview; see the log",
+            ))
         }
     }
 }
@@ -232,7 +236,7 @@ async fn connection(shared: Arc<Diagnostics>, stream: impl AsyncRead + AsyncWrit
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .serve_connection(TokioIo::new(stream), service);
-    // Who hangs up has hung up.
+    // An error is a caller that closed the connection.
     _ = served.await;
 }
 

@@ -1,5 +1,5 @@
-//! Who a caller is and what they may do, as the management plane says: a TokenReview, and a SubjectAccessReview for the
-//! path. What it said is remembered for a moment, under a digest of the token.
+//! Authentication and authorization of callers by the management plane: a TokenReview, and a SubjectAccessReview for the
+//! path. Answers are cached for a short time, under a digest of the token.
 
 use anyhow::{Context as _, Result};
 use capstan_plan::Digest;
@@ -14,23 +14,23 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// For how long somebody who may does not have to be looked up again.
+/// How long a positive answer is cached.
 const ALLOWED: Duration = Duration::from_secs(60);
-/// The same for somebody who may not: a right that was just given counts soon.
+/// How long a negative answer is cached: a new role takes effect soon.
 const REFUSED: Duration = Duration::from_secs(10);
 /// How long the plane may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More than these are not remembered, whatever callers send.
+/// Most entries of the cache, whatever callers send.
 const MOST: usize = 1024;
 
-/// What became of a caller.
+/// The answer for a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// May do it.
+    /// Authenticated and authorized.
     Allowed,
-    /// Is known by this name, and may not do it.
+    /// Authenticated under this name, and not authorized.
     Denied(String),
-    /// Has a token that the plane does not know.
+    /// Not authenticated.
     Unknown,
 }
 
@@ -86,7 +86,8 @@ impl Reviews {
             ..TokenReview::default()
         };
         let reviews: Api<TokenReview> = Api::all(self.client.clone());
-        let review = reviews.create(&PostParams::default(), &review).await.context("cannot create a TokenReview")?;
+        let review =
+            reviews.create(&PostParams::default(), &review).await.context("cannot create a TokenReview")?;
         let status = review.status.unwrap_or_default();
         let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
             return Ok(Decision::Unknown);
@@ -119,7 +120,7 @@ fn access_review(user: UserInfo, verb: &str, path: &str) -> SubjectAccessReview 
     }
 }
 
-/// Decisions, with the time at which each is forgotten. Pure: whoever asks says what time it is.
+/// Decisions with their expiry. Pure: the time is an argument.
 #[derive(Debug, Default)]
 struct Known(HashMap<Question, (Decision, Duration)>);
 

@@ -62,7 +62,7 @@ fn request(method: &str, path: &str, token: Option<&str>, body: &str) -> String 
 async fn talk(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> (u16, String) {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // Whoever closes without a farewell has said everything.
+    // A connection that is closed without a TLS farewell is complete, too.
     _ = stream.read_to_end(&mut answer).await;
     let answer = String::from_utf8(answer).unwrap();
     (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
@@ -83,7 +83,8 @@ async fn plane() -> (Arc<ApiServer>, Client) {
     let server = ApiServer::open(options).await.unwrap();
     let client = Client::new(server.service(User::admin()), "default");
     for (name, path, verb) in [("scraper", METRICS, "get"), ("operator", VERBOSITY, "put")] {
-        let role = json!({"metadata": {"name": name}, "rules": [{"nonResourceURLs": [path], "verbs": [verb]}]});
+        let role =
+            json!({"metadata": {"name": name}, "rules": [{"nonResourceURLs": [path], "verbs": [verb]}]});
         let role: k8s_openapi::api::rbac::v1::ClusterRole = serde_json::from_value(role).unwrap();
         Api::all(client.clone()).create(&PostParams::default(), &role).await.unwrap();
         let binding = json!({
@@ -91,14 +92,15 @@ async fn plane() -> (Arc<ApiServer>, Client) {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
         });
-        let binding: k8s_openapi::api::rbac::v1::ClusterRoleBinding = serde_json::from_value(binding).unwrap();
+        let binding: k8s_openapi::api::rbac::v1::ClusterRoleBinding =
+            serde_json::from_value(binding).unwrap();
         Api::all(client.clone()).create(&PostParams::default(), &binding).await.unwrap();
     }
     (server, client)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_those_whom_the_plane_lets_are_answered_and_only_over_tls() {
+async fn only_authorized_callers_are_answered_and_only_over_tls() {
     let (_server, client) = plane().await;
     let (metrics, level) = (Metrics::default(), LogLevel::unheard());
     let address = start(Diagnostics::reviewed(metrics, level.clone(), client)).await;
@@ -127,7 +129,7 @@ async fn only_those_whom_the_plane_lets_are_answered_and_only_over_tls() {
     }
     let (_, answer) = ask("GET", METRICS, Some("scraper-token"), "").await;
     assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{answer}");
-    assert_eq!(level.current(), "", "nobody who may not has changed it");
+    assert_eq!(level.current(), "", "unauthorized callers have not changed it");
     assert_eq!(ask("PUT", VERBOSITY, Some("operator-token"), "4").await.0, 200);
     assert_eq!(ask("PUT", VERBOSITY, Some("operator-token"), "loud!").await.0, 400);
     assert_eq!(ask("PUT", VERBOSITY, Some("operator-token"), &"a=info,".repeat(999)).await.0, 400);
@@ -154,11 +156,11 @@ async fn without_reviews_there_are_metrics_and_nothing_to_change() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_an_error_only_if_somebody_has_said_it() {
+async fn an_address_that_is_taken_is_an_error_only_if_it_was_given() {
     assert!(listen(Some(NOWHERE)).await.unwrap().is_none());
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let error = listen(Some(&taken.local_addr().unwrap().to_string())).await.unwrap_err();
     assert!(format!("{error:#}").contains("--diagnostics-address"), "{error:#}");
-    // Whether or not somebody else has the usual port.
+    // Whether or not the default port is taken.
     listen(None).await.unwrap();
 }

@@ -46,9 +46,7 @@ pub(super) enum Shape {
     Transitions,
 }
 
-use Shape::{
-    Conditions, Info, InfoIf, InfoOfEach, Number, NumberOrZero, Shortfall, States, Transitions,
-};
+use Shape::{Conditions, Info, InfoIf, InfoOfEach, Number, NumberOrZero, Shortfall, States, Transitions};
 
 const fn family(name: &'static str, help: &'static str, shape: Shape) -> Family {
     Family { name, help, shape }
@@ -63,7 +61,11 @@ impl Kind {
 
 /// What every kind has.
 const COMMON: &[Family] = &[
-    family("created", "When the {} was created, in seconds since 1970.", Number("/metadata/creationTimestamp")),
+    family(
+        "created",
+        "When the {} was created, in seconds since 1970.",
+        Number("/metadata/creationTimestamp"),
+    ),
     family(
         "annotation_paused",
         "Is there if the {} is paused by an annotation.",

@@ -61,7 +61,9 @@ fn a_cluster_is_told_under_upstreams_names() {
         format!("capi_cluster_status_phase{{{own},phase=\"Failed\"}} 0"),
         format!("capi_cluster_status_condition{{{own},status=\"False\",type=\"Available\"}} 1"),
         format!("capi_cluster_status_condition{{{own},status=\"True\",type=\"Available\"}} 0"),
-        format!("capi_cluster_status_condition_last_transition_time{{{own},status=\"False\",type=\"Available\"}} 7"),
+        format!(
+            "capi_cluster_status_condition_last_transition_time{{{own},status=\"False\",type=\"Available\"}} 7"
+        ),
     ] {
         assert!(text.contains(&line), "{line}\n{}", text.join("\n"));
     }
@@ -117,7 +119,8 @@ fn replicas_are_counted_and_a_percentage_is_no_number() {
         let line = text.iter().find(|line| line.starts_with(&format!("capi_machinedeployment_{name}{{")))?;
         line.rsplit(' ').next().map(str::to_owned)
     };
-    let found = ["spec_replicas", "status_replicas", "status_replicas_unavailable", "status_replicas_updated"];
+    let found =
+        ["spec_replicas", "status_replicas", "status_replicas_unavailable", "status_replicas_updated"];
     assert_eq!(found.map(|name| value(name).unwrap()), ["5", "4", "3", "3"]);
     assert_eq!(value("status_replicas_ready").as_deref(), Some("0"));
     assert_eq!(value("spec_strategy_rollingupdate_max_surge"), None);

@@ -72,9 +72,14 @@ fn labels_and_annotations_come_and_go_with_the_machine() {
         })
     );
     let dressed = apply(&bare, &first);
-    assert_eq!(patch(&dressed, &labelled(), true, false, &NodeSync::default()), None, "nothing is left to do");
+    assert_eq!(
+        patch(&dressed, &labelled(), true, false, &NodeSync::default()),
+        None,
+        "nothing is left to do"
+    );
 
-    let second = patch(&dressed, &machine(&json!({}), &json!({})), false, false, &NodeSync::default()).expect("something to undo");
+    let second = patch(&dressed, &machine(&json!({}), &json!({})), false, false, &NodeSync::default())
+        .expect("something to undo");
     assert_eq!(second["metadata"]["labels"]["node-role.kubernetes.io/gpu"], Value::Null);
     assert_eq!(second["metadata"]["annotations"]["cluster.x-k8s.io/owner-kind"], Value::Null);
     let undressed = apply(&dressed, &second);
@@ -103,12 +108,15 @@ fn taints_come_and_go_with_the_machine() {
     // Somebody takes both away: only one is put back.
     let mut robbed = first.clone();
     robbed.spec.get_or_insert_default().taints = Some(vec![]);
-    let again = apply(&robbed, &patch(&robbed, &machine, false, false, &NodeSync::default()).expect("a patch"));
+    let again =
+        apply(&robbed, &patch(&robbed, &machine, false, false, &NodeSync::default()).expect("a patch"));
     assert_eq!(keys(&again), ["always"]);
 
-    let free = apply(&first, &patch(&first, &with(&json!([])), false, true, &NodeSync::default()).expect("a patch"));
+    let free =
+        apply(&first, &patch(&first, &with(&json!([])), false, true, &NodeSync::default()).expect("a patch"));
     assert_eq!(keys(&free), ["others", "once", "node.cluster.x-k8s.io/outdated-revision"]);
-    let current = apply(&free, &patch(&free, &with(&json!([])), false, false, &NodeSync::default()).expect("a patch"));
+    let current =
+        apply(&free, &patch(&free, &with(&json!([])), false, false, &NodeSync::default()).expect("a patch"));
     assert_eq!(keys(&current), ["others", "once"]);
 }
 
