@@ -77,7 +77,7 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;
-            let code = answer.as_ref().map(|response| response.status());
+            let code = answer.as_ref().map(Response::status);
             let code = code.as_ref().map_or(NO_ANSWER, http::StatusCode::as_str);
             counts.requests.count(code, &method, &counts.host);
             answer

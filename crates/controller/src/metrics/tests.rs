@@ -35,7 +35,7 @@ impl Source for Everything {
 
 fn object<K: DeserializeOwned + Send + Sync + 'static>(
     kind: &str,
-    spec: Value,
+    spec: &Value,
     mut status: Value,
 ) -> AnyObject {
     status["conditions"] = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
@@ -59,14 +59,14 @@ fn everything() -> Everything {
         "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}});
     let health = json!({"expectedMachines": 3, "currentHealthy": 2, "remediationsAllowed": 1});
     Everything(vec![
-        object::<Cluster>("Cluster", json!({"paused": false}), json!({"phase": "Provisioned"})),
+        object::<Cluster>("Cluster", &json!({"paused": false}), json!({"phase": "Provisioned"})),
         object::<Machine>(
             "Machine",
-            machine,
+            &machine,
             json!({"phase": "Running", "nodeRef": {"name": "n"}, "addresses": [{"type": "Hostname", "address": "h"}]}),
         ),
-        object::<MachineSet>("MachineSet", made, json!({})),
-        object::<MachineDeployment>("MachineDeployment", rolled, json!({"phase": "Running"})),
+        object::<MachineSet>("MachineSet", &made, json!({})),
+        object::<MachineDeployment>("MachineDeployment", &rolled, json!({"phase": "Running"})),
         object::<MachineHealthCheck>(
             "MachineHealthCheck",
             json!({"clusterName": "a", "selector": {}}),

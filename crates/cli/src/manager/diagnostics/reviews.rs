@@ -82,7 +82,7 @@ impl Reviews {
 
     async fn ask(&self, token: &str, verb: &str, path: &str) -> Result<Decision> {
         let review = TokenReview {
-            spec: TokenReviewSpec { token: Some(token.to_owned()), audiences: None },
+            spec: TokenReviewSpec { token: token.to_owned(), audiences: None },
             ..TokenReview::default()
         };
         let reviews: Api<TokenReview> = Api::all(self.client.clone());
