@@ -69,7 +69,7 @@ fn everything() -> Everything {
         object::<MachineDeployment>("MachineDeployment", &rolled, json!({"phase": "Running"})),
         object::<MachineHealthCheck>(
             "MachineHealthCheck",
-            json!({"clusterName": "a", "selector": {}}),
+            &json!({"clusterName": "a", "selector": {}}),
             health,
         ),
     ])
