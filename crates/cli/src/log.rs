@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// What the library says of requests and watches that fail, we say ourselves: once, and with the remedy.
 const LIBRARY: &str = "kube_client=off,kube_runtime=error";
@@ -41,9 +42,11 @@ impl LogLevel {
 pub(crate) fn to_stderr(verbosity: Option<u8>) -> LogLevel {
     let told =
         std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|told| verbosity.is_none() && !told.is_empty());
-    let wanted = told.filter(|told| EnvFilter::try_new(told).is_ok());
-    let wanted = wanted.unwrap_or_else(|| verbosity.unwrap_or_default().to_string());
-    let first = filter(&wanted).unwrap_or_else(|_| EnvFilter::new(directives(0)));
+    let told = told.and_then(|told| Some((EnvFilter::try_new(&told).ok()?, told)));
+    let (first, wanted) = told.unwrap_or_else(|| {
+        let number = verbosity.unwrap_or_default();
+        (EnvFilter::new(directives(number)), number.to_string())
+    });
     let builder =
         tracing_subscriber::fmt().with_env_filter(first).with_writer(std::io::stderr).with_filter_reloading();
     let handle = builder.reload_handle();
@@ -62,11 +65,13 @@ fn filter(text: &str) -> Result<EnvFilter, String> {
             false => Err(format!("log level {number} is too high: use 0 to {MOST_VERBOSE}")),
         };
     }
-    match text.is_empty() {
-        true => Err(format!(
-            "the log level is empty: use 0 to {MOST_VERBOSE}, or directives such as capstan_core=debug"
+    // A word alone is the name of a target to the library, with everything shown: more likely it is a misspelt level.
+    let is_clear = |part: &str| part.contains('=') || part.trim().parse::<LevelFilter>().is_ok();
+    match !text.is_empty() && text.split(',').all(is_clear) {
+        true => EnvFilter::try_new(text).map_err(|error| format!("{text:?} is not a log level: {error}")),
+        false => Err(format!(
+            "{text:?} is not a log level: use 0 to {MOST_VERBOSE}, or directives such as warn,capstan_core=debug"
         )),
-        false => EnvFilter::try_new(text).map_err(|error| format!("{text:?} is not a log level: {error}")),
     }
 }
 
@@ -91,7 +96,10 @@ mod tests {
         assert!(shown(" 4\n").is_ok_and(|shown| shown.contains("capstan=debug")));
         assert!(shown("capstan_core=debug").is_ok_and(|shown| shown == "capstan_core=debug"));
         assert!(shown("11").is_err_and(|error| error.contains("0 to 10")));
-        assert!(shown("").is_err_and(|error| error.contains("RUST_LOG") || error.contains("capstan_core")));
+        for wrong in ["", "loud!", "verbose", "warn,x"] {
+            assert!(shown(wrong).is_err_and(|error| error.contains("0 to 10")), "{wrong}");
+        }
+        assert!(shown("debug").is_ok() && shown("warn,capstan_core=debug").is_ok());
         assert!(shown("capstan==x").is_err());
     }
 
