@@ -39,6 +39,9 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
 const EXTENSIONS: &str = "apiextensions.k8s.io";
 
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+
 const READ: [&str; 3] = ["get", "list", "watch"];
 
 fn rule(group: &str, resources: &[&str], verbs: &[&[&str]]) -> PolicyRule {
@@ -85,9 +88,30 @@ fn contract() -> PolicyRule {
     rule(EXTENSIONS, &["customresourcedefinitions"], &[&["get"]])
 }
 
+/// To authenticate and authorize scrapers of metrics.
+fn diagnostics() -> [PolicyRule; 2] {
+    [
+        rule(AUTHENTICATION, &["tokenreviews"], &[&["create"]]),
+        rule(AUTHORIZATION, &["subjectaccessreviews"], &[&["create"]]),
+    ]
+}
+
+/// What a scraper of metrics needs. Users bind it.
+pub fn metrics_reader() -> Vec<PolicyRule> {
+    vec![PolicyRule {
+        non_resource_urls: Some(vec!["/metrics".to_owned()]),
+        verbs: vec!["get".to_owned()],
+        ..PolicyRule::default()
+    }]
+}
+
 /// What each group of controllers needs, and no more.
 pub fn access() -> Vec<GroupAccess> {
-    vec![core(), infrastructure(), bootstrap(), control_plane(), hooks()]
+    let mut all = vec![core(), infrastructure(), bootstrap(), control_plane(), hooks()];
+    for group in &mut all {
+        group.everywhere.extend(diagnostics());
+    }
+    all
 }
 
 fn core() -> GroupAccess {
@@ -250,6 +274,26 @@ mod tests {
                     |verb: &String| ["*", "escalate", "bind", "impersonate"].contains(&verb.as_str());
                 assert!(!rule.verbs.iter().any(is_kept), "{}: {rule:?}", group.controllers);
                 assert!(!rule.api_groups.iter().flatten().any(|name| name == "*"), "{rule:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_scraper_reads_metrics_and_nothing_else() {
+        for rule in metrics_reader() {
+            assert_eq!(rule.verbs, ["get"]);
+            assert_eq!(rule.non_resource_urls.as_deref(), Some(&["/metrics".to_owned()][..]));
+            assert_eq!((rule.resources, rule.api_groups), (None, None));
+        }
+    }
+
+    #[test]
+    fn every_group_may_ask_who_reads_its_metrics() {
+        for group in access() {
+            for resource in ["tokenreviews", "subjectaccessreviews"] {
+                let may = |rule: &&PolicyRule| rule.resources.iter().flatten().any(|name| name == resource);
+                let verbs: Vec<_> = group.everywhere.iter().filter(may).map(|rule| &rule.verbs).collect();
+                assert_eq!(verbs, [&["create"]], "{}: {resource}", group.controllers);
             }
         }
     }

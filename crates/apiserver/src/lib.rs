@@ -60,7 +60,7 @@ mod webhook;
 pub use auth::{User, token::KeyError};
 pub use certificates::authority::{Authority, AuthorityError};
 pub use limits::Limits;
-pub use options::{Clock, Options};
+pub use options::{Clock, MoreMetrics, Options};
 pub use respond::Body;
 pub use server::{ApiServer, StartError};
 pub use service::InProcess;

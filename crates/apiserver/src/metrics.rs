@@ -146,6 +146,14 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(!text.contains("duration_seconds_count{verb=\"watch\""));
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
+        let page = std::fs::read_to_string(page).expect("docs/reference/metrics.md");
+        for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+            assert!(
+                page.contains(&format!("| `{name}` |")),
+                "docs/reference/metrics.md does not name {name}"
+            );
+        }
         drop(watching);
         assert!(
             metrics.text(&BTreeMap::new(), 12).contains("apiserver_longrunning_requests{verb=\"watch\"} 0")

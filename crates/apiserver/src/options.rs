@@ -14,6 +14,9 @@ use crate::{auth::User, certificates::authority::Authority, limits::Limits, stor
 /// Tells the time; a simulation has its own.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// Tells more at `/metrics`: whole metrics in the text format, with names that the server has not.
+pub type MoreMetrics = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// How a server is opened. Start from [`Options::new`] and change what differs.
 #[derive(Clone)]
 pub struct Options {
@@ -42,6 +45,8 @@ pub struct Options {
     pub audit_log: Option<PathBuf>,
     /// Files that belong into a backup beside the objects, by the names they are to have in it.
     pub backup_files: BTreeMap<String, PathBuf>,
+    /// What the process tells at `/metrics` beside the server's own.
+    pub more_metrics: Option<MoreMetrics>,
 }
 
 impl Options {
@@ -59,6 +64,7 @@ impl Options {
             webhook_services: BTreeMap::new(),
             audit_log: None,
             backup_files: BTreeMap::new(),
+            more_metrics: None,
         }
     }
 }

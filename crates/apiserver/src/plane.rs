@@ -18,7 +18,7 @@ use crate::{
     limits::{Gate, Limits},
     metrics::Metrics,
     object,
-    options::{Clock, Options},
+    options::{Clock, MoreMetrics, Options},
     registry::{Registry, custom, kinds::DEFINITIONS},
     server::StartError,
     store::{
@@ -42,6 +42,7 @@ pub(crate) struct Plane {
     pub(crate) limits: Limits,
     pub(crate) gate: Arc<Gate>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) more_metrics: Option<MoreMetrics>,
     pub(crate) webhooks: Webhooks,
     pub(crate) audit: Option<Audit>,
     backup_files: BTreeMap<String, PathBuf>,
@@ -63,7 +64,9 @@ impl Plane {
         let observed = Arc::clone(&registry);
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
         let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
-        let Options { clock, version, tokens, limits, webhook_services, mut backup_files, .. } = options;
+        let Options {
+            clock, version, tokens, limits, webhook_services, mut backup_files, more_metrics, ..
+        } = options;
         backup_files.extend(token::own_files(&options.storage));
         Ok(Self {
             store,
@@ -75,6 +78,7 @@ impl Plane {
             limits,
             gate: Gate::new(limits),
             metrics: Arc::default(),
+            more_metrics,
             webhooks: Webhooks::new(webhook_services),
             audit,
             backup_files,

@@ -12,6 +12,7 @@ use std::sync::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use capstan_apiserver::{ApiServer, Authority, Options, Storage, User};
+use http_body_util::BodyExt;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use support::{Plane, eventually, pki};
@@ -214,4 +215,22 @@ async fn a_certificate_from_request_to_use() {
     let refused = who(&stranger, &key.serialize_pem()).await.unwrap_err();
     assert!(matches!(&refused, kube::Error::Api(status) if status.code == 401), "{refused}");
     plane.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn metrics_are_the_servers_and_the_processs_for_those_who_may_read_them() {
+    let mut options = Options::new(Storage::Memory);
+    options.more_metrics = Some(Arc::new(|| "# TYPE more gauge\nmore 7\n".to_owned()));
+    let plane = Plane::open(options).await;
+    let read = async |user: User| {
+        let response = plane.caller(user).send("GET", "/metrics", "", &Value::Null).await;
+        let (code, body) =
+            (response.status().as_u16(), response.into_body().collect().await.unwrap().to_bytes());
+        (code, String::from_utf8(body.to_vec()).unwrap())
+    };
+    let (code, text) = read(User::new("prometheus", ["system:monitoring"])).await;
+    assert_eq!(code, 200);
+    assert!(text.contains("apiserver_storage_revision ") && text.ends_with("\nmore 7\n"), "{text}");
+    let (code, text) = read(User::new("stranger", ["system:authenticated"])).await;
+    assert!(code == 403 && !text.contains("more 7"), "{code}: {text}");
 }

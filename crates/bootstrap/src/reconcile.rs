@@ -21,6 +21,8 @@ use crate::observe::Seen;
 use crate::settled::Settled;
 use crate::{Plane, act};
 
+/// How long something that waits is left alone.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// A machine that enrols needs some eight writes, one after the other. More in one go means that two write against
 /// each other.
 const MOST_STEPS: usize = 16;
@@ -163,6 +165,8 @@ impl Bootstrap {
         pause::lifted(&mut told, Timestamp::now());
         Patcher::new(configs.clone(), config).finish(&told, &OWNED).await?;
         let of_data = match data {
+            // Watches wake it, but for a Secret of somebody else that is in the way.
+            Decision::Wait(_) => Next::After(LONGEST_WAIT),
             Decision::Done(Some(renewal)) => {
                 Next::After(Duration::try_from(renewal.duration_since(now)).unwrap_or_default().max(LATER))
             }

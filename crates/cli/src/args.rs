@@ -20,6 +20,7 @@ use crate::movement::MoveArgs;
 use crate::release::ReleaseArgs;
 use crate::rollout::{Alpha, RolloutVerb};
 use crate::show::ShowArgs;
+use crate::tuning::TuningArgs;
 use crate::version::VersionArgs;
 
 /// Cluster API in Rust, for machines people keep.
@@ -223,6 +224,9 @@ pub(crate) struct UpArgs {
     /// Let the controllers go on after `capstan restore`: from now on, not only for this start
     #[arg(long)]
     pub(crate) resume_after_restore: bool,
+
+    #[command(flatten)]
+    pub(crate) tuning: TuningArgs,
 
     #[command(flatten)]
     pub(crate) software: SoftwareArgs,

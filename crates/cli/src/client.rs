@@ -1,6 +1,9 @@
 //! Which management plane to talk to, and where in it.
 
 use anyhow::{Context, Result};
+use capstan_controller::Metrics;
+use capstan_controller::throttle::Throttle;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
@@ -71,6 +74,18 @@ impl PlaceArgs {
         let place = self.plane.connect().await?;
         Ok(Place { namespace: self.namespace.clone().unwrap_or(place.namespace), ..place })
     }
+}
+
+/// A client whose requests are counted, and wait for their turn if there is a throttle.
+pub(crate) fn counted(config: Config, metrics: &Metrics, throttle: Option<&Throttle>) -> Result<Client> {
+    let host = config.cluster_url.authority().map_or_else(String::new, ToString::to_string);
+    let counts = metrics.count_requests(&host);
+    let builder = ClientBuilder::try_from(config).context("cannot make a client")?;
+    Ok(match throttle {
+        // Counted when they are made, not when they begin to wait.
+        Some(throttle) => builder.with_layer(&counts).with_layer(throttle).build(),
+        None => builder.with_layer(&counts).build(),
+    })
 }
 
 /// What is wrong with a file, without the picture of it that may follow.

@@ -25,6 +25,7 @@ use crate::etcd::AnyEtcd;
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::stop::Stop;
+use crate::tuning::Tuning;
 
 /// How long a controller may take to end what it is doing.
 const GRACE: Duration = Duration::from_secs(5);
@@ -132,6 +133,7 @@ pub(crate) struct Surroundings {
     pub(crate) scope: Scope,
     /// Where simulated clusters are reached.
     pub(crate) sim_address: String,
+    pub(crate) tuning: Tuning,
 }
 
 /// Where simulated clusters are reached when nobody else than this machine has to.
@@ -196,9 +198,20 @@ impl Running {
         around: &Surroundings,
         stop: &Stop,
     ) -> Result<()> {
-        let Surroundings { client, plane, software, machines, folder, extensions, scope, sim_address } =
-            around;
+        let Surroundings {
+            client,
+            plane,
+            software,
+            machines,
+            folder,
+            extensions,
+            scope,
+            sim_address,
+            tuning,
+        } = around;
         let mut core = Core::new(client.clone()).within(scope.clone());
+        core.caches = core.caches.with_engine(tuning.metrics.clone(), tuning.settings.clone());
+        core.node_sync = tuning.node_sync.clone();
         if let Some(identity) = &extensions.identity {
             core.extensions = core.extensions.with_identity(identity.clone());
         }

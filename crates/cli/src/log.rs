@@ -1,14 +1,113 @@
-//! What controllers tell while they run: plain lines on standard error.
+//! The log of controllers: plain lines on standard error, with a verbosity that can be changed while the process runs.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// What the library says of requests and watches that fail, we say ourselves: once, and with the remedy.
-const DEFAULT: &str = "warn,kube_client=off,kube_runtime=error";
+const LIBRARY: &str = "kube_client=off,kube_runtime=error";
 
-/// Shows warnings of ours, and more where `RUST_LOG` asks for it.
-pub(crate) fn to_stderr() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish();
+/// The greatest verbosity that klog knows.
+pub(crate) const MOST_VERBOSE: u8 = 10;
+
+/// The log verbosity. Cheap to clone; all clones change it.
+#[derive(Clone)]
+pub(crate) struct LogLevel {
+    current: Arc<Mutex<String>>,
+    reload: Arc<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>,
+}
+
+impl LogLevel {
+    /// The current value: a number, or directives as in `RUST_LOG`.
+    pub(crate) fn current(&self) -> String {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes it.
+    pub(crate) fn set(&self, text: &str) -> Result<(), String> {
+        let filter = filter(text)?;
+        (self.reload)(filter)?;
+        text.trim().clone_into(&mut self.current.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+
+    /// A level without a log.
+    #[cfg(test)]
+    pub(crate) fn unheard() -> Self {
+        Self { current: Arc::default(), reload: Arc::new(|_| Ok(())) }
+    }
+}
+
+/// Logs by `verbosity`, else by `RUST_LOG`, else warnings.
+pub(crate) fn to_stderr(verbosity: Option<u8>) -> LogLevel {
+    let told =
+        std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|told| verbosity.is_none() && !told.is_empty());
+    let told = told.and_then(|told| Some((EnvFilter::try_new(&told).ok()?, told)));
+    let (first, wanted) = told.unwrap_or_else(|| {
+        let number = verbosity.unwrap_or_default();
+        (EnvFilter::new(directives(number)), number.to_string())
+    });
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(first).with_writer(std::io::stderr).with_filter_reloading();
+    let handle = builder.reload_handle();
     // An error says that somebody has set one up already, as a test may.
-    _ = tracing::subscriber::set_global_default(subscriber);
+    _ = tracing::subscriber::set_global_default(builder.finish());
+    let reload = move |filter| handle.reload(filter).map_err(|error| error.to_string());
+    LogLevel { current: Arc::new(Mutex::new(wanted)), reload: Arc::new(reload) }
+}
+
+/// A verbosity, or directives as in `RUST_LOG`.
+fn filter(text: &str) -> Result<EnvFilter, String> {
+    let text = text.trim();
+    if let Ok(number) = text.parse::<u8>() {
+        return match number <= MOST_VERBOSE {
+            true => Ok(EnvFilter::new(directives(number))),
+            false => Err(format!("log level {number} is too high: use 0 to {MOST_VERBOSE}")),
+        };
+    }
+    // A word alone is the name of a target to the library, with everything shown: more likely it is a misspelt level.
+    let is_clear = |part: &str| part.contains('=') || part.trim().parse::<LevelFilter>().is_ok();
+    match !text.is_empty() && text.split(',').all(is_clear) {
+        true => EnvFilter::try_new(text).map_err(|error| format!("{text:?} is not a log level: {error}")),
+        false => Err(format!(
+            "{text:?} is not a log level: use 0 to {MOST_VERBOSE}, or directives such as warn,capstan_core=debug"
+        )),
+    }
+}
+
+/// The directives of a verbosity. Dependencies log less than our own crates.
+fn directives(verbosity: u8) -> String {
+    match verbosity {
+        0 => format!("warn,{LIBRARY}"),
+        1..=3 => format!("info,{LIBRARY}"),
+        4 => format!("info,{LIBRARY},capstan=debug"),
+        _ => format!("debug,{LIBRARY},capstan=trace"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_a_number_or_directives() {
+        let shown = |text: &str| filter(text).map(|filter| filter.to_string());
+        assert!(shown("0").is_ok_and(|shown| shown.contains("warn")));
+        assert!(shown(" 4\n").is_ok_and(|shown| shown.contains("capstan=debug")));
+        assert!(shown("capstan_core=debug").is_ok_and(|shown| shown == "capstan_core=debug"));
+        assert!(shown("11").is_err_and(|error| error.contains("0 to 10")));
+        for wrong in ["", "loud!", "verbose", "warn,x"] {
+            assert!(shown(wrong).is_err_and(|error| error.contains("0 to 10")), "{wrong}");
+        }
+        assert!(shown("debug").is_ok() && shown("warn,capstan_core=debug").is_ok());
+        assert!(shown("capstan==x").is_err());
+    }
+
+    #[test]
+    fn what_is_set_is_told_and_nonsense_changes_nothing() {
+        let level = LogLevel::unheard();
+        level.set("4").expect("a level");
+        assert!(level.set("99").is_err());
+        assert_eq!(level.current(), "4");
+    }
 }

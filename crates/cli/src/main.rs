@@ -32,6 +32,7 @@ mod show;
 mod software;
 mod stop;
 mod terminal;
+mod tuning;
 mod up;
 mod version;
 mod why;

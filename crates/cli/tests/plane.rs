@@ -232,3 +232,57 @@ fn a_backup_brings_a_plane_back_and_its_controllers_wait() {
     fs::write(restored.join("restored"), "unfinished\n").unwrap();
     assert!(refused(up(&restored, QUIET)).contains("cut off"));
 }
+
+/// Every controller has a flag for its concurrency, under the name that its metrics have.
+#[tokio::test(flavor = "multi_thread")]
+async fn controllers_run_as_flags_say_and_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let controllers = [
+        "capstanconfig",
+        "capstancontrolplane",
+        "cluster",
+        "extensionconfig",
+        "host",
+        "hostcluster",
+        "hostmachine",
+        "hostmachinetemplate",
+        "hostpool",
+        "machine",
+        "machinedeployment",
+        "machinehealthcheck",
+        "machineset",
+    ];
+    let flags: Vec<String> =
+        (3..).zip(controllers).map(|(number, name)| format!("--{name}-concurrency={number}")).collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let plane = Running::start(up(&data, &flags));
+    let file = kube::config::Kubeconfig::read_from(data.join("admin.kubeconfig")).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await.unwrap();
+    let client = kube::Client::try_from(config).unwrap();
+    let name = "controller_runtime_max_concurrent_reconciles";
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    // Some begin only once others are there.
+    let text = loop {
+        let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+        let text = client.request_text(request).await.unwrap();
+        let begun = text.lines().filter(|line| line.starts_with(&format!("{name}{{"))).count();
+        if begun == controllers.len() {
+            break text;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{begun} controllers:\n{text}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    for (number, controller) in (3..).zip(controllers) {
+        let line = format!("{name}{{controller=\"{controller}\"}} {number}");
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    for part in [
+        "apiserver_request_total{",
+        "rest_client_requests_total{",
+        "capstan_cache_objects{kind=\"Machine\"} 0",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    plane.stop();
+}

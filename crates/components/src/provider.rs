@@ -91,6 +91,11 @@ impl Provider {
         format!("{}-manager", self.namespace())
     }
 
+    /// The ClusterRole for scrapers of its metrics.
+    pub(crate) fn metrics_role(self) -> String {
+        format!("{}-metrics-reader", self.namespace())
+    }
+
     /// The ClusterRole that a RoleBinding brings into each namespace with clusters.
     pub(crate) fn namespace_role(self) -> String {
         format!("{}-cluster-namespace", self.namespace())

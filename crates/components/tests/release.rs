@@ -84,6 +84,8 @@ fn variables_all_have_defaults_and_leave_the_rest_alone() {
         }
     }
     let expected = [
+        "CAPI_DIAGNOSTICS_ADDRESS",
+        "CAPI_INSECURE_DIAGNOSTICS",
         "CAPSTAN_BOOTSTRAP_SOFTWARE_URL",
         "CAPSTAN_CONTROL_PLANE_SOFTWARE_URL",
         "CAPSTAN_PLANE_SERVER",
@@ -139,6 +141,27 @@ fn nobody_may_write_or_read_secrets_everywhere() {
                 assert!(!rules.iter().any(of_secrets), "{role}");
             }
         }
+    }
+}
+
+#[test]
+fn metrics_are_for_those_who_are_given_the_role() {
+    for provider in providers() {
+        let name = format!("{}-metrics-reader", provider.namespace());
+        let roles = of_kind(provider, "ClusterRole");
+        let role = roles.iter().find(|role| role["metadata"]["name"] == name.as_str()).expect("the role");
+        assert_eq!(role["rules"], serde_json::json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]));
+        let bound = of_kind(provider, "ClusterRoleBinding");
+        assert!(bound.iter().all(|binding| binding["roleRef"]["name"] != name.as_str()), "users bind it");
+        let deployment = of_kind(provider, "Deployment").remove(0);
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let ports = container["ports"].as_array().expect("ports");
+        assert!(ports.iter().any(|port| port["name"] == "metrics" && port["containerPort"] == 8443));
+        let text = Template::parse(&container["args"].to_string()).expect("a template").render(|_| None);
+        let text = text.expect("rendered");
+        assert!(
+            text.contains("--diagnostics-address=:8443") && text.contains("--insecure-diagnostics=false")
+        );
     }
 }
 

@@ -6,7 +6,8 @@
 //! ([`plans`]), what is known and what is not ([`knowledge`]), deleting objects ([`destroy`]), whether another host is free ([`spare`]), which plane this is
 //! ([`plane`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]) and the
 //! order in which it looks at objects ([`queue`]), what it looks after ([`scope`]), objects in memory ([`cache`]) and what
-//! wakes a reconciler ([`signal`]), and which of several replicas runs it ([`leader`]).
+//! wakes a reconciler ([`signal`]), which of several replicas runs it ([`leader`]), how much it does at a time
+//! ([`settings`]), how many requests it makes ([`throttle`]) and what is counted of it ([`metrics`]).
 //!
 //! What must not: anything that only one kind needs, and any decision about what a cluster should look like.
 //!
@@ -27,6 +28,7 @@ pub mod in_place;
 pub mod knowledge;
 pub mod leader;
 pub mod merge;
+pub mod metrics;
 pub mod names;
 pub mod owners;
 pub mod patch;
@@ -38,13 +40,17 @@ pub mod remote;
 pub mod run;
 pub mod scope;
 pub mod secrets;
+pub mod settings;
 pub mod signal;
 pub mod spare;
 pub mod text;
+pub mod throttle;
 
 pub use cache::{Cache, Caches};
 pub use destroy::Grounds;
 pub use error::{Error, Result};
 pub use knowledge::Knowledge;
+pub use metrics::Metrics;
 pub use run::{Next, Reconciler};
 pub use scope::Scope;
+pub use settings::Settings;

@@ -33,6 +33,14 @@ pub struct Limits {
     pub resync: Duration,
 }
 
+impl Limits {
+    /// As many at once, two fifths of them in one lane.
+    #[must_use]
+    pub fn with_concurrency(self, at_once: usize) -> Self {
+        Self { at_once, in_lane: at_once.saturating_mul(2).div_ceil(5), ..self }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -87,6 +95,8 @@ struct Entry {
     began: Option<Moment>,
     /// The time until the next look, if something happens at once.
     pause: Duration,
+    /// When it was last due.
+    due: Moment,
 }
 
 /// Objects by when they are due. See the module.
@@ -101,6 +111,8 @@ pub struct Queue<K> {
     turns: VecDeque<String>,
     running: usize,
     running_in: HashMap<String, usize>,
+    /// How many objects have become due, ever.
+    added: u64,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Queue<K> {
@@ -114,6 +126,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             turns: VecDeque::new(),
             running: 0,
             running_in: HashMap::new(),
+            added: 0,
         }
     }
 
@@ -125,6 +138,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             failures: 0,
             began: None,
             pause: self.limits.pause,
+            due: now,
         });
         let pause = match entry.failures {
             0 => entry.pause,
@@ -194,10 +208,12 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     fn collect_due(&mut self, now: Moment) {
         while let Some((at, _)) = self.timers.first()
             && *at <= now
-            && let Some((_, key)) = self.timers.pop_first()
+            && let Some((at, key)) = self.timers.pop_first()
             && let Some(entry) = self.entries.get_mut(&key)
         {
             entry.state = State::Ready;
+            entry.due = at;
+            self.added += 1;
             let lane = entry.lane.clone();
             let waiting = self.ready.entry(lane.clone()).or_default();
             if waiting.is_empty() {
@@ -263,6 +279,16 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.timers.first().map(|(at, _)| *at)
     }
 
+    /// When an object was last due.
+    pub fn was_due(&self, key: &K) -> Option<Moment> {
+        self.entries.get(key).map(|entry| entry.due)
+    }
+
+    /// How many objects have become due, ever.
+    pub fn added(&self) -> u64 {
+        self.added
+    }
+
     /// Objects that are due and wait for room.
     pub fn waiting(&self) -> usize {
         self.ready.values().map(VecDeque::len).sum()
@@ -308,6 +334,26 @@ mod tests {
         assert_eq!(back_off(1), FIRST_RETRY);
         assert_eq!(back_off(2), FIRST_RETRY * 2);
         assert_eq!(back_off(40), LONGEST_RETRY);
+    }
+
+    #[test]
+    fn what_becomes_due_is_counted_once_and_its_time_is_known() {
+        let mut queue = queue(1, 1);
+        queue.ask(&1, "a", MS);
+        queue.ask(&1, "a", 2 * MS);
+        queue.ask(&2, "a", 3 * MS);
+        assert_eq!(queue.next(9 * MS), Some(1));
+        assert_eq!((queue.added(), queue.waiting(), queue.was_due(&1)), (2, 1, Some(MS)));
+        queue.done(&1, Verdict::After(60 * MS), 10 * MS);
+        assert_eq!(queue.next(70 * MS), Some(2), "who has waited longer");
+        assert_eq!((queue.added(), queue.was_due(&1), queue.was_due(&3)), (3, Some(70 * MS), None));
+    }
+
+    #[test]
+    fn a_lane_has_two_fifths_of_the_places() {
+        let places = |at_once| Limits::default().with_concurrency(at_once).in_lane;
+        assert_eq!([1, 2, 10, 50, 100].map(places), [1, 1, 4, 20, 40]);
+        assert_eq!(Limits::default().with_concurrency(50), Limits::default());
     }
 
     #[test]

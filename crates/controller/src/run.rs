@@ -17,6 +17,7 @@ use capstan_api::meta::labels::CLUSTER_NAME;
 
 use crate::cache::{Cache, Key};
 use crate::error::{Error, Result, chain};
+use crate::metrics::Recorder;
 use crate::queue::{Limits, Queue, Verdict};
 use crate::scope::Scope;
 
@@ -66,11 +67,14 @@ pub async fn run<R: Reconciler>(
     also: impl Stream<Item = ObjectRef<R::Object>> + Send + 'static,
     stop: impl Future<Output = ()> + Send,
 ) {
+    let limits = cache.engine().settings.limits(reconciler.name(), reconciler.limits());
+    cache.is_looked_after(&scope);
     let mut desk = Desk {
-        queue: Queue::new(reconciler.limits()),
+        recorder: cache.engine().metrics.controller(reconciler.name(), limits),
         reconciler: Arc::new(reconciler),
         cache,
         scope,
+        queue: Queue::new(limits),
         began: Instant::now(),
         looks: JoinSet::new(),
         keys: HashMap::new(),
@@ -94,6 +98,7 @@ pub async fn run<R: Reconciler>(
 
 /// What one loop has to do, and what is under way.
 struct Desk<R: Reconciler> {
+    recorder: Recorder,
     reconciler: Arc<R>,
     cache: Cache<R::Object>,
     scope: Scope,
@@ -113,6 +118,8 @@ impl<R: Reconciler> Desk<R> {
     /// Begins as many looks as there is room for.
     fn begin(&mut self) {
         while let Some(key) = self.queue.next(self.began.elapsed()) {
+            let due = self.queue.was_due(&key).unwrap_or_default();
+            self.recorder.taken(self.began.elapsed().saturating_sub(due));
             let object = self.cache.now(&key);
             let Some(object) = object.filter(|object| self.scope.is_own(object.as_ref())) else {
                 self.queue.gone(&key);
@@ -120,18 +127,21 @@ impl<R: Reconciler> Desk<R> {
             };
             let (reconciler, named) = (Arc::clone(&self.reconciler), key.clone());
             let look = self.looks.spawn(async move { look(reconciler.as_ref(), object, &named).await });
+            self.recorder.begun(look.id());
             self.keys.insert(look.id(), key);
         }
+        self.recorder.queue(self.queue.added(), self.queue.waiting(), self.queue.running());
     }
 
     fn end(&mut self, ended: std::result::Result<(Id, Verdict), JoinError>) {
-        let (id, verdict) = match ended {
-            Ok((id, verdict)) => (id, verdict),
+        let (id, verdict, panicked) = match ended {
+            Ok((id, verdict)) => (id, verdict, false),
             Err(error) => {
                 tracing::error!(controller = self.reconciler.name(), %error, "a look has ended in a panic");
-                (error.id(), Verdict::Failed)
+                (error.id(), Verdict::Failed, error.is_panic())
             }
         };
+        self.recorder.ended(id, verdict, panicked);
         if let Some(key) = self.keys.remove(&id) {
             self.queue.done(&key, verdict, self.began.elapsed());
         }

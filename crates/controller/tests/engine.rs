@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use capstan_apiserver::{ApiServer, Options, Storage, User};
-use capstan_controller::{Caches, Next, Reconciler, Result, Scope, run};
+use capstan_controller::{Caches, Metrics, Next, Reconciler, Result, Scope, Settings, run};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
@@ -80,13 +80,20 @@ impl Reconciler for Looks {
         if object.labels().get(CLUSTER).is_some_and(|cluster| cluster == "hangs") {
             std::future::pending::<()>().await;
         }
+        assert!(
+            object.labels().get(CLUSTER).is_none_or(|cluster| cluster != "panics"),
+            "as the test wants it"
+        );
         Ok(Next::Changed)
     }
 }
 
 fn start(plane: &Plane, scope: Scope) -> Looks {
+    start_on(&Caches::new(plane.client.clone()), scope)
+}
+
+fn start_on(caches: &Caches, scope: Scope) -> Looks {
     let looks = Looks::default();
-    let caches = Caches::new(plane.client.clone());
     let never = futures::stream::pending::<ObjectRef<ConfigMap>>();
     tokio::spawn(run::run(looks.clone(), caches.of(), scope, never, std::future::pending::<()>()));
     looks
@@ -199,4 +206,71 @@ async fn listeners_hear_what_an_object_was_and_what_it_is() {
     assert_eq!(both, ["x".to_owned(), "y".to_owned()].into(), "who has lost it must know, too");
     plane.maps.delete("a", &DeleteParams::default()).await.unwrap();
     assert_eq!(heard(&mut changed).await, "y");
+}
+
+/// Waits until all of these lines are served.
+async fn until_served(metrics: &Metrics, lines: &[&str]) {
+    let waits = async {
+        while !lines.iter().all(|line| metrics.text().lines().any(|found| found == *line)) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, waits).await.unwrap_or_else(|_| panic!("{lines:?}:\n{}", metrics.text()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_controller_does_is_counted_and_limited_as_the_process_says() {
+    let plane = Plane::open().await;
+    let metrics = Metrics::default();
+    let settings = Settings { concurrency: [("looks".to_owned(), 5)].into(), ..Settings::default() };
+    let caches = Caches::new(plane.client.clone()).with_engine(metrics.clone(), settings);
+    for number in 0..7 {
+        plane.make(&format!("h{number}"), "hangs").await;
+    }
+    let _looks = start_on(&caches, Scope::default());
+    // A lane has two of five places.
+    until_served(
+        &metrics,
+        &[
+            "controller_runtime_max_concurrent_reconciles{controller=\"looks\"} 5",
+            "controller_runtime_active_workers{controller=\"looks\"} 2",
+            "workqueue_depth{name=\"looks\",controller=\"looks\"} 5",
+            "workqueue_adds_total{name=\"looks\",controller=\"looks\"} 7",
+            "workqueue_queue_duration_seconds_count{name=\"looks\",controller=\"looks\"} 2",
+        ],
+    )
+    .await;
+    plane.make("well", "well").await;
+    until_served(
+        &metrics,
+        &[
+            "controller_runtime_reconcile_total{controller=\"looks\",result=\"success\"} 1",
+            "controller_runtime_reconcile_time_seconds_count{controller=\"looks\"} 1",
+            "capstan_cache_objects{kind=\"ConfigMap\"} 8",
+        ],
+    )
+    .await;
+    plane.make("bad", "panics").await;
+    // It is tried again, so that there may be more by now.
+    let waits = async {
+        while metrics.text().contains("controller_runtime_reconcile_panics_total{controller=\"looks\"} 0\n") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, waits).await.expect("the panic is counted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_forbidden_is_counted() {
+    let server = ApiServer::open(Options::new(Storage::Memory)).await.unwrap();
+    let stranger = Client::new(server.service(User::new("stranger", ["x"])), "default");
+    let metrics = Metrics::default();
+    let caches = Caches::new(stranger).with_engine(metrics.clone(), Settings::default());
+    let _cache = caches.of::<ConfigMap>();
+    let waits = async {
+        while metrics.text().contains("capstan_cache_watch_failures_total{kind=\"ConfigMap\"} 0\n") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, waits).await.expect("the failure is counted");
 }

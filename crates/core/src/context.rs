@@ -10,6 +10,7 @@ use kube::api::Api;
 use kube::{Client, Resource};
 use std::sync::Arc;
 
+use crate::node_sync::NodeSync;
 use crate::runtime::Extensions;
 
 /// Says what time it is. Tests turn it by hand.
@@ -30,6 +31,8 @@ pub struct Core {
     pub extensions: Extensions,
     /// What is looked after.
     pub scope: Scope,
+    /// What Nodes carry of their Machines beside what they always do.
+    pub node_sync: NodeSync,
     clock: Clock,
 }
 
@@ -43,6 +46,7 @@ impl Core {
             remotes: Remotes::in_memory(&caches),
             extensions: Extensions::new(client.clone()),
             scope: Scope::default(),
+            node_sync: NodeSync::default(),
             clock: Arc::new(Timestamp::now),
             client,
             caches,

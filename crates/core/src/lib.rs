@@ -16,8 +16,10 @@ pub mod machinedeployment;
 pub mod machinehealthcheck;
 pub mod machineset;
 pub mod names;
+mod node_sync;
 pub mod runtime;
 mod step;
 pub mod versions;
 
 pub use context::{Clock, Core, controllers};
+pub use node_sync::{KeyPattern, NodeSync};

@@ -101,6 +101,7 @@ impl Place {
         let value = match name {
             "--data-dir" => self.data.display().to_string(),
             "--health-addr" => format!("127.0.0.1:{}", self.health),
+            "--diagnostics-address" => "127.0.0.1:0".to_owned(),
             "--hooks-listen" => format!("127.0.0.1:{}", self.hooks),
             "--hooks-url" => format!("https://127.0.0.1:{}", self.hooks),
             "--artifacts-listen" => "127.0.0.1:0".to_owned(),

@@ -101,6 +101,8 @@ impl Stage {
                 data.to_str().unwrap(),
                 "--health-addr",
                 "127.0.0.1:0",
+                "--diagnostics-address",
+                "127.0.0.1:0",
                 // Not the one that is taken when nobody says anything.
                 "--sim-address",
                 "127.0.0.7",

@@ -21,6 +21,7 @@ use crate::controllers::{self, SIM_ADDRESS, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
+use crate::tuning::Tuning;
 use crate::up::{DataFolder, Plane};
 use crate::{install, log, stop};
 use cast::Cast;
@@ -28,7 +29,7 @@ use show::{CLUSTER, Show};
 
 pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
     if std::env::var_os("RUST_LOG").is_some() {
-        log::to_stderr();
+        log::to_stderr(None);
     }
     let interrupted = stop::on_signal()?;
     let folder = tempfile::Builder::new().prefix("capstan-demo-").tempdir().context("no temporary folder")?;
@@ -50,6 +51,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
         extensions: Extensions::default(),
         scope: Scope::default(),
         sim_address: SIM_ADDRESS.to_owned(),
+        tuning: Tuning { metrics: plane.metrics.clone(), ..Tuning::default() },
     };
     let mut running = controllers::start(&Selection::all(), &around, &stop).await?;
     println!(

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::args::{HooksArgs, SoftwareArgs};
 use crate::client::PlaneArgs;
 use crate::controllers::Selection;
+use crate::tuning::{RequestArgs, TuningArgs};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManagerArgs {
@@ -39,6 +40,23 @@ pub(crate) struct ManagerArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) health_addr: Option<String>,
 
+    /// Address and port of HTTPS metrics, for callers with the verb get on the nonResourceURL /metrics; 0 switches it off
+    /// [default: :8443, if it is free]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) diagnostics_address: Option<String>,
+
+    /// Serve metrics over HTTP, without authentication and authorization
+    #[arg(
+        long,
+        value_name = "BOOL",
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true"
+    )]
+    pub(crate) insecure_diagnostics: bool,
+
     /// How machines reach the management plane, as in https://10.0.0.1:6443 [default: as this process does]
     #[arg(long, value_name = "URL", value_parser = https)]
     pub(crate) plane_server: Option<String>,
@@ -51,6 +69,12 @@ pub(crate) struct ManagerArgs {
     /// pod its own address
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1", value_parser = host)]
     pub(crate) sim_address: String,
+
+    #[command(flatten)]
+    pub(crate) requests: RequestArgs,
+
+    #[command(flatten)]
+    pub(crate) tuning: TuningArgs,
 
     #[command(flatten)]
     pub(crate) software: SoftwareArgs,
@@ -91,6 +115,29 @@ fn label_value(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        manager: ManagerArgs,
+    }
+
+    #[test]
+    fn diagnostics_are_secure_by_default() {
+        let insecure = |args: &[&str]| {
+            let command = Command::try_parse_from([&["capstan"], args].concat()).ok()?;
+            Some(command.manager.insecure_diagnostics)
+        };
+        assert_eq!(insecure(&[]), Some(false));
+        assert_eq!(insecure(&["--insecure-diagnostics"]), Some(true));
+        assert_eq!(
+            insecure(&["--insecure-diagnostics=false"]),
+            Some(false),
+            "as upstream's manifests write it"
+        );
+        assert_eq!(insecure(&["--insecure-diagnostics=maybe"]), None);
+    }
 
     #[test]
     fn what_cannot_be_is_refused() {

@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_CONNECTIONS: usize = 64;
 
 /// Listens where `address` says. Go's `:9440` is every address of this machine.
-pub(super) async fn listen(address: &str) -> Result<TcpListener> {
-    let why = || format!("cannot listen on {address} for health checks (see --health-addr)");
+pub(super) async fn listen(address: &str, what: &str, flag: &str) -> Result<TcpListener> {
+    let why = || format!("cannot listen on {address} for {what} (see {flag})");
     let candidates = candidates(address).await.with_context(why)?;
     ensure!(!candidates.is_empty(), "{}: there is no such address", why());
     TcpListener::bind(&candidates[..]).await.with_context(why)
@@ -85,7 +85,7 @@ mod tests {
         let code = |path, is_ready| answer(&Method::GET, path, is_ready).status().as_u16();
         assert_eq!((code("/healthz", false), code("/healthz", true)), (200, 200));
         assert_eq!((code("/readyz", false), code("/readyz/", true)), (503, 200));
-        assert_eq!(code("/metrics", true), 404);
+        assert_eq!(code("/metrics", true), 404, "they are for those who may: see diagnostics");
         assert_eq!(answer(&Method::POST, "/healthz", true).status().as_u16(), 405);
     }
 
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(candidates(":9440").await.map(ports).ok(), Some(vec![9440, 9440]));
         assert_eq!(candidates("127.0.0.1:9440").await.map(ports).ok(), Some(vec![9440]));
         assert!(candidates(":x").await.is_err() && candidates("9440").await.is_err());
-        let listener = listen(":0").await.expect("a free port");
+        let listener = listen(":0", "tests", "--test").await.expect("a free port");
         assert_ne!(listener.local_addr().expect("bound").port(), 0);
     }
 }

@@ -1,13 +1,15 @@
 //! `capstan manager`: the controllers alone, against a plane that is somebody else's. This is what runs in a pod.
 
 pub(crate) mod args;
+mod diagnostics;
 mod health;
 mod plane;
 
 use anyhow::{Context, Result};
-use capstan_controller::Scope;
 use capstan_controller::error::chain;
 use capstan_controller::leader::{Candidate, Times};
+use capstan_controller::throttle::Throttle;
+use capstan_controller::{Metrics, Scope};
 use kube::Client;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -16,8 +18,9 @@ use crate::controllers::{Running, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
-use crate::{log, stop};
+use crate::{client, log, stop};
 use args::ManagerArgs;
+use diagnostics::Diagnostics;
 
 /// Where a pod finds out in which namespace it is.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -26,17 +29,35 @@ const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 const NAMESPACE: &str = "capstan-system";
 
 pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
-    log::to_stderr();
+    let level = log::to_stderr(args.tuning.verbosity);
     let config = args.plane.config().await?;
     let plane = plane::of(args, &config)?;
-    let client = Client::try_from(config).context("cannot make a client")?;
+    let tuning = args.tuning.tuning(Metrics::default());
+    let throttle = Throttle::new(args.requests.kube_api_qps, args.requests.kube_api_burst);
+    let client = client::counted(config.clone(), &tuning.metrics, Some(&throttle))?;
+    // A Lease that has to be renewed, or a caller who waits, does not queue behind the controllers.
+    let urgent = client::counted(config, &tuning.metrics, None)?;
     let stop = stop::on_signal()?;
     let (ready, is_ready) = watch::channel(false);
     if let Some(address) = &args.health_addr {
-        let listener = health::listen(address).await?;
+        let listener = health::listen(address, "health checks", "--health-addr").await?;
         eprintln!("health checks: http://{}", listener.local_addr().context("no address")?);
         // Ends with the process: a kubelet asks until then.
         tokio::spawn(health::serve(listener, is_ready));
+    }
+    if let Some(listener) = diagnostics::listen(args.diagnostics_address.as_deref()).await? {
+        let metrics = tuning.metrics.clone();
+        let diagnostics = match args.insecure_diagnostics {
+            true => Diagnostics::open(metrics, level),
+            false => Diagnostics::reviewed(metrics, level, urgent.clone()),
+        };
+        eprintln!("metrics: {}", diagnostics.url(listener.local_addr().context("no address")?));
+        // Ends with the process, as health checks do.
+        tokio::spawn(async move {
+            if let Err(error) = diagnostics.serve(listener).await {
+                tracing::error!(error = format!("{error:#}"), "metrics are not served");
+            }
+        });
     }
     let depot = Depot::open(&args.software, &args.data_dir, args.software.artifacts_listen, None).await?;
     let scope = Scope::new(args.namespace.clone(), args.watch_filter.clone());
@@ -53,11 +74,12 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
         extensions,
         scope,
         sim_address: args.sim_address.clone(),
+        tuning,
     };
     let mut running = Running::serve(&args.controllers, &around, &stop).await?;
     let taking_part = running.ready_once(ready);
     eprintln!("{depot}");
-    let mut candidate = args.leader_elect.then(|| candidate(args, &around.client));
+    let mut candidate = args.leader_elect.then(|| candidate(args, &urgent));
     if let Some(candidate) = &mut candidate {
         eprintln!("waiting to lead as {}", candidate.identity());
         tokio::select! {

@@ -6,13 +6,14 @@ mod pki;
 
 use anyhow::{Context, Result, bail};
 use capstan_apiserver::{ApiServer, Authority, OpenError, Options, StartError, Storage, Tls, User};
-use capstan_controller::Scope;
+use capstan_controller::{Metrics, Scope};
 use kube::Client;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tower::Layer as _;
 
 use crate::args::UpArgs;
 use crate::controllers::{SIM_ADDRESS, Selection, Surroundings};
@@ -25,11 +26,14 @@ use folder::Restored;
 use pki::Pki;
 pub(crate) use pki::write_secret;
 
+/// Whom our own requests are counted for: they go through no socket.
+const IN_PROCESS: &str = "in-process";
+
 /// File of the data folder that keeps the port.
 const PORT: &str = "port";
 
 pub(crate) async fn run(args: &UpArgs) -> Result<()> {
-    log::to_stderr();
+    log::to_stderr(args.tuning.verbosity);
     let data_dir = match &args.data_dir {
         Some(folder) => folder.clone(),
         None => default_data_dir()?,
@@ -61,6 +65,7 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         extensions: Extensions::of(&args.hooks)?,
         scope: Scope::default(),
         sim_address: SIM_ADDRESS.to_owned(),
+        tuning: args.tuning.tuning(plane.metrics.clone()),
     };
     let mut running = controllers::start(&selection, &around, &stop).await?;
     if let Some(warning) = warning(plane.bound) {
@@ -113,6 +118,8 @@ pub(crate) struct Plane {
     bound: SocketAddr,
     /// The administrator's client, without a socket between.
     pub(crate) client: Client,
+    /// What the process has counted; the server tells it at `/metrics`.
+    pub(crate) metrics: Metrics,
 }
 
 impl Plane {
@@ -144,6 +151,9 @@ impl Plane {
         options.backup_files = folder::backup_files(data_dir);
         let (certificate, key) = (pki.authority.clone(), pki.authority_key.clone());
         options.client_authority = Some(Authority { certificate, key });
+        let metrics = Metrics::default();
+        let told = metrics.clone();
+        options.more_metrics = Some(Arc::new(move || told.text()));
         let server = ApiServer::open(options).await.map_err(|error| with_remedy(error, data_dir))?;
         let tls = Tls {
             certificate: pki.server.certificate.clone(),
@@ -154,8 +164,9 @@ impl Plane {
         // An IPv6 address stands in brackets where a port follows.
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         let address = format!("{host}:{}", bound.port());
-        let client = Client::new(server.service(User::admin()), "default");
-        Ok(Self { _folder: folder, server, pki, address, bound, client })
+        let service = metrics.count_requests(IN_PROCESS).layer(server.service(User::admin()));
+        let client = Client::new(service, "default");
+        Ok(Self { _folder: folder, server, pki, address, bound, client, metrics })
     }
 
     /// Writes the administrator's kubeconfig.

@@ -1,6 +1,6 @@
 //! Who the managers are, and what they may do: `capstan_api::access`, as roles and their bindings.
 
-use capstan_api::access::{GroupAccess, access};
+use capstan_api::access::{GroupAccess, access, metrics_reader};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 
@@ -64,6 +64,8 @@ pub(super) fn objects(provider: Provider, options: &Options) -> Vec<Value> {
         }),
         // Bound in each namespace with clusters, by what the cluster templates bring, and nowhere else.
         cluster_role(&provider.namespace_role(), &rights.cluster_namespaces),
+        // Bound by users to the account of their scraper.
+        cluster_role(&provider.metrics_role(), &metrics_reader()),
     ]);
     objects
 }

@@ -11,6 +11,8 @@ use crate::Provider;
 
 /// Where the manager answers how it does.
 const HEALTH_PORT: u16 = 9440;
+/// Where scrapers find its metrics, as upstream's.
+const METRICS_PORT: u16 = 8443;
 /// The only place it may write to.
 const DATA: &str = "/var/lib/capstan";
 /// The ConfigMap with an index of software, in its key `index.yaml`.
@@ -60,7 +62,10 @@ pub(super) fn object(provider: Provider, options: &Options) -> Value {
 }
 
 fn container(provider: Provider, options: &Options) -> Value {
-    let mut ports = vec![json!({ "name": "health", "containerPort": HEALTH_PORT })];
+    let mut ports = vec![
+        json!({ "name": "health", "containerPort": HEALTH_PORT }),
+        json!({ "name": "metrics", "containerPort": METRICS_PORT }),
+    ];
     ports.extend(served(provider).map(|(number, name)| json!({ "name": name, "containerPort": number })));
     let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "health" } });
     let field =
@@ -117,6 +122,9 @@ fn args(provider: Provider) -> Vec<String> {
         "--leader-elect".to_owned(),
         "--leader-elect-namespace=$(POD_NAMESPACE)".to_owned(),
         format!("--health-addr=:{HEALTH_PORT}"),
+        // Variables of upstream's manifests.
+        format!("--diagnostics-address=${{CAPI_DIAGNOSTICS_ADDRESS:=:{METRICS_PORT}}}"),
+        "--insecure-diagnostics=${CAPI_INSECURE_DIAGNOSTICS:=false}".to_owned(),
         format!("--data-dir={DATA}"),
     ];
     match provider {

@@ -20,16 +20,19 @@ use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Client, Resource, ResourceExt};
+use prometheus_client::metrics::counter::Counter;
 use serde::de::DeserializeOwned;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
 use crate::error::{Doing as _, Error, Result, chain, forbidden};
+use crate::metrics::{AnyObject, Metrics, Source as Counted};
 use crate::scope::Scope;
+use crate::settings::Settings;
 use crate::signal::Signal;
 use echo::{Absorb, Echoes, Heading, Wire};
 pub use state::Key;
@@ -53,25 +56,57 @@ pub struct Caches {
     /// Whether every read asks the API server.
     is_live: bool,
     echoes: Echoes,
+    engine: Engine,
     kinds: Arc<Mutex<HashMap<Kept, Box<dyn Any + Send>>>>,
 }
 
 /// A kind, and the namespace or the label if only a part of it is watched.
 type Kept = (TypeId, Option<String>);
 
+/// What controllers that run on these caches share. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Engine {
+    pub(crate) metrics: Metrics,
+    pub(crate) settings: Arc<Settings>,
+}
+
 impl Caches {
     /// Nothing is watched before somebody asks.
     pub fn new(client: Client) -> Self {
         let echoes = Echoes::default();
         let (client, plain) = (echoes.around(client.clone(), "capstan"), client);
-        Self { plain, client, scope: Scope::default(), is_live: false, echoes, kinds: Arc::default() }
+        Self {
+            plain,
+            client,
+            scope: Scope::default(),
+            is_live: false,
+            echoes,
+            engine: Engine::default(),
+            kinds: Arc::default(),
+        }
     }
 
     /// Nothing is kept: every read asks the API server, and nobody is told of changes. For whoever calls a reconciler by
     /// hand, at times of its own choice.
     pub fn live(client: Client) -> Self {
         let (scope, echoes) = (Scope::default(), Echoes::default());
-        Self { plain: client.clone(), client, scope, is_live: true, echoes, kinds: Arc::default() }
+        Self {
+            plain: client.clone(),
+            client,
+            scope,
+            is_live: true,
+            echoes,
+            engine: Engine::default(),
+            kinds: Arc::default(),
+        }
+    }
+
+    /// The same, counted in these metrics, with controllers that run as `settings` say. What was watched before is not
+    /// shared.
+    #[must_use]
+    pub fn with_engine(self, metrics: Metrics, settings: Settings) -> Self {
+        let engine = Engine { metrics, settings: Arc::new(settings) };
+        Self { engine, kinds: Arc::default(), ..self }
     }
 
     /// The same, watching no more than this. What was watched before is not shared.
@@ -165,11 +200,15 @@ impl Caches {
 
     fn cache<K: Cached>(&self, api: Api<K>, selection: Selection, kind: &str, wire: Wire) -> Cache<K> {
         if self.is_live {
-            return Cache { source: Source::Live(selection), kind: kind.into(), api };
+            let engine = self.engine.clone();
+            return Cache { source: Source::Live(selection), kind: kind.into(), api, engine };
         }
-        let cache = Cache::watched(api, selection.config(), kind, selection);
+        let failures = self.engine.metrics.watch_failures(kind);
+        let mut cache = Cache::watched(api, selection.config(), kind, selection, failures);
+        cache.engine = self.engine.clone();
         if let Source::Watched(shared, _) = &cache.source {
             self.echoes.register(wire, shared);
+            self.engine.metrics.tell_of(shared);
         }
         cache
     }
@@ -209,6 +248,7 @@ pub struct Cache<K> {
     source: Source<K>,
     kind: Arc<str>,
     api: Api<K>,
+    engine: Engine,
 }
 
 enum Source<K> {
@@ -222,7 +262,7 @@ impl<K: Clone> Clone for Cache<K> {
             Source::Watched(shared, watch) => Source::Watched(Arc::clone(shared), Arc::clone(watch)),
             Source::Live(selection) => Source::Live(selection.clone()),
         };
-        Self { source, kind: Arc::clone(&self.kind), api: self.api.clone() }
+        Self { source, kind: Arc::clone(&self.kind), api: self.api.clone(), engine: self.engine.clone() }
     }
 }
 
@@ -235,6 +275,10 @@ struct Shared<K> {
     listed: tokio::sync::watch::Sender<bool>,
     /// What was last said about a watch that fails.
     complaint: Mutex<Option<String>>,
+    /// How often it has failed.
+    failures: Counter,
+    /// What a controller of this process looks after, if there is one.
+    looked_after: OnceLock<Scope>,
 }
 
 /// Ends with the last clone.
@@ -249,10 +293,16 @@ impl Drop for Watch {
 impl<K: Cached> Cache<K> {
     /// Watches the kind from now on. `kind` is for people.
     pub fn watching(api: Api<K>, config: watcher::Config, kind: &str) -> Self {
-        Self::watched(api, config, kind, Selection::default())
+        Self::watched(api, config, kind, Selection::default(), Counter::default())
     }
 
-    fn watched(api: Api<K>, config: watcher::Config, kind: &str, selection: Selection) -> Self {
+    fn watched(
+        api: Api<K>,
+        config: watcher::Config,
+        kind: &str,
+        selection: Selection,
+        failures: Counter,
+    ) -> Self {
         let shared = Arc::new(Shared {
             kind: kind.to_owned(),
             selection,
@@ -260,10 +310,25 @@ impl<K: Cached> Cache<K> {
             changed: Signal::default(),
             listed: tokio::sync::watch::Sender::new(false),
             complaint: Mutex::default(),
+            failures,
+            looked_after: OnceLock::new(),
         });
         let watching = tokio::spawn(follow(Arc::clone(&shared), api.clone(), config));
         let source = Source::Watched(shared, Arc::new(Watch(watching.abort_handle())));
-        Self { source, kind: kind.into(), api }
+        Self { source, kind: kind.into(), api, engine: Engine::default() }
+    }
+
+    /// What a controller that runs on this cache is counted in and told.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// A controller of this process looks after these objects from now on.
+    pub(crate) fn is_looked_after(&self, scope: &Scope) {
+        if let Source::Watched(shared, _) = &self.source {
+            // An error says that there is another one, which looks after the same.
+            _ = shared.looked_after.set(scope.clone());
+        }
     }
 
     /// All objects.
@@ -454,6 +519,25 @@ impl<K> Shared<K> {
     }
 }
 
+impl<K: Cached> Counted for Shared<K> {
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn count(&self) -> usize {
+        self.read().count()
+    }
+
+    fn looked_after(&self) -> Vec<AnyObject> {
+        let Some(scope) = self.looked_after.get() else { return Vec::new() };
+        let all = self.read().all();
+        all.into_iter()
+            .filter(|object| scope.is_own(object.as_ref()))
+            .map(|object| object as AnyObject)
+            .collect()
+    }
+}
+
 /// Keeps the state as the API server has it, for ever.
 async fn follow<K: Cached>(shared: Arc<Shared<K>>, api: Api<K>, config: watcher::Config) {
     let mut events = std::pin::pin!(watch(api, config).default_backoff());
@@ -472,6 +556,7 @@ async fn follow<K: Cached>(shared: Arc<Shared<K>>, api: Api<K>, config: watcher:
             Ok(Event::Apply(object)) => shared.write().bring(lean(object)).into_iter().collect(),
             Ok(Event::Delete(object)) => shared.write().gone(&object).into_iter().collect(),
             Err(error) => {
+                shared.failures.inc();
                 complain(&shared, &error);
                 continue;
             }

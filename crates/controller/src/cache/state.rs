@@ -74,6 +74,10 @@ impl<K> State<K> {
         self.objects.keys().cloned().collect()
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.objects.len()
+    }
+
     pub(super) fn all(&self) -> Vec<Arc<K>> {
         self.objects.values().cloned().collect()
     }

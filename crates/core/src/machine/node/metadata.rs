@@ -11,6 +11,7 @@ use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
 use super::taints::Taints;
+use crate::node_sync::{KeyPattern, matches};
 
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CLUSTER_NAMESPACE: &str = "cluster.x-k8s.io/cluster-namespace";
@@ -38,10 +39,13 @@ pub(super) struct Labels {
     from_machine: String,
 }
 
-pub(super) fn labels(node: &Node, machine: &Machine, interruptible: bool) -> Labels {
+pub(super) fn labels(node: &Node, machine: &Machine, interruptible: bool, more: &[KeyPattern]) -> Labels {
     let is_ours = |key: &str| {
         let domain = key.split('/').next().unwrap_or_default();
-        domain == ROLE_DOMAIN || is_within(domain, RESTRICTED_DOMAIN) || is_within(domain, MANAGED_DOMAIN)
+        domain == ROLE_DOMAIN
+            || is_within(domain, RESTRICTED_DOMAIN)
+            || is_within(domain, MANAGED_DOMAIN)
+            || matches(more, key)
     };
     let mut wanted: BTreeMap<_, _> = machine.labels().clone();
     wanted.retain(|key, _| is_ours(key));
@@ -53,10 +57,16 @@ pub(super) fn labels(node: &Node, machine: &Machine, interruptible: bool) -> Lab
     Labels { changes: changes(node.labels(), &wanted, before), from_machine }
 }
 
-pub(super) fn annotations(node: &Node, machine: &Machine, labels: &Labels, taints: &Taints) -> Changes {
+pub(super) fn annotations(
+    node: &Node,
+    machine: &Machine,
+    labels: &Labels,
+    taints: &Taints,
+    more: &[KeyPattern],
+) -> Changes {
     let domain = |key: &str| key.split('/').next().unwrap_or_default().to_owned();
     let mut wanted: BTreeMap<_, _> = machine.annotations().clone();
-    wanted.retain(|key, _| is_within(&domain(key), MANAGED_DOMAIN));
+    wanted.retain(|key, _| is_within(&domain(key), MANAGED_DOMAIN) || matches(more, key));
     let from_machine = wanted.keys().cloned().collect::<Vec<_>>().join(",");
 
     let namespace = machine.namespace().unwrap_or_default();

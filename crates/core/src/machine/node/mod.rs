@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::observe::{NodeReading, Observed};
 use crate::Core;
 use crate::external::flag;
+use crate::node_sync::NodeSync;
 
 /// Which revision of its MachineDeployment a MachineSet stands for, and which one is current.
 const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
@@ -41,7 +42,7 @@ pub(super) async fn write(
     let interruptible =
         observed.infrastructure.found().is_some_and(|object| flag(object, "/status/interruptible"));
     let outdated = is_outdated(observed.set.as_ref(), observed.deployment.as_ref())?;
-    let Some(patch) = patch(node, machine, interruptible, outdated) else { return Ok(()) };
+    let Some(patch) = patch(node, machine, interruptible, outdated, &core.node_sync) else { return Ok(()) };
     let namespace = machine.namespace().unwrap_or_default();
     let Some(client) = core.remotes.client(&namespace, &machine.spec.cluster_name).await? else {
         return Ok(());
@@ -55,11 +56,17 @@ pub(super) async fn write(
 }
 
 /// What to send so that the Node is as it should be. Taints are replaced whole, so it goes with the resource version.
-fn patch(node: &Node, machine: &Machine, interruptible: bool, outdated: bool) -> Option<Value> {
+fn patch(
+    node: &Node,
+    machine: &Machine,
+    interruptible: bool,
+    outdated: bool,
+    sync: &NodeSync,
+) -> Option<Value> {
     let mut metadata = Map::new();
-    let labels = metadata::labels(node, machine, interruptible);
+    let labels = metadata::labels(node, machine, interruptible, &sync.labels);
     let taints = taints::taints(node, machine, outdated);
-    let annotations = metadata::annotations(node, machine, &labels, &taints);
+    let annotations = metadata::annotations(node, machine, &labels, &taints, &sync.annotations);
     for (key, changes) in [("labels", labels.changes), ("annotations", annotations)] {
         if !changes.is_empty() {
             metadata.insert(key.to_owned(), json!(changes));

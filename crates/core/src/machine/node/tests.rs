@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::tests::{machine, read};
 use super::{is_outdated, patch};
+use crate::node_sync::NodeSync;
 
 fn node(metadata: &Value, taints: &Value) -> Node {
     let mut metadata = metadata.clone();
@@ -48,7 +49,7 @@ fn apply(node: &Node, patch: &Value) -> Node {
 #[test]
 fn labels_and_annotations_come_and_go_with_the_machine() {
     let bare = node(&json!({"labels": {"kubernetes.io/hostname": "h"}}), &json!([]));
-    let first = patch(&bare, &labelled(), true, false).expect("something to do");
+    let first = patch(&bare, &labelled(), true, false, &NodeSync::default()).expect("something to do");
     assert_eq!(first["metadata"]["resourceVersion"], "7");
     assert_eq!(
         first["metadata"]["labels"],
@@ -71,9 +72,14 @@ fn labels_and_annotations_come_and_go_with_the_machine() {
         })
     );
     let dressed = apply(&bare, &first);
-    assert_eq!(patch(&dressed, &labelled(), true, false), None, "nothing is left to do");
+    assert_eq!(
+        patch(&dressed, &labelled(), true, false, &NodeSync::default()),
+        None,
+        "nothing is left to do"
+    );
 
-    let second = patch(&dressed, &machine(&json!({}), &json!({})), false, false).expect("something to undo");
+    let second = patch(&dressed, &machine(&json!({}), &json!({})), false, false, &NodeSync::default())
+        .expect("something to undo");
     assert_eq!(second["metadata"]["labels"]["node-role.kubernetes.io/gpu"], Value::Null);
     assert_eq!(second["metadata"]["annotations"]["cluster.x-k8s.io/owner-kind"], Value::Null);
     let undressed = apply(&dressed, &second);
@@ -96,18 +102,21 @@ fn taints_come_and_go_with_the_machine() {
         {"key": "others", "effect": "NoExecute"}]);
     let machine = with(&json!([taint("always", "Always"), taint("once", "OnInitialization")]));
     let first = node(&json!({}), &born);
-    let first = apply(&first, &patch(&first, &machine, false, false).expect("a patch"));
+    let first = apply(&first, &patch(&first, &machine, false, false, &NodeSync::default()).expect("a patch"));
     assert_eq!(keys(&first), ["others", "always", "once"]);
 
     // Somebody takes both away: only one is put back.
     let mut robbed = first.clone();
     robbed.spec.get_or_insert_default().taints = Some(vec![]);
-    let again = apply(&robbed, &patch(&robbed, &machine, false, false).expect("a patch"));
+    let again =
+        apply(&robbed, &patch(&robbed, &machine, false, false, &NodeSync::default()).expect("a patch"));
     assert_eq!(keys(&again), ["always"]);
 
-    let free = apply(&first, &patch(&first, &with(&json!([])), false, true).expect("a patch"));
+    let free =
+        apply(&first, &patch(&first, &with(&json!([])), false, true, &NodeSync::default()).expect("a patch"));
     assert_eq!(keys(&free), ["others", "once", "node.cluster.x-k8s.io/outdated-revision"]);
-    let current = apply(&free, &patch(&free, &with(&json!([])), false, false).expect("a patch"));
+    let current =
+        apply(&free, &patch(&free, &with(&json!([])), false, false, &NodeSync::default()).expect("a patch"));
     assert_eq!(keys(&current), ["others", "once"]);
 }
 
@@ -128,4 +137,24 @@ fn the_older_revision_is_outdated() {
         assert_eq!(is_outdated(Some(&set), Some(&deployment)).ok(), expected);
     }
     assert_eq!(is_outdated(None, None).ok(), Some(false));
+}
+
+#[test]
+fn further_keys_are_copied_where_the_user_says_so() {
+    let sync = NodeSync {
+        labels: vec!["^mine$".parse().expect("a pattern")],
+        annotations: vec!["^oth".parse().expect("a pattern")],
+    };
+    let bare = node(&json!({}), &json!([]));
+    let dressed = apply(&bare, &patch(&bare, &labelled(), false, false, &sync).expect("a patch"));
+    let map = |node: &Node, map: &str, key: &str| {
+        serde_json::to_value(node).expect("JSON")["metadata"][map].get(key).cloned()
+    };
+    assert_eq!(map(&dressed, "labels", "mine"), Some(json!("no")));
+    assert_eq!(map(&dressed, "annotations", "other"), Some(json!("no")));
+    assert_eq!(map(&dressed, "labels", "notnode.cluster.x-k8s.io/z"), None);
+    // Whoever says so no longer takes them away again.
+    let plain = patch(&dressed, &labelled(), false, false, &NodeSync::default()).expect("a patch");
+    let undressed = apply(&dressed, &plain);
+    assert_eq!((map(&undressed, "labels", "mine"), map(&undressed, "annotations", "other")), (None, None));
 }
