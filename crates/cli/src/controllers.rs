@@ -209,8 +209,9 @@ impl Running {
             sim_address,
             tuning,
         } = around;
-        let mut core = Core::new(client.clone()).within(scope.clone());
-        core.caches = core.caches.with_engine(tuning.metrics.clone(), tuning.settings.clone());
+        let mut core = Core::new(client.clone())
+            .within(scope.clone())
+            .with_engine(tuning.metrics.clone(), tuning.settings.clone());
         core.node_sync = tuning.node_sync.clone();
         if let Some(identity) = &extensions.identity {
             core.extensions = core.extensions.with_identity(identity.clone());

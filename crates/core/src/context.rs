@@ -1,7 +1,9 @@
 //! What every controller of core is given: clients and a clock.
 
 use capstan_controller::external::Externals;
+use capstan_controller::metrics::Metrics;
 use capstan_controller::remote::Remotes;
+use capstan_controller::settings::Settings;
 use capstan_controller::{Caches, Scope};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -55,9 +57,21 @@ impl Core {
 
     /// The same, looking after no more than this.
     pub fn within(mut self, scope: Scope) -> Self {
-        self.externals = self.externals.within(scope.clone());
-        self.caches = self.caches.within(scope.clone());
+        let caches = self.caches.clone().within(scope.clone());
         self.scope = scope;
+        self.reading(caches)
+    }
+
+    /// The same, counted in these metrics, with controllers that run as `settings` say.
+    pub fn with_engine(self, metrics: Metrics, settings: Settings) -> Self {
+        let caches = self.caches.clone().with_engine(metrics, settings);
+        self.reading(caches)
+    }
+
+    fn reading(mut self, caches: Caches) -> Self {
+        self.externals = Externals::in_memory(&caches).within(self.scope.clone());
+        self.remotes = Remotes::in_memory(&caches);
+        self.caches = caches;
         self
     }
 
