@@ -11,8 +11,8 @@ const UNDER_WAY: Duration = Duration::from_secs(2);
 
 /// Waits until the newest of what is `told` should be written; the last one was written at this time.
 pub async fn until_due(told: &mut watch::Receiver<Report>, written: Option<Instant>) {
-    let Some(due) = written.map(|written| written + UNDER_WAY) else { return };
-    while may_wait(&told.borrow()) && Instant::now() < due {
+    loop {
+        let Some(due) = waits_until(&told.borrow(), written) else { return };
         tokio::select! {
             () = sleep_until(due) => return,
             changed = told.changed() => if changed.is_err() { return },
@@ -20,8 +20,12 @@ pub async fn until_due(told: &mut watch::Receiver<Report>, written: Option<Insta
     }
 }
 
-fn may_wait(report: &Report) -> bool {
-    matches!(&report.standing, Standing::Plan(progress) if progress.phase == Phase::Applying)
+/// Until when a report waits, if it does.
+fn waits_until(report: &Report, written: Option<Instant>) -> Option<Instant> {
+    match &report.standing {
+        Standing::Plan(progress) if progress.phase == Phase::Applying => Some(written? + UNDER_WAY),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -35,36 +39,24 @@ mod tests {
         Report { standing: Standing::Plan(Progress::new(plan, phase)), ..crate::report::hello() }
     }
 
-    /// How long a report in this phase waits that comes this long after another one.
-    async fn waits(phase: Phase, after: Duration) -> Duration {
-        let (_sender, mut told) = watch::channel(at(phase));
+    #[test]
+    fn only_what_nobody_waits_for_is_held_back() {
         let written = Instant::now();
-        tokio::time::advance(after).await;
-        let from = Instant::now();
-        until_due(&mut told, Some(written)).await;
-        from.elapsed()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_what_nobody_waits_for_is_held_back() {
-        let soon = Duration::from_millis(500);
         for phase in [Phase::Waiting, Phase::Applied, Phase::Failed, Phase::Refused] {
-            assert_eq!(waits(phase, soon).await, Duration::ZERO, "{phase:?}");
+            assert_eq!(waits_until(&at(phase), Some(written)), None, "{phase:?}");
         }
-        assert_eq!(waits(Phase::Applying, soon).await, UNDER_WAY - soon);
-        assert_eq!(waits(Phase::Applying, UNDER_WAY).await, Duration::ZERO);
+        assert_eq!(waits_until(&crate::report::hello(), Some(written)), None);
+        assert_eq!(waits_until(&at(Phase::Applying), Some(written)), Some(written + UNDER_WAY));
+        assert_eq!(waits_until(&at(Phase::Applying), None), None, "it is the first word");
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_end_of_a_plan_does_not_wait_behind_its_steps() {
         let (sender, mut told) = watch::channel(at(Phase::Applying));
-        let from = Instant::now();
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            sender.send_replace(at(Phase::Applied));
-            std::future::pending::<()>().await;
-        });
-        until_due(&mut told, Some(from)).await;
-        assert_eq!(from.elapsed(), Duration::from_millis(300));
+        // So far ahead that only the end of the plan can end the wait.
+        let far = Instant::now() + Duration::from_secs(3600);
+        let waits = tokio::spawn(async move { until_due(&mut told, Some(far)).await });
+        sender.send_replace(at(Phase::Applied));
+        waits.await.expect("an end");
     }
 }
