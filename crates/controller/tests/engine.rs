@@ -4,14 +4,20 @@
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use capstan_apiserver::{ApiServer, Options, Storage, User};
 use capstan_controller::{Caches, Metrics, Next, Reconciler, Result, Scope, Settings, run};
-use futures::StreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -99,17 +105,127 @@ fn start_on(caches: &Caches, scope: Scope) -> Looks {
     looks
 }
 
+/// The way to an API server, which can be cut and made to fail.
+#[derive(Clone)]
+struct Way {
+    inner: Client,
+    /// Each change ends all watches.
+    cut: Arc<tokio::sync::watch::Sender<()>>,
+    /// So many watches are refused because what they ask for is too old, and so many lists fail.
+    expired: Arc<AtomicUsize>,
+    failing: Arc<AtomicUsize>,
+}
+
+impl Way {
+    fn to(plane: &Plane) -> Self {
+        let cut = Arc::new(tokio::sync::watch::Sender::new(()));
+        Self { inner: plane.client.clone(), cut, expired: Arc::default(), failing: Arc::default() }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.clone(), "default")
+    }
+
+    fn refusal(code: u16, reason: &str) -> Response<Body> {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+            "reason": reason, "message": reason});
+        Response::builder().status(code).body(Body::from(status.to_string().into_bytes())).unwrap()
+    }
+
+    fn takes_one(number: &AtomicUsize) -> bool {
+        number.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
+impl tower::Service<Request<Body>> for Way {
+    type Response = Response<Body>;
+    type Error = tower::BoxError;
+    type Future = futures::future::BoxFuture<'static, std::result::Result<Response<Body>, tower::BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::result::Result<(), tower::BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let way = self.clone();
+        Box::pin(async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            if is_watch && Self::takes_one(&way.expired) {
+                return Ok(Self::refusal(410, "Expired"));
+            }
+            let is_list = request.method() == http::Method::GET && request.uri().path().ends_with("/configmaps");
+            if is_list && !is_watch && Self::takes_one(&way.failing) {
+                return Ok(Self::refusal(503, "ServiceUnavailable"));
+            }
+            let mut cut = way.cut.subscribe();
+            let (head, body) = way.inner.send(request).await?.into_parts();
+            if !is_watch {
+                return Ok(Response::from_parts(head, body));
+            }
+            let events = body.into_data_stream().take_until(async move { _ = cut.changed().await });
+            let events = StreamBody::new(events.map_ok(Frame::data));
+            Ok(Response::from_parts(head, Body::wrap_body(events)))
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_went_while_the_watch_was_cut_off_is_told() {
+    let plane = Plane::open().await;
+    for name in ["stays", "goes", "changes"] {
+        plane.make(name, "c").await;
+    }
+    let way = Way::to(&plane);
+    let caches = Caches::new(way.client());
+    let cache = caches.of::<ConfigMap>();
+    let mut changed = Box::pin(cache.changed(|object| object.data.clone()));
+    for _ in 0..3 {
+        tokio::time::timeout(DEADLINE, changed.next()).await.unwrap().unwrap();
+    }
+    // The API server comes back without its history: the next watch is refused, and only a new list can tell.
+    way.expired.store(1, Ordering::SeqCst);
+    way.failing.store(2, Ordering::SeqCst);
+    plane.maps.delete("goes", &DeleteParams::default()).await.unwrap();
+    plane.change("changes", &json!({"data": {"count": "1"}})).await;
+    plane.make("comes", "c").await;
+    let before: BTreeSet<String> = BTreeSet::new();
+    way.cut.send_replace(());
+    let heard = async {
+        let mut heard = before;
+        while heard.len() < 3 {
+            heard.insert(changed.next().await.unwrap().name_any());
+        }
+        heard
+    };
+    let heard = tokio::time::timeout(DEADLINE, heard).await.expect("news");
+    assert_eq!(heard.into_iter().collect::<Vec<_>>(), ["changes", "comes", "goes"]);
+    assert!(cache.get("default", "goes").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_list_that_fails_is_made_again() {
+    let plane = Plane::open().await;
+    plane.make("a", "c").await;
+    let way = Way::to(&plane);
+    way.failing.store(3, Ordering::SeqCst);
+    let looks = Looks::default();
+    let caches = Caches::new(way.client());
+    let never = futures::stream::pending::<ObjectRef<ConfigMap>>();
+    tokio::spawn(run::run(looks.clone(), caches.of(), Scope::default(), never, std::future::pending::<()>()));
+    looks.until("a look after failures", |looks| looks.number("a") > 0).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_of_changes_is_seen_to_its_end_in_fewer_looks() {
     let plane = Plane::open().await;
     plane.make("a", "c").await;
     let looks = start(&plane, Scope::default());
     looks.until("the first look", |looks| looks.number("a") > 0).await;
-    for count in 1..=2000 {
+    for count in 1..=10_000 {
         plane.change("a", &json!({"data": {"count": count.to_string()}})).await;
     }
-    looks.until("the last state", |looks| looks.last("a").as_deref() == Some("2000")).await;
-    assert!(looks.number("a") < 1000, "{} looks", looks.number("a"));
+    looks.until("the last state", |looks| looks.last("a").as_deref() == Some("10000")).await;
+    assert!(looks.number("a") < 2000, "{} looks", looks.number("a"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

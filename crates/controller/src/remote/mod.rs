@@ -3,6 +3,7 @@
 //! One connection for each Cluster is shared by everybody in the process. While it stands, its Nodes are kept in
 //! memory and its API server is probed; both wake whoever listens.
 
+mod answers;
 mod connection;
 mod health;
 mod nodes;

@@ -3,19 +3,14 @@
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
-use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Client, ResourceExt as _};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 use thiserror::Error;
 
 use super::{ClusterKey, Signals};
-
-/// Where events cannot be read, Nodes are listed this often.
-const BEFORE_THE_NEXT_LIST: Duration = Duration::from_secs(2);
 
 /// A Node that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -92,33 +87,14 @@ impl NodeWatch {
         self.nodes.get().cloned()
     }
 
+    /// Keeps the Nodes as the API server has them, for ever.
     pub(super) async fn run(self: Arc<Self>, cluster: ClusterKey, client: Client, signals: Signals) {
         let (store, mut writer) = reflector::store();
-        loop {
-            self.follow(&cluster, &client, &signals, &store, &mut writer).await;
-            tokio::time::sleep(BEFORE_THE_NEXT_LIST).await;
-        }
-    }
-
-    /// Keeps the store up to date until the server says something that cannot be read. Upstream's in-memory server
-    /// does: it spreads events over several lines. Then only a new list tells what has happened.
-    async fn follow(
-        &self,
-        cluster: &ClusterKey,
-        client: &Client,
-        signals: &Signals,
-        store: &Store<Node>,
-        writer: &mut Writer<Node>,
-    ) {
-        let events = watch(Api::<Node>::all(client.clone()), watcher::Config::default()).default_backoff();
+        let events = watch(Api::<Node>::all(client), watcher::Config::default()).default_backoff();
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
-            let event = match event {
-                Ok(event) => event,
-                Err(watcher::Error::WatchFailed(kube::Error::SerdeError(_))) => return,
-                // The watch goes on by itself.
-                Err(_) => continue,
-            };
+            // After an error the watch goes on by itself.
+            let Ok(event) = event else { continue };
             writer.apply_watcher_event(&event);
             let change = match &event {
                 // Before that nothing of the list is in the store.

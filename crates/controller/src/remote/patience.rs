@@ -58,7 +58,8 @@ where
     }
 }
 
-fn is_watch(uri: &http::Uri) -> bool {
+/// Whether the answer to a request goes on for as long as somebody listens.
+pub(super) fn is_watch(uri: &http::Uri) -> bool {
     let words = uri.query().unwrap_or_default().split('&');
     words.into_iter().any(|word| matches!(word, "watch=true" | "watch=1" | "follow=true"))
 }
