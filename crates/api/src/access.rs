@@ -131,6 +131,8 @@ fn core() -> GroupAccess {
         contract(),
         rule(RUNTIME, &["extensionconfigs"], &[&READ, &["patch"]]),
         rule(RUNTIME, &["extensionconfigs/status"], &[&["patch"]]),
+        // What has happened to Machines and MachineSets.
+        rule("", &["events"], &[&["get", "create", "patch"]]),
         // An extension may be meant for some namespaces, by their labels.
         rule("", &["namespaces"], &[&["get"]]),
     ]);

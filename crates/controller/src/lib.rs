@@ -21,6 +21,7 @@ pub mod destroy;
 pub mod drain;
 pub mod error;
 pub mod etcd;
+pub mod events;
 pub mod external;
 pub mod finalizers;
 pub mod identity;

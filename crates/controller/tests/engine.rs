@@ -153,7 +153,8 @@ impl tower::Service<Request<Body>> for Way {
             if is_watch && Self::takes_one(&way.expired) {
                 return Ok(Self::refusal(410, "Expired"));
             }
-            let is_list = request.method() == http::Method::GET && request.uri().path().ends_with("/configmaps");
+            let is_list =
+                request.method() == http::Method::GET && request.uri().path().ends_with("/configmaps");
             if is_list && !is_watch && Self::takes_one(&way.failing) {
                 return Ok(Self::refusal(503, "ServiceUnavailable"));
             }

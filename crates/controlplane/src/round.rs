@@ -8,6 +8,7 @@ use capstan_api::keep::{self, ReplacePolicy};
 use capstan_api::runtime::annotations::REPLACE_POLICY;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
 use capstan_controller::etcd::{Access, Etcd};
+use capstan_controller::events::{Events, Tone};
 use capstan_controller::patch::Patcher;
 use capstan_controller::remote::LocalVolumes;
 use capstan_controller::secrets::Purpose;
@@ -410,7 +411,8 @@ impl<'a> Round<'a> {
                 let said =
                     get(machine.as_ref(), keep::HEALED_IN_PLACE).is_some_and(|said| said.reason == *reason);
                 if !said {
-                    healing::event::tell(scope.client(), machine, reason, message, scope.now).await;
+                    let events = Events::new(scope.client().clone(), "capstan-control-plane");
+                    events.tell(machine.as_ref(), Tone::Warning, reason, message, scope.now).await;
                 }
             }
             self.facts[index].is_beyond_healing = healing.is_exhausted();

@@ -1,5 +1,6 @@
 //! What every controller of core is given: clients and a clock.
 
+use capstan_controller::events::{Events, Tone};
 use capstan_controller::external::Externals;
 use capstan_controller::metrics::Metrics;
 use capstan_controller::remote::Remotes;
@@ -36,6 +37,8 @@ pub struct Core {
     /// What Nodes carry of their Machines beside what they always do.
     pub node_sync: NodeSync,
     clock: Clock,
+    /// Under which name it writes and tells.
+    manager: &'static str,
 }
 
 impl Core {
@@ -50,6 +53,7 @@ impl Core {
             scope: Scope::default(),
             node_sync: NodeSync::default(),
             clock: Arc::new(Timestamp::now),
+            manager: "capstan",
             client,
             caches,
         }
@@ -87,7 +91,16 @@ impl Core {
         let caches = self.caches.written_as(manager);
         let client = caches.client().clone();
         let externals = self.externals.written_with(client.clone());
-        Self { client, caches, externals, ..self.clone() }
+        Self { client, caches, externals, manager, ..self.clone() }
+    }
+
+    /// Tells what has happened to an object, for people who describe it.
+    pub async fn tell<K>(&self, object: &K, tone: Tone, reason: &str, message: &str)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let events = Events::new(self.client.clone(), self.manager);
+        events.tell(object, tone, reason, message, self.now()).await;
     }
 
     /// What time it is.

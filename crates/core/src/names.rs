@@ -132,3 +132,21 @@ pub mod machine {
         pub const DELETING_NODE: &str = "DeletingNode";
     }
 }
+
+/// Reasons of events, as Cluster API's core has them.
+pub(crate) mod events {
+    /// A Machine has become a Node.
+    pub(crate) const NODE_REF: &str = "SuccessfulSetNodeRef";
+    /// The pods of a Machine's Node are gone.
+    pub(crate) const DRAINED: &str = "SuccessfulDrainNode";
+    /// A Machine or a MachineSet was made.
+    pub(crate) const CREATED: &str = "SuccessfulCreate";
+    /// It could not be.
+    pub(crate) const NOT_CREATED: &str = "FailedCreate";
+    /// A Machine was asked to go.
+    pub(crate) const DELETED: &str = "SuccessfulDelete";
+    /// A Machine fails its health check.
+    pub(crate) const UNHEALTHY: &str = "MachineMarkedUnhealthy";
+    /// Too many Machines do for any of them to be acted on.
+    pub(crate) const RESTRICTED: &str = "RemediationRestricted";
+}

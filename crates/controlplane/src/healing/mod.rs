@@ -8,7 +8,6 @@
 
 pub(crate) mod contact;
 mod decide;
-pub(crate) mod event;
 mod ladder;
 mod record;
 mod replace;

@@ -17,6 +17,7 @@ mod triggers;
 mod update;
 
 use capstan_api::core::Machine;
+use capstan_controller::events::Tone;
 use capstan_controller::patch::Patcher;
 use capstan_controller::{Next, Reconciler, Result, finalizers, pause};
 use kube::ResourceExt as _;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use crate::Core;
 use crate::external::{self, Reading};
+use crate::names::events;
 use crate::names::machine::{FINALIZER, types};
 use crate::step::Steps;
 use observe::Observed;
@@ -96,9 +98,17 @@ impl Reconciler for MachineReconciler {
         let mut owned = conditions::OWNED.to_vec();
         owned.extend(observed.deployment.is_some().then_some(types::UP_TO_DATE));
         pause::lifted(&mut machine, now);
+        let had_node = node_name(&before).is_some();
         steps.check(Patcher::new(api, &before).finish(&machine, &owned).await);
+        if let (false, Some(node)) = (had_node, node_name(&machine)) {
+            core.tell(&machine, Tone::Normal, events::NODE_REF, node).await;
+        }
         steps.end()
     }
+}
+
+fn node_name(machine: &Machine) -> Option<&str> {
+    Some(machine.status.as_ref()?.node_ref.as_ref()?.name.as_str())
 }
 
 impl MachineReconciler {

@@ -28,6 +28,7 @@ use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::labels;
 use capstan_controller::apply::Applier;
 use capstan_controller::error::Doing as _;
+use capstan_controller::events::Tone;
 use capstan_controller::patch::Patcher;
 use capstan_controller::queue::Limits;
 use capstan_controller::{Error, Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause};
@@ -40,6 +41,7 @@ use std::time::Duration;
 
 use crate::Core;
 use crate::machineset::{cluster_of, selector, templates};
+use crate::names::events;
 use crate::step::Steps;
 use names::{FINALIZER, REVISION};
 use rollout::{Decision, Observed, Problem};
@@ -184,6 +186,10 @@ impl MachineDeploymentReconciler {
             // Its machines go whatever it is told.
             if current.is_none_or(|current| current.metadata.deletion_timestamp.is_none()) {
                 self.applier.apply(&api, current.map(|set| &set.metadata), wanted).await?;
+                if current.is_none() {
+                    let told = format!("created MachineSet {}", wanted.name_any());
+                    self.core.tell(&*deployment, Tone::Normal, events::CREATED, &told).await;
+                }
             }
             if decision.revision.is_some() && new.is_none() {
                 new = Some(wanted.name_any());

@@ -14,6 +14,7 @@ mod triggers;
 use capstan_api::conditions::{ConditionStatus, NewCondition, get, is_true, set, types as shared};
 use capstan_api::core::{Cluster, Machine, MachineHealthCheck};
 use capstan_api::meta::{annotations, labels};
+use capstan_controller::events::Tone;
 use capstan_controller::patch::Patcher;
 use capstan_controller::{Error, Next, Reconciler, Result, owners, pause};
 use kube::ResourceExt as _;
@@ -25,6 +26,7 @@ use crate::Core;
 use crate::machineset::status::whole;
 use crate::machineset::{cluster_of, selector};
 use crate::names::cluster::types as cluster_types;
+use crate::names::events;
 use crate::names::machine::types as machine_types;
 use crate::step::Steps;
 use health::Health;
@@ -117,7 +119,10 @@ impl MachineHealthCheckReconciler {
             ),
         };
         status.remediations_allowed = Some(more);
-        set(check, condition, self.core.now());
+        let is_news = set(check, condition, self.core.now());
+        if let (Allowed::No(why), true) = (&allowed, is_news) {
+            self.core.tell(&*check, Tone::Warning, events::RESTRICTED, why).await;
+        }
 
         let mut steps = Steps::new();
         for target in &targets {
@@ -198,6 +203,10 @@ impl MachineHealthCheckReconciler {
         let api: Api<Machine> = self.core.api(&before.namespace().unwrap_or_default());
         // Not the owner's word: once asked, it is for the owner to say how far it has come.
         Patcher::new(api, before).finish(&machine, &[succeeded]).await?;
+        let was_told = get(before, succeeded).is_some_and(|told| told.status == ConditionStatus::False);
+        if let (Health::Unhealthy { message, .. }, false) = (&target.health, was_told) {
+            self.core.tell(&machine, Tone::Warning, events::UNHEALTHY, message).await;
+        }
         remedy
     }
 }

@@ -5,7 +5,8 @@
 
 use capstan_api::core::{Machine, MachineSet};
 use capstan_api::meta::ContractVersionedObjectReference;
-use capstan_controller::error::Doing as _;
+use capstan_controller::error::{Doing as _, chain};
+use capstan_controller::events::Tone;
 use capstan_controller::{Error, Grounds, Result, destroy, owners};
 use futures::StreamExt as _;
 use kube::ResourceExt as _;
@@ -18,6 +19,7 @@ use super::desired::{self, Clones};
 use super::naming::machine_name;
 use super::templates::Templates;
 use crate::external;
+use crate::names::events;
 
 /// So many Machines are made at a time.
 const PARALLEL: usize = 8;
@@ -41,6 +43,16 @@ impl MachineSetReconciler {
         })?;
         let mut made = vec![];
         let created = self.create_all(set, templates, &name, &mut made).await;
+        match &created {
+            Ok(()) => {
+                let told = format!("created Machine {name}");
+                self.core.tell(set, Tone::Normal, events::CREATED, &told).await;
+            }
+            Err(error) => {
+                let told = format!("cannot create Machine {name}: {}", chain(error));
+                self.core.tell(set, Tone::Warning, events::NOT_CREATED, &told).await;
+            }
+        }
         if created.is_err() {
             let namespace = set.namespace().unwrap_or_default();
             for clone in &made {

@@ -29,6 +29,7 @@ use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::labels;
 use capstan_controller::apply::Applier;
 use capstan_controller::error::Doing as _;
+use capstan_controller::events::Tone;
 use capstan_controller::patch::Patcher;
 use capstan_controller::queue::Limits;
 use capstan_controller::{Error, Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause};
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Core;
+use crate::names::events;
 use crate::step::Steps;
 use names::FINALIZER;
 use preflight::{ControlPlane, Skipped};
@@ -151,7 +153,7 @@ impl MachineSetReconciler {
             let alive = machines.iter().filter(|machine| !machine::is_deleting(machine));
             let names: Vec<String> = alive.map(kube::ResourceExt::name_any).collect();
             let grounds = Grounds::asked("its MachineSet is deleted");
-            return steps.check(self.delete(machines, &names, &grounds).await);
+            return steps.check(self.delete(set, machines, &names, &grounds).await);
         }
         // A template that is gone matters only where Machines are still made.
         let is_current = owner.as_ref().is_none_or(|owner| remediation::is_current(set, owner));
@@ -214,11 +216,11 @@ impl MachineSetReconciler {
                     }
                 };
                 let grounds = Grounds::asked("spec.replicas of the MachineSet is lower");
-                steps.check(self.delete(machines, &names, &grounds).await);
+                steps.check(self.delete(set, machines, &names, &grounds).await);
             }
             Scale::HandOver { to, hand_over, delete } => {
                 let grounds = Grounds::asked("the rollout replaces Machines that are asked to be remediated");
-                steps.check(self.delete(machines, &delete, &grounds).await);
+                steps.check(self.delete(set, machines, &delete, &grounds).await);
                 let leaving = machines.iter().filter(|m| hand_over.contains(&m.name_any())).collect();
                 steps.check(self.hand_over(set, &to, leaving).await);
             }
@@ -315,10 +317,18 @@ impl MachineSetReconciler {
     }
 
     /// Asks for the deletion of Machines, by name.
-    async fn delete(&self, machines: &[Machine], names: &[String], grounds: &Grounds) -> Result<()> {
+    async fn delete(
+        &self,
+        set: &MachineSet,
+        machines: &[Machine],
+        names: &[String],
+        grounds: &Grounds,
+    ) -> Result<()> {
         for machine in machines.iter().filter(|machine| names.contains(&machine.name_any())) {
             let api: Api<Machine> = self.core.api(&machine.namespace().unwrap_or_default());
             destroy::delete(&api, &machine.metadata, grounds).await?;
+            let told = format!("deleted Machine {}: {grounds}", machine.name_any());
+            self.core.tell(set, Tone::Normal, events::DELETED, &told).await;
         }
         Ok(())
     }

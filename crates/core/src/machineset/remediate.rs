@@ -63,7 +63,7 @@ impl MachineSetReconciler {
             match confirmed {
                 Ok(grounds) => {
                     self.tell(machines, name, Some(&condition)).await?;
-                    self.delete(machines, std::slice::from_ref(name), &grounds).await?;
+                    self.delete(set, machines, std::slice::from_ref(name), &grounds).await?;
                 }
                 Err(why) => {
                     self.tell(machines, name, Some(&remediation::unconfirmed(&why))).await?;

@@ -36,7 +36,14 @@ struct Templates {
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let also = futures::stream::pending();
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
-    capstan_controller::run::run(Templates { infrastructure, counted: Counted::default() }, cache, scope, also, stop).await;
+    capstan_controller::run::run(
+        Templates { infrastructure, counted: Counted::default() },
+        cache,
+        scope,
+        also,
+        stop,
+    )
+    .await;
 }
 
 impl Reconciler for Templates {

@@ -9,6 +9,7 @@ use capstan_api::core::{Machine, MachineDeletionStatus};
 use capstan_api::meta::labels;
 use capstan_controller::drain::{self, Drain};
 use capstan_controller::error::{Doing as _, chain};
+use capstan_controller::events::Tone;
 use capstan_controller::{Error, Grounds, Next, Result, destroy};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -19,8 +20,8 @@ use kube::api::{Api, ListParams};
 use super::observe::Observed;
 use crate::Core;
 use crate::external::{self, Reading};
-use crate::names::CHECK_LOGS;
 use crate::names::machine::reasons as machine_reasons;
+use crate::names::{CHECK_LOGS, events};
 use stage::{NodeFate, Progress, Situation, Stage, Surroundings, is_node_given_up, node_fate, stage};
 
 /// How far a deletion has come, and what is told of it.
@@ -62,7 +63,13 @@ pub(super) async fn advance(core: &Core, machine: &mut Machine, observed: &Obser
             Stage::Drain => {
                 started(&mut times(machine).node_drain_start_time, now);
                 match drain_node(core, machine).await {
-                    Ok(drain::Outcome::Drained) => progress.drained = true,
+                    Ok(drain::Outcome::Drained) => {
+                        progress.drained = true;
+                        if let Some(node) = node_name(machine) {
+                            let told = format!("the pods of Node {node} are gone");
+                            core.tell(&*machine, Tone::Normal, events::DRAINED, &told).await;
+                        }
+                    }
                     Ok(drain::Outcome::Waiting { message, next }) => {
                         let waiting = Deletion::waiting(machine_reasons::DRAINING_NODE, message);
                         return Deletion { result: Ok(next), ..waiting };
