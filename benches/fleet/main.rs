@@ -13,6 +13,8 @@ mod show;
 mod traffic;
 mod whole;
 
+use std::process::ExitCode;
+
 use anyhow::{Result, ensure};
 use capstan_benches::fleet::figures::{Figure, table};
 use capstan_benches::fleet::settings::{Part, Settings};
@@ -25,7 +27,18 @@ const WORKERS: usize = 3;
 
 // One thread, because the other core is for what is measured.
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // On one line, without a backtrace: a missed bar is a result.
+            eprintln!("fleet: {}", error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<()> {
     capstan_testkit::install_crypto_provider();
     ensure!(
         std::env::var_os("CAPSTAN_BINARY").is_some(),

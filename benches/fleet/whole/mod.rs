@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use capstan_benches::fleet::census::Wanted;
-use capstan_benches::process::{memory, peak_memory};
+use capstan_benches::process::{memory, peak_memory, processor as processor_of};
 use capstan_tests::namespaced;
 use serde_json::json;
 
@@ -115,6 +115,8 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     let rest = plane.log.settle(QUIET, deadline).await?;
     let (processor, peak) = (meter.processor(), megabytes(peak_memory(plane.id()?)));
     unsettled += usize::from(!rest.is_settled);
+    let writes = rest.traffic.sum(|tally| tally.writes);
+    eprintln!("  ready in {wall:.1} s; settled after {processor:.1} s of CPU, {peak:.0} MB, {writes} writes");
 
     eprintln!("  at rest for {} s", idle.as_secs());
     let meter = Meter::start(plane.id()?);
@@ -132,11 +134,11 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     plane.log.take()?;
     let started = Instant::now();
     let restart_ready = plane.launch().await?.as_secs_f64();
-    let meter = Meter::start(plane.id()?);
     let ready_after = started.elapsed();
     let again = plane.log.settle(QUIET_AFTER_START, deadline).await?;
     unsettled += usize::from(!again.is_settled);
-    let restart_processor = meter.processor();
+    // The process is a new one: all it has used.
+    let restart_processor = processor_of(plane.id()?).as_secs_f64();
     let mut follower = Follower::start(&client, NAMESPACE);
     follower.machines(None, shape.machines() + 1 + PROBE_WORKERS + 2 * MORE, deadline).await?;
     ensure!(follower.census().machines() == count, "there are other Machines after the restart");
