@@ -80,6 +80,9 @@ pub(crate) async fn measure(contender: Contender, clusters: usize, idle: Duratio
     tokio::try_join!(objects::create(&stage.client, wanted), ready)?;
     figures.phase(&mut stage, "created", &meter, deadline).await?;
 
+    // What a core manager does once after a while is done before it is watched at rest.
+    let quiet = idle + QUIET;
+    figures.traffic.merge(&stage.log.settle(quiet, 3 * quiet).await?.traffic);
     eprintln!("  at rest for {} s", idle.as_secs());
     let meter = Meter::start(core);
     tokio::time::sleep(idle).await;

@@ -118,18 +118,21 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     let writes = rest.traffic.sum(|tally| tally.writes);
     eprintln!("  ready in {wall:.1} s; settled after {processor:.1} s of CPU, {peak:.0} MB, {writes} writes");
 
+    let of_the_fleet = rest.traffic;
+    pause(&mut plane, idle).await?;
     eprintln!("  at rest for {} s", idle.as_secs());
     let meter = Meter::start(plane.id()?);
     tokio::time::sleep(idle).await;
     let idle_seconds = meter.wall();
     let idle_processor = meter.processor() / idle_seconds;
-    let idle = plane.log.take()?;
+    let at_rest = plane.log.take()?;
     let idle_memory = megabytes(memory(plane.id()?));
 
     let before = PROBE_WORKERS + MORE;
     let full = one_more(&mut plane, &client, &mut follower, before, idle_processor, deadline).await?;
     drop(follower);
 
+    pause(&mut plane, idle).await?;
     plane.stop().await?;
     plane.log.take()?;
     let started = Instant::now();
@@ -147,11 +150,11 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
         wall,
         processor,
         peak,
-        traffic: rest.traffic,
+        traffic: of_the_fleet,
         unsettled,
         idle_processor: idle_processor * 100.0,
         idle_memory,
-        idle,
+        idle: at_rest,
         idle_seconds,
         one_more: [empty, full],
         restart_ready,
@@ -159,6 +162,14 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
         restart_processor,
         restart: again.traffic,
     })
+}
+
+/// Waits until controllers have not written for longer than they are watched at rest, so that what they do once a minute after a change
+/// is done. If they never stop, the figures at rest say so.
+async fn pause(plane: &mut Plane, idle: Duration) -> Result<()> {
+    let quiet = idle + QUIET;
+    plane.log.settle(quiet, 3 * quiet).await?;
+    Ok(())
 }
 
 /// Gives the probe [`MORE`] workers, one after the other. What the plane uses anyway is taken off.
