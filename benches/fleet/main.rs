@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 
 mod core_managers;
+mod files;
 mod follow;
 mod meter;
 mod objects;
@@ -44,6 +45,7 @@ async fn run() -> Result<()> {
         std::env::var_os("CAPSTAN_BINARY").is_some(),
         "CAPSTAN_BINARY must name a release build of capstan"
     );
+    files::allow_many();
     let settings = Settings::from(|name| std::env::var(name).ok())?;
     let (mut figures, mut destinations) = (Vec::new(), String::new());
     for part in &settings.parts {
