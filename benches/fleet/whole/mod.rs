@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use capstan_benches::fleet::census::Wanted;
+use capstan_benches::fleet::prometheus;
 use capstan_benches::process::{memory, peak_memory, processor as processor_of};
 use capstan_tests::namespaced;
 use serde_json::json;
@@ -68,6 +69,8 @@ pub(crate) struct Figures {
     pub(crate) peak: f64,
     /// Until the controllers had settled.
     pub(crate) traffic: Traffic,
+    /// Revisions of the store meanwhile, whoever wrote: a write that changes nothing makes none.
+    pub(crate) stored: f64,
     /// Phases after which the controllers did not stop writing.
     pub(crate) unsettled: usize,
     /// Share of a core while nothing happens, in percent.
@@ -83,6 +86,8 @@ pub(crate) struct Figures {
     pub(crate) restart_settled: f64,
     pub(crate) restart_processor: f64,
     pub(crate) restart: Traffic,
+    /// Revisions of the store from before the stop until the controllers had settled.
+    pub(crate) restart_stored: f64,
 }
 
 /// Measures one fleet on a plane of its own.
@@ -106,6 +111,7 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     let names = (0..clusters).map(|number| format!("c{number:04}"));
     let wanted: Vec<_> = names.map(|name| template.objects(&name)).collect::<Result<Vec<_>>>()?;
     plane.log.take()?;
+    let before_fleet = revision(&client).await?;
     let meter = Meter::start(plane.id()?);
     let creating = objects::create(&client, wanted.into_iter().flatten().collect());
     let ready = follower.clusters(clusters, Wanted { machines: 1 + workers, version: None }, deadline);
@@ -119,6 +125,7 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     eprintln!("  ready in {wall:.1} s; settled after {processor:.1} s of CPU, {peak:.0} MB, {writes} writes");
 
     let of_the_fleet = rest.traffic;
+    let stored = revision(&client).await? - before_fleet;
     pause(&mut plane, idle).await?;
     eprintln!("  at rest for {} s", idle.as_secs());
     let meter = Meter::start(plane.id()?);
@@ -133,6 +140,7 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     drop(follower);
 
     pause(&mut plane, idle).await?;
+    let before_stop = revision(&client).await?;
     plane.stop().await?;
     plane.log.take()?;
     let started = Instant::now();
@@ -142,6 +150,7 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     unsettled += usize::from(!again.is_settled);
     // The process is a new one: all it has used.
     let restart_processor = processor_of(plane.id()?).as_secs_f64();
+    let restart_stored = revision(&client).await? - before_stop;
     let mut follower = Follower::start(&client, NAMESPACE);
     follower.machines(None, shape.machines() + 1 + PROBE_WORKERS + 2 * MORE, deadline).await?;
     ensure!(follower.census().machines() == count, "there are other Machines after the restart");
@@ -151,6 +160,7 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
         processor,
         peak,
         traffic: of_the_fleet,
+        stored,
         unsettled,
         idle_processor: idle_processor * 100.0,
         idle_memory,
@@ -161,7 +171,14 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
         restart_settled: (ready_after + again.last_request).as_secs_f64(),
         restart_processor,
         restart: again.traffic,
+        restart_stored,
     })
+}
+
+/// The last revision of the plane's store.
+async fn revision(client: &kube::Client) -> Result<f64> {
+    let text = client.request_text(http::Request::get("/metrics").body(Vec::new())?).await?;
+    Ok(prometheus::sum(&text, "apiserver_storage_revision", |_| true))
 }
 
 /// Waits until controllers have not written for longer than they are watched at rest, so that what they do once a minute after a change

@@ -65,6 +65,7 @@ fn of_shape(shape: Shape, runs: &[Figures]) -> Vec<Figure> {
             &|run| run.traffic.machines.total().writes as f64 / machines,
             Bar::None,
         ),
+        alone("changes in the store for each machine", "", &|run| run.stored / machines, Bar::None),
         alone(
             "requests of controllers for each machine",
             "",
@@ -107,6 +108,7 @@ fn of_shape(shape: Shape, runs: &[Figures]) -> Vec<Figure> {
             &|run| run.restart.controllers.total().writes as f64,
             Bar::AtMost(0.0),
         ),
+        alone("changes in the store after a restart", "", &|run| run.restart_stored, Bar::None),
         alone(
             "writes of agents after a restart",
             "",
