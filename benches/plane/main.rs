@@ -10,16 +10,15 @@ mod host;
 mod load;
 mod machine;
 mod planes;
-mod process;
 mod wire;
 
 use std::time::Duration;
 
 use anyhow::Result;
+use capstan_benches::process::{memory, processor, written};
 use load::Created;
 use machine::{PATH, name};
 use planes::Plane;
-use process::{memory, processor, written};
 
 /// How much is measured.
 struct Sizes {

@@ -128,9 +128,9 @@ impl Plane {
     /// Waits until it uses no processor any more.
     pub(crate) async fn settle(&self) -> Result<()> {
         eventually(READY, "the plane to come to rest", async || {
-            let before = self.total(crate::process::processor);
+            let before = self.total(capstan_benches::process::processor);
             tokio::time::sleep(Duration::from_secs(2)).await;
-            let used = self.total(crate::process::processor) - before;
+            let used = self.total(capstan_benches::process::processor) - before;
             ensure!(used < Duration::from_millis(300), "it used {used:?} of 2 s");
             Ok(())
         })

@@ -3,14 +3,20 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
-use capstan_tools::{Program, build, build_machines, locate, to_stderr};
+use capstan_tools::{Program, build, build_all, build_machines, locate, to_stderr};
 
 use crate::{agent, cargo};
 
 type Bench = fn() -> Result<()>;
 
-const BENCHES: [(&str, Bench); 4] =
-    [("planner", planner), ("plane", plane), ("agent", at_rest), ("cluster", real_cluster)];
+const BENCHES: [(&str, Bench); 5] = [
+    ("planner", planner),
+    ("plane", plane),
+    ("agent", at_rest),
+    ("cluster", real_cluster),
+    // The last one: a full run takes hours.
+    ("fleet", fleet),
+];
 
 /// Measures everything there is, or only what is named.
 pub(crate) fn run(names: &[&str]) -> Result<()> {
@@ -30,11 +36,22 @@ fn planner() -> Result<()> {
 /// The embedded plane in the profile that users get, beside kube-apiserver and etcd.
 fn plane() -> Result<()> {
     build(&[Program::Etcd, Program::KubeApiserver], &to_stderr)?;
+    with_release_build("plane")
+}
+
+/// Many clusters: Capstan whole, and our core beside upstream's, in the profile that users get.
+fn fleet() -> Result<()> {
+    build_all(&to_stderr)?;
+    with_release_build("fleet")
+}
+
+/// Runs a benchmark of the program `capstan` as users get it.
+fn with_release_build(bench: &str) -> Result<()> {
     // Of the workspace, as the bench below, so that third-party crates are compiled once for both.
     let words = ["build", "--release", "--locked", "--workspace", "--bin=capstan", "--message-format=json"];
     let capstan = built(&cargo::output(&words)?).context("cargo did not say where it put capstan")?;
     cargo::succeed_with(
-        &["bench", "--locked", "--workspace", "--features=capstan-benches/real", "--bench=plane"],
+        &["bench", "--locked", "--workspace", "--features=capstan-benches/real", &format!("--bench={bench}")],
         &[("CAPSTAN_BINARY", capstan.as_path())],
     )
     .map(drop)

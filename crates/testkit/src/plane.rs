@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use capstan_tools::{Program, locate};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::kubectl::Ran;
@@ -20,6 +21,9 @@ use crate::{eventually, health, install_crypto_provider, kubeconfig, kubectl, po
 
 /// Generous: some seconds are usual, a loaded machine needs more.
 const READY_DEADLINE: Duration = Duration::from_secs(120);
+
+/// File of the plane's folder.
+const AUDIT_LOG: &str = "audit.log";
 
 const CONTROLLERS: [&str; 5] = [
     "garbage-collector-controller",
@@ -50,11 +54,20 @@ impl RealPlane {
     /// The same with its API server on another address of this machine, such as a bridge's, so that machines can
     /// reach it. All else stays on loopback.
     pub async fn start_at(address: Ipv4Addr) -> Result<Self> {
-        install_crypto_provider();
-        ports::retrying(|| Self::start_once(address)).await.context("a real plane does not start")
+        Self::start_auditing(address, None).await
     }
 
-    async fn start_once(address: Ipv4Addr) -> Result<Self> {
+    /// The same on loopback, with an audit log ([`RealPlane::audit_log`]) of all requests of this user.
+    pub async fn start_audited(user: &str) -> Result<Self> {
+        Self::start_auditing(Ipv4Addr::LOCALHOST, Some(user)).await
+    }
+
+    async fn start_auditing(address: Ipv4Addr, user: Option<&str>) -> Result<Self> {
+        install_crypto_provider();
+        ports::retrying(|| Self::start_once(address, user)).await.context("a real plane does not start")
+    }
+
+    async fn start_once(address: Ipv4Addr, audited: Option<&str>) -> Result<Self> {
         let folder = TempDir::with_prefix("capstan-plane-").context("no temporary folder")?;
         let [etcd, peer, apiserver, controllers] = ports::free()?;
         let authority = Authority::new("plane")?;
@@ -70,7 +83,11 @@ impl RealPlane {
         // Nothing in it outlives the test.
         crew.add(spawn("etcd", files.etcd(etcd, peer)?.arg("--unsafe-no-fsync"))?);
         ready(&mut crew, "etcd to listen", async || health::listens(etcd).await).await?;
-        crew.add(spawn("kube-apiserver", files.apiserver(address, apiserver, etcd)?)?);
+        let mut launch = files.apiserver(address, apiserver, etcd)?;
+        if let Some(user) = audited {
+            launch = auditing(launch, folder.path(), user)?;
+        }
+        crew.add(spawn("kube-apiserver", launch)?);
         ready(&mut crew, "the API server to be ready", async || answers(&client, "/readyz").await).await?;
         crew.add(spawn("kube-controller-manager", files.controllers(controllers, &admin)?)?);
         // Not an API server, but it speaks HTTPS with the same certificates.
@@ -101,6 +118,11 @@ impl RealPlane {
     /// The folder that everything of this plane lies in; gone when the plane is.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Where a plane that was started so notes requests: one line of JSON each, `audit.k8s.io/v1`.
+    pub fn audit_log(&self) -> PathBuf {
+        self.folder.path().join(AUDIT_LOG)
     }
 
     /// The process ids of its programs.
@@ -153,6 +175,21 @@ impl RealPlane {
     pub async fn apply_yaml(&self, manifests: &str) -> Result<String> {
         self.kubectl_stdin(&["apply", "--server-side", "-f", "-"], manifests).await?.success()
     }
+}
+
+/// Tells an API server to note the requests of one user. A watch is noted when it begins, and when it ends.
+fn auditing(launch: Launch, folder: &Path, user: &str) -> Result<Launch> {
+    let policy = folder.join("audit-policy.json");
+    let rules = json!([{ "level": "Metadata", "users": [user] }, { "level": "None" }]);
+    let text = json!({
+        "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules,
+    });
+    write(&policy, &text.to_string())?;
+    Ok(launch
+        .path_arg("--audit-policy-file", &policy)
+        .path_arg("--audit-log-path", &folder.join(AUDIT_LOG))
+        // In megabytes. A file that is replaced would lose what has not been read.
+        .arg("--audit-log-maxsize=100000"))
 }
 
 /// Waits for `look`, but no longer than all of `crew` run.
