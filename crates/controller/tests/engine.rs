@@ -9,12 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use capstan_apiserver::{ApiServer, Options, Storage, User};
 use capstan_controller::{Caches, Metrics, Next, Reconciler, Result, Scope, Settings, run};
 use futures::{StreamExt as _, TryStreamExt as _};
 use http::{Request, Response};
 use http_body::Frame;
-use http_body_util::{BodyExt as _, StreamBody};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
@@ -105,6 +107,8 @@ fn start_on(caches: &Caches, scope: Scope) -> Looks {
     looks
 }
 
+type Answer = UnsyncBoxBody<Bytes, tower::BoxError>;
+
 /// The way to an API server, which can be cut and made to fail.
 #[derive(Clone)]
 struct Way {
@@ -126,10 +130,13 @@ impl Way {
         Client::new(self.clone(), "default")
     }
 
-    fn refusal(code: u16, reason: &str) -> Response<Body> {
+    fn refusal(code: u16, reason: &str) -> Response<Answer> {
         let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
             "reason": reason, "message": reason});
-        Response::builder().status(code).body(Body::from(status.to_string().into_bytes())).unwrap()
+        Response::builder()
+            .status(code)
+            .body(Full::new(Bytes::from(status.to_string())).map_err(|never| match never {}).boxed_unsync())
+            .unwrap()
     }
 
     fn takes_one(number: &AtomicUsize) -> bool {
@@ -138,9 +145,9 @@ impl Way {
 }
 
 impl tower::Service<Request<Body>> for Way {
-    type Response = Response<Body>;
+    type Response = Response<Answer>;
     type Error = tower::BoxError;
-    type Future = futures::future::BoxFuture<'static, std::result::Result<Response<Body>, tower::BoxError>>;
+    type Future = futures::future::BoxFuture<'static, std::result::Result<Response<Answer>, tower::BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::result::Result<(), tower::BoxError>> {
         Poll::Ready(Ok(()))
@@ -161,11 +168,14 @@ impl tower::Service<Request<Body>> for Way {
             let mut cut = way.cut.subscribe();
             let (head, body) = way.inner.send(request).await?.into_parts();
             if !is_watch {
-                return Ok(Response::from_parts(head, body));
+                return Ok(Response::from_parts(head, body.map_err(Into::into).boxed_unsync()));
             }
-            let events = body.into_data_stream().take_until(async move { _ = cut.changed().await });
+            let events = body
+                .map_err(tower::BoxError::from)
+                .into_data_stream()
+                .take_until(async move { _ = cut.changed().await });
             let events = StreamBody::new(events.map_ok(Frame::data));
-            Ok(Response::from_parts(head, Body::wrap_body(events)))
+            Ok(Response::from_parts(head, events.boxed_unsync()))
         })
     }
 }

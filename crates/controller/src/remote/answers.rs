@@ -7,9 +7,9 @@
 use bytes::Bytes;
 use futures::TryStreamExt as _;
 use http::{Request, Response};
-use http_body::{Body as _, Frame};
-use http_body_util::{BodyExt as _, Limited, StreamBody};
-use kube::client::Body;
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
 use serde_json::{Value, json};
 use std::future::Future;
 use std::pin::Pin;
@@ -21,6 +21,7 @@ use super::patience::is_watch;
 /// The body of an error is read no further than this.
 const LONGEST_ERROR: usize = 64 * 1024;
 
+type Body = UnsyncBoxBody<Bytes, BoxError>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// See the module.
@@ -68,11 +69,11 @@ where
             }
             let body = body.map_err(Into::into);
             if !is_watch {
-                return Ok(Response::from_parts(head, Body::wrap_body(body)));
+                return Ok(Response::from_parts(head, body.boxed_unsync()));
             }
             let mut lines = Lines::default();
             let events = body.into_data_stream().map_ok(move |piece| Frame::data(lines.reframe(&piece)));
-            Ok(Response::from_parts(head, Body::wrap_body(StreamBody::new(events))))
+            Ok(Response::from_parts(head, StreamBody::new(events).boxed_unsync()))
         })
     }
 }
@@ -90,10 +91,10 @@ fn error(mut head: http::response::Parts, text: &[u8]) -> Response<Body> {
     if let Some(details) = told.get("details").filter(|details| details.is_object()) {
         status["details"] = details.clone();
     }
-    let body = status.to_string().into_bytes();
+    let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {});
     head.headers.remove(http::header::CONTENT_LENGTH);
     head.headers.remove(http::header::TRANSFER_ENCODING);
-    Response::from_parts(head, Body::from(body))
+    Response::from_parts(head, body.boxed_unsync())
 }
 
 /// Where in a stream of JSON objects we are.
@@ -162,8 +163,8 @@ mod tests {
     }
 
     async fn answered(code: u16, text: &'static str) -> kube::Error {
-        let server = tower::service_fn(move |_: Request<Body>| async move {
-            let answer = Response::builder().status(code).body(Body::from(text.as_bytes().to_vec()));
+        let server = tower::service_fn(move |_: Request<kube::client::Body>| async move {
+            let answer = Response::builder().status(code).body(Full::new(Bytes::from(text)));
             Ok::<_, BoxError>(answer.expect("an answer"))
         });
         let client = kube::Client::new(Answers.layer(server), "default");

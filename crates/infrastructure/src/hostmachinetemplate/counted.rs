@@ -45,8 +45,11 @@ mod tests {
     #[test]
     fn a_count_holds_for_a_while_and_until_the_template_changes() {
         let (counted, now) = (Counted::default(), Instant::now());
-        let mut template = HostMachineTemplate::new("t", Default::default());
-        template.metadata.uid = Some("1".to_owned());
+        let template = serde_json::json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "HostMachineTemplate",
+            "metadata": {"name": "t", "uid": "1", "generation": 1}, "spec": {"template": {"spec": {}}},
+        });
+        let mut template: HostMachineTemplate = serde_json::from_value(template).expect("a template");
         assert_eq!(counted.rests(&template, now), None);
         counted.note(&template, now);
         assert_eq!(counted.rests(&template, now + AGAIN / 4), Some(AGAIN * 3 / 4));
