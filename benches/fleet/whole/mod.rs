@@ -59,6 +59,13 @@ pub(crate) struct OneMore {
     pub(crate) requests: f64,
 }
 
+/// What a plane at rest uses in each second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Background {
+    processor: f64,
+    requests: f64,
+}
+
 /// What was measured of one fleet.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
@@ -105,7 +112,8 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     objects::create(&client, Template::with_workers(PROBE_WORKERS)?.objects(PROBE)?).await?;
     follower.machines(Some(PROBE), 1 + PROBE_WORKERS, deadline).await?;
     unsettled += usize::from(!plane.log.settle(QUIET, deadline).await?.is_settled);
-    let empty = one_more(&mut plane, &client, &mut follower, PROBE_WORKERS, 0.0, deadline).await?;
+    let nothing = Background::default();
+    let empty = one_more(&mut plane, &client, &mut follower, PROBE_WORKERS, nothing, deadline).await?;
 
     let template = Template::with_workers(workers)?;
     let names = (0..clusters).map(|number| format!("c{number:04}"));
@@ -136,7 +144,9 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     let idle_memory = megabytes(memory(plane.id()?));
 
     let before = PROBE_WORKERS + MORE;
-    let full = one_more(&mut plane, &client, &mut follower, before, idle_processor, deadline).await?;
+    let requests = at_rest.controllers.total().requests as f64 / idle_seconds;
+    let background = Background { processor: idle_processor, requests };
+    let full = one_more(&mut plane, &client, &mut follower, before, background, deadline).await?;
     drop(follower);
 
     pause(&mut plane, idle).await?;
@@ -195,7 +205,7 @@ async fn one_more(
     client: &kube::Client,
     follower: &mut Follower,
     workers: usize,
-    idle_processor: f64,
+    background: Background,
     deadline: Duration,
 ) -> Result<OneMore> {
     let deployments = namespaced(client, NAMESPACE, "cluster.x-k8s.io/v1beta2", "MachineDeployment");
@@ -208,12 +218,13 @@ async fn one_more(
     }
     let wall = meter.wall();
     let traffic = plane.log.settle(QUIET, deadline).await?.traffic;
-    let processor = meter.processor() - idle_processor * meter.wall();
+    let processor = meter.processor() - background.processor * meter.wall();
+    let requests = traffic.controllers.total().requests as f64 - background.requests * meter.wall();
     let each = |value: f64| value / MORE as f64;
     Ok(OneMore {
         wall: each(wall),
         processor: each(processor),
         writes: each(traffic.sum(|tally| tally.writes) as f64),
-        requests: each(traffic.controllers.total().requests as f64),
+        requests: each(requests),
     })
 }
