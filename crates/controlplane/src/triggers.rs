@@ -45,12 +45,15 @@ pub(crate) fn control_planes(
         .of::<CapstanConfig>()
         .changed(|config| (config.metadata.generation, identity::of(config).map(str::to_owned)))
         .map(|config| key(config.as_ref()));
-    // Heartbeats, probes and facts wake nobody.
+    // Heartbeats and probes wake nobody.
     let reports = caches
         .of::<MachineReport>()
         .changed(|report| {
             let status = report.status.as_ref();
-            status.map(|status| (status.plan.clone(), status.phase, status.applied.clone()))
+            // What software a machine gets depends on what it says it is.
+            let about = status.and_then(|status| status.facts.clone());
+            let about = about.map(|about| (about.architecture, about.os_image));
+            (status.map(|status| (status.plan.clone(), status.phase, status.applied.clone())), about)
         })
         .map(|report| key(report.as_ref()));
     let secrets = scope

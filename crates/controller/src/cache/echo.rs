@@ -36,7 +36,9 @@ pub(super) trait Absorb: Send + Sync {
 
 /// Who has to hear of which writes.
 #[derive(Clone, Default)]
-pub(super) struct Echoes(Arc<Mutex<HashMap<Wire, Vec<Weak<dyn Absorb>>>>>);
+pub(super) struct Echoes(Arc<Mutex<Memories>>);
+
+type Memories = HashMap<Wire, Vec<Weak<dyn Absorb>>>;
 
 impl Echoes {
     /// Answers to writes of this kind go to `memory` for as long as it is there.

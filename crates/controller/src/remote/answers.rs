@@ -64,7 +64,7 @@ where
             let (head, body) = answer.await.map_err(Into::into)?.into_parts();
             if head.status.is_client_error() || head.status.is_server_error() {
                 let text = Limited::new(body, LONGEST_ERROR).collect().await;
-                let text = text.map(|body| body.to_bytes()).unwrap_or_default();
+                let text = text.map(http_body_util::Collected::to_bytes).unwrap_or_default();
                 return Ok(error(head, &text));
             }
             let body = body.map_err(Into::into);
