@@ -28,6 +28,7 @@ pub mod conditions;
 pub mod controlplane;
 pub mod core;
 pub mod crd;
+pub mod declared;
 pub mod infrastructure;
 pub mod ipam;
 pub mod keep;

@@ -1,0 +1,146 @@
+//! What each controller reads, and what it alone writes: one table for all of them ([`controllers`]).
+//!
+//! Two controllers that write one field fight without end, or each believes the other. So every field has one writer, or
+//! says why it has two; a test refuses a second one, and another test compares what is declared here with what controllers
+//! have really written, by the field managers of their objects. `docs/reference/controllers.md` is printed from it.
+//!
+//! Some metadata is left out, because several write it and nobody writes over another: finalizers and owners, which are
+//! lists to which each adds its own, and the label of a Cluster, which is the same whoever writes it.
+
+mod page;
+mod table;
+
+pub use page::page;
+pub use table::controllers;
+
+/// What one controller reads and writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Controller {
+    /// Its name.
+    pub name: &'static str,
+    /// The group that it runs in.
+    pub group: &'static str,
+    /// The names under which it writes: see `managedFields` of its objects.
+    pub managers: &'static [&'static str],
+    /// The kinds that it reads; not its own, nor those that it writes.
+    pub reads: &'static [&'static str],
+    /// What it writes.
+    pub writes: &'static [Output],
+}
+
+/// Fields of one kind that a controller writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    /// The kind.
+    pub kind: &'static str,
+    /// Which objects of the kind, where that is not all of them: no two controllers name the same.
+    pub of: &'static str,
+    /// Paths; each stands for all that is below it. Keys of labels, annotations and conditions stand in brackets.
+    pub fields: &'static [&'static str],
+    /// Why another controller writes the same fields, where one does.
+    pub shared: Option<&'static str>,
+}
+
+impl Output {
+    const fn all(kind: &'static str, fields: &'static [&'static str]) -> Self {
+        Self { kind, of: "", fields, shared: None }
+    }
+
+    const fn of(self, of: &'static str) -> Self {
+        Self { of, ..self }
+    }
+
+    const fn shared(self, why: &'static str) -> Self {
+        Self { shared: Some(why), ..self }
+    }
+
+    /// Whether a field of an object is among these.
+    pub fn covers(&self, kind: &str, field: &str) -> bool {
+        self.kind == kind && self.fields.iter().any(|declared| is_within(field, declared))
+    }
+}
+
+/// Whether a path is another one, or below it.
+fn is_within(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// Fields that two of these controllers write, in words.
+pub fn fights(controllers: &[Controller]) -> Vec<String> {
+    let mut fights = Vec::new();
+    for (index, one) in controllers.iter().enumerate() {
+        for other in &controllers[index + 1..] {
+            for (mine, theirs) in
+                one.writes.iter().flat_map(|mine| other.writes.iter().map(move |it| (mine, it)))
+            {
+                let is_same = mine.kind == theirs.kind
+                    && (mine.of == theirs.of || mine.of.is_empty() || theirs.of.is_empty());
+                if !is_same || (mine.shared.is_some() && theirs.shared.is_some()) {
+                    continue;
+                }
+                let both = mine.fields.iter().filter(|field| {
+                    theirs.fields.iter().any(|their| is_within(field, their) || is_within(their, field))
+                });
+                fights.extend(both.map(|field| {
+                    format!("{} and {} both write {field} of {}", one.name, other.name, mine.kind)
+                }));
+            }
+        }
+    }
+    fights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn writer(name: &'static str, writes: &'static [Output]) -> Controller {
+        Controller { name, group: "g", managers: &[], reads: &[], writes }
+    }
+
+    #[test]
+    fn every_field_has_one_writer() {
+        assert_eq!(fights(controllers()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_second_writer_is_found() {
+        const READY: Output = Output::all("M", &["status.conditions[Ready]"]);
+        const STATUS: Output = Output::all("M", &["status"]);
+        for (mine, theirs, number) in [
+            (&[READY] as &'static [Output], &[READY] as &'static [Output], 1),
+            (&[READY], &[STATUS], 1),
+            (&[STATUS], &[READY], 1),
+            (&[Output::all("M", &["status.conditions[ReadyToo]"])], &[READY], 0),
+            (&[Output::all("N", &["status"])], &[READY], 0),
+            (&[READY.of("of a set")], &[READY.of("of a control plane")], 0),
+            (&[READY.of("of a set")], &[READY], 1),
+            (&[READY.shared("x")], &[READY], 1),
+            (&[READY.shared("x")], &[READY.shared("y")], 0),
+        ] {
+            let found = fights(&[writer("a", mine), writer("b", theirs)]);
+            assert_eq!(found.len(), number, "{mine:?} {theirs:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn names_and_managers_are_not_given_twice() {
+        let mut managers: Vec<&str> =
+            controllers().iter().flat_map(|one| one.managers.iter().copied()).collect();
+        let number = managers.len();
+        managers.sort_unstable();
+        managers.dedup();
+        assert_eq!(managers.len(), number);
+    }
+
+    #[test]
+    fn the_page_is_current() {
+        let path =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/controllers.md");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, page(controllers())).expect("the page is written");
+        }
+        let found = std::fs::read_to_string(&path).expect("the page");
+        assert_eq!(found, page(controllers()), "UPDATE_GOLDEN=1 writes {} anew", path.display());
+    }
+}

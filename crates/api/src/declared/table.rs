@@ -1,0 +1,295 @@
+//! The table itself.
+
+use super::{Controller, Output};
+
+const CORE: &str = "core";
+const INFRASTRUCTURE: &str = "infrastructure";
+
+/// Objects that MachineSets make.
+const OF_SET: &str = "of a MachineSet";
+/// Objects that control planes make.
+const OF_CONTROL_PLANE: &str = "of a control plane";
+
+/// How the owner of a Machine is asked to replace it, and answers.
+const ASKED: &str = "a health check asks the owner of the Machine, and the owner answers and clears it";
+const LOOKED_AT: &str =
+    "a HostMachine asks its host anew right before it is claimed and after it was started";
+
+/// What a Machine is made with.
+const MACHINE: &[&str] = &[
+    "metadata.labels",
+    "metadata.annotations[pre-terminate.delete.hook.machine.cluster.x-k8s.io/capstan]",
+    "metadata.annotations[in-place-updates.internal.cluster.x-k8s.io/update-in-progress]",
+    "metadata.annotations[in-place-updates.internal.cluster.x-k8s.io/acknowledge-move]",
+    "metadata.annotations[runtime.cluster.x-k8s.io/pending-hooks]",
+    "spec.bootstrap.configRef",
+    "spec.clusterName",
+    "spec.deletion",
+    "spec.failureDomain",
+    "spec.infrastructureRef",
+    "spec.minReadySeconds",
+    "spec.readinessGates",
+    "spec.taints",
+    "spec.version",
+];
+
+/// What is cloned from a template has all of its spec.
+const CLONED: &[&str] = &[
+    "metadata.labels",
+    "metadata.annotations[cluster.x-k8s.io/cloned-from-groupkind]",
+    "metadata.annotations[cluster.x-k8s.io/cloned-from-name]",
+    "metadata.annotations[capstan.dev/infrastructure-template]",
+    "metadata.annotations[in-place-updates.internal.cluster.x-k8s.io/update-in-progress]",
+    "spec.agent",
+    "spec.distro",
+    "spec.files",
+    "spec.format",
+    "spec.hostSelector",
+    "spec.node",
+    "spec.registries",
+    "spec.release",
+    "spec.settings",
+];
+
+const OWNER_REMEDIATED: Output =
+    Output::all("Machine", &["status.conditions[OwnerRemediated]"]).shared(ASKED);
+
+/// All controllers, and the agent.
+pub fn controllers() -> &'static [Controller] {
+    &[
+        Controller {
+            name: "cluster",
+            group: CORE,
+            managers: &["capstan-cluster"],
+            reads: &[
+                "Machine",
+                "MachineSet",
+                "MachineDeployment",
+                "MachinePool",
+                "Secret",
+                "workload cluster",
+            ],
+            writes: &[
+                Output::all("Cluster", &["spec.controlPlaneEndpoint", "status"]),
+                Output::all("Secret", &["data", "type"])
+                    .of("kubeconfig of a cluster whose control plane has no provider"),
+            ],
+        },
+        Controller {
+            name: "machine",
+            group: CORE,
+            managers: &["capstan-machine"],
+            reads: &[
+                "Cluster",
+                "MachineSet",
+                "MachineDeployment",
+                "CapstanConfig",
+                "HostMachine",
+                "Secret",
+                "workload cluster",
+            ],
+            writes: &[
+                Output::all(
+                    "Machine",
+                    &[
+                        "spec.bootstrap.dataSecretName",
+                        "spec.providerID",
+                        "status.addresses",
+                        "status.certificatesExpiryDate",
+                        "status.conditions[Available]",
+                        "status.conditions[BootstrapConfigReady]",
+                        "status.conditions[Deleting]",
+                        "status.conditions[InfrastructureReady]",
+                        "status.conditions[NodeHealthy]",
+                        "status.conditions[NodeReady]",
+                        "status.conditions[Paused]",
+                        "status.conditions[Ready]",
+                        "status.conditions[Updating]",
+                        "status.deletion",
+                        "status.initialization",
+                        "status.lastUpdated",
+                        "status.nodeInfo",
+                        "status.nodeRef",
+                        "status.observedGeneration",
+                        "status.phase",
+                    ],
+                ),
+                Output::all("Machine", &["status.conditions[UpToDate]"]).of(OF_SET),
+                Output::all(
+                    "Node of the workload cluster",
+                    &["metadata.labels", "metadata.annotations", "spec.taints"],
+                ),
+            ],
+        },
+        Controller {
+            name: "machineset",
+            group: CORE,
+            managers: &["capstan-machineset", "capi-machineset", "capi-machineset-metadata"],
+            reads: &["Cluster", "CapstanConfigTemplate", "HostMachineTemplate", "workload cluster"],
+            writes: &[
+                Output::all("MachineSet", &["status"]),
+                Output::all("Machine", MACHINE).of(OF_SET),
+                OWNER_REMEDIATED,
+                Output::all("CapstanConfig", CLONED).of(OF_SET),
+                Output::all("HostMachine", CLONED).of(OF_SET),
+            ],
+        },
+        Controller {
+            name: "machinedeployment",
+            group: CORE,
+            managers: &["capstan-machinedeployment", "capi-machinedeployment"],
+            reads: &["Cluster", "Machine", "CapstanConfigTemplate", "HostMachineTemplate", "ExtensionConfig"],
+            writes: &[
+                Output::all("MachineDeployment", &["metadata", "spec", "status"]),
+                Output::all("MachineSet", &["metadata", "spec"]),
+            ],
+        },
+        Controller {
+            name: "machinehealthcheck",
+            group: CORE,
+            managers: &["capstan-machinehealthcheck"],
+            reads: &["Cluster", "workload cluster"],
+            writes: &[
+                Output::all("MachineHealthCheck", &["status"]),
+                Output::all("Machine", &["status.conditions[HealthCheckSucceeded]"]),
+                OWNER_REMEDIATED,
+                Output::all("CapstanRemediation", &["metadata", "spec"]),
+            ],
+        },
+        Controller {
+            name: "extensionconfig",
+            group: CORE,
+            managers: &["capstan-extensionconfig"],
+            reads: &["Secret"],
+            writes: &[
+                Output::all("ExtensionConfig", &["status"]),
+                Output::all("ExtensionConfig", &["spec.clientConfig.caBundle"])
+                    .of("that asks for a CA bundle"),
+            ],
+        },
+        Controller {
+            name: "host",
+            group: INFRASTRUCTURE,
+            managers: &["capstan-host"],
+            reads: &["HostMachine", "HostPool"],
+            writes: &[Output::all("Host", &["status"]).shared(LOOKED_AT)],
+        },
+        Controller {
+            name: "hostpool",
+            group: INFRASTRUCTURE,
+            managers: &["capstan-hostpool"],
+            reads: &["Cluster", "Secret"],
+            writes: &[
+                Output::all("HostPool", &["status"]),
+                Output::all(
+                    "Host",
+                    &[
+                        "metadata.labels",
+                        "metadata.annotations",
+                        "spec.failureDomain",
+                        "spec.simulated",
+                        "spec.ssh",
+                    ],
+                )
+                .of("of a pool"),
+            ],
+        },
+        Controller {
+            name: "hostcluster",
+            group: INFRASTRUCTURE,
+            managers: &["capstan-hostcluster"],
+            reads: &["Cluster", "Machine", "Host", "HostMachineTemplate", "CapstanControlPlane"],
+            writes: &[Output::all("HostCluster", &["spec.controlPlaneEndpoint", "status"])],
+        },
+        Controller {
+            name: "hostmachine",
+            group: INFRASTRUCTURE,
+            managers: &["capstan-hostmachine"],
+            reads: &["Cluster", "Machine", "HostCluster", "Secret"],
+            writes: &[
+                Output::all("HostMachine", &["spec.claimID", "spec.hostName", "spec.providerID", "status"]),
+                Output::all("Host", &["spec.claim", "spec.quarantine"]),
+                Output::all("Host", &["status"]).shared(LOOKED_AT),
+            ],
+        },
+        Controller {
+            name: "hostmachinetemplate",
+            group: INFRASTRUCTURE,
+            managers: &["capstan-hostmachinetemplate"],
+            reads: &["Cluster", "HostCluster", "Host"],
+            writes: &[Output::all("HostMachineTemplate", &["status"])],
+        },
+        Controller {
+            name: "bootstrap",
+            group: "bootstrap",
+            managers: &["capstan-bootstrap"],
+            reads: &["Cluster", "Machine"],
+            writes: &[
+                Output::all(
+                    "CapstanConfig",
+                    &[
+                        "metadata.annotations[capstan.dev/machine-id]",
+                        "status.conditions[AgentEnrolled]",
+                        "status.conditions[DataSecretAvailable]",
+                        "status.conditions[Paused]",
+                        "status.conditions[Ready]",
+                        "status.dataSecretName",
+                        "status.initialization",
+                        "status.observedGeneration",
+                    ],
+                ),
+                Output::all("MachineReport", &["metadata", "spec"]),
+                Output::all("Secret", &["metadata", "data", "type"])
+                    .of("bootstrap data and enrolment of a machine"),
+                Output::all("ServiceAccount", &["metadata", "automountServiceAccountToken"]),
+                Output::all("Role", &["metadata", "rules"]),
+                Output::all("RoleBinding", &["metadata", "roleRef", "subjects"]),
+                Output::all("Lease", &["metadata"]),
+                Output::all("CertificateSigningRequest", &["metadata", "spec", "status"]),
+            ],
+        },
+        Controller {
+            name: "controlplane",
+            group: "control-plane",
+            managers: &["capstan-controlplane"],
+            reads: &[
+                "Cluster",
+                "MachineDeployment",
+                "MachineReport",
+                "Lease",
+                "HostMachineTemplate",
+                "workload cluster",
+            ],
+            writes: &[
+                Output::all("CapstanControlPlane", &["metadata.annotations", "status"]),
+                Output::all("Machine", MACHINE).of(OF_CONTROL_PLANE),
+                Output::all("Machine", &["status.conditions[UpToDate]"]).of(OF_CONTROL_PLANE),
+                Output::all(
+                    "Machine",
+                    &["metadata.annotations[capstan.dev/healing]", "status.conditions[HealedInPlace]"],
+                ),
+                OWNER_REMEDIATED,
+                Output::all("CapstanConfig", CLONED).of(OF_CONTROL_PLANE),
+                Output::all("CapstanConfig", &["status.conditions[Planned]"]),
+                Output::all("HostMachine", CLONED).of(OF_CONTROL_PLANE),
+                Output::all("CapstanRemediation", &["status"]),
+                Output::all("Secret", &["metadata", "data", "type"])
+                    .of("plans, certificates, keys and the kubeconfig"),
+            ],
+        },
+        Controller {
+            name: "hooks",
+            group: "hooks",
+            managers: &["capstan-hooks"],
+            reads: &["Machine", "MachineSet", "MachineDeployment", "CapstanConfig", "HostMachine"],
+            writes: &[Output::all("ExtensionConfig", &["metadata", "spec"]).of("of Capstan's own hooks")],
+        },
+        Controller {
+            name: "agent",
+            group: "each machine",
+            managers: &[],
+            reads: &["Secret"],
+            writes: &[Output::all("MachineReport", &["status"]), Output::all("Lease", &["spec"])],
+        },
+    ]
+}
