@@ -118,12 +118,19 @@ struct Way {
     /// So many watches are refused because what they ask for is too old, and so many lists fail.
     expired: Arc<AtomicUsize>,
     failing: Arc<AtomicUsize>,
+    forbidden: Arc<AtomicUsize>,
 }
 
 impl Way {
     fn to(plane: &Plane) -> Self {
         let cut = Arc::new(tokio::sync::watch::Sender::new(()));
-        Self { inner: plane.client.clone(), cut, expired: Arc::default(), failing: Arc::default() }
+        Self {
+            inner: plane.client.clone(),
+            cut,
+            expired: Arc::default(),
+            failing: Arc::default(),
+            forbidden: Arc::default(),
+        }
     }
 
     fn client(&self) -> Client {
@@ -162,6 +169,9 @@ impl tower::Service<Request<Body>> for Way {
             }
             let is_list =
                 request.method() == http::Method::GET && request.uri().path().ends_with("/configmaps");
+            if is_list && !is_watch && Self::takes_one(&way.forbidden) {
+                return Ok(Self::refusal(403, "Forbidden"));
+            }
             if is_list && !is_watch && Self::takes_one(&way.failing) {
                 return Ok(Self::refusal(503, "ServiceUnavailable"));
             }
@@ -224,6 +234,24 @@ async fn a_first_list_that_fails_is_made_again() {
     let never = futures::stream::pending::<ObjectRef<ConfigMap>>();
     tokio::spawn(run::run(looks.clone(), caches.of(), Scope::default(), never, std::future::pending::<()>()));
     looks.until("a look after failures", |looks| looks.number("a") > 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_right_is_told_at_once_and_missed_no_longer_than_it_is_missing() {
+    let plane = Plane::open().await;
+    plane.make("a", "c").await;
+    let way = Way::to(&plane);
+    way.forbidden.store(2, Ordering::SeqCst);
+    let cache = Caches::new(way.client()).of::<ConfigMap>();
+    let refused = cache.all().await.expect_err("no right");
+    assert!(matches!(refused, capstan_controller::Error::Forbidden { .. }), "{refused:?}");
+    let given = async {
+        while cache.all().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, given).await.expect("the right is given");
+    assert_eq!(cache.all().await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

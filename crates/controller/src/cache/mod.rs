@@ -271,14 +271,25 @@ struct Shared<K> {
     selection: Selection,
     state: RwLock<State<K>>,
     changed: Signal<Key>,
-    /// Whether the first list is complete.
-    listed: tokio::sync::watch::Sender<bool>,
+    /// How it stands with the first list.
+    first: tokio::sync::watch::Sender<First>,
     /// What was last said about a watch that fails.
     complaint: Mutex<Option<String>>,
     /// How often it has failed.
     failures: Counter,
     /// What a controller of this process looks after, if there is one.
     looked_after: OnceLock<Scope>,
+}
+
+/// How it stands with the first list of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum First {
+    /// It is under way.
+    Awaited,
+    /// There is no right to it: why, for people. It goes on being tried.
+    Forbidden(String),
+    /// It is complete.
+    Complete,
 }
 
 /// Ends with the last clone.
@@ -308,7 +319,7 @@ impl<K: Cached> Cache<K> {
             selection,
             state: RwLock::default(),
             changed: Signal::default(),
-            listed: tokio::sync::watch::Sender::new(false),
+            first: tokio::sync::watch::Sender::new(First::Awaited),
             complaint: Mutex::default(),
             failures,
             looked_after: OnceLock::new(),
@@ -499,14 +510,20 @@ impl<K: Cached> Absorb for Shared<K> {
 impl<K> Shared<K> {
     /// What is known, once the first list is complete.
     async fn known(&self) -> Result<RwLockReadGuard<'_, State<K>>> {
-        let mut listed = self.listed.subscribe();
-        let complete = async { listed.wait_for(|listed| *listed).await.is_ok() };
-        if tokio::time::timeout(FIRST_LIST, complete).await.unwrap_or(false) {
-            return Ok(self.read());
+        let mut first = self.first.subscribe();
+        let decided = first.wait_for(|first| *first != First::Awaited);
+        let decided = tokio::time::timeout(FIRST_LIST, decided).await;
+        let first =
+            decided.ok().and_then(std::result::Result::ok).map_or(First::Awaited, |first| first.clone());
+        let doing = format!("cannot list objects of kind {}", self.kind);
+        match first {
+            First::Complete => Ok(self.read()),
+            First::Forbidden(told) => Err(Error::Forbidden { doing, told }),
+            First::Awaited => {
+                let why = lock(&self.complaint).clone();
+                Err(Error::transient(doing, why.unwrap_or_else(|| format!("no answer after {FIRST_LIST:?}"))))
+            }
         }
-        let why = lock(&self.complaint).clone();
-        let why = why.unwrap_or_else(|| format!("there is no answer after {FIRST_LIST:?}"));
-        Err(Error::transient(format!("cannot list objects of kind {}", self.kind), why))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State<K>> {
@@ -562,7 +579,11 @@ async fn follow<K: Cached>(shared: Arc<Shared<K>>, api: Api<K>, config: watcher:
             }
         };
         lock(&shared.complaint).take();
-        shared.listed.send_if_modified(|listed| !std::mem::replace(listed, true));
+        shared.first.send_if_modified(|first| {
+            let is_news = *first != First::Complete;
+            *first = First::Complete;
+            is_news
+        });
         for key in changed {
             shared.changed.tell(&key);
         }
@@ -583,7 +604,16 @@ fn complain<K>(shared: &Shared<K>, error: &watcher::Error) {
         | watcher::Error::WatchError(status)
             if status.code == 403 =>
         {
-            forbidden(&status.message)
+            let told = forbidden(&status.message);
+            // What was complete stays in memory: only who has not read it yet is told.
+            shared.first.send_if_modified(|first| {
+                let is_news = *first != First::Complete;
+                if is_news {
+                    *first = First::Forbidden(told.clone());
+                }
+                is_news
+            });
+            told
         }
         other => chain(other),
     };
