@@ -94,8 +94,8 @@ pub fn fights(controllers: &[Controller]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const fn writer(name: &'static str, writes: &'static [Output]) -> Controller {
-        Controller { name, group: "g", managers: &[], reads: &[], writes }
+    fn writer(name: &'static str, writes: Output) -> Controller {
+        Controller { name, group: "g", managers: &[], reads: &[], writes: vec![writes].leak() }
     }
 
     #[test]
@@ -108,15 +108,15 @@ mod tests {
         const READY: Output = Output::all("M", &["status.conditions[Ready]"]);
         const STATUS: Output = Output::all("M", &["status"]);
         for (mine, theirs, number) in [
-            (&[READY] as &'static [Output], &[READY] as &'static [Output], 1),
-            (&[READY], &[STATUS], 1),
-            (&[STATUS], &[READY], 1),
-            (&[Output::all("M", &["status.conditions[ReadyToo]"])], &[READY], 0),
-            (&[Output::all("N", &["status"])], &[READY], 0),
-            (&[READY.of("of a set")], &[READY.of("of a control plane")], 0),
-            (&[READY.of("of a set")], &[READY], 1),
-            (&[READY.shared("x")], &[READY], 1),
-            (&[READY.shared("x")], &[READY.shared("y")], 0),
+            (READY, READY, 1),
+            (READY, STATUS, 1),
+            (STATUS, READY, 1),
+            (Output::all("M", &["status.conditions[ReadyToo]"]), READY, 0),
+            (Output::all("N", &["status"]), READY, 0),
+            (READY.of("of a set"), READY.of("of a control plane"), 0),
+            (READY.of("of a set"), READY, 1),
+            (READY.shared("x"), READY, 1),
+            (READY.shared("x"), READY.shared("y"), 0),
         ] {
             let found = fights(&[writer("a", mine), writer("b", theirs)]);
             assert_eq!(found.len(), number, "{mine:?} {theirs:?}: {found:?}");
