@@ -8,11 +8,14 @@ use tokio::time::{Instant, sleep_until};
 
 /// How far a plan has got is told no more often than this.
 const UNDER_WAY: Duration = Duration::from_secs(2);
+/// So long the first word waits for what the machine is: it takes a moment to find out.
+const INTRODUCTION: Duration = Duration::from_secs(1);
 
 /// Waits until the newest of what is `told` should be written; the last one was written at this time.
 pub async fn until_due(told: &mut watch::Receiver<Report>, written: Option<Instant>) {
+    let began = Instant::now();
     loop {
-        let Some(due) = waits_until(&told.borrow(), written) else { return };
+        let Some(due) = waits_until(&told.borrow(), written, began) else { return };
         tokio::select! {
             () = sleep_until(due) => return,
             changed = told.changed() => if changed.is_err() { return },
@@ -20,9 +23,10 @@ pub async fn until_due(told: &mut watch::Receiver<Report>, written: Option<Insta
     }
 }
 
-/// Until when a report waits, if it does.
-fn waits_until(report: &Report, written: Option<Instant>) -> Option<Instant> {
+/// Until when a report waits that could be written since `began`, if it does.
+fn waits_until(report: &Report, written: Option<Instant>, began: Instant) -> Option<Instant> {
     match &report.standing {
+        Standing::Idle if written.is_none() && report.facts.is_none() => Some(began + INTRODUCTION),
         Standing::Plan(progress) if progress.phase == Phase::Applying => Some(written? + UNDER_WAY),
         _ => None,
     }
@@ -43,11 +47,13 @@ mod tests {
     fn only_what_nobody_waits_for_is_held_back() {
         let written = Instant::now();
         for phase in [Phase::Waiting, Phase::Applied, Phase::Failed, Phase::Refused] {
-            assert_eq!(waits_until(&at(phase), Some(written)), None, "{phase:?}");
+            assert_eq!(waits_until(&at(phase), Some(written), written), None, "{phase:?}");
         }
-        assert_eq!(waits_until(&crate::report::hello(), Some(written)), None);
-        assert_eq!(waits_until(&at(Phase::Applying), Some(written)), Some(written + UNDER_WAY));
-        assert_eq!(waits_until(&at(Phase::Applying), None), None, "it is the first word");
+        assert_eq!(waits_until(&crate::report::hello(), Some(written), written), None);
+        assert_eq!(waits_until(&at(Phase::Applying), Some(written), written), Some(written + UNDER_WAY));
+        assert_eq!(waits_until(&at(Phase::Applying), None, written), None, "it is the first word");
+        let began = written;
+        assert_eq!(waits_until(&crate::report::hello(), None, began), Some(began + INTRODUCTION));
     }
 
     #[tokio::test]

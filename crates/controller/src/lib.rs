@@ -1,6 +1,6 @@
 //! What every controller of Capstan shares.
 //!
-//! What lives here: writing an object back with conditions ([`patch`]), finalizers and owners, the pause, looking
+//! What lives here: writing an object back with conditions ([`patch`]), at once or a little later (`telling`), finalizers and owners, the pause, looking
 //! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
 //! ([`remote`]), what etcd is asked ([`etcd`]), moving pods off a Node ([`drain`]), where plans and reports stand
 //! ([`plans`]), what is known and what is not ([`knowledge`]), deleting objects ([`destroy`]), whether another host is free ([`spare`]), which plane this is
@@ -44,6 +44,7 @@ pub mod secrets;
 pub mod settings;
 pub mod signal;
 pub mod spare;
+mod telling;
 pub mod text;
 pub mod throttle;
 

@@ -4,7 +4,8 @@
 //! owners) are replaced whole by a merge patch, so those go with the resource version: a conflict there ends the
 //! reconcile. Several controllers write conditions of the same object, too; these go with the resource version, and on a
 //! conflict they are read again and merged by type. Status comes last, because it tells others that what spec says is
-//! so; it is written although metadata could not be, because it tells users why.
+//! so; it is written although metadata could not be, because it tells users why. What only tells how things stand may be
+//! held back a little: see [`crate::telling`].
 
 use capstan_api::conditions::{Conditioned, ConditionsPatch, Precedence};
 use kube::api::{Api, Patch, PatchParams};
@@ -17,6 +18,7 @@ use std::fmt::Debug;
 
 use crate::error::{Doing, Error, Result};
 use crate::merge::difference;
+use crate::telling::{Told, is_held_back};
 
 /// How often conditions are read again and merged before the reconcile is given up.
 const MOST_TRIES: usize = 10;
@@ -44,12 +46,25 @@ where
         if is_ending(after) && rest.is_ok() {
             return Ok(());
         }
-        let status = difference(&status_of(&before), &status_of(&wanted));
         let (latest, rest) = match rest {
             Ok(written) => (written, Ok(())),
             Err(error) => (None, Err(error)),
         };
-        rest.and(self.write_status(after, owned, status, latest).await)
+        let mut after = Cow::Borrowed(after);
+        let (was, mut is) = (status_of(&before), status_of(&wanted));
+        let changed_spec = before["spec"] != wanted["spec"];
+        let generation = latest.as_ref().and_then(|latest| own_generation(&self.before, latest));
+        if let Some(generation) = generation.filter(|_| changed_spec) {
+            advance(after.to_mut(), &mut is, owned, self.before.meta().generation, generation);
+        }
+        let held_back = is_held_back(
+            Told { status: &was, conditions: self.before.conditions() },
+            Told { status: &is, conditions: after.conditions() },
+        );
+        if held_back {
+            return rest;
+        }
+        rest.and(self.write_status(&after, owned, difference(&was, &is), latest).await)
     }
 
     /// Writes metadata and spec. Gives the object as it is then, if it was written and is still there.
@@ -109,6 +124,27 @@ where
     }
 }
 
+/// The generation that our own write of the spec has made, if nobody else's change is in it.
+fn own_generation<K: Resource>(before: &K, written: &K) -> Option<i64> {
+    let (before, written) = (before.meta().generation?, written.meta().generation?);
+    (written == before + 1).then_some(written)
+}
+
+/// What was said of the generation `from` is so of the one that our own write has made: it is what we wanted. Otherwise it
+/// would be said in one more write.
+fn advance<K: Conditioned>(after: &mut K, status: &mut Value, owned: &[&str], from: Option<i64>, to: i64) {
+    if status.get("observedGeneration").is_some_and(|observed| observed.as_i64() == from) {
+        status["observedGeneration"] = json!(to);
+    }
+    // Looked at first: a list of conditions is not made where there is none.
+    if !after.conditions().is_empty() {
+        let own = after.conditions_mut().iter_mut().filter(|condition| owned.contains(&&*condition.type_));
+        for condition in own.filter(|condition| condition.observed_generation == from) {
+            condition.observed_generation = Some(to);
+        }
+    }
+}
+
 fn lock_shared_lists(patch: &mut Value, version: Option<&str>) {
     let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     if metadata.contains_key("finalizers") || metadata.contains_key("ownerReferences") {
@@ -151,6 +187,39 @@ fn is_not_found<T>(result: &std::result::Result<T, kube::Error>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_api::core::Machine;
+
+    #[test]
+    fn what_our_own_write_has_made_is_observed_with_it() {
+        let machine = |generation: i64, conditions: Value| -> Machine {
+            serde_json::from_value(json!({
+                "metadata": {"name": "a", "generation": generation},
+                "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "n"}},
+                "status": {"conditions": conditions},
+            }))
+            .expect("a Machine")
+        };
+        let before = machine(3, json!([]));
+        assert_eq!(own_generation(&before, &machine(4, json!([]))), Some(4));
+        assert_eq!(own_generation(&before, &machine(3, json!([]))), None, "nothing has changed");
+        assert_eq!(
+            own_generation(&before, &machine(5, json!([]))),
+            None,
+            "somebody else has changed it, too"
+        );
+
+        let condition = |type_: &str, observed: i64| {
+            json!({"type": type_, "status": "True", "reason": "R", "observedGeneration": observed,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let told = [condition("Ours", 3), condition("Old", 2), condition("Theirs", 3)];
+        let (mut after, mut status) = (machine(3, json!(told)), json!({"observedGeneration": 3}));
+        advance(&mut after, &mut status, &["Ours", "Old"], Some(3), 4);
+        let observed: Vec<_> =
+            after.conditions().iter().map(|condition| condition.observed_generation).collect();
+        assert_eq!(observed, [Some(4), Some(2), Some(3)]);
+        assert_eq!(status, json!({"observedGeneration": 4}));
+    }
 
     #[test]
     fn lists_that_others_write_too_are_locked() {

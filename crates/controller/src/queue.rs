@@ -31,6 +31,8 @@ pub struct Limits {
     pub slowest: Duration,
     /// After this time an object is looked at although nothing has happened.
     pub resync: Duration,
+    /// For so long a look may hold back what only tells how the object stands.
+    pub patience: Duration,
 }
 
 impl Limits {
@@ -49,6 +51,7 @@ impl Default for Limits {
             pause: Duration::from_millis(50),
             slowest: Duration::from_millis(200),
             resync: Duration::from_secs(600),
+            patience: Duration::from_secs(3),
         }
     }
 }
@@ -97,6 +100,8 @@ struct Entry {
     pause: Duration,
     /// When it was last due.
     due: Moment,
+    /// When the first look began that held something back, if it has not been told since.
+    held: Option<Moment>,
 }
 
 /// Objects by when they are due. See the module.
@@ -139,6 +144,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             began: None,
             pause: self.limits.pause,
             due: now,
+            held: None,
         });
         let pause = match entry.failures {
             0 => entry.pause,
@@ -220,6 +226,21 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
                 self.turns.push_back(lane);
             }
             waiting.push_back(key);
+        }
+    }
+
+    /// Whether a look that begins now may hold back what only tells how the object stands.
+    pub fn has_time(&self, key: &K, now: Moment) -> bool {
+        let held = self.entries.get(key).and_then(|entry| entry.held);
+        held.is_none_or(|since| now < since + self.limits.patience)
+    }
+
+    /// The look that is under way says whether it has held something back. If so, there is another look in time.
+    pub fn held(&mut self, key: &K, has_held: bool) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.held = has_held.then_some(entry.held.or(entry.began)).flatten();
+        if let Some(since) = entry.held {
+            self.schedule(key, since + self.limits.patience);
         }
     }
 
@@ -326,7 +347,14 @@ mod tests {
 
     fn queue(at_once: usize, in_lane: usize) -> Queue<u8> {
         let resync = Duration::from_secs(600);
-        Queue::new(Limits { at_once, in_lane, pause: 50 * MS, slowest: 200 * MS, resync })
+        Queue::new(Limits {
+            at_once,
+            in_lane,
+            pause: 50 * MS,
+            slowest: 200 * MS,
+            resync,
+            patience: 3000 * MS,
+        })
     }
 
     #[test]
@@ -370,6 +398,30 @@ mod tests {
         queue.done(&1, Verdict::Changed, 52 * MS);
         assert_eq!(queue.next(Duration::from_secs(500)), None);
         assert_eq!(queue.next(Duration::from_secs(700)), Some(1), "nothing is left alone for ever");
+    }
+
+    #[test]
+    fn what_is_held_back_is_told_in_time() {
+        let mut queue = queue(9, 9);
+        queue.ask(&1, "a", MS);
+        assert_eq!(queue.next(MS), Some(1));
+        assert!(queue.has_time(&1, MS));
+        queue.held(&1, true);
+        queue.done(&1, Verdict::Changed, 2 * MS);
+        queue.ask(&1, "a", 2000 * MS);
+        assert_eq!(queue.next(2000 * MS), Some(1));
+        assert!(queue.has_time(&1, 2000 * MS));
+        queue.held(&1, true);
+        assert_eq!(
+            queue.done(&1, Verdict::Changed, 2001 * MS),
+            Some(3001 * MS),
+            "counted from the first look"
+        );
+        assert_eq!(queue.next(3001 * MS), Some(1));
+        assert!(!queue.has_time(&1, 3001 * MS));
+        queue.held(&1, false);
+        queue.done(&1, Verdict::Changed, 3002 * MS);
+        assert!(queue.has_time(&1, 3003 * MS), "it is told: the next words have their own time");
     }
 
     #[test]

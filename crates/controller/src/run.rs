@@ -20,6 +20,7 @@ use crate::error::{Error, Result, chain};
 use crate::metrics::Recorder;
 use crate::queue::{Limits, Queue, Verdict};
 use crate::scope::Scope;
+use crate::telling;
 
 /// What happens to the object next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,11 @@ pub trait Reconciler: Send + Sync + 'static {
     /// How much is done at a time, and how often one object is looked at.
     fn limits(&self) -> Limits {
         Limits::default()
+    }
+
+    /// Fields of the status that sum up for people, and that no controller reads: they may be told a little later.
+    fn summaries(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// One step. May be called at any time, any number of times, and may be cut short anywhere.
@@ -104,7 +110,7 @@ struct Desk<R: Reconciler> {
     scope: Scope,
     queue: Queue<Key>,
     began: Instant,
-    looks: JoinSet<Verdict>,
+    looks: JoinSet<(Verdict, bool)>,
     /// Which object each look is at.
     keys: HashMap<Id, Key>,
 }
@@ -126,23 +132,28 @@ impl<R: Reconciler> Desk<R> {
                 continue;
             };
             let (reconciler, named) = (Arc::clone(&self.reconciler), key.clone());
-            let look = self.looks.spawn(async move { look(reconciler.as_ref(), object, &named).await });
+            let has_time = self.queue.has_time(&key, self.began.elapsed());
+            let look = self.looks.spawn(async move {
+                let summaries = reconciler.summaries();
+                telling::during(has_time, summaries, look(reconciler.as_ref(), object, &named)).await
+            });
             self.recorder.begun(look.id());
             self.keys.insert(look.id(), key);
         }
         self.recorder.queue(self.queue.added(), self.queue.waiting(), self.queue.running());
     }
 
-    fn end(&mut self, ended: std::result::Result<(Id, Verdict), JoinError>) {
-        let (id, verdict, panicked) = match ended {
-            Ok((id, verdict)) => (id, verdict, false),
+    fn end(&mut self, ended: std::result::Result<(Id, (Verdict, bool)), JoinError>) {
+        let (id, verdict, has_held, panicked) = match ended {
+            Ok((id, (verdict, has_held))) => (id, verdict, has_held, false),
             Err(error) => {
                 tracing::error!(controller = self.reconciler.name(), %error, "a look has ended in a panic");
-                (error.id(), Verdict::Failed, error.is_panic())
+                (error.id(), Verdict::Failed, false, error.is_panic())
             }
         };
         self.recorder.ended(id, verdict, panicked);
         if let Some(key) = self.keys.remove(&id) {
+            self.queue.held(&key, has_held);
             self.queue.done(&key, verdict, self.began.elapsed());
         }
     }

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockRea
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
+use crate::apply::owned::keep_own_fields;
 use crate::error::{Doing as _, Error, Result, chain, forbidden};
 use crate::metrics::{AnyObject, Metrics, Source as Counted};
 use crate::scope::Scope;
@@ -592,7 +593,7 @@ async fn follow<K: Cached>(shared: Arc<Shared<K>>, api: Api<K>, config: watcher:
 
 /// Without what no controller reads and what is often half of an object.
 fn lean<K: ResourceExt>(mut object: K) -> Arc<K> {
-    object.managed_fields_mut().clear();
+    keep_own_fields(object.managed_fields_mut());
     Arc::new(object)
 }
 

@@ -58,6 +58,10 @@ impl Reconciler for ClusterReconciler {
         Limits::summing_up()
     }
 
+    fn summaries(&self) -> &'static [&'static str] {
+        &["controlPlane", "workers"]
+    }
+
     async fn reconcile(&self, object: Arc<Cluster>) -> Result<Next> {
         let core = &self.core;
         let namespace = object.namespace().unwrap_or_default();

@@ -185,7 +185,7 @@ impl MachineDeploymentReconciler {
             let current = sets.iter().find(|set| set.name_any() == wanted.name_any());
             // Its machines go whatever it is told.
             if current.is_none_or(|current| current.metadata.deletion_timestamp.is_none()) {
-                self.applier.apply(&api, current.map(|set| &set.metadata), wanted).await?;
+                self.applier.apply(&api, current, wanted).await?;
                 if current.is_none() {
                     let told = format!("created MachineSet {}", wanted.name_any());
                     self.core.tell(&*deployment, Tone::Normal, events::CREATED, &told).await;

@@ -56,7 +56,7 @@ impl MachineSetReconciler {
             let name = machine.name_any();
             self.update_clones(set, templates, machine).await?;
             let wanted = desired::updated(set, machine);
-            if let Some(applied) = self.spec.apply(&api, Some(&machine.metadata), &wanted).await? {
+            if let Some(applied) = self.spec.apply(&api, Some(&*machine), &wanted).await? {
                 *machine = applied;
             }
             // Last, because from here on the update runs.
@@ -116,7 +116,7 @@ impl MachineSetReconciler {
         // Without this mark on all that belongs to the Machine its update does not begin.
         wanted.annotations_mut().insert(in_place::UPDATE_IN_PROGRESS.to_owned(), String::new());
         let api = self.core.externals.api(reference, &namespace).await?;
-        self.spec.apply(&api, Some(&current.metadata), &wanted).await?;
+        self.spec.apply(&api, Some(&current), &wanted).await?;
         Ok(())
     }
 }

@@ -52,7 +52,7 @@ impl MachineSetReconciler {
                 continue;
             }
             let wanted = desired::synced(set, machine);
-            if let Some(applied) = self.spec.apply(&api, Some(&machine.metadata), &wanted).await? {
+            if let Some(applied) = self.spec.apply(&api, Some(&*machine), &wanted).await? {
                 *machine = applied;
             }
             self.sync_clones(set, machine).await?;
@@ -90,7 +90,7 @@ impl MachineSetReconciler {
             return Ok(());
         };
         let api = self.core.externals.api(reference, &namespace).await?;
-        self.metadata.apply(&api, Some(&clone.metadata), &desired::only_metadata(&clone, set)).await?;
+        self.metadata.apply(&api, Some(&clone), &desired::only_metadata(&clone, set)).await?;
         Ok(())
     }
 }

@@ -1,8 +1,11 @@
 //! Server-side apply that asks once.
 //!
-//! Applying what is already so changes nothing, but it still costs a request. So the same intent is not sent again for as
-//! long as neither it nor what can be intended of the object changes: its spec, which counts generations, and its
-//! metadata. Its status is nobody's intent.
+//! Applying what is already so changes nothing, but it still costs a request. So an intent is not sent that the object has
+//! already, by its fields and by who owns them (`owned`). To compare them takes a while; so it is remembered as long as
+//! neither the intent nor what can be intended of the object changes: its spec, which counts generations, and its metadata.
+//! Its status is nobody's intent.
+
+pub(crate) mod owned;
 
 use kube::Resource;
 use kube::api::{Api, Patch, PatchParams};
@@ -17,7 +20,7 @@ use std::sync::Mutex;
 
 use crate::error::{Doing, Error, Result};
 
-/// So many objects are remembered; then it starts afresh, which costs a request for each.
+/// So many objects are remembered; then it starts afresh, which costs a comparison for each.
 const MOST_REMEMBERED: usize = 20_000;
 
 /// Applies intents as one field manager.
@@ -40,18 +43,18 @@ impl Applier {
     pub async fn apply<K>(
         &self,
         api: &Api<K>,
-        current: Option<&ObjectMeta>,
+        current: Option<&K>,
         intent: &impl Serialize,
     ) -> Result<Option<K>>
     where
-        K: Resource + Clone + Debug + DeserializeOwned,
+        K: Resource + Clone + Debug + DeserializeOwned + Serialize,
     {
         let intent = intent_of(intent)?;
         let name = intent.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let kind = intent.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         let hash = hash(&intent);
-        if let Some((uid, looks)) = current.and_then(|current| looks_of(current, &intent))
-            && self.settled().get(&uid).is_some_and(|known| *known == (looks, hash))
+        if let Some(current) = current
+            && self.is_settled(current, &intent, hash)?
         {
             return Ok(None);
         }
@@ -61,13 +64,31 @@ impl Applier {
             .await
             .doing(|| format!("cannot apply {kind} {name}"))?;
         if let Some((uid, looks)) = looks_of(applied.meta(), &intent) {
-            let mut settled = self.settled();
-            if settled.len() >= MOST_REMEMBERED {
-                settled.clear();
-            }
-            settled.insert(uid, (looks, hash));
+            self.remember(uid, looks, hash);
         }
         Ok(Some(applied))
+    }
+
+    fn is_settled<K: Resource + Serialize>(&self, current: &K, intent: &Value, hash: u64) -> Result<bool> {
+        let Some((uid, looks)) = looks_of(current.meta(), intent) else { return Ok(false) };
+        if self.settled().get(&uid).is_some_and(|known| *known == (looks, hash)) {
+            return Ok(true);
+        }
+        let value = serde_json::to_value(current)
+            .map_err(|error| Error::transient("cannot serialise an object", error))?;
+        let is_applied = owned::is_applied(self.manager, current.meta(), intent, &value);
+        if is_applied {
+            self.remember(uid, looks, hash);
+        }
+        Ok(is_applied)
+    }
+
+    fn remember(&self, uid: String, looks: u64, hash: u64) {
+        let mut settled = self.settled();
+        if settled.len() >= MOST_REMEMBERED {
+            settled.clear();
+        }
+        settled.insert(uid, (looks, hash));
     }
 
     fn settled(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, u64)>> {

@@ -1,0 +1,168 @@
+//! What only tells people how an object stands may wait a little, so that it is told once and not at every step.
+//!
+//! While a cluster is made, its objects say again and again for what they wait, and most of it is over a moment later. Nobody
+//! acts on those words: other controllers act on conditions that become true or stop being true, and on the other fields of
+//! a status. So a status that has no [news](is_news) is held back for [`Limits::patience`](crate::queue::Limits), counted
+//! from the first look that had something to tell. The next look sees the world again and says what is so then; nothing is
+//! kept for it, and nothing is lost with the process.
+//!
+//! The loop that looks at objects ([`crate::run`]) says whether there is still time, and is told that something was held
+//! back. Without such a loop everything is written at once.
+
+use capstan_api::conditions::{Condition, ConditionStatus, types};
+use serde_json::Value;
+use std::cell::Cell;
+use std::future::Future;
+
+/// Fields of a status that say when it was written, or sum up the others in a word.
+const WORDS: [&str; 3] = ["conditions", "lastUpdated", "phase"];
+
+tokio::task_local! {
+    static LOOK: Look;
+}
+
+struct Look {
+    has_time: bool,
+    summaries: &'static [&'static str],
+    has_held: Cell<bool>,
+}
+
+/// Runs one look, and says whether something was held back. `has_time` allows it. `summaries` are fields of the status
+/// that nobody but people reads.
+pub(crate) async fn during<T>(
+    has_time: bool,
+    summaries: &'static [&'static str],
+    look: impl Future<Output = T>,
+) -> (T, bool) {
+    let context = Look { has_time, summaries, has_held: Cell::new(false) };
+    let told = async {
+        let result = look.await;
+        (result, LOOK.with(|look| look.has_held.get()))
+    };
+    LOOK.scope(context, told).await
+}
+
+/// Whether the status is to be held back now. The look is told.
+pub(crate) fn is_held_back(before: Told<'_>, after: Told<'_>) -> bool {
+    let held = LOOK.try_with(|look| {
+        let holds = look.has_time && !is_news(before, after, look.summaries);
+        look.has_held.set(look.has_held.get() || holds);
+        holds
+    });
+    held.unwrap_or(false)
+}
+
+/// A status as it is compared.
+#[derive(Clone, Copy)]
+pub(crate) struct Told<'a> {
+    pub(crate) status: &'a Value,
+    pub(crate) conditions: &'a [Condition],
+}
+
+/// Whether anybody acts on the difference: a condition that becomes true or stops being true, or any field that is more
+/// than words. The first description of an object is none, unless it says that the object is paused.
+fn is_news(before: Told<'_>, after: Told<'_>, summaries: &[&str]) -> bool {
+    let is_first = before.conditions.is_empty();
+    let is_word = |name: &str| {
+        WORDS.contains(&name) || summaries.contains(&name) || is_first && name == "observedGeneration"
+    };
+    let fields = |told: Told<'_>| -> Vec<(String, Value)> {
+        let fields = told.status.as_object().into_iter().flatten();
+        fields.filter(|(name, _)| !is_word(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    if fields(before) != fields(after) {
+        return true;
+    }
+    let gone = before.conditions.iter().any(|old| find(after.conditions, &old.type_).is_none());
+    let turned = after.conditions.iter().any(|new| match find(before.conditions, &new.type_) {
+        Some(old) => is_true(old) != is_true(new),
+        None if is_first => new.type_ == types::PAUSED && is_true(new),
+        None => is_true(new),
+    });
+    gone || turned
+}
+
+fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+fn is_true(condition: &Condition) -> bool {
+    condition.status == ConditionStatus::True
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use serde_json::json;
+
+    fn condition(type_: &str, status: ConditionStatus, message: &str) -> Condition {
+        Condition {
+            type_: type_.to_owned(),
+            status,
+            observed_generation: Some(1),
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+            reason: "Because".to_owned(),
+            message: message.to_owned(),
+        }
+    }
+
+    #[test]
+    fn only_what_somebody_acts_on_is_news() {
+        use ConditionStatus::{False, True, Unknown};
+        let waits = [condition("Ready", False, "waits for a host")];
+        let cases = [
+            ("another word", &waits[..], vec![condition("Ready", False, "waits for data")], false),
+            ("nobody knows", &waits, vec![condition("Ready", Unknown, "")], false),
+            ("it has become true", &waits, vec![condition("Ready", True, "")], true),
+            ("it is true no longer", &[condition("Ready", True, "")], waits.to_vec(), true),
+            ("it is gone", &waits, vec![], true),
+            ("one more that waits", &waits, [&waits[..], &[condition("Known", False, "")]].concat(), false),
+            ("one more that is true", &waits, [&waits[..], &[condition("Known", True, "")]].concat(), true),
+            ("the first description", &[], vec![condition("UpToDate", True, "")], false),
+            ("it is paused from the start", &[], vec![condition("Paused", True, "")], true),
+        ];
+        for (what, before, after, expected) in cases {
+            let status = json!({});
+            let before = Told { status: &status, conditions: before };
+            let after = Told { status: &status, conditions: &after };
+            assert_eq!(is_news(before, after, &[]), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn fields_are_news_unless_they_are_for_people() {
+        let known = [condition("Ready", ConditionStatus::False, "waits")];
+        let cases = [
+            (json!({}), json!({"lastUpdated": "now"}), false),
+            (json!({"replicas": 1}), json!({"replicas": 2}), true),
+            (json!({"phase": "Pending"}), json!({"phase": "Running"}), false),
+            (json!({"nodeRef": {"name": "a"}}), json!({}), true),
+            (json!({"observedGeneration": 1}), json!({"observedGeneration": 2}), true),
+            (json!({"workers": {"replicas": 1}}), json!({"workers": {"replicas": 2}}), false),
+        ];
+        for (before, after, expected) in cases {
+            let (was, is) = (&before, &after);
+            let told = |status| Told { status, conditions: &known };
+            assert_eq!(is_news(told(was), told(is), &["workers"]), expected, "{before} {after}");
+        }
+        let (new, seen) = (json!({}), json!({"observedGeneration": 1}));
+        let (before, after) =
+            (Told { status: &new, conditions: &[] }, Told { status: &seen, conditions: &known });
+        assert!(!is_news(before, after, &[]), "a new object is described for the first time");
+    }
+
+    #[tokio::test]
+    async fn words_are_held_back_only_during_a_look_that_has_time() {
+        let (empty, waits) = (json!({}), [condition("Ready", ConditionStatus::False, "waits")]);
+        let hold = || {
+            let before = Told { status: &empty, conditions: &[] };
+            is_held_back(before, Told { status: &empty, conditions: &waits })
+        };
+        assert!(!hold(), "nobody would look again");
+        assert_eq!(during(true, &[], async { hold() }).await, (true, true));
+        assert_eq!(during(false, &[], async { hold() }).await, (false, false));
+        assert_eq!(during(true, &[], async {}).await, ((), false));
+    }
+}
