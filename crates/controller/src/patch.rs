@@ -209,7 +209,7 @@ mod tests {
         );
 
         let condition = |type_: &str, observed: i64| {
-            json!({"type": type_, "status": "True", "reason": "R", "observedGeneration": observed,
+            json!({"type": type_, "status": "True", "reason": "R", "message": "", "observedGeneration": observed,
                 "lastTransitionTime": "2026-01-01T00:00:00Z"})
         };
         let told = [condition("Ours", 3), condition("Old", 2), condition("Theirs", 3)];

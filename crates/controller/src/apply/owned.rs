@@ -69,10 +69,11 @@ fn owns(fields: &Value, wanted: &Value, current: &Value) -> bool {
     match wanted {
         Value::Object(wanted) => {
             // A map without entries is owned, and is not there.
-            let is_empty = |name: &str| {
-                name.strip_prefix("f:").and_then(|name| wanted.get(name)).is_some_and(is_nothing)
+            let is_empty = |name: &str, owned: &Value| {
+                let wanted = name.strip_prefix("f:").and_then(|name| wanted.get(name));
+                wanted.is_some_and(is_nothing) && owned.as_object().is_none_or(Map::is_empty)
             };
-            let owned = children().filter(|(name, _)| !is_empty(name)).count();
+            let owned = children().filter(|(name, owned)| !is_empty(name, owned)).count();
             let wanted = || wanted.iter().filter(|(_, value)| !is_nothing(value));
             owned == wanted().count()
                 && wanted().all(|(name, value)| {
