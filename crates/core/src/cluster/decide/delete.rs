@@ -6,7 +6,7 @@ use capstan_controller::Next;
 use kube::{Resource, ResourceExt};
 use std::time::Duration;
 
-use super::observe::{Descendants, Observed, is_direct};
+use super::super::observe::{Descendants, Observed, is_direct};
 use crate::external::{Reading, is_deleting};
 use crate::names::CHECK_LOGS;
 use crate::names::cluster::reasons as cluster_reasons;
@@ -19,17 +19,17 @@ const UNTIL_DESCENDANTS_ARE_GONE: Duration = Duration::from_secs(5);
 
 /// What to do next, and what is told of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Deletion {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-    pub(super) delete: Vec<Target>,
-    pub(super) is_done: bool,
-    pub(super) next: Next,
+pub(in crate::cluster) struct Deletion {
+    pub(in crate::cluster) reason: &'static str,
+    pub(in crate::cluster) message: String,
+    pub(in crate::cluster) delete: Vec<Target>,
+    pub(in crate::cluster) is_done: bool,
+    pub(in crate::cluster) next: Next,
 }
 
 /// An object whose deletion is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(in crate::cluster) enum Target {
     Pool(String),
     Deployment(String),
     Set(String),
@@ -45,7 +45,7 @@ impl Deletion {
     }
 }
 
-pub(super) fn decide(cluster: &Cluster, observed: &Observed) -> Deletion {
+pub(in crate::cluster) fn decide(cluster: &Cluster, observed: &Observed) -> Deletion {
     let Some(descendants) = &observed.descendants else {
         return Deletion::waiting(reasons::INTERNAL_ERROR, CHECK_LOGS);
     };

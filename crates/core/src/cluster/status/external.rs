@@ -4,7 +4,7 @@ use capstan_api::conditions::{ConditionStatus, NewCondition, is_true, reasons, t
 use capstan_api::core::Cluster;
 use jiff::Timestamp;
 
-use super::super::handoff::{initialized, is_deleting, provisioned};
+use super::super::decide::handoff::{initialized, is_deleting, provisioned};
 use super::super::observe::Observed;
 use super::internal_error;
 use crate::external::{self, Mirrored, Reading, flag};

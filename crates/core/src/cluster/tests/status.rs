@@ -7,8 +7,9 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use super::{NOW, cluster, deleting, found, machine, observed, read, told, with_both};
+use crate::cluster::decide::delete;
 use crate::cluster::observe::Descendants;
-use crate::cluster::{conditions, delete};
+use crate::cluster::status;
 use crate::external::Reading;
 
 #[test]
@@ -16,7 +17,7 @@ fn phases_follow_the_flags() {
     let mut cluster = cluster(&json!({}));
     let mut phase = |change: &dyn Fn(&mut Cluster)| {
         change(&mut cluster);
-        conditions::tell(&mut cluster, &observed(Descendants::default()), None, NOW);
+        status::update(&mut cluster, &observed(Descendants::default()), None, NOW);
         cluster.status.as_ref().and_then(|status| status.phase)
     };
     assert_eq!(phase(&|_| {}), Some(ClusterPhase::Pending));
@@ -41,7 +42,7 @@ fn a_new_cluster_says_what_it_waits_for() {
     let mut seen = observed(Descendants::default());
     seen.infrastructure = found(json!({}));
     seen.control_plane = Reading::Missing;
-    conditions::tell(&mut cluster, &seen, None, NOW);
+    status::update(&mut cluster, &seen, None, NOW);
     for (type_, status, reason, message) in [
         ("InfrastructureReady", "False", "NotReady", "Infra status.initialization.provisioned is false"),
         ("ControlPlaneAvailable", "False", "ObjectDoesNotExist", "Plane does not exist"),
@@ -78,13 +79,13 @@ fn initialized_is_sticky_and_comes_from_nodes_without_a_provider() {
     let seen = |machine: Machine| {
         observed(Descendants { control_plane_machines: vec![machine], ..Descendants::default() })
     };
-    conditions::tell(&mut standing_alone, &seen(first.clone()), None, NOW);
+    status::update(&mut standing_alone, &seen(first.clone()), None, NOW);
     let waits = "Waiting for the first control plane machine to have status.nodeRef set";
     assert_eq!(told(&standing_alone, "ControlPlaneInitialized").message, waits);
     first.status = Some(read(json!({"nodeRef": {"name": "x"}})));
-    conditions::tell(&mut standing_alone, &seen(first), None, NOW);
+    status::update(&mut standing_alone, &seen(first), None, NOW);
     assert_eq!(told(&standing_alone, "ControlPlaneInitialized").reason, "Initialized");
-    conditions::tell(&mut standing_alone, &observed(Descendants::default()), None, NOW);
+    status::update(&mut standing_alone, &observed(Descendants::default()), None, NOW);
     assert_eq!(told(&standing_alone, "ControlPlaneInitialized").reason, "Initialized", "it never goes back");
 }
 
@@ -109,12 +110,7 @@ fn unhealthy_machines_are_named() {
         (vec![unhealthy("a", true), unhealthy("b", false)], "Remediating", "* Machine a: waits"),
     ] {
         let mut cluster = with_both();
-        conditions::tell(
-            &mut cluster,
-            &observed(Descendants { workers, ..Descendants::default() }),
-            None,
-            NOW,
-        );
+        status::update(&mut cluster, &observed(Descendants { workers, ..Descendants::default() }), None, NOW);
         let condition = told(&cluster, "Remediating");
         assert_eq!((&*condition.reason, &*condition.message), (reason, message));
     }
@@ -138,7 +134,7 @@ fn a_connection_that_breaks_is_told_after_a_while() {
         let mut cluster = with_both();
         let mut seen = observed(Descendants::default());
         seen.health = Health { last_success, failures, failing: Some((ago(failures.into()), NOW)) };
-        conditions::tell(&mut cluster, &seen, None, NOW);
+        status::update(&mut cluster, &seen, None, NOW);
         let condition = told(&cluster, "RemoteConnectionProbe");
         assert_eq!((&*condition.reason, &*condition.message), (reason, message));
     }
@@ -152,7 +148,7 @@ fn what_is_gone_is_no_issue_for_a_cluster_that_goes() {
     (seen.infrastructure, seen.control_plane) = (Reading::Missing, Reading::Missing);
     seen.health = Health { last_success: Some(NOW), ..Health::default() };
     let deletion = delete::decide(&cluster, &seen);
-    conditions::tell(&mut cluster, &seen, Some(&deletion), NOW);
+    status::update(&mut cluster, &seen, Some(&deletion), NOW);
     assert_eq!(told(&cluster, "InfrastructureReady").message, "Infra has been deleted");
     assert_eq!(told(&cluster, "Deleting").reason, "DeletionCompleted");
     assert_eq!(told(&cluster, "Available").message, "* Deleting: Deletion completed");
@@ -162,7 +158,7 @@ fn what_is_gone_is_no_issue_for_a_cluster_that_goes() {
 fn availability_gates_count() {
     let mut cluster = with_both();
     cluster.spec.availability_gates = read(json!([{"conditionType": "Mine"}]));
-    conditions::tell(&mut cluster, &observed(Descendants::default()), None, NOW);
+    status::update(&mut cluster, &observed(Descendants::default()), None, NOW);
     let message = &told(&cluster, "Available").message;
     assert!(message.ends_with("* Mine: Condition not yet reported"), "{message}");
 }

@@ -6,8 +6,8 @@ use capstan_controller::remote::{Ambiguous, Nodes};
 use k8s_openapi::api::core::v1::Node;
 use std::sync::Arc;
 
+use super::super::names::reasons;
 use super::health::NodeSeen;
-use super::names::reasons;
 
 /// Nodes that can be looked up.
 pub trait NodeIndex {

@@ -6,7 +6,7 @@ use capstan_api::conditions::{
 use capstan_api::core::Cluster;
 use capstan_api::meta::ConditionPolarity;
 
-use super::super::handoff::is_deleting;
+use super::super::decide::handoff::is_deleting;
 use super::internal_error;
 use crate::names::cluster::{reasons as cluster_reasons, types as cluster_types};
 

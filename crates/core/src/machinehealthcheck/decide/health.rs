@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use std::time::Duration;
 
-use super::names::reasons;
+use super::super::names::reasons;
 use crate::names::cluster::types as cluster_types;
 
 /// How long a Node may take to appear when nobody says.

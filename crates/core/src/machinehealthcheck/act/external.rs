@@ -12,8 +12,8 @@ use kube::api::{Api, DynamicObject, PostParams, TypeMeta};
 use kube::core::{ApiResource, GroupVersionKind, ObjectMeta};
 use serde_json::json;
 
-use super::MachineHealthCheckReconciler;
-use super::names::{reasons, types};
+use super::super::MachineHealthCheckReconciler;
+use super::super::names::{reasons, types};
 use crate::machineset::desired::{cloned_from, cloned_kind};
 
 impl MachineHealthCheckReconciler {

@@ -18,7 +18,7 @@ const UNTIL_IT_EXISTS: Duration = Duration::from_secs(5);
 
 /// The owners that an infrastructure or control plane object should have: the Cluster too, as controller only if a
 /// topology made the object, because otherwise whoever did may control it.
-pub(super) fn owners_with(cluster: &Cluster, object: &DynamicObject) -> Vec<OwnerReference> {
+pub(in crate::cluster) fn owners_with(cluster: &Cluster, object: &DynamicObject) -> Vec<OwnerReference> {
     let mut meta = object.metadata.clone();
     let reference = match cluster.spec.topology.is_some() {
         true => owners::controller(cluster),
@@ -30,7 +30,7 @@ pub(super) fn owners_with(cluster: &Cluster, object: &DynamicObject) -> Vec<Owne
     meta.owner_references.unwrap_or_default()
 }
 
-pub(super) fn infrastructure(cluster: &mut Cluster, reading: &Reading) -> Result<Next> {
+pub(in crate::cluster) fn infrastructure(cluster: &mut Cluster, reading: &Reading) -> Result<Next> {
     let object = match (reading, &cluster.spec.infrastructure_ref) {
         (Reading::Found(object), _) => object,
         // Nothing to wait for; a topology fills the reference in later.
@@ -57,7 +57,7 @@ pub(super) fn infrastructure(cluster: &mut Cluster, reading: &Reading) -> Result
     Ok(Next::Changed)
 }
 
-pub(super) fn control_plane(cluster: &mut Cluster, reading: &Reading) -> Result<Next> {
+pub(in crate::cluster) fn control_plane(cluster: &mut Cluster, reading: &Reading) -> Result<Next> {
     let object = match (reading, &cluster.spec.control_plane_ref) {
         (Reading::Found(object), _) => object,
         (Reading::Missing, Some(reference)) => {
@@ -104,7 +104,7 @@ fn initialization(cluster: &mut Cluster) -> &mut ClusterInitializationStatus {
     cluster.status.get_or_insert_default().initialization.get_or_insert_default()
 }
 
-pub(super) fn is_deleting(cluster: &Cluster) -> bool {
+pub(in crate::cluster) fn is_deleting(cluster: &Cluster) -> bool {
     cluster.metadata.deletion_timestamp.is_some()
 }
 

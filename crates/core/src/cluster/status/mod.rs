@@ -1,17 +1,18 @@
-//! What a Cluster says of itself. Pure: every condition is a function of what was observed.
+//! The status of a Cluster: numbers, phase and conditions, all from what was observed. Pure.
 
 mod available;
 mod external;
 mod machines;
 mod progress;
 mod remote;
+pub(super) mod replicas;
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, reasons, set, types};
 use capstan_api::core::{Cluster, ClusterPhase};
 use jiff::Timestamp;
 
-use super::delete::Deletion;
-use super::handoff::{is_deleting, provisioned};
+use super::decide::delete::Deletion;
+use super::decide::handoff::{is_deleting, provisioned};
 use super::observe::Observed;
 use crate::names::CHECK_LOGS;
 use crate::names::cluster::types as cluster_types;
@@ -36,8 +37,14 @@ pub(super) const OWNED: &[&str] = &[
     types::AVAILABLE,
 ];
 
-/// Sets the phase and every condition; `Available` last, because it sums the others up.
-pub(super) fn tell(cluster: &mut Cluster, observed: &Observed, deletion: Option<&Deletion>, now: Timestamp) {
+/// Sets numbers, phase and every condition; `Available` last, because it sums the others up.
+pub(super) fn update(
+    cluster: &mut Cluster,
+    observed: &Observed,
+    deletion: Option<&Deletion>,
+    now: Timestamp,
+) {
+    replicas::count(cluster, observed);
     set_phase(cluster);
     let conditions = [
         remote::probe(cluster, observed.health, now),

@@ -5,12 +5,12 @@ use capstan_api::core::{Cluster, ClusterReplicasStatus, Machine};
 use capstan_api::meta::StatusVersion;
 use kube::api::DynamicObject;
 
-use super::observe::{Descendants, Observed, is_direct};
+use super::super::observe::{Descendants, Observed, is_direct};
 use crate::external::field;
 use crate::names::machine::types as machine_types;
 use crate::versions;
 
-pub(super) fn count(cluster: &mut Cluster, observed: &Observed) {
+pub(in crate::cluster) fn count(cluster: &mut Cluster, observed: &Observed) {
     let control_plane = control_plane(cluster, observed);
     let workers = observed.descendants.as_ref().map(|descendants| workers(cluster, descendants));
     let status = cluster.status.get_or_insert_default();

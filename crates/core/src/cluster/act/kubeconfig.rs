@@ -24,7 +24,7 @@ const UNTIL_THERE_IS_A_CA: Duration = Duration::from_secs(30);
 const VALID_DAYS: i64 = 365;
 
 /// Makes the Secret unless it is there, or somebody else's to make, or the endpoint is not known yet.
-pub(super) async fn ensure(core: &Core, cluster: &Cluster) -> Result<Next> {
+pub(in crate::cluster) async fn ensure(core: &Core, cluster: &Cluster) -> Result<Next> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.is_valid());
     let (Some(endpoint), None) = (endpoint, &cluster.spec.control_plane_ref) else {
         return Ok(Next::Changed);
