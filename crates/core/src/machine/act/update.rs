@@ -1,10 +1,8 @@
-//! Changing a Machine in place: the hook is called until it says that the machine has become what its objects say.
+//! Updates a Machine in place: calls the hook until it says that the machine has become what its objects say.
 //!
 //! The owner of the Machine has written those objects and marked each of them before it marks the hook as pending. Once
 //! the hook is done the marks go, the Machine's first: while the hook is pending and the Machine is not marked any more,
 //! all that is left to do is to take the other marks away.
-
-mod stage;
 
 use capstan_api::core::Machine;
 use capstan_api::meta::ContractVersionedObjectReference;
@@ -13,57 +11,20 @@ use capstan_api::runtime::annotations::in_place::UPDATE_IN_PROGRESS;
 use capstan_api::runtime::hooks::{Hook as _, UpdateMachine, UpdateMachineResponse};
 use capstan_controller::error::{Doing as _, chain};
 use capstan_controller::{Error, Next, Result, in_place};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-use std::collections::HashMap;
-use std::sync::Mutex;
 
-use super::MachineReconciler;
-use super::observe::Observed;
+use super::super::MachineReconciler;
+use super::super::decide::update::{Stage, Told, request, stage};
+use super::super::observe::Observed;
 use crate::external::Reading;
-use crate::names::machine::reasons;
-use stage::{Stage, stage};
-
-/// What the `Updating` condition says beyond that an update is under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-}
-
-/// Until when a hook does not want to be called again, and what it said, by the Machine's UID.
-#[derive(Debug, Default)]
-pub(super) struct Calls(Mutex<HashMap<String, (Timestamp, Option<String>)>>);
-
-impl Calls {
-    fn waits(&self, machine: &str, now: Timestamp) -> Option<(SignedDuration, Option<String>)> {
-        let (until, said) = self.lock().get(machine).cloned()?;
-        let left = until.duration_since(now);
-        left.is_positive().then_some((left, said))
-    }
-
-    fn answered(&self, machine: &str, until: Timestamp, said: Option<String>, now: Timestamp) {
-        let mut calls = self.lock();
-        calls.retain(|_, (until, _)| *until > now);
-        calls.insert(machine.to_owned(), (until, said));
-    }
-
-    fn forget(&self, machine: &str) {
-        self.lock().remove(machine);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Timestamp, Option<String>)>> {
-        // What is inside only saves calls: a panic elsewhere has not broken it.
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
 
 impl MachineReconciler {
     /// Carries on with the update of a Machine, if there is one. When it is done, the marks are gone from `machine` and
     /// from what it was read as, too.
-    pub(super) async fn update(
+    pub(in crate::machine) async fn update(
         &self,
         before: &mut Machine,
         machine: &mut Machine,
@@ -72,12 +33,12 @@ impl MachineReconciler {
         match stage(machine, &observed.infrastructure, &observed.bootstrap) {
             Stage::Nothing => (Ok(Next::Changed), None),
             Stage::NoInfrastructure => {
-                let message = "In-place update not possible: InfraMachine not found".to_owned();
                 let problem = Error::transient(
                     format!("cannot change Machine {} in place", machine.name_any()),
                     "its infrastructure machine does not exist",
                 );
-                (Err(problem), Some(Told { reason: reasons::IN_PLACE_UPDATE_FAILED, message }))
+                let told = Told::failed("In-place update not possible: InfraMachine not found");
+                (Err(problem), Some(told))
             }
             Stage::CleanUp => (self.complete(before, machine, observed).await, None),
             Stage::Call => self.advance(before, machine, observed).await,
@@ -90,23 +51,15 @@ impl MachineReconciler {
         machine: &mut Machine,
         observed: &Observed,
     ) -> (Result<Next>, Option<Told>) {
-        let updating = |said: Option<&str>| {
-            let said =
-                said.filter(|said| !said.is_empty()).map(|said| format!(": {said}")).unwrap_or_default();
-            Some(Told {
-                reason: reasons::IN_PLACE_UPDATING,
-                message: format!("In-place update in progress{said}"),
-            })
-        };
         let (uid, now) = (machine.uid().unwrap_or_default(), self.core.now());
         if let Some((left, said)) = self.calls.waits(&uid, now) {
-            return (Ok(Next::After(left.unsigned_abs())), updating(said.as_deref()));
+            return (Ok(Next::After(left.unsigned_abs())), Some(Told::updating(said.as_deref())));
         }
         match self.call(machine, observed).await {
             Ok(Some(answer)) if answer.retry_after_seconds > 0 => {
                 let wait = SignedDuration::from_secs(answer.retry_after_seconds.into());
                 let said = answer.common.message;
-                let told = updating(said.as_deref());
+                let told = Some(Told::updating(said.as_deref()));
                 self.calls.answered(&uid, now + wait, said, now);
                 (Ok(Next::After(wait.unsigned_abs())), told)
             }
@@ -116,7 +69,7 @@ impl MachineReconciler {
             }
             Err(problem) => {
                 let message = format!("{} hook failed: {}", UpdateMachine::NAME, chain(&problem));
-                (Err(problem), Some(Told { reason: reasons::IN_PLACE_UPDATE_FAILED, message }))
+                (Err(problem), Some(Told::failed(message)))
             }
         }
     }
@@ -129,7 +82,7 @@ impl MachineReconciler {
         let handler = self.core.extensions.serving::<UpdateMachine>(&namespace).await?;
         let handler = handler
             .ok_or_else(|| Error::transient(doing(), format!("nobody serves {}", UpdateMachine::NAME)))?;
-        let request = stage::request(machine, &observed.infrastructure, &observed.bootstrap)
+        let request = request(machine, &observed.infrastructure, &observed.bootstrap)
             .ok_or_else(|| Error::transient(doing(), "its infrastructure machine does not exist"))?;
         let answer = self.core.extensions.call::<UpdateMachine>(&handler, request).await;
         answer.map_err(|problem| Error::transient(format!("{} says that it", handler.name), problem))
@@ -192,24 +145,4 @@ fn unmarked(version: Option<String>) -> Value {
         patch["metadata"]["resourceVersion"] = json!(version);
     }
     patch
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hook_is_not_called_before_its_time() {
-        let at = |second| Timestamp::from_second(second).expect("a time");
-        let calls = Calls::default();
-        assert_eq!(calls.waits("m", at(0)), None);
-        calls.answered("m", at(10), Some("half".to_owned()), at(0));
-        assert_eq!(calls.waits("m", at(4)), Some((SignedDuration::from_secs(6), Some("half".to_owned()))));
-        assert_eq!(calls.waits("m", at(10)), None);
-        assert_eq!(calls.waits("other", at(4)), None);
-        calls.answered("other", at(90), None, at(50));
-        assert_eq!(calls.lock().len(), 1, "what is over is forgotten");
-        calls.forget("other");
-        assert_eq!(calls.waits("other", at(60)), None);
-    }
 }

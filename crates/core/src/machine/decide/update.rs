@@ -8,12 +8,33 @@ use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::super::provision::{data_secret_created, provisioned};
+use super::provision::{data_secret_created, provisioned};
 use crate::external::Reading;
+use crate::names::machine::reasons;
+
+/// What the `Updating` condition says beyond that an update is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::machine) struct Told {
+    pub(in crate::machine) reason: &'static str,
+    pub(in crate::machine) message: String,
+}
+
+impl Told {
+    /// The update is under way, and what the hook said of it.
+    pub(in crate::machine) fn updating(said: Option<&str>) -> Self {
+        let said = said.filter(|said| !said.is_empty()).map(|said| format!(": {said}")).unwrap_or_default();
+        Self { reason: reasons::IN_PLACE_UPDATING, message: format!("In-place update in progress{said}") }
+    }
+
+    /// The update has failed, and why.
+    pub(in crate::machine) fn failed(message: impl Into<String>) -> Self {
+        Self { reason: reasons::IN_PLACE_UPDATE_FAILED, message: message.into() }
+    }
+}
 
 /// What is to be done about the update of a Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(in crate::machine) enum Stage {
     /// There is no update, or it is somebody else's turn.
     Nothing,
     /// The update is over, and not all marks are gone.
@@ -24,7 +45,7 @@ pub(super) enum Stage {
     Call,
 }
 
-pub(super) fn stage(machine: &Machine, infrastructure: &Reading, bootstrap: &Reading) -> Stage {
+pub(in crate::machine) fn stage(machine: &Machine, infrastructure: &Reading, bootstrap: &Reading) -> Stage {
     let has_node = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
     if machine.metadata.deletion_timestamp.is_some() || !in_place::is_hook_pending(&machine.metadata) {
         return Stage::Nothing;
@@ -49,7 +70,7 @@ pub(super) fn stage(machine: &Machine, infrastructure: &Reading, bootstrap: &Rea
 }
 
 /// What the machine should become: specs, and nothing that is not an extension's business.
-pub(super) fn request(
+pub(in crate::machine) fn request(
     machine: &Machine,
     infrastructure: &Reading,
     bootstrap: &Reading,

@@ -10,9 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use std::collections::BTreeSet;
 
-use super::super::delete::node_name;
+use super::super::decide::node;
+use super::super::decide::provision::deleting;
 use super::super::observe::NodeReading;
-use super::super::provision::deleting;
 use crate::cluster::provisioned;
 use crate::names::CHECK_LOGS;
 use crate::names::cluster::types::CONTROL_PLANE_INITIALIZED;
@@ -69,7 +69,7 @@ pub(super) fn conditions(
 
 fn missing(machine: &Machine) -> Vec<NewCondition> {
     let waiting = |message: &str| both(ConditionStatus::Unknown, reasons::INSPECTION_FAILED, message);
-    match (node_name(machine), deleting(machine), &machine.spec.provider_id) {
+    match (node::name(machine), deleting(machine), &machine.spec.provider_id) {
         (Some(name), true, _) => {
             let message = format!("Node {name} has been deleted");
             both(ConditionStatus::False, machine_reasons::NODE_DELETED, &message)

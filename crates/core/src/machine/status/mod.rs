@@ -1,4 +1,4 @@
-//! What a Machine says of itself. Pure: every condition is a function of what was observed.
+//! The status of a Machine: phase and conditions, all from what was observed. Pure.
 
 mod node;
 mod ready;
@@ -10,10 +10,10 @@ use capstan_controller::{Next, in_place};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::delete::Deletion;
+use super::decide::delete::Deletion;
+use super::decide::provision::{data_secret_created, deleting, provisioned};
+use super::decide::update::Told;
 use super::observe::{NodeReading, Observed};
-use super::provision::{data_secret_created, deleting, provisioned};
-use super::update::Told;
 use crate::external::{self, Mirrored, Reading};
 use crate::names::CHECK_LOGS;
 use crate::names::machine::{reasons as machine_reasons, types as machine_types};
@@ -33,7 +33,7 @@ pub(super) const OWNED: &[&str] = &[
 ];
 
 /// Sets the phase and every condition; `Ready` and `Available` last, because they sum the others up.
-pub(super) fn tell(
+pub(super) fn update(
     machine: &mut Machine,
     observed: &Observed,
     node: &NodeReading,

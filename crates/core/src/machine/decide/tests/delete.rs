@@ -5,7 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::stage::{NodeFate, Progress, Situation, Stage, Surroundings, is_node_given_up, node_fate, stage};
+use super::super::super::observe::ControlPlane;
+use super::{NodeFate, Progress, Situation, Stage, is_node_given_up, node_fate, stage};
 use crate::external::Reading;
 
 const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
@@ -172,7 +173,9 @@ fn a_node_goes_with_its_machine_while_somebody_serves_it() {
         (&with_node, false, Some(&external), 0, NodeFate::Goes),
     ] {
         let cluster = cluster(deleting);
-        let around = Surroundings { cluster: &cluster, control_plane, control_plane_machines: others };
-        assert_eq!(node_fate(&machine(&json!({}), &Value::Null, status), &around), fate);
+        let object =
+            control_plane.map_or(Reading::Unreferenced, |object| Reading::Found(Box::new(object.clone())));
+        let around = ControlPlane { object, machines: others };
+        assert_eq!(node_fate(&machine(&json!({}), &Value::Null, status), &cluster, &around), fate);
     }
 }

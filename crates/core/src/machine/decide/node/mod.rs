@@ -1,4 +1,4 @@
-//! The Node that a Machine became: the Machine refers to it, and it carries what the Machine says.
+//! The Node of a Machine: what the Machine takes over from it, and what it carries because of the Machine. Pure.
 
 mod metadata;
 mod taints;
@@ -6,23 +6,25 @@ mod taints;
 mod tests;
 
 use capstan_api::core::{Machine, MachineDeployment, MachineNodeReference, MachineSet};
-use capstan_controller::error::Doing as _;
 use capstan_controller::{Error, Result};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
-use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
-use super::observe::{NodeReading, Observed};
-use crate::Core;
+use super::super::observe::{NodeReading, Observed};
 use crate::external::flag;
 use crate::node_sync::NodeSync;
 
 /// Which revision of its MachineDeployment a MachineSet stands for, and which one is current.
 const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
 
+/// The Node that a Machine refers to.
+pub(in crate::machine) fn name(machine: &Machine) -> Option<&str> {
+    machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
+}
+
 /// Writes into the Machine which Node it became and what that says of itself. The reference stays when the Node goes.
-pub(super) fn refer(machine: &mut Machine, reading: &NodeReading) {
+pub(in crate::machine) fn refer(machine: &mut Machine, reading: &NodeReading) {
     let NodeReading::Found(node) = reading else { return };
     let status = machine.status.get_or_insert_default();
     status.node_ref.get_or_insert_with(|| MachineNodeReference { name: node.name_any() });
@@ -31,28 +33,17 @@ pub(super) fn refer(machine: &mut Machine, reading: &NodeReading) {
     status.node_info = info.and_then(|info| serde_json::from_value(serde_json::to_value(info).ok()?).ok());
 }
 
-/// Brings labels, annotations and taints of the Node to what they should be.
-pub(super) async fn write(
-    core: &Core,
+/// What to send so that labels, annotations and taints of the Node are what its Machine and its owners say.
+pub(in crate::machine) fn wanted(
+    node: &Node,
     machine: &Machine,
     observed: &Observed,
-    reading: &NodeReading,
-) -> Result<()> {
-    let NodeReading::Found(node) = reading else { return Ok(()) };
+    sync: &NodeSync,
+) -> Result<Option<Value>> {
     let interruptible =
         observed.infrastructure.found().is_some_and(|object| flag(object, "/status/interruptible"));
     let outdated = is_outdated(observed.set.as_ref(), observed.deployment.as_ref())?;
-    let Some(patch) = patch(node, machine, interruptible, outdated, &core.node_sync) else { return Ok(()) };
-    let namespace = machine.namespace().unwrap_or_default();
-    let Some(client) = core.remotes.client(&namespace, &machine.spec.cluster_name).await? else {
-        return Ok(());
-    };
-    let (nodes, name) = (Api::<Node>::all(client), node.name_any());
-    nodes
-        .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
-        .await
-        .doing(|| format!("cannot write Node {name}"))?;
-    Ok(())
+    Ok(patch(node, machine, interruptible, outdated, sync))
 }
 
 /// What to send so that the Node is as it should be. Taints are replaced whole, so it goes with the resource version.

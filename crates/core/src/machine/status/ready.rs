@@ -8,7 +8,7 @@ use capstan_api::meta::ConditionPolarity;
 use capstan_controller::Next;
 use jiff::{SignedDuration, Timestamp};
 
-use super::super::provision::deleting;
+use super::super::decide::provision::deleting;
 use crate::names::CHECK_LOGS;
 use crate::names::machine::{reasons as machine_reasons, types as machine_types};
 

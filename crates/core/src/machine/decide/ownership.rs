@@ -13,7 +13,7 @@ use crate::names::GROUP;
 const MADE_BY: [&str; 3] = [labels::SET_NAME, labels::POOL_NAME, labels::CONTROL_PLANE_NAME];
 
 /// A Machine that stands alone belongs to its Cluster; every Machine carries the Cluster's label.
-pub(super) fn settle(machine: &mut Machine, cluster: &Cluster) {
+pub(in crate::machine) fn settle(machine: &mut Machine, cluster: &Cluster) {
     if stands_alone(machine)
         && let Some(reference) = owners::plain(cluster)
     {
@@ -31,7 +31,7 @@ fn stands_alone(machine: &Machine) -> bool {
 
 /// The owners that the bootstrap config or the infrastructure machine should have: the Machine as controller, in place
 /// of whoever created both before there was a Machine.
-pub(super) fn owners_with(
+pub(in crate::machine) fn owners_with(
     machine: &Machine,
     cluster: &Cluster,
     object: &DynamicObject,
@@ -58,6 +58,6 @@ fn is_creator(machine: &Machine, cluster: &Cluster, owner: &OwnerReference) -> b
     is_set || is_control_plane
 }
 
-pub(super) fn is_control_plane_machine(machine: &Machine) -> bool {
+pub(in crate::machine) fn is_control_plane_machine(machine: &Machine) -> bool {
     machine.labels().contains_key(labels::CONTROL_PLANE)
 }

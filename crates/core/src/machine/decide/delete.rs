@@ -2,15 +2,39 @@
 
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::meta::annotations;
+use capstan_controller::{Error, Next, Result};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
-use kube::api::DynamicObject;
 
+use super::super::observe::ControlPlane;
 use crate::external::{Reading, flag, is_deleting};
+
+/// How far a deletion has come, and what is told of it.
+#[derive(Debug)]
+pub(in crate::machine) struct Deletion {
+    pub(in crate::machine) reason: &'static str,
+    pub(in crate::machine) message: String,
+    pub(in crate::machine) is_done: bool,
+    pub(in crate::machine) result: Result<Next>,
+}
+
+impl Deletion {
+    pub(in crate::machine) fn waiting(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), is_done: false, result: Ok(Next::Changed) }
+    }
+
+    pub(in crate::machine) fn failed(
+        reason: &'static str,
+        message: impl Into<String>,
+        problem: Error,
+    ) -> Self {
+        Self { result: Err(problem), ..Self::waiting(reason, message) }
+    }
+}
 
 /// What a deletion has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(in crate::machine) enum Stage {
     /// Others must take these annotations away before the Node is drained.
     PreDrainHooks(Vec<String>),
     /// Pods must leave the Node.
@@ -31,32 +55,32 @@ pub(super) enum Stage {
 
 /// What has been done in this reconcile already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
-    pub(super) drained: bool,
-    pub(super) node_gone: bool,
+pub(in crate::machine) struct Progress {
+    pub(in crate::machine) drained: bool,
+    pub(in crate::machine) node_gone: bool,
 }
 
 /// All that the order depends on.
-pub(super) struct Situation<'a> {
-    pub(super) machine: &'a Machine,
-    pub(super) bootstrap: &'a Reading,
-    pub(super) infrastructure: &'a Reading,
+pub(in crate::machine) struct Situation<'a> {
+    pub(in crate::machine) machine: &'a Machine,
+    pub(in crate::machine) bootstrap: &'a Reading,
+    pub(in crate::machine) infrastructure: &'a Reading,
     /// Whether the Node may be drained and deleted at all.
-    pub(super) node: NodeFate,
-    pub(super) progress: Progress,
-    pub(super) now: Timestamp,
+    pub(in crate::machine) node: NodeFate,
+    pub(in crate::machine) progress: Progress,
+    pub(in crate::machine) now: Timestamp,
 }
 
 /// Whether the Node is drained and deleted with its Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NodeFate {
+pub(in crate::machine) enum NodeFate {
     /// It goes with the Machine.
     Goes,
     /// It goes with something larger, or there is none.
     Left,
 }
 
-pub(super) fn stage(situation: &Situation<'_>) -> Stage {
+pub(in crate::machine) fn stage(situation: &Situation<'_>) -> Stage {
     let Situation { machine, progress, .. } = situation;
     if situation.node == NodeFate::Goes {
         let hooks = hooks(machine, annotations::PRE_DRAIN_HOOK_PREFIX);
@@ -112,7 +136,7 @@ fn is_drained_first(situation: &Situation<'_>) -> bool {
 }
 
 /// Whether nobody waits for the Node any longer.
-pub(super) fn is_node_given_up(machine: &Machine, now: Timestamp) -> bool {
+pub(in crate::machine) fn is_node_given_up(machine: &Machine, now: Timestamp) -> bool {
     let timeout = machine.spec.deletion.as_ref().and_then(|deletion| deletion.node_deletion_timeout_seconds);
     match (timeout, &machine.metadata.deletion_timestamp) {
         (Some(seconds), Some(since)) if seconds > 0 => {
@@ -122,22 +146,17 @@ pub(super) fn is_node_given_up(machine: &Machine, now: Timestamp) -> bool {
     }
 }
 
-/// What says whether the Node goes with its Machine.
-pub(super) struct Surroundings<'a> {
-    pub(super) cluster: &'a Cluster,
-    pub(super) control_plane: Option<&'a DynamicObject>,
-    /// Control plane Machines of the Cluster that nobody deletes.
-    pub(super) control_plane_machines: usize,
-}
-
 /// With its whole cluster or control plane gone nobody asks after a Node; and without a control plane there is nobody
 /// to ask.
-pub(super) fn node_fate(machine: &Machine, around: &Surroundings<'_>) -> NodeFate {
+pub(in crate::machine) fn node_fate(machine: &Machine, cluster: &Cluster, around: &ControlPlane) -> NodeFate {
     let has_node = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
-    let is_all_going =
-        around.cluster.metadata.deletion_timestamp.is_some() || around.control_plane.is_some_and(is_deleting);
-    let is_external =
-        around.control_plane.is_some_and(|object| flag(object, "/status/externalManagedControlPlane"));
-    let is_served = is_external || around.control_plane_machines > 0;
+    let object = around.object.found();
+    let is_all_going = cluster.metadata.deletion_timestamp.is_some() || object.is_some_and(is_deleting);
+    let is_external = object.is_some_and(|object| flag(object, "/status/externalManagedControlPlane"));
+    let is_served = is_external || around.machines > 0;
     if has_node && !is_all_going && is_served { NodeFate::Goes } else { NodeFate::Left }
 }
+
+#[cfg(test)]
+#[path = "tests/delete.rs"]
+mod tests;

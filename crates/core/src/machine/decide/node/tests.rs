@@ -4,8 +4,8 @@ use capstan_api::core::{Machine, MachineDeployment, MachineSet};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
-use super::super::tests::{machine, read};
 use super::{is_outdated, patch};
+use crate::machine::tests::{machine, read};
 use crate::node_sync::NodeSync;
 
 fn node(metadata: &Value, taints: &Value) -> Node {

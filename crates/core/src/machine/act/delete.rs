@@ -1,59 +1,38 @@
-//! Deleting a Machine, one stage after the other. Every stage may be repeated.
-
-mod stage;
-#[cfg(test)]
-mod tests;
+//! Deletes a Machine, one stage after the other. Every stage may be repeated.
 
 use capstan_api::conditions::reasons;
 use capstan_api::core::{Machine, MachineDeletionStatus};
-use capstan_api::meta::labels;
 use capstan_controller::drain::{self, Drain};
-use capstan_controller::error::{Doing as _, chain};
+use capstan_controller::error::chain;
 use capstan_controller::events::Tone;
-use capstan_controller::{Error, Grounds, Next, Result, destroy};
+use capstan_controller::{Error, Grounds, Result, destroy};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use kube::api::{Api, ListParams};
+use kube::api::Api;
 
-use super::observe::Observed;
+use super::super::decide::delete::{
+    Deletion, Progress, Situation, Stage, is_node_given_up, node_fate, stage,
+};
+use super::super::decide::node;
+use super::super::observe::{self, Observed};
 use crate::Core;
-use crate::external::{self, Reading};
+use crate::external;
 use crate::names::machine::reasons as machine_reasons;
 use crate::names::{CHECK_LOGS, events};
-use stage::{NodeFate, Progress, Situation, Stage, Surroundings, is_node_given_up, node_fate, stage};
-
-/// How far a deletion has come, and what is told of it.
-#[derive(Debug)]
-pub(super) struct Deletion {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-    pub(super) is_done: bool,
-    pub(super) result: Result<Next>,
-}
-
-impl Deletion {
-    fn waiting(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), is_done: false, result: Ok(Next::Changed) }
-    }
-
-    fn failed(reason: &'static str, message: impl Into<String>, problem: Error) -> Self {
-        Self { result: Err(problem), ..Self::waiting(reason, message) }
-    }
-}
 
 /// Goes as far as it can at once. Writes into the Machine since when each stage has been waiting.
-pub(super) async fn advance(core: &Core, machine: &mut Machine, observed: &Observed) -> Deletion {
-    let node = match look_around(core, machine, observed).await {
-        Ok(fate) => fate,
+pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, observed: &Observed) -> Deletion {
+    let fate = match observe::control_plane(core, machine, &observed.cluster).await {
+        Ok(control_plane) => node_fate(machine, &observed.cluster, &control_plane),
         Err(problem) => return Deletion::failed(reasons::INTERNAL_ERROR, CHECK_LOGS, problem),
     };
     let mut progress = Progress::default();
     loop {
         let now = core.now();
         let (bootstrap, infrastructure) = (&observed.bootstrap, &observed.infrastructure);
-        let stage = stage(&Situation { machine, bootstrap, infrastructure, node, progress, now });
+        let stage = stage(&Situation { machine, bootstrap, infrastructure, node: fate, progress, now });
         match stage {
             Stage::PreDrainHooks(hooks) => {
                 started(&mut times(machine).wait_for_pre_drain_hook_start_time, now);
@@ -65,8 +44,8 @@ pub(super) async fn advance(core: &Core, machine: &mut Machine, observed: &Obser
                 match drain_node(core, machine).await {
                     Ok(drain::Outcome::Drained) => {
                         progress.drained = true;
-                        if let Some(node) = node_name(machine) {
-                            let told = format!("the pods of Node {node} are gone");
+                        if let Some(name) = node::name(machine) {
+                            let told = format!("the pods of Node {name} are gone");
                             core.tell(&*machine, Tone::Normal, events::DRAINED, &told).await;
                         }
                     }
@@ -140,27 +119,8 @@ async fn go(
     Deletion::waiting(reason, format!("Waiting for {kind} to be deleted"))
 }
 
-async fn look_around(core: &Core, machine: &Machine, observed: &Observed) -> Result<NodeFate> {
-    let cluster = &observed.cluster;
-    let namespace = machine.namespace().unwrap_or_default();
-    let (control_plane, read) =
-        external::read(core, cluster.spec.control_plane_ref.as_ref(), &namespace).await;
-    read?;
-    let name = &machine.spec.cluster_name;
-    let selector = format!("{}={name},{}", labels::CLUSTER_NAME, labels::CONTROL_PLANE);
-    let machines = core.api::<Machine>(&namespace).list(&ListParams::default().labels(&selector)).await;
-    let machines = machines.doing(|| format!("cannot list control plane Machines of Cluster {name}"))?;
-    let control_plane_machines =
-        machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()).count();
-    let control_plane = match &control_plane {
-        Reading::Found(object) => Some(object.as_ref()),
-        _ => None,
-    };
-    Ok(node_fate(machine, &Surroundings { cluster, control_plane, control_plane_machines }))
-}
-
 async fn drain_node(core: &Core, machine: &Machine) -> Result<drain::Outcome> {
-    let Some(node) = node_name(machine) else { return Ok(drain::Outcome::Drained) };
+    let Some(node) = node::name(machine) else { return Ok(drain::Outcome::Drained) };
     let namespace = machine.namespace().unwrap_or_default();
     let client = core.remotes.client(&namespace, &machine.spec.cluster_name).await?;
     let client = client.ok_or_else(|| {
@@ -176,7 +136,7 @@ async fn drain_node(core: &Core, machine: &Machine) -> Result<drain::Outcome> {
 }
 
 async fn delete_node(core: &Core, machine: &Machine) -> Result<()> {
-    let Some(name) = node_name(machine) else { return Ok(()) };
+    let Some(name) = node::name(machine) else { return Ok(()) };
     let namespace = machine.namespace().unwrap_or_default();
     let cluster = &machine.spec.cluster_name;
     let doing = || format!("cannot delete Node {name}");
@@ -184,10 +144,6 @@ async fn delete_node(core: &Core, machine: &Machine) -> Result<()> {
     let client =
         client.ok_or_else(|| Error::transient(doing(), "there is no connection to the workload cluster"))?;
     destroy::delete_by_name(&Api::<Node>::all(client), name, &Grounds::asked("its Machine is deleted")).await
-}
-
-pub(super) fn node_name(machine: &Machine) -> Option<&str> {
-    machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
 }
 
 fn times(machine: &mut Machine) -> &mut MachineDeletionStatus {

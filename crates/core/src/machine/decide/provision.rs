@@ -18,7 +18,7 @@ use crate::external::{Reading, field, flag, is_deleting};
 /// An object that does not exist has no owner whose reconcile its creation could wake.
 const UNTIL_IT_EXISTS: Duration = Duration::from_secs(5);
 
-pub(super) fn bootstrap(machine: &mut Machine, reading: &Reading) -> Result<Next> {
+pub(in crate::machine) fn bootstrap(machine: &mut Machine, reading: &Reading) -> Result<Next> {
     let object = match reading {
         Reading::Found(object) => object,
         Reading::Missing if !deleting(machine) => return Ok(Next::After(UNTIL_IT_EXISTS)),
@@ -40,7 +40,7 @@ pub(super) fn bootstrap(machine: &mut Machine, reading: &Reading) -> Result<Next
     Ok(Next::Changed)
 }
 
-pub(super) fn infrastructure(machine: &mut Machine, reading: &Reading) -> Result<Next> {
+pub(in crate::machine) fn infrastructure(machine: &mut Machine, reading: &Reading) -> Result<Next> {
     let object = match reading {
         Reading::Found(object) => object,
         Reading::Missing if deleting(machine) => return Ok(Next::Changed),
@@ -76,7 +76,7 @@ pub(super) fn infrastructure(machine: &mut Machine, reading: &Reading) -> Result
 }
 
 /// When the certificates on a control plane machine expire: said by the Machine, else by its bootstrap config.
-pub(super) fn certificates(machine: &mut Machine, bootstrap: &Reading) -> Result<Next> {
+pub(in crate::machine) fn certificates(machine: &mut Machine, bootstrap: &Reading) -> Result<Next> {
     if !is_control_plane_machine(machine) {
         return Ok(Next::Changed);
     }
@@ -99,7 +99,7 @@ pub(super) fn certificates(machine: &mut Machine, bootstrap: &Reading) -> Result
 }
 
 /// The provider's identity of a machine, also when the Machine has not taken it over.
-pub(super) fn provider_id(machine: &Machine, infrastructure: &Reading) -> Option<String> {
+pub(in crate::machine) fn provider_id(machine: &Machine, infrastructure: &Reading) -> Option<String> {
     machine
         .spec
         .provider_id
@@ -107,15 +107,15 @@ pub(super) fn provider_id(machine: &Machine, infrastructure: &Reading) -> Option
         .or_else(|| text(infrastructure.found().filter(|_| deleting(machine))?, "/spec/providerID"))
 }
 
-pub(super) fn deleting(machine: &Machine) -> bool {
+pub(in crate::machine) fn deleting(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some()
 }
 
-pub(super) fn provisioned(machine: &Machine) -> bool {
+pub(in crate::machine) fn provisioned(machine: &Machine) -> bool {
     flags(machine).and_then(|flags| flags.infrastructure_provisioned).unwrap_or_default()
 }
 
-pub(super) fn data_secret_created(machine: &Machine) -> bool {
+pub(in crate::machine) fn data_secret_created(machine: &Machine) -> bool {
     flags(machine).and_then(|flags| flags.bootstrap_data_secret_created).unwrap_or_default()
 }
 
