@@ -1,7 +1,7 @@
 //! What is handed down from a MachineSet, and what is not.
 
-use super::super::fixtures::{machine, machine_set};
 use super::*;
+use crate::machineset::fixtures::{machine, machine_set};
 
 fn set() -> MachineSet {
     machine_set(

@@ -189,6 +189,18 @@ pub(crate) fn only_metadata(current: &DynamicObject, set: &MachineSet) -> Dynami
     }
 }
 
+/// What a clone of a template is called.
+pub(crate) fn clone_reference(
+    template: &ContractVersionedObjectReference,
+    name: &str,
+) -> ContractVersionedObjectReference {
+    ContractVersionedObjectReference {
+        kind: cloned_kind(&template.kind).to_owned(),
+        name: name.to_owned(),
+        api_group: template.api_group.clone(),
+    }
+}
+
 #[cfg(test)]
 #[path = "tests/desired.rs"]
 mod tests;

@@ -90,8 +90,8 @@ fn obstacle(
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{machine, machine_set};
     use super::*;
+    use crate::machineset::fixtures::{machine, machine_set};
     use serde_json::json;
 
     fn chosen(machines: &[Machine], number: usize, volumes: &Knowledge<LocalVolumes>) -> ScaleDown {

@@ -4,7 +4,7 @@ use capstan_api::core::MachineSet;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
-use super::names::{REVISION, REVISION_HISTORY};
+use super::super::names::{REVISION, REVISION_HISTORY};
 
 /// The annotations of the new MachineSet, and its revision: higher than that of every old one, and never lower than
 /// it was.

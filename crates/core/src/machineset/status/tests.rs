@@ -1,14 +1,14 @@
 //! Counters and conditions of a MachineSet, as tables.
 
-use super::super::fixtures::{machine, machine_set};
 use super::*;
+use crate::machineset::fixtures::{machine, machine_set};
 use capstan_api::conditions::get;
 use serde_json::json;
 
 fn after(replicas: i32, deleting: bool, seen: &Seen) -> MachineSet {
     let mut set = machine_set("ms", replicas, &json!({}));
     if deleting {
-        set.metadata.deletion_timestamp = Some(super::super::fixtures::at(0));
+        set.metadata.deletion_timestamp = Some(crate::machineset::fixtures::at(0));
     }
     update(&mut set, seen, Timestamp::from_second(100).expect("a test value"));
     set

@@ -8,6 +8,7 @@ use semver::Version;
 use std::time::Duration;
 use thiserror::Error;
 
+use super::super::names::SKIP_PREFLIGHT_CHECKS;
 use crate::external::field;
 
 /// How long to wait before looking again, should nobody tell that the control plane is done.
@@ -28,6 +29,13 @@ pub struct BadVersion(String);
 pub struct Skipped(Vec<String>);
 
 impl Skipped {
+    /// Reads the annotation of the MachineSet, or that of its bootstrap template.
+    pub(in crate::machineset) fn of(set: &MachineSet, bootstrap: Option<&DynamicObject>) -> Self {
+        let on_template = || bootstrap?.annotations().get(SKIP_PREFLIGHT_CHECKS);
+        let skip = set.annotations().get(SKIP_PREFLIGHT_CHECKS).filter(|skip| !skip.is_empty());
+        Self::parse(skip.or_else(on_template).map_or("", String::as_str))
+    }
+
     /// Reads the value of the annotation.
     pub fn parse(annotation: &str) -> Self {
         Self(
@@ -166,8 +174,8 @@ fn parse(version: &str) -> Result<Version, BadVersion> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::machine_set;
     use super::*;
+    use crate::machineset::fixtures::machine_set;
     use serde_json::{Value, json};
 
     fn control_plane(version: &str, status: &Value) -> ControlPlane {
@@ -179,7 +187,7 @@ mod tests {
     fn cluster(fields: &Value) -> Cluster {
         let mut value = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": "c", "namespace": "ns"}, "spec": {}});
-        super::super::fixtures::merge(&mut value, fields);
+        crate::machineset::fixtures::merge(&mut value, fields);
         serde_json::from_value(value).expect("a test value")
     }
 

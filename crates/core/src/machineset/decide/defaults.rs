@@ -27,8 +27,8 @@ pub(crate) fn fill(set: &mut MachineSet) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::machine_set;
     use super::*;
+    use crate::machineset::fixtures::machine_set;
     use serde_json::json;
 
     #[test]

@@ -10,8 +10,8 @@ use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
+use super::super::names::MAX_REPLICAS;
 use super::limits::Limits;
-use super::names::MAX_REPLICAS;
 use crate::runtime::patches::{PatchError, applied};
 
 /// Where everything stands that counts.

@@ -1,4 +1,6 @@
-//! What a MachineSet says of itself: counters, versions and conditions. Pure.
+//! The status of a MachineSet: counters, versions and conditions, all from what was seen. Pure.
+
+pub(crate) mod words;
 
 use capstan_api::conditions::{
     Aggregate, ConditionStatus, MergeStrategy, NewCondition, Reasons, has, is_true, reasons, set, types,
@@ -8,9 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Expression, Selector};
 
-use super::machine::{is_annotated, is_to_be_remediated, is_updating};
+use super::decide::machine::{is_annotated, is_to_be_remediated, is_updating};
 use super::names::in_place;
-use super::words;
 use crate::names::CHECK_LOGS;
 use crate::names::machine::types as machine_types;
 use crate::versions;
@@ -209,5 +210,4 @@ pub(crate) fn whole(count: usize) -> i32 {
 }
 
 #[cfg(test)]
-#[path = "tests/status.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Making Machines: first what is cloned for one, then the Machine that refers to it.
+//! Makes Machines: first the clones for one, then the Machine that refers to them.
 //!
 //! All three share a name. If the process dies in between, what was cloned is still owned by the MachineSet and
 //! named by no Machine: [`clean_up`] finds it the next time.
@@ -14,10 +14,10 @@ use kube::api::{Api, DynamicObject, ListParams};
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::MachineSetReconciler;
-use super::desired::{self, Clones};
-use super::naming::machine_name;
-use super::templates::Templates;
+use super::super::MachineSetReconciler;
+use super::super::decide::desired::{self, Clones, clone_reference};
+use super::super::decide::naming::machine_name;
+use super::super::observe::{Templates, selector};
 use crate::external;
 use crate::names::events;
 
@@ -26,7 +26,12 @@ const PARALLEL: usize = 8;
 
 impl MachineSetReconciler {
     /// Makes `number` Machines. One that fails does not keep the others from being made.
-    pub(super) async fn create(&self, set: &MachineSet, templates: &Templates, number: usize) -> Result<()> {
+    pub(in crate::machineset) async fn create(
+        &self,
+        set: &MachineSet,
+        templates: &Templates,
+        number: usize,
+    ) -> Result<()> {
         let made: Vec<Result<()>> = futures::stream::iter(0..number)
             .map(|_| self.create_one(set, templates))
             .buffer_unordered(PARALLEL)
@@ -112,7 +117,7 @@ impl MachineSetReconciler {
     }
 
     /// Deletes what was cloned for Machines that were never made.
-    pub(super) async fn clean_up(&self, set: &MachineSet, machines: &[Machine]) -> Result<()> {
+    pub(in crate::machineset) async fn clean_up(&self, set: &MachineSet, machines: &[Machine]) -> Result<()> {
         let spec = &set.spec.template.spec;
         let infrastructure = machines.iter().map(|machine| machine.spec.infrastructure_ref.name.as_str());
         self.clean_up_kind(set, &spec.infrastructure_ref, infrastructure.collect()).await?;
@@ -132,7 +137,7 @@ impl MachineSetReconciler {
         let namespace = set.namespace().unwrap_or_default();
         let kind = clone_reference(template, "");
         let api = self.core.externals.api(&kind, &namespace).await?;
-        let selector = super::selector(&set.spec.selector, "MachineSet", &set.name_any())?;
+        let selector = selector(&set.spec.selector, "MachineSet", &set.name_any())?;
         let doing = || format!("cannot list {} in {namespace}", kind.kind);
         let clones = api.list_metadata(&ListParams::default().labels_from(&selector)).await.doing(doing)?;
         for clone in clones.items {
@@ -153,18 +158,18 @@ impl MachineSetReconciler {
 /// MachineSets for which nothing is left over that no Machine was made for: this process has looked, and has left nothing
 /// since.
 #[derive(Default)]
-pub(super) struct Cleaned(Mutex<HashSet<String>>);
+pub(in crate::machineset) struct Cleaned(Mutex<HashSet<String>>);
 
 impl Cleaned {
-    pub(super) fn contains(&self, set: &MachineSet) -> bool {
+    pub(in crate::machineset) fn contains(&self, set: &MachineSet) -> bool {
         set.uid().is_some_and(|uid| self.lock().contains(&uid))
     }
 
-    pub(super) fn insert(&self, set: &MachineSet) {
+    pub(in crate::machineset) fn insert(&self, set: &MachineSet) {
         self.lock().extend(set.uid());
     }
 
-    pub(super) fn remove(&self, set: &MachineSet) {
+    pub(in crate::machineset) fn remove(&self, set: &MachineSet) {
         if let Some(uid) = set.uid() {
             self.lock().remove(&uid);
         }
@@ -173,17 +178,5 @@ impl Cleaned {
     fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
         // Only names are inside: a panic elsewhere has not broken anything.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What a clone of a template is called.
-pub(crate) fn clone_reference(
-    template: &ContractVersionedObjectReference,
-    name: &str,
-) -> ContractVersionedObjectReference {
-    ContractVersionedObjectReference {
-        kind: desired::cloned_kind(&template.kind).to_owned(),
-        name: name.to_owned(),
-        api_group: template.api_group.clone(),
     }
 }

@@ -1,7 +1,7 @@
 //! Which differences need a rollout, and which MachineSet is the new one.
 
-use super::super::fixtures::deployment;
 use super::*;
+use crate::machinedeployment::fixtures::deployment;
 use crate::machineset::fixtures::machine_set;
 use serde_json::{Value, json};
 

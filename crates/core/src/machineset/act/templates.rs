@@ -1,4 +1,4 @@
-//! The templates that a MachineSet or a MachineDeployment points to.
+//! Makes the Cluster own the templates of a MachineSet or a MachineDeployment.
 
 use capstan_api::core::{Cluster, MachineTemplateSpec};
 use capstan_api::meta::ContractVersionedObjectReference;
@@ -8,41 +8,32 @@ use kube::ResourceExt as _;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::json;
 
+use super::super::observe::Templates;
 use crate::Core;
 
-/// What was found behind the references of a template for Machines.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Templates {
-    pub(crate) bootstrap: Option<DynamicObject>,
-    pub(crate) infrastructure: Option<DynamicObject>,
-    /// Kinds that a reference names and that are not there.
-    pub(crate) missing: Vec<String>,
-}
-
-/// Reads both templates, and makes the Cluster their owner so that they go, and move, with it.
-pub(crate) async fn claim(
+/// Makes the Cluster the owner of both templates, so that they are deleted, and moved, with it.
+pub(crate) async fn own(
     core: &Core,
     cluster: &Cluster,
     template: &MachineTemplateSpec,
+    mut found: Templates,
 ) -> Result<Templates> {
-    let mut found = Templates::default();
-    if let Some(reference) = &template.spec.bootstrap.config_ref {
-        found.bootstrap = claim_one(core, cluster, reference).await?;
-        found.missing.extend(found.bootstrap.is_none().then(|| reference.kind.clone()));
+    if let (Some(reference), Some(object)) = (&template.spec.bootstrap.config_ref, &mut found.bootstrap) {
+        own_one(core, cluster, reference, object).await?;
     }
-    let reference = &template.spec.infrastructure_ref;
-    found.infrastructure = claim_one(core, cluster, reference).await?;
-    found.missing.extend(found.infrastructure.is_none().then(|| reference.kind.clone()));
+    if let Some(object) = &mut found.infrastructure {
+        own_one(core, cluster, &template.spec.infrastructure_ref, object).await?;
+    }
     Ok(found)
 }
 
-async fn claim_one(
+async fn own_one(
     core: &Core,
     cluster: &Cluster,
     reference: &ContractVersionedObjectReference,
-) -> Result<Option<DynamicObject>> {
+    object: &mut DynamicObject,
+) -> Result<()> {
     let namespace = cluster.namespace().unwrap_or_default();
-    let Some(mut object) = core.externals.get(reference, &namespace).await? else { return Ok(None) };
     let is_template = reference.kind.ends_with("Template");
     if let Some(owner) = owners::plain(cluster).filter(|_| is_template)
         && owners::ensure(&mut object.metadata, &owner)
@@ -56,5 +47,5 @@ async fn claim_one(
             .await
             .doing(|| format!("cannot become owner of {} {namespace}/{}", reference.kind, reference.name))?;
     }
-    Ok(Some(object))
+    Ok(())
 }

@@ -8,9 +8,9 @@ use kube::ResourceExt as _;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
+use super::super::names::{DESIRED_REPLICAS, MAX_REPLICAS};
 use super::desired::{self, annotate};
 use super::limits::{BadAmount, Limits};
-use super::names::{DESIRED_REPLICAS, MAX_REPLICAS};
 use super::on_delete::on_delete;
 use super::plan::{Plan, Set, rolling_update};
 use super::proportional::{Share, proportional};

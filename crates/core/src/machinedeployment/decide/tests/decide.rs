@@ -1,8 +1,8 @@
 //! Decisions about all MachineSets of a MachineDeployment.
 
-use super::super::fixtures::deployment;
-use super::super::names::REVISION;
 use super::*;
+use crate::machinedeployment::fixtures::deployment;
+use crate::machinedeployment::names::REVISION;
 use crate::machineset::fixtures::machine;
 use capstan_api::meta::annotations;
 use serde_json::{Value, json};

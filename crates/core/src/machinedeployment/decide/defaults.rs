@@ -45,9 +45,9 @@ pub(crate) fn fill(deployment: &mut MachineDeployment) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::deployment;
     use super::super::limits::Limits;
     use super::*;
+    use crate::machinedeployment::fixtures::deployment;
     use serde_json::json;
 
     #[test]

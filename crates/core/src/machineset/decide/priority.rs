@@ -56,8 +56,8 @@ fn by_age(machine: &Machine, now: Timestamp) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::machine;
     use super::*;
+    use crate::machineset::fixtures::machine;
     use MachineSetDeletionOrder::{Newest, Oldest, Random};
 
     fn names(machines: &[Machine], order: MachineSetDeletionOrder) -> Vec<String> {

@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use std::cmp::Reverse;
 
+use super::super::names::remediation;
 use super::machine::{has_recovered, is_annotated, is_deleting, is_to_be_remediated};
-use super::names::remediation;
 use crate::machinedeployment::limits::{BadAmount, Round, scaled};
 use crate::machinedeployment::names::REVISION;
 use crate::names::machine::types;
@@ -175,9 +175,9 @@ pub(crate) fn text(amount: &IntOrString) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{machine, machine_set};
     use super::*;
     use crate::machinedeployment::fixtures::deployment;
+    use crate::machineset::fixtures::{machine, machine_set};
     use serde_json::{Value, json};
 
     fn sick(name: &str, created: i64) -> Machine {

@@ -10,8 +10,8 @@ use kube::core::ObjectMeta;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use super::super::names::{DESIRED_REPLICAS, MAX_REPLICAS, NOT_HANDED_DOWN};
 use super::limits::Limits;
-use super::names::{DESIRED_REPLICAS, MAX_REPLICAS, NOT_HANDED_DOWN};
 use crate::machineset::desired::controller;
 use crate::machineset::names::FINALIZER;
 
@@ -116,9 +116,9 @@ fn hash(template: &MachineTemplateSpec) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::deployment;
-    use super::super::names::REVISION;
     use super::*;
+    use crate::machinedeployment::fixtures::deployment;
+    use crate::machinedeployment::names::REVISION;
     use serde_json::json;
 
     const LIMITS: Limits = Limits { desired: 3, max_surge: 1, max_unavailable: 0 };

@@ -1,4 +1,4 @@
-//! Handing down, in place, what a template changes without a new Machine: labels, annotations, timeouts, taints.
+//! Hands down, in place, what a template changes without a new Machine: labels, annotations, timeouts, taints.
 
 use capstan_api::core::{Machine, MachineSet};
 use capstan_api::meta::ContractVersionedObjectReference;
@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Mutex;
 
-use super::MachineSetReconciler;
-use super::desired;
-use super::machine::is_deleting;
+use super::super::MachineSetReconciler;
+use super::super::decide::desired;
+use super::super::decide::machine::is_deleting;
 
 /// After this time clones are looked at again even if nothing was to be handed down.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(10);
@@ -22,7 +22,7 @@ const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 /// Which labels and annotations were handed down to the clones of a Machine, by its UID, and when. Saves two reads
 /// for each Machine in each reconcile.
 #[derive(Debug, Default)]
-pub(super) struct HandedDown(Mutex<HashMap<String, (u64, Timestamp)>>);
+pub(in crate::machineset) struct HandedDown(Mutex<HashMap<String, (u64, Timestamp)>>);
 
 impl HandedDown {
     fn is_done(&self, machine: &str, hash: u64, now: Timestamp) -> bool {
@@ -44,7 +44,7 @@ impl HandedDown {
 
 impl MachineSetReconciler {
     /// Makes all Machines, and what was cloned for them, look as the template says as far as that is possible.
-    pub(super) async fn sync(&self, set: &MachineSet, machines: &mut [Machine]) -> Result<()> {
+    pub(in crate::machineset) async fn sync(&self, set: &MachineSet, machines: &mut [Machine]) -> Result<()> {
         let api: Api<Machine> = self.core.api(&set.namespace().unwrap_or_default());
         for machine in machines {
             if is_deleting(machine) {

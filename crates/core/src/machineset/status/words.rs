@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
-use super::machine::is_unhealthy;
+use super::super::decide::machine::is_unhealthy;
 use crate::names::machine::reasons;
 use capstan_controller::text::listed;
 
@@ -87,8 +87,8 @@ pub(crate) fn with_line(text: String, more: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{at, machine};
     use super::*;
+    use crate::machineset::fixtures::{at, machine};
 
     #[test]
     fn long_deletions_are_named() {

@@ -6,8 +6,8 @@ use capstan_api::meta::annotations;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
+use super::super::names::in_place;
 use super::machine::{has_node, is_annotated, is_deleting, is_to_be_remediated, is_updating};
-use super::names::in_place;
 use super::priority::first_to_go;
 
 /// What the number of Machines calls for.
@@ -84,8 +84,8 @@ fn names<'a>(machines: impl Iterator<Item = &'a Machine>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{machine, machine_set};
     use super::*;
+    use crate::machineset::fixtures::{machine, machine_set};
     use serde_json::{Value, json};
 
     fn annotated(key: &str, value: &str) -> Value {
