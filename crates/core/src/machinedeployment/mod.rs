@@ -18,7 +18,7 @@ pub mod status;
 mod triggers;
 
 use capstan_api::core::{Cluster, MachineDeployment, MachineSet};
-use capstan_api::runtime::hooks::CanUpdateMachineSet;
+use capstan_api::runtime::hooks::{CanUpdateMachineSet, CanUpdateMachineSetResponse};
 use capstan_controller::apply::Applier;
 use capstan_controller::patch::Patcher;
 use capstan_controller::queue::Limits;
@@ -31,6 +31,7 @@ use std::sync::Arc;
 use crate::Core;
 use crate::machineset::observe::{Templates, templates as read_templates};
 use crate::machineset::{cluster_of, templates};
+use crate::runtime::answers::Answers;
 use crate::step::Steps;
 use decide::replace::{self, Reply};
 use decide::rollout::{self, Draft, Observed, Problem};
@@ -44,12 +45,14 @@ pub use triggers::run;
 pub struct MachineDeploymentReconciler {
     core: Core,
     applier: Applier,
+    /// Answers to questions that were asked before.
+    answers: Answers<CanUpdateMachineSetResponse>,
 }
 
 impl MachineDeploymentReconciler {
     /// A reconciler on these clients.
     pub fn new(core: Core) -> Self {
-        Self { core, applier: Applier::new(names::FIELD_MANAGER) }
+        Self { core, applier: Applier::new(names::FIELD_MANAGER), answers: Answers::default() }
     }
 }
 
@@ -188,8 +191,7 @@ impl MachineDeploymentReconciler {
             let reply = match &asked {
                 None => Reply::NoExtension,
                 Some((handler, desired)) => {
-                    let sides = (old, desired);
-                    observe::reply(&self.core, deployment, handler, sides, draft.limits()).await?
+                    self.reply(deployment, handler, (old, desired), draft.limits()).await?
                 }
             };
             if replace::is_movable(deployment, old, &reply)? {

@@ -2,19 +2,23 @@
 
 use capstan_api::core::{Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::ContractVersionedObjectReference;
-use capstan_api::runtime::hooks::CanUpdateMachineSet;
+use capstan_api::runtime::hooks::{
+    CanUpdateMachineSet, CanUpdateMachineSetRequest, CanUpdateMachineSetResponse,
+};
 use capstan_controller::{Error, Result};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use kube::core::SelectorExt as _;
 
+use super::MachineDeploymentReconciler;
 use super::decide::belongs;
 use super::decide::limits::Limits;
 use super::decide::question::{self, Side};
 use super::decide::replace::{Reply, refused};
 use crate::Core;
 use crate::machineset::selector;
-use crate::runtime::Handler;
+use crate::runtime::answers::Question;
+use crate::runtime::{CallError, Handler};
 
 /// The MachineSets that belong to the MachineDeployment, or may be adopted by it.
 pub(super) async fn sets(core: &Core, deployment: &MachineDeployment) -> Result<Vec<MachineSet>> {
@@ -60,25 +64,47 @@ async fn template(
     })
 }
 
-/// Asks the extension whether the Machines of `old` can be updated in place to what `desired` says.
-///
-/// # Errors
-/// If the extension cannot say, or refuses the change.
-pub(super) async fn reply(
-    core: &Core,
-    deployment: &MachineDeployment,
-    handler: &Handler,
-    (old, desired): (&MachineSet, &Side),
-    limits: Limits,
-) -> Result<Reply> {
-    let name = old.name_any();
-    let current = side(core, old).await?;
-    let Some(request) = question::request(&current, desired, limits) else { return Ok(Reply::NothingToAsk) };
-    let answer = core.extensions.call::<CanUpdateMachineSet>(handler, request.clone()).await;
-    let answer = answer.map_err(|error| refused(deployment, &name, &handler.name, error))?;
-    let Some(answer) = answer else { return Ok(Reply::NoAnswer { handler: handler.name.clone() }) };
-    let remaining = question::remaining(&request, &answer).map_err(|error| {
-        Error::transient(format!("cannot use the answer of {} about MachineSet {name}", handler.name), error)
-    })?;
-    Ok(Reply::Remaining(remaining))
+impl MachineDeploymentReconciler {
+    /// Asks the extension whether the Machines of `old` can be updated in place to what `desired` says.
+    ///
+    /// # Errors
+    /// If the extension cannot say, or refuses the change.
+    pub(super) async fn reply(
+        &self,
+        deployment: &MachineDeployment,
+        handler: &Handler,
+        (old, desired): (&MachineSet, &Side),
+        limits: Limits,
+    ) -> Result<Reply> {
+        let name = old.name_any();
+        let current = side(&self.core, old).await?;
+        let Some(request) = question::request(&current, desired, limits) else {
+            return Ok(Reply::NothingToAsk);
+        };
+        let answer = self.answer(handler, &request).await;
+        let answer = answer.map_err(|error| refused(deployment, &name, &handler.name, error))?;
+        let Some(answer) = answer else { return Ok(Reply::NoAnswer { handler: handler.name.clone() }) };
+        let remaining = question::remaining(&request, &answer).map_err(|error| {
+            let doing = format!("cannot use the answer of {} about MachineSet {name}", handler.name);
+            Error::transient(doing, error)
+        })?;
+        Ok(Reply::Remaining(remaining))
+    }
+
+    /// The answer of the extension: from the cache, if the same was asked a short time ago.
+    async fn answer(
+        &self,
+        handler: &Handler,
+        request: &CanUpdateMachineSetRequest,
+    ) -> std::result::Result<Option<CanUpdateMachineSetResponse>, CallError> {
+        let asked = Question::new::<CanUpdateMachineSet>(handler, request.clone())?;
+        if let Some(known) = self.answers.get(&asked, self.core.now()) {
+            return Ok(Some(known));
+        }
+        let answer = self.core.extensions.call::<CanUpdateMachineSet>(handler, request.clone()).await?;
+        if let Some(answer) = answer.as_ref().filter(|answer| question::is_decision(request, answer)) {
+            self.answers.put(asked, answer.clone(), self.core.now());
+        }
+        Ok(answer)
+    }
 }

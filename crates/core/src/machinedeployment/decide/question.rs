@@ -3,7 +3,7 @@
 
 use capstan_api::core::MachineSet;
 use capstan_api::runtime::hooks::{
-    CanUpdateMachineSetRequest, CanUpdateMachineSetResponse, CommonRequest, MachineSetObjects,
+    CanUpdateMachineSetRequest, CanUpdateMachineSetResponse, CommonRequest, MachineSetObjects, ResponseStatus,
 };
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
@@ -110,6 +110,22 @@ pub(crate) fn remaining(
         compare(current, desired, response.bootstrap_config_template_patch.as_ref())?;
     }
     Ok(different)
+}
+
+/// Whether an answer says something that counts until the question changes: it names changes, and they fit. An
+/// extension that names none may only not know yet.
+pub(crate) fn is_decision(
+    request: &CanUpdateMachineSetRequest,
+    response: &CanUpdateMachineSetResponse,
+) -> bool {
+    let patches = [
+        &response.machine_set_patch,
+        &response.infrastructure_machine_template_patch,
+        &response.bootstrap_config_template_patch,
+    ];
+    response.common.status == ResponseStatus::Success
+        && patches.into_iter().flatten().any(|patch| !patch.patch.0.is_empty())
+        && remaining(request, response).is_ok()
 }
 
 #[cfg(test)]

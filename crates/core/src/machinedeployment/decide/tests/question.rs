@@ -105,3 +105,25 @@ fn every_difference_must_be_covered() {
         assert_eq!(remains, expected, "{case}");
     }
 }
+
+#[test]
+fn only_an_answer_that_decides_is_worth_keeping() {
+    let old = side("old", "v1.35.0", &json!({"size": 1}), None);
+    let new = side("new", "v1.36.0", &json!({"size": 2}), None);
+    let covers =
+        |machine: Value| CanUpdateMachineSetResponse { machine_set_patch: patch(&machine), ..answer() };
+    let malformed = Patch { patch_type: PatchType::JSONPatch, patch: ByteString(b"no list".to_vec()) };
+    let empty = Patch { patch_type: PatchType::JSONPatch, patch: ByteString(vec![]) };
+    let with = |patch: Patch| CanUpdateMachineSetResponse { machine_set_patch: Some(patch), ..answer() };
+    let mut failed = covers(json!({"version": "v1.36.0"}));
+    failed.common = CommonResponse::failure("no");
+    for (case, answer, expected) in [
+        ("some of it can be changed", covers(json!({"version": "v1.36.0"})), true),
+        ("nothing is said", answer(), false),
+        ("an empty patch", with(empty), false),
+        ("a patch that is none", with(malformed), false),
+        ("a failure", failed, false),
+    ] {
+        assert_eq!(is_decision(&asked(&old, &new), &answer), expected, "{case}");
+    }
+}
