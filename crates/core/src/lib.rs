@@ -1,8 +1,13 @@
 //! Core: the controllers of `cluster.x-k8s.io`.
 //!
-//! What lives here: who owns whom, which hand-off comes after which, and what is told to users in conditions. Each
-//! controller is a folder: its `mod` wires observe → decide → act together, the files beside it are the steps.
-//! Whatever can be decided from data alone is a pure function with a table of cases.
+//! Each kind is a folder with the same files, absent only when they would be empty:
+//!
+//! - `mod`: what the controller reads, what it alone writes, its phases in order, and the reconciler
+//! - `triggers`: which events wake it, through the shared cache
+//! - `observe`: cache and workload cluster to a plain struct; reads only
+//! - `decide`: plain structs to a decision; no I/O, no clock; most of the tests
+//! - `act`: a decision to few idempotent writes; a live read only right before a create or a delete
+//! - `status`: one status and set of conditions from what was seen
 //!
 //! What must not: knowledge of a certain provider. Providers are met through the contract only, as
 //! [`capstan_api::meta::ContractVersionedObjectReference`] and untyped objects.

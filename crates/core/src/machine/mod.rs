@@ -1,20 +1,19 @@
 //! Machine: from bootstrap data to infrastructure to a Node, and back.
 //!
 //! Reads: the Machine, its Cluster, the MachineSet and MachineDeployment above it, the two objects it refers to, its
-//! Node, and what an extension says of its update. Writes: owners and label of the two objects, deletions, labels,
-//! annotations and taints of the Node, the marks of an update, and of the Machine finalizer, owner, label, the fields
-//! that providers fill in, and status.
+//! Node, and the answer of an extension about its update.
+//! Writes: owners and label of the two objects, deletions, labels, annotations and taints of the Node, the marks of an
+//! update, and of the Machine finalizer, owner, label, the fields that providers fill in, and status.
+//! Phases: observe, own the two objects, take over from the providers, find and write the Node, update in place,
+//! delete, status.
 
-mod conditions;
-mod delete;
-mod node;
+mod act;
+mod decide;
 mod observe;
-mod ownership;
-mod provision;
+mod status;
 #[cfg(test)]
 mod tests;
 mod triggers;
-mod update;
 
 use capstan_api::core::Machine;
 use capstan_controller::events::Tone;
@@ -24,24 +23,23 @@ use kube::ResourceExt as _;
 use std::sync::Arc;
 
 use crate::Core;
-use crate::external::{self, Reading};
 use crate::names::events;
 use crate::names::machine::{FINALIZER, types};
 use crate::step::Steps;
-use observe::Observed;
+use decide::{node, ownership, provision};
 
 pub use triggers::run;
 
 /// Reconciles Machines.
 pub struct MachineReconciler {
     core: Core,
-    calls: update::Calls,
+    calls: act::Calls,
 }
 
 impl MachineReconciler {
     /// A reconciler on these clients.
     pub fn new(core: Core) -> Self {
-        Self { core, calls: update::Calls::default() }
+        Self { core, calls: act::Calls::default() }
     }
 }
 
@@ -71,9 +69,9 @@ impl Reconciler for MachineReconciler {
         steps.check(self.claim(&machine, &observed).await);
         steps.add(provision::bootstrap(&mut machine, &observed.bootstrap));
         steps.add(provision::infrastructure(&mut machine, &observed.infrastructure));
-        let node = observe::node(core, &machine, &observed, &mut steps).await;
-        node::refer(&mut machine, &node);
-        steps.check(node::write(core, &machine, &observed, &node).await);
+        let found = observe::node(core, &machine, &observed, &mut steps).await;
+        node::refer(&mut machine, &found);
+        steps.check(act::node::write(core, &machine, &observed, &found).await);
         steps.add(provision::certificates(&mut machine, &observed.bootstrap));
 
         let (next, told) = self.update(&mut before, &mut machine, &observed).await;
@@ -82,7 +80,7 @@ impl Reconciler for MachineReconciler {
 
         let mut deletion = None;
         if provision::deleting(&machine) {
-            let mut advanced = delete::advance(core, &mut machine, &observed).await;
+            let mut advanced = act::delete::advance(core, &mut machine, &observed).await;
             steps.add(std::mem::replace(&mut advanced.result, Ok(Next::Changed)));
             if advanced.is_done {
                 finalizers::remove(&mut machine.metadata, FINALIZER);
@@ -90,42 +88,19 @@ impl Reconciler for MachineReconciler {
             deletion = Some(advanced);
         }
 
-        let next = conditions::tell(&mut machine, &observed, &node, deletion.as_ref(), now);
+        let next = status::update(&mut machine, &observed, &found, deletion.as_ref(), now);
         steps.add(Ok(next));
         if steps.succeeded() {
             machine.status.get_or_insert_default().observed_generation = machine.metadata.generation;
         }
-        let mut owned = conditions::OWNED.to_vec();
+        let mut owned = status::OWNED.to_vec();
         owned.extend(observed.deployment.is_some().then_some(types::UP_TO_DATE));
         pause::lifted(&mut machine, now);
-        let had_node = node_name(&before).is_some();
+        let had_node = node::name(&before).is_some();
         steps.check(Patcher::new(api, &before).finish(&machine, &owned).await);
-        if let (false, Some(node)) = (had_node, node_name(&machine)) {
+        if let (false, Some(node)) = (had_node, node::name(&machine)) {
             core.tell(&machine, Tone::Normal, events::NODE_REF, node).await;
         }
         steps.end()
-    }
-}
-
-fn node_name(machine: &Machine) -> Option<&str> {
-    Some(machine.status.as_ref()?.node_ref.as_ref()?.name.as_str())
-}
-
-impl MachineReconciler {
-    /// Providers do nothing for an object that no Machine owns.
-    async fn claim(&self, machine: &Machine, observed: &Observed) -> Result<()> {
-        let namespace = machine.namespace().unwrap_or_default();
-        let references = [
-            (machine.spec.bootstrap.config_ref.as_ref(), &observed.bootstrap),
-            (Some(&machine.spec.infrastructure_ref), &observed.infrastructure),
-        ];
-        for (reference, reading) in references {
-            if let (Some(reference), Reading::Found(object)) = (reference, reading) {
-                let owners = ownership::owners_with(machine, &observed.cluster, object);
-                let cluster = &machine.spec.cluster_name;
-                external::claim(&self.core, reference, &namespace, object, &owners, cluster).await?;
-            }
-        }
-        Ok(())
     }
 }

@@ -1,17 +1,19 @@
-//! What a Machine's reconcile looks at. Reads only.
+//! Reads what decisions about a Machine are made from. Reads only.
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::labels;
 use capstan_controller::cache::Cached;
+use capstan_controller::error::Doing as _;
 use capstan_controller::remote::Health;
 use capstan_controller::{Error, Knowledge, Result, owners};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
 use kube::{Resource, ResourceExt as _};
 use std::sync::Arc;
 
-use super::provision;
-use super::update::Told;
+use super::decide::provision;
+use super::decide::update::Told;
 use crate::Core;
 use crate::cluster::provisioned;
 use crate::external::{self, Reading};
@@ -113,6 +115,26 @@ pub(super) async fn node(
             NodeReading::Failed
         }
     }
+}
+
+/// The control plane of a Machine's Cluster, which decides whether the Node of the Machine is deleted.
+pub(super) struct ControlPlane {
+    pub(super) object: Reading,
+    /// How many control plane Machines are not being deleted.
+    pub(super) machines: usize,
+}
+
+/// Reads the control plane, its Machines live: what is decided by them deletes a Node.
+pub(super) async fn control_plane(core: &Core, machine: &Machine, cluster: &Cluster) -> Result<ControlPlane> {
+    let namespace = machine.namespace().unwrap_or_default();
+    let (object, read) = external::read(core, cluster.spec.control_plane_ref.as_ref(), &namespace).await;
+    read?;
+    let name = &machine.spec.cluster_name;
+    let selector = format!("{}={name},{}", labels::CLUSTER_NAME, labels::CONTROL_PLANE);
+    let machines = core.api::<Machine>(&namespace).list(&ListParams::default().labels(&selector)).await;
+    let machines = machines.doing(|| format!("cannot list control plane Machines of Cluster {name}"))?;
+    let machines = machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()).count();
+    Ok(ControlPlane { object, machines })
 }
 
 async fn optional<K>(core: &Core, namespace: &str, name: &str) -> Result<Option<K>>

@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
 use super::MachineReconciler;
-use super::delete::node_name;
+use super::decide::node;
 use crate::Core;
 use crate::cluster::provisioned;
 use crate::names::cluster::types::CONTROL_PLANE_INITIALIZED;
@@ -108,7 +108,7 @@ impl Audience {
             Self::OfNode(_, node) => {
                 let id = machine.spec.provider_id.as_ref();
                 let is_same = id.is_some() && id == node.provider_id.as_ref();
-                is_same || node_name(machine) == Some(node.name.as_str())
+                is_same || node::name(machine) == Some(node.name.as_str())
             }
             Self::Labelled { label, value, .. } => machine.labels().get(*label) == Some(value),
         }

@@ -1,64 +1,58 @@
 //! MachineDeployment: rolls machines from one template to the next.
 //!
-//! Reads: the MachineDeployment, its Cluster, its MachineSets and Machines, the templates, and what an extension says of
-//! them. Writes:
-//! MachineSets, owners of the templates, and of the MachineDeployment finalizer, owner, labels, what is unset in its
-//! spec, and status.
+//! Reads: the MachineDeployment, its Cluster, its MachineSets and Machines, the templates, and the answers of an
+//! extension about them.
+//! Writes: MachineSets, owners of the templates, and of the MachineDeployment finalizer, owner, labels, what is unset in
+//! its spec, and status.
+//! Phases: observe, adopt MachineSets, own the templates, draft the MachineSets, ask the extension what can be updated
+//! in place, decide, write the MachineSets, status.
 
-mod ask;
-mod defaults;
-mod desired;
+mod act;
+mod decide;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod foresee;
-pub mod limits;
 pub mod names;
-pub mod on_delete;
-pub mod plan;
-pub mod proportional;
-mod question;
-mod received;
-mod revision;
-mod rollout;
-pub mod select;
+mod observe;
 pub mod status;
 mod triggers;
 
-use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
-use capstan_api::meta::labels;
+use capstan_api::core::{Cluster, MachineDeployment, MachineSet};
+use capstan_api::runtime::hooks::{CanUpdateMachineSet, CanUpdateMachineSetResponse};
 use capstan_controller::apply::Applier;
-use capstan_controller::error::Doing as _;
-use capstan_controller::events::Tone;
 use capstan_controller::patch::Patcher;
 use capstan_controller::queue::Limits;
-use capstan_controller::{Error, Grounds, Next, Reconciler, Result, destroy, finalizers, owners, pause};
+use capstan_controller::{Error, Next, Reconciler, Result, finalizers, owners, pause};
 use kube::ResourceExt as _;
-use kube::api::{Api, ListParams, Patch, PatchParams};
-use kube::core::{Selector, SelectorExt as _};
-use serde_json::json;
+use kube::api::Api;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::Core;
-use crate::machineset::{cluster_of, selector, templates};
-use crate::names::events;
+use crate::machineset::observe::{Templates, templates as read_templates};
+use crate::machineset::{cluster_of, templates};
+use crate::runtime::answers::Answers;
 use crate::step::Steps;
-use names::{FINALIZER, REVISION};
-use rollout::{Decision, Observed, Problem};
+use decide::replace::{self, Reply};
+use decide::rollout::{self, Draft, Observed, Problem};
+use names::FINALIZER;
 use status::Seen;
 
+pub use decide::{limits, on_delete, plan, proportional, select};
 pub use triggers::run;
 
 /// Reconciles MachineDeployments.
 pub struct MachineDeploymentReconciler {
     core: Core,
     applier: Applier,
+    /// Answers to questions that were asked before.
+    answers: Answers<CanUpdateMachineSetResponse>,
 }
 
 impl MachineDeploymentReconciler {
     /// A reconciler on these clients.
     pub fn new(core: Core) -> Self {
-        Self { core, applier: Applier::new(names::FIELD_MANAGER) }
+        Self { core, applier: Applier::new(names::FIELD_MANAGER), answers: Answers::default() }
     }
 }
 
@@ -110,7 +104,7 @@ impl MachineDeploymentReconciler {
         seen: &mut Seen,
         steps: &mut Steps,
     ) {
-        defaults::fill(deployment);
+        decide::defaults::fill(deployment);
         if let Some(owner) = owners::plain(cluster) {
             owners::ensure(&mut deployment.metadata, &owner);
         }
@@ -119,7 +113,7 @@ impl MachineDeploymentReconciler {
             Ok(sets) => seen.sets = Some(sets),
             Err(problem) => return steps.check(Err(problem)),
         }
-        match self.machines(deployment).await {
+        match observe::machines(&self.core, deployment).await {
             Ok(machines) => seen.machines = machines,
             Err(problem) => return steps.check(Err(problem)),
         }
@@ -128,7 +122,7 @@ impl MachineDeploymentReconciler {
             let alive = sets.iter().filter(|set| set.metadata.deletion_timestamp.is_none());
             return steps.check(self.delete(alive, "MachineDeployment is deleted").await);
         }
-        match templates::claim(&self.core, cluster, &deployment.spec.template).await {
+        match self.templates(cluster, deployment).await {
             Ok(templates) => seen.missing_templates = templates.missing,
             Err(problem) => return steps.check(Err(problem)),
         }
@@ -141,18 +135,18 @@ impl MachineDeploymentReconciler {
         };
         let name = deployment.name_any();
         match rollout::draft(&observed) {
-            Ok(draft) => match self.ask(deployment, &draft).await {
+            Ok(draft) => match self.movable(deployment, &draft).await {
                 Ok(movable) => {
                     let decision = draft.decide(&movable);
                     steps.check(self.carry_out(deployment, sets, decision).await);
                 }
-                // Nothing is written: a change that nobody wants must not be begun either.
+                // Nothing is written: a change that is refused must not be begun either.
                 Err(problem) => {
                     seen.held = Some(capstan_controller::error::chain(&problem));
                     steps.check(Err(problem));
                 }
             },
-            // Nobody tells when they appear: they are not ours to watch before they have an owner.
+            // No event tells when they appear: they are watched only once they have an owner.
             Err(problem @ Problem::NoTemplates) => {
                 steps.check(Err(Error::transient(
                     format!("cannot roll out MachineDeployment {name}"),
@@ -163,121 +157,47 @@ impl MachineDeploymentReconciler {
                 steps.check(Err(Error::user(format!("MachineDeployment {name}"), problem.to_string())));
             }
         }
-        steps.add(Ok(self.until_rollout(deployment)));
-    }
-
-    async fn carry_out(
-        &self,
-        deployment: &mut MachineDeployment,
-        sets: &[MachineSet],
-        decision: Decision,
-    ) -> Result<()> {
-        for (set, why) in &decision.notes {
-            tracing::info!(machine_deployment = %deployment.name_any(), machine_set = %set, %why, "scales");
-        }
-        let is_there = |wanted: &MachineSet| sets.iter().any(|set| set.name_any() == wanted.name_any());
-        if !decision.sets.iter().all(is_there) {
-            self.confirm(deployment, sets).await?;
-        }
-        let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
-        let mut new = None;
-        for wanted in &decision.sets {
-            let current = sets.iter().find(|set| set.name_any() == wanted.name_any());
-            // Its machines go whatever it is told.
-            if current.is_none_or(|current| current.metadata.deletion_timestamp.is_none()) {
-                self.applier.apply(&api, current, wanted).await?;
-                if current.is_none() {
-                    let told = format!("created MachineSet {}", wanted.name_any());
-                    self.core.tell(&*deployment, Tone::Normal, events::CREATED, &told).await;
-                }
-            }
-            if decision.revision.is_some() && new.is_none() {
-                new = Some(wanted.name_any());
-            }
-        }
-        if let Some(revision) = decision.revision {
-            deployment.metadata.annotations.get_or_insert_default().insert(REVISION.to_owned(), revision);
-        }
-        if new.is_some() && rollout::is_complete(deployment, sets) {
-            let old = sets.iter().filter(|set| Some(set.name_any()) != new && rollout::is_spent(set));
-            self.delete(old, "has done its work").await?;
-        }
-        Ok(())
+        steps.add(Ok(decide::until_rollout(deployment, self.core.now())));
     }
 
     /// The MachineSets that belong to the MachineDeployment; those that nobody controls are adopted.
     async fn sets(&self, deployment: &MachineDeployment) -> Result<Vec<MachineSet>> {
-        let namespace = deployment.namespace().unwrap_or_default();
-        let api: Api<MachineSet> = self.core.api(&namespace);
-        let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
-        // All of them: one that is ours may have lost the labels that say so.
-        let listed = self.core.caches.of::<MachineSet>().in_namespace(&namespace).await?;
-        let ours = listed.iter().filter(|set| belongs(set, deployment, &selector));
-        let mut sets: Vec<MachineSet> = ours.map(|set| set.as_ref().clone()).collect();
-        for set in &mut sets {
-            let labelled = set.labels().get(labels::DEPLOYMENT_NAME) == Some(&deployment.name_any());
-            if labelled && owners::controller_of(&set.metadata).is_some() {
-                continue;
-            }
-            let Some(owner) = crate::machineset::desired::controller(deployment) else { continue };
-            owners::ensure(&mut set.metadata, &owner);
-            let name = set.name_any();
-            let patch = json!({"metadata": {
-                "resourceVersion": set.resource_version(),
-                "ownerReferences": set.metadata.owner_references,
-                "labels": {labels::DEPLOYMENT_NAME: deployment.name_any()},
-            }});
-            let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-            *set = patched.doing(|| format!("cannot adopt MachineSet {name}"))?;
-        }
+        let mut sets = observe::sets(&self.core, deployment).await?;
+        self.adopt(deployment, &mut sets).await?;
         Ok(sets)
     }
 
-    /// Asks the API server whether the MachineSets are those that were seen: memory may be a moment old, and a second new
-    /// one would be made for nothing.
-    async fn confirm(&self, deployment: &MachineDeployment, seen: &[MachineSet]) -> Result<()> {
-        let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
-        let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
-        let listed = api.list(&ListParams::default()).await.doing(|| "cannot list MachineSets".to_owned())?;
-        let mut live = listed.items.iter().filter(|set| belongs(set, deployment, &selector));
-        match live.all(|live| seen.iter().any(|seen| seen.uid() == live.uid())) {
-            true => Ok(()),
-            false => Err(Error::Conflict { doing: "cannot make a MachineSet: others have come".to_owned() }),
-        }
+    /// Both templates, owned by the Cluster.
+    async fn templates(&self, cluster: &Cluster, deployment: &MachineDeployment) -> Result<Templates> {
+        let template = &deployment.spec.template;
+        let found = read_templates(&self.core, cluster, template).await?;
+        templates::own(&self.core, cluster, template, found).await
     }
 
-    async fn machines(&self, deployment: &MachineDeployment) -> Result<Vec<Machine>> {
+    /// Names of the old MachineSets whose Machines can be updated in place to what the new one says.
+    ///
+    /// # Errors
+    /// If an extension cannot say or refuses the change, or if kept machines would be replaced: then nothing may be
+    /// rolled out.
+    async fn movable(&self, deployment: &MachineDeployment, draft: &Draft) -> Result<BTreeSet<String>> {
+        let mut movable = BTreeSet::new();
+        let Some((new, candidates)) = draft.candidates() else { return Ok(movable) };
         let namespace = deployment.namespace().unwrap_or_default();
-        let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
-        let cache = self.core.caches.of::<Machine>();
-        let listed = cache.of_cluster(&namespace, &deployment.spec.cluster_name).await?;
-        let ours = listed.iter().filter(|machine| selector.matches(machine.labels()));
-        Ok(ours.map(|machine| machine.as_ref().clone()).collect())
-    }
-
-    async fn delete(&self, sets: impl Iterator<Item = &MachineSet>, why: &str) -> Result<()> {
-        for set in sets {
-            let api = self.core.api::<MachineSet>(&set.namespace().unwrap_or_default());
-            destroy::delete(&api, &set.metadata, &Grounds::asked(why)).await?;
+        let asked = match self.core.extensions.serving::<CanUpdateMachineSet>(&namespace).await? {
+            Some(handler) => Some((handler, observe::side(&self.core, new).await?)),
+            None => None,
+        };
+        for old in candidates {
+            let reply = match &asked {
+                None => Reply::NoExtension,
+                Some((handler, desired)) => {
+                    self.reply(deployment, handler, (old, desired), draft.limits()).await?
+                }
+            };
+            if replace::is_movable(deployment, old, &reply)? {
+                movable.insert(old.name_any());
+            }
         }
-        Ok(())
-    }
-
-    /// A rollout by time has to be begun when the time comes.
-    fn until_rollout(&self, deployment: &MachineDeployment) -> Next {
-        let after = deployment.spec.rollout.as_ref().and_then(|rollout| rollout.after.as_ref());
-        let left = after.map(|after| after.0.duration_since(self.core.now()));
-        match left.and_then(|left| Duration::try_from(left).ok()).filter(|left| !left.is_zero()) {
-            Some(left) => Next::After(left),
-            None => Next::Changed,
-        }
-    }
-}
-
-/// Whether a MachineSet is the MachineDeployment's, or may become it.
-fn belongs(set: &MachineSet, deployment: &MachineDeployment, selector: &Selector) -> bool {
-    match owners::controller_of(&set.metadata) {
-        Some(_) => owners::is_controlled_by(&set.metadata, deployment),
-        None => selector.matches(set.labels()),
+        Ok(movable)
     }
 }

@@ -1,4 +1,4 @@
-//! What a MachineDeployment says of itself: counters, phase and conditions. Pure.
+//! The status of a MachineDeployment: counters, phase and conditions, all from what was seen. Pure.
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, get, reasons, set, types};
 use capstan_api::core::{
@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeSet;
 
-use super::limits::Limits;
+use super::decide::limits::Limits;
+use super::decide::rollout::{replicas, strategy};
 use super::names::{ROLLOUT_HELD, WAITING_FOR_AVAILABLE_REPLICAS_SET};
-use super::rollout::{replicas, strategy};
 use crate::machineset::remediation::text;
 use crate::machineset::status::{
     machines_ready, machines_up_to_date, missing_templates, remediating, selector_text, unknown,

@@ -68,7 +68,10 @@ where
     response::<H::Response>(&answer)
 }
 
-fn message(request: &impl Serialize, settings: &BTreeMap<String, String>) -> Result<Vec<u8>, CallError> {
+pub(super) fn message(
+    request: &impl Serialize,
+    settings: &BTreeMap<String, String>,
+) -> Result<Vec<u8>, CallError> {
     let unwritable =
         |error: serde_json::Error| CallError::Malformed(format!("cannot write the request: {error}"));
     let mut request = serde_json::to_value(request).map_err(unwritable)?;

@@ -4,6 +4,7 @@
 //! with the certificates that its ExtensionConfig gives, and by no other way.
 
 mod address;
+pub(crate) mod answers;
 mod call;
 pub(crate) mod discovery;
 pub(crate) mod patches;

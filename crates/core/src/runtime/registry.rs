@@ -15,6 +15,9 @@ pub struct Handler {
     /// Its name, with that of the ExtensionConfig.
     pub name: String,
     pub(super) extension: String,
+    /// UID and generation of the ExtensionConfig.
+    pub(super) uid: Option<String>,
+    pub(super) generation: Option<i64>,
     pub(super) client_config: ClientConfig,
     pub(super) timeout: Duration,
     /// Whether to go on as if there were no extension when it cannot be called.
@@ -73,6 +76,8 @@ pub(super) fn serving(
         });
         handlers.extend(of_hook.map(|handler| Handler {
             extension: name.clone(),
+            uid: config.uid(),
+            generation: config.metadata.generation,
             client_config: config.spec.client_config.clone(),
             timeout: timeout(handler.timeout_seconds),
             is_optional: handler.failure_policy == Some(FailurePolicy::Ignore),

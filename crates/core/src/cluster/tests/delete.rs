@@ -4,7 +4,7 @@ use capstan_controller::Next;
 use serde_json::json;
 
 use super::{deleting, deployment, found, machine, observed, with_both};
-use crate::cluster::delete::{Target, decide};
+use crate::cluster::decide::delete::{Target, decide};
 use crate::cluster::observe::{Descendants, Observed};
 use crate::external::Reading;
 

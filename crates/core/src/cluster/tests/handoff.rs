@@ -5,8 +5,9 @@ use capstan_controller::Next;
 use serde_json::json;
 
 use super::{NOW, cluster, deleting, deployment, found, machine, observed, read, with_both};
+use crate::cluster::decide::handoff;
 use crate::cluster::observe::Descendants;
-use crate::cluster::{handoff, replicas};
+use crate::cluster::status::replicas;
 use crate::external::Reading;
 
 #[test]

@@ -1,8 +1,8 @@
 //! A Cluster's decisions, as tables, and what they are made of.
 
-mod conditions;
 mod delete;
 mod handoff;
+mod status;
 
 use capstan_api::conditions::{Condition, get};
 use capstan_api::core::{Cluster, Machine, MachineDeployment};

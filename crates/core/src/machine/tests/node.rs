@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::{NOW, cluster, healthy_node, machine, observed, plain, read, says};
-use crate::machine::conditions;
 use crate::machine::observe::{NodeReading, Observed};
+use crate::machine::status;
 
 #[test]
 fn every_wait_for_a_node_is_told() {
@@ -118,7 +118,7 @@ fn every_wait_for_a_node_is_told() {
     ] {
         let mut machine = machine;
         let seen = Observed { cluster, health, ..observed() };
-        conditions::tell(&mut machine, &seen, &reading, None, NOW);
+        status::update(&mut machine, &seen, &reading, None, NOW);
         says(&machine, "NodeHealthy", status, reason, message);
         says(&machine, "NodeReady", status, reason, message);
     }
@@ -127,14 +127,14 @@ fn every_wait_for_a_node_is_told() {
 #[test]
 fn what_was_known_stays_while_the_connection_is_down_for_a_moment() {
     let mut machine = plain();
-    conditions::tell(&mut machine, &observed(), &healthy_node(), None, NOW);
+    status::update(&mut machine, &observed(), &healthy_node(), None, NOW);
     says(&machine, "NodeHealthy", "True", "NodeHealthy", "");
     let down =
         Observed { health: Health { last_success: Some(NOW), failures: 9, failing: None }, ..observed() };
     let later = |minutes| NOW + SignedDuration::from_mins(minutes);
-    conditions::tell(&mut machine, &down, &NodeReading::Disconnected, None, later(5));
+    status::update(&mut machine, &down, &NodeReading::Disconnected, None, later(5));
     says(&machine, "NodeHealthy", "True", "NodeHealthy", "");
-    conditions::tell(&mut machine, &down, &NodeReading::Disconnected, None, later(6));
+    status::update(&mut machine, &down, &NodeReading::Disconnected, None, later(6));
     says(
         &machine,
         "NodeHealthy",
@@ -179,13 +179,13 @@ fn the_health_of_a_node_is_summed_up() {
     ] {
         let node: Node = read(json!({"metadata": {"name": "node"}, "status": {"conditions": conditions}}));
         let mut machine = plain();
-        conditions::tell(&mut machine, &observed(), &NodeReading::Found(Arc::new(node)), None, NOW);
+        status::update(&mut machine, &observed(), &NodeReading::Found(Arc::new(node)), None, NOW);
         says(&machine, "NodeHealthy", status, reason, message);
     }
     let mut machine = plain();
     let node: Node =
         read(json!({"metadata": {"name": "node"}, "status": {"conditions": with(silent("Ready"))}}));
-    conditions::tell(&mut machine, &observed(), &NodeReading::Found(Arc::new(node)), None, NOW);
+    status::update(&mut machine, &observed(), &NodeReading::Found(Arc::new(node)), None, NOW);
     says(
         &machine,
         "NodeReady",

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::{NOW, cluster, found, healthy_node, machine, object, observed, plain};
 use crate::external::Reading;
-use crate::machine::{conditions, ownership, provision};
+use crate::machine::decide::{ownership, provision};
+use crate::machine::status;
 
 #[test]
 fn bootstrap_data_is_taken_over_once_it_is_there() {
@@ -150,17 +151,11 @@ fn phases_follow_the_hand_offs() {
     ] {
         let mut machine = machine(&metadata, &status);
         machine.spec.provider_id = has_id.then(|| "x".to_owned());
-        conditions::tell(&mut machine, &observed(), &healthy_node(), None, NOW);
+        status::update(&mut machine, &observed(), &healthy_node(), None, NOW);
         let status = machine.status.clone().expect("a status");
         assert_eq!(status.phase, Some(phase));
         assert_eq!(status.last_updated.map(|time| time.0), Some(NOW));
-        conditions::tell(
-            &mut machine,
-            &observed(),
-            &healthy_node(),
-            None,
-            NOW + SignedDuration::from_secs(9),
-        );
+        status::update(&mut machine, &observed(), &healthy_node(), None, NOW + SignedDuration::from_secs(9));
         assert_eq!(
             machine.status.and_then(|it| it.last_updated).map(|it| it.0),
             Some(NOW),

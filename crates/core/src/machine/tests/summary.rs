@@ -8,8 +8,9 @@ use serde_json::json;
 use std::time::Duration;
 
 use super::{NOW, healthy_node, machine, observed, plain, read, says, told};
+use crate::machine::decide::delete;
 use crate::machine::observe::Observed;
-use crate::machine::{conditions, delete};
+use crate::machine::status;
 
 fn ready_machine() -> (Machine, Observed) {
     let flags =
@@ -27,7 +28,7 @@ fn ready_needs_its_gates_and_available_its_time() {
     for type_ in ["APIServerPodHealthy", "SchedulerPodHealthy"] {
         set(&mut machine, unknown(type_).message("Waiting"), NOW);
     }
-    conditions::tell(&mut machine, &seen, &healthy_node(), None, NOW);
+    status::update(&mut machine, &seen, &healthy_node(), None, NOW);
     says(&machine, "Ready", "Unknown", "ReadyUnknown", "* Control plane components: Waiting");
     says(&machine, "Available", "False", "NotReady", "");
 
@@ -36,11 +37,11 @@ fn ready_needs_its_gates_and_available_its_time() {
     }
     machine.spec.min_ready_seconds = Some(30);
     let at = |seconds| NOW + SignedDuration::from_secs(seconds);
-    let next = conditions::tell(&mut machine, &seen, &healthy_node(), None, at(1));
+    let next = status::update(&mut machine, &seen, &healthy_node(), None, at(1));
     says(&machine, "Ready", "True", "Ready", "");
     says(&machine, "Available", "False", "WaitingForMinReadySeconds", "");
     assert_eq!(next, Next::After(Duration::from_secs(30)));
-    let next = conditions::tell(&mut machine, &seen, &healthy_node(), None, at(31));
+    let next = status::update(&mut machine, &seen, &healthy_node(), None, at(31));
     says(&machine, "Available", "True", "Available", "");
     assert_eq!(next, Next::Changed);
 }
@@ -101,11 +102,11 @@ fn machines_of_a_deployment_say_whether_they_are_up_to_date() {
             "spec": {"clusterName": "c", "selector": {}, "template": old}}));
         let mut machine = machine(&json!({}), &status);
         let seen = Observed { set: Some(set), deployment: Some(deployment), ..observed() };
-        conditions::tell(&mut machine, &seen, &healthy_node(), None, NOW);
+        status::update(&mut machine, &seen, &healthy_node(), None, NOW);
         says(&machine, "UpToDate", expected.0, expected.1, expected.2);
     }
     let mut alone = plain();
-    conditions::tell(&mut alone, &observed(), &healthy_node(), None, NOW);
+    status::update(&mut alone, &observed(), &healthy_node(), None, NOW);
     assert!(get(&alone, "UpToDate").is_none(), "others may say it");
 }
 
@@ -121,7 +122,7 @@ fn a_long_drain_is_explained_in_short() {
         result: Ok(Next::Changed),
     };
     let (_, seen) = ready_machine();
-    conditions::tell(&mut machine, &seen, &healthy_node(), Some(&deletion), NOW);
+    status::update(&mut machine, &seen, &healthy_node(), Some(&deletion), NOW);
     let (_, _, message) = told(&machine, "Ready");
     let first = message.lines().next();
     assert_eq!(

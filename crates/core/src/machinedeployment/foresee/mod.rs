@@ -15,10 +15,10 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, ListParams};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::limits::Limits;
-use super::question::{self, Side};
-use super::rollout::{self, Observed};
-use super::{belongs, defaults};
+use super::decide::limits::Limits;
+use super::decide::question::{self, Side};
+use super::decide::rollout::{self, Observed};
+use super::decide::{belongs, defaults};
 use crate::Core;
 use crate::machineset::selector;
 

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Foresight, Step, World};
 use crate::machinedeployment::rollout::{self, Problem, strategy};
-use crate::machineset::desired::{self, Clones};
+use crate::machineset::desired::{self, Clones, clone_reference};
 use crate::machineset::hand_over::{handed_over, is_received};
+use crate::machineset::machine::is_updating;
 use crate::machineset::names::in_place;
 use crate::machineset::scale::{self, Scale};
 use crate::machineset::status::whole;
-use crate::machineset::{create::clone_reference, machine::is_updating};
 
 /// Rounds in which something happens, for each machine there is or should be. Far more than any rollout takes.
 const ROUNDS: usize = 8;
@@ -188,7 +188,7 @@ impl Simulation<'_> {
         let deployment = &self.world.deployment;
         let wanted = deployment.spec.replicas.unwrap_or(1);
         let is_new = |set: &&MachineSet| {
-            super::super::select::differences(&set.spec.template, &deployment.spec.template).is_none()
+            super::super::decide::select::differences(&set.spec.template, &deployment.spec.template).is_none()
         };
         let in_new: i32 =
             self.sets.iter().filter(is_new).filter_map(|set| set.status.as_ref()?.replicas).sum();

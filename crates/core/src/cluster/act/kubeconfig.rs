@@ -1,0 +1,150 @@
+//! The kubeconfig of a cluster whose control plane has no provider. Everywhere else the provider writes it.
+
+use capstan_api::core::Cluster;
+use capstan_api::meta::{ApiEndpoint, labels};
+use capstan_controller::error::Doing as _;
+use capstan_controller::{Error, Next, Result, owners};
+use jiff::{Timestamp, ToSpan as _, civil::Date, tz::TimeZone};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::api::PostParams;
+use kube::core::ObjectMeta;
+use rcgen::{
+    CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::Core;
+
+/// The user brings the certificate authority as a Secret, which wakes nobody.
+const UNTIL_THERE_IS_A_CA: Duration = Duration::from_secs(30);
+const VALID_DAYS: i64 = 365;
+
+/// Makes the Secret unless it is there, or somebody else's to make, or the endpoint is not known yet.
+pub(in crate::cluster) async fn ensure(core: &Core, cluster: &Cluster) -> Result<Next> {
+    let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.is_valid());
+    let (Some(endpoint), None) = (endpoint, &cluster.spec.control_plane_ref) else {
+        return Ok(Next::Changed);
+    };
+    let namespace = cluster.namespace().unwrap_or_default();
+    let name = cluster.name_any();
+    let secrets = core.api::<Secret>(&namespace);
+    let read = |what: &str| format!("cannot read Secret {namespace}/{name}-{what}");
+    if secrets.get_opt(&format!("{name}-kubeconfig")).await.doing(|| read("kubeconfig"))?.is_some() {
+        return Ok(Next::Changed);
+    }
+    let Some(ca) = secrets.get_opt(&format!("{name}-ca")).await.doing(|| read("ca"))? else {
+        return Ok(Next::After(UNTIL_THERE_IS_A_CA));
+    };
+    let authority = Authority::read(&ca).ok_or_else(|| {
+        Error::user(format!("Secret {namespace}/{name}-ca"), "needs tls.crt and tls.key as PEM")
+    })?;
+    let text = kubeconfig(&name, endpoint, &authority, core.now()).map_err(|error| {
+        Error::transient(format!("cannot make a kubeconfig for Cluster {namespace}/{name}"), error)
+    })?;
+    match secrets.create(&PostParams::default(), &secret(cluster, text)).await {
+        // Another process was faster.
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Next::Changed),
+        created => created
+            .map(|_| Next::Changed)
+            .doing(|| format!("cannot create Secret {namespace}/{name}-kubeconfig")),
+    }
+}
+
+struct Authority {
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    fn read(secret: &Secret) -> Option<Self> {
+        let text = |key: &str| String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok();
+        Some(Self { certificate: text("tls.crt")?, key: text("tls.key")? })
+    }
+}
+
+fn secret(cluster: &Cluster, kubeconfig: String) -> Secret {
+    let name = cluster.name_any();
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(format!("{name}-kubeconfig")),
+            namespace: cluster.namespace(),
+            labels: Some(BTreeMap::from([(labels::CLUSTER_NAME.to_owned(), name)])),
+            owner_references: owners::plain(cluster).map(|owner| vec![owner]),
+            ..Default::default()
+        },
+        type_: Some("cluster.x-k8s.io/secret".to_owned()),
+        data: Some(BTreeMap::from([("value".to_owned(), ByteString(kubeconfig.into_bytes()))])),
+        ..Default::default()
+    }
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A kubeconfig for an administrator, with a new key and a certificate of the cluster's own authority.
+fn kubeconfig(
+    name: &str,
+    endpoint: &ApiEndpoint,
+    authority: &Authority,
+    now: Timestamp,
+) -> std::result::Result<String, BoxError> {
+    let today = now.to_zoned(TimeZone::UTC).date();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "kubernetes-admin");
+    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    // A day early, for clocks that are behind.
+    let midnight = |day: Date| -> std::result::Result<_, BoxError> {
+        Ok(date_time_ymd(day.year().into(), day.month().try_into()?, day.day().try_into()?))
+    };
+    params.not_before = midnight(today.checked_sub(1.day())?)?;
+    params.not_after = midnight(today.checked_add(VALID_DAYS.days())?)?;
+    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, KeyPair::from_pem(&authority.key)?)?;
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &issuer)?;
+
+    let (user, encode) = (format!("{name}-admin"), |text: &str| ByteString(text.as_bytes().to_vec()));
+    let context = format!("{user}@{name}");
+    let host = endpoint.host.as_deref().unwrap_or_default();
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let server = format!("https://{host}:{}", endpoint.port.unwrap_or_default());
+    Ok(serde_saphyr::to_string(&json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {
+            "certificate-authority-data": encode(&authority.certificate),
+            "server": server,
+        }}],
+        "contexts": [{"name": context, "context": {"cluster": name, "user": user}}],
+        "current-context": context,
+        "preferences": {},
+        "users": [{"name": user, "user": {
+            "client-certificate-data": encode(&certificate.pem()),
+            "client-key-data": encode(&key.serialize_pem()),
+        }}],
+    }))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kubeconfig_is_signed_by_the_authority() {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).expect("a certificate").pem();
+        let authority = Authority { certificate, key: key.serialize_pem() };
+        let endpoint = ApiEndpoint { host: Some("fd00::1".into()), port: Some(6443) };
+        let text = kubeconfig("demo", &endpoint, &authority, Timestamp::UNIX_EPOCH).expect("a kubeconfig");
+        let read = kube::config::Kubeconfig::from_yaml(&text).expect("it can be read");
+        assert_eq!(read.current_context.as_deref(), Some("demo-admin@demo"));
+        let cluster = read.clusters[0].cluster.as_ref().expect("a cluster");
+        assert_eq!(cluster.server.as_deref(), Some("https://[fd00::1]:6443"));
+    }
+}

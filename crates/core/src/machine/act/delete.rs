@@ -1,0 +1,156 @@
+//! Deletes a Machine, one stage after the other. Every stage may be repeated.
+
+use capstan_api::conditions::reasons;
+use capstan_api::core::{Machine, MachineDeletionStatus};
+use capstan_controller::drain::{self, Drain};
+use capstan_controller::error::chain;
+use capstan_controller::events::Tone;
+use capstan_controller::{Error, Grounds, Result, destroy};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use kube::api::Api;
+
+use super::super::decide::delete::{
+    Deletion, Progress, Situation, Stage, is_node_given_up, node_fate, stage,
+};
+use super::super::decide::node;
+use super::super::observe::{self, Observed};
+use crate::Core;
+use crate::external;
+use crate::names::machine::reasons as machine_reasons;
+use crate::names::{CHECK_LOGS, events};
+
+/// Goes as far as it can at once. Writes into the Machine since when each stage has been waiting.
+pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, observed: &Observed) -> Deletion {
+    let fate = match observe::control_plane(core, machine, &observed.cluster).await {
+        Ok(control_plane) => node_fate(machine, &observed.cluster, &control_plane),
+        Err(problem) => return Deletion::failed(reasons::INTERNAL_ERROR, CHECK_LOGS, problem),
+    };
+    let mut progress = Progress::default();
+    loop {
+        let now = core.now();
+        let (bootstrap, infrastructure) = (&observed.bootstrap, &observed.infrastructure);
+        let stage = stage(&Situation { machine, bootstrap, infrastructure, node: fate, progress, now });
+        match stage {
+            Stage::PreDrainHooks(hooks) => {
+                started(&mut times(machine).wait_for_pre_drain_hook_start_time, now);
+                let message = format!("Waiting for pre-drain hooks to succeed (hooks: {})", hooks.join(","));
+                return Deletion::waiting(machine_reasons::WAITING_FOR_PRE_DRAIN_HOOK, message);
+            }
+            Stage::Drain => {
+                started(&mut times(machine).node_drain_start_time, now);
+                match drain_node(core, machine).await {
+                    Ok(drain::Outcome::Drained) => {
+                        progress.drained = true;
+                        if let Some(name) = node::name(machine) {
+                            let told = format!("the pods of Node {name} are gone");
+                            core.tell(&*machine, Tone::Normal, events::DRAINED, &told).await;
+                        }
+                    }
+                    Ok(drain::Outcome::Waiting { message, next }) => {
+                        let waiting = Deletion::waiting(machine_reasons::DRAINING_NODE, message);
+                        return Deletion { result: Ok(next), ..waiting };
+                    }
+                    Err(problem) => {
+                        let message = "Error draining Node, please check controller logs for errors";
+                        return Deletion::failed(machine_reasons::DRAINING_NODE, message, problem);
+                    }
+                }
+            }
+            Stage::PreTerminateHooks(hooks) => {
+                started(&mut times(machine).wait_for_pre_terminate_hook_start_time, now);
+                let message =
+                    format!("Waiting for pre-terminate hooks to succeed (hooks: {})", hooks.join(","));
+                return Deletion::waiting(machine_reasons::WAITING_FOR_PRE_TERMINATE_HOOK, message);
+            }
+            Stage::Infrastructure { ask } => {
+                let reference = Some(&machine.spec.infrastructure_ref);
+                let reason = machine_reasons::WAITING_FOR_INFRASTRUCTURE_DELETION;
+                return go(core, machine, reference, ask, reason).await;
+            }
+            Stage::Bootstrap { ask } => {
+                let reference = machine.spec.bootstrap.config_ref.as_ref();
+                let reason = machine_reasons::WAITING_FOR_BOOTSTRAP_DELETION;
+                return go(core, machine, reference, ask, reason).await;
+            }
+            Stage::Unreadable => return Deletion::waiting(reasons::INTERNAL_ERROR, CHECK_LOGS),
+            Stage::Node => match delete_node(core, machine).await {
+                Ok(()) => progress.node_gone = true,
+                Err(problem) if is_node_given_up(machine, now) => {
+                    let (machine, error) = (machine.name_any(), chain(&problem));
+                    tracing::warn!(
+                        machine,
+                        error,
+                        "the Node is left behind: the time for its deletion is over"
+                    );
+                    progress.node_gone = true;
+                }
+                Err(problem) => {
+                    let message = "Error deleting Node, please check controller logs for errors";
+                    return Deletion::failed(machine_reasons::DELETING_NODE, message, problem);
+                }
+            },
+            Stage::Done => {
+                let done = Deletion::waiting(reasons::DELETION_COMPLETED, "Deletion completed");
+                return Deletion { is_done: true, ..done };
+            }
+        }
+    }
+}
+
+/// Asks for the deletion of a provider's object, unless that was done, and waits until it is gone.
+async fn go(
+    core: &Core,
+    machine: &Machine,
+    reference: Option<&capstan_api::meta::ContractVersionedObjectReference>,
+    ask: bool,
+    reason: &'static str,
+) -> Deletion {
+    let namespace = machine.namespace().unwrap_or_default();
+    let kind = reference.map_or("", |reference| reference.kind.as_str());
+    if let (true, Some(reference)) = (ask, reference)
+        && let Err(problem) = external::delete(core, reference, &namespace).await
+    {
+        let message = format!("Failed to delete {kind}, please check controller logs for errors");
+        return Deletion::failed(reasons::INTERNAL_ERROR, message, problem);
+    }
+    Deletion::waiting(reason, format!("Waiting for {kind} to be deleted"))
+}
+
+async fn drain_node(core: &Core, machine: &Machine) -> Result<drain::Outcome> {
+    let Some(node) = node::name(machine) else { return Ok(drain::Outcome::Drained) };
+    let namespace = machine.namespace().unwrap_or_default();
+    let client = core.remotes.client(&namespace, &machine.spec.cluster_name).await?;
+    let client = client.ok_or_else(|| {
+        Error::transient(
+            format!("cannot drain Node {node}"),
+            "there is no connection to the workload cluster",
+        )
+    })?;
+    let deletion = machine.status.as_ref().and_then(|status| status.deletion.as_ref());
+    let since = deletion.and_then(|deletion| deletion.node_drain_start_time.as_ref()).map(|time| time.0);
+    let now = core.now();
+    drain::drain(client, Drain { node, mark: None, since: since.unwrap_or(now), now }).await
+}
+
+async fn delete_node(core: &Core, machine: &Machine) -> Result<()> {
+    let Some(name) = node::name(machine) else { return Ok(()) };
+    let namespace = machine.namespace().unwrap_or_default();
+    let cluster = &machine.spec.cluster_name;
+    let doing = || format!("cannot delete Node {name}");
+    let client = core.remotes.client(&namespace, cluster).await?;
+    let client =
+        client.ok_or_else(|| Error::transient(doing(), "there is no connection to the workload cluster"))?;
+    destroy::delete_by_name(&Api::<Node>::all(client), name, &Grounds::asked("its Machine is deleted")).await
+}
+
+fn times(machine: &mut Machine) -> &mut MachineDeletionStatus {
+    machine.status.get_or_insert_default().deletion.get_or_insert_default()
+}
+
+/// The first time counts, in whole seconds as the wire has it.
+fn started(time: &mut Option<Time>, now: Timestamp) {
+    time.get_or_insert_with(|| Time(Timestamp::from_second(now.as_second()).unwrap_or(now)));
+}
