@@ -35,3 +35,4 @@ pub mod keep;
 pub mod meta;
 pub mod runtime;
 mod schema;
+pub mod wait;

@@ -7,18 +7,22 @@
 //! so; it is written although metadata could not be, because it tells users why. What only tells how things stand may be
 //! held back a little: see [`crate::telling`].
 
-use capstan_api::conditions::{Conditioned, ConditionsPatch, Precedence};
+use capstan_api::conditions::{Condition, Conditioned, ConditionsPatch, Precedence};
+use capstan_api::wait::{NEGATIVE, Wait};
+use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Debug;
 
 use crate::error::{Doing, Error, Result};
+use crate::events::{Events, Tone};
 use crate::merge::difference;
-use crate::telling::{Told, is_held_back};
+use crate::telling::{self, Told, is_held_back};
 
 /// How often conditions are read again and merged before the reconcile is given up.
 const MOST_TRIES: usize = 10;
@@ -64,7 +68,20 @@ where
         if held_back {
             return rest;
         }
-        rest.and(self.write_status(&after, owned, difference(&was, &is), latest).await)
+        let written = self.write_status(&after, owned, difference(&was, &is), latest).await;
+        if written.is_ok() {
+            self.tell_waits(after.as_ref()).await;
+        }
+        rest.and(written)
+    }
+
+    /// Makes an event of each wait that has begun and that only a person can end.
+    async fn tell_waits(&self, after: &K) {
+        let Some(controller) = telling::controller() else { return };
+        let events = Events::new(self.api.clone().into_client(), controller);
+        for wait in begun(self.before.conditions(), after.conditions()) {
+            events.tell(after, Tone::Warning, &wait.reason, &wait.message, Timestamp::now()).await;
+        }
     }
 
     /// Writes metadata and spec. Gives the object as it is then, if it was written and is still there.
@@ -122,6 +139,17 @@ where
             false => self.api.patch(name, &params, &Patch::Merge(patch)).await,
         }
     }
+}
+
+/// Waits for a person that are new. That something is paused, or is being deleted, somebody has asked for.
+fn begun(before: &[Condition], after: &[Condition]) -> Vec<Wait> {
+    let was = |new: &Condition| before.iter().any(|old| old.type_ == new.type_ && old.reason == new.reason);
+    let new = after.iter().filter(|new| !NEGATIVE.contains(&new.type_.as_str()) && !was(new));
+    // Several conditions of an object may wait for the same, and are one event.
+    let mut waits: Vec<Wait> = new.filter_map(Wait::read).filter(Wait::needs_person).collect();
+    let mut known = HashSet::new();
+    waits.retain(|wait| known.insert(wait.reason.clone()));
+    waits
 }
 
 /// The generation that our own write of the spec has made, if nobody else's change is in it.
@@ -219,6 +247,25 @@ mod tests {
             after.conditions().iter().map(|condition| condition.observed_generation).collect();
         assert_eq!(observed, [Some(4), Some(2), Some(3)]);
         assert_eq!(status, json!({"observedGeneration": 4}));
+    }
+
+    #[test]
+    fn an_event_tells_of_a_wait_for_a_person_once() {
+        let condition = |type_: &str, status: &str, reason: &str| -> Condition {
+            serde_json::from_value(json!({"type": type_, "status": status, "reason": reason, "message": "m",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}))
+            .expect("a condition")
+        };
+        let told = |before: &[Condition], after: &[Condition]| -> Vec<String> {
+            begun(before, after).into_iter().map(|wait| wait.reason.into_owned()).collect()
+        };
+        let no_host = condition("HostClaimed", "False", "NoHostAvailable");
+        assert_eq!(told(&[], std::slice::from_ref(&no_host)), ["NoHostAvailable"]);
+        assert!(told(std::slice::from_ref(&no_host), std::slice::from_ref(&no_host)).is_empty());
+        assert!(told(&[], &[condition("HostClaimed", "False", "Claiming")]).is_empty(), "a controller acts");
+        assert!(told(&[], &[condition("Paused", "True", "Paused")]).is_empty(), "somebody has asked for it");
+        let summed_up = condition("Ready", "False", "NoHostAvailable");
+        assert_eq!(told(&[], &[no_host, summed_up]).len(), 1);
     }
 
     #[test]

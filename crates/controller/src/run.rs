@@ -134,8 +134,8 @@ impl<R: Reconciler> Desk<R> {
             let (reconciler, named) = (Arc::clone(&self.reconciler), key.clone());
             let has_time = self.queue.has_time(&key, self.began.elapsed());
             let look = self.looks.spawn(async move {
-                let summaries = reconciler.summaries();
-                telling::during(has_time, summaries, look(reconciler.as_ref(), object, &named)).await
+                let (name, summaries) = (reconciler.name(), reconciler.summaries());
+                telling::during(name, has_time, summaries, look(reconciler.as_ref(), object, &named)).await
             });
             self.recorder.begun(look.id());
             self.keys.insert(look.id(), key);

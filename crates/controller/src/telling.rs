@@ -22,24 +22,31 @@ tokio::task_local! {
 }
 
 struct Look {
+    controller: &'static str,
     has_time: bool,
     summaries: &'static [&'static str],
     has_held: Cell<bool>,
 }
 
-/// Runs one look, and says whether something was held back. `has_time` allows it. `summaries` are fields of the status
-/// that nobody but people reads.
+/// Runs one look of a controller, and says whether something was held back. `has_time` allows it. `summaries` are fields of
+/// the status that nobody but people reads.
 pub(crate) async fn during<T>(
+    controller: &'static str,
     has_time: bool,
     summaries: &'static [&'static str],
     look: impl Future<Output = T>,
 ) -> (T, bool) {
-    let context = Look { has_time, summaries, has_held: Cell::new(false) };
+    let context = Look { controller, has_time, summaries, has_held: Cell::new(false) };
     let told = async {
         let result = look.await;
         (result, LOOK.with(|look| look.has_held.get()))
     };
     LOOK.scope(context, told).await
+}
+
+/// Whose look this is, if it is one.
+pub(crate) fn controller() -> Option<&'static str> {
+    LOOK.try_with(|look| look.controller).ok()
 }
 
 /// Whether the status is to be held back now. The look is told.
@@ -161,8 +168,8 @@ mod tests {
             is_held_back(before, Told { status: &empty, conditions: &waits })
         };
         assert!(!hold(), "nobody would look again");
-        assert_eq!(during(true, &[], async { hold() }).await, (true, true));
-        assert_eq!(during(false, &[], async { hold() }).await, (false, false));
-        assert_eq!(during(true, &[], async {}).await, ((), false));
+        assert_eq!(during("x", true, &[], async { hold() }).await, (true, true));
+        assert_eq!(during("x", false, &[], async { hold() }).await, (false, false));
+        assert_eq!(during("x", true, &[], async {}).await, ((), false));
     }
 }

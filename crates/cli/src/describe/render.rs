@@ -1,8 +1,9 @@
 //! A tree as text, in columns, as wide as there is room and in colour where that is wanted. Pure.
 
+use capstan_api::wait::NEGATIVE;
 use jiff::Timestamp;
 
-use super::tree::{Line, NEGATIVE, State};
+use super::tree::{Line, State};
 use crate::terminal::{self, Color, Look, harmless};
 
 const TITLES: [&str; 9] =
@@ -174,6 +175,7 @@ mod tests {
             reason: "NotAvailable".to_owned(),
             since: Some(Timestamp::UNIX_EPOCH),
             message: message.to_owned(),
+            wait: None,
         }
     }
 

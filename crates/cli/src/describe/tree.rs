@@ -1,6 +1,7 @@
 //! The objects of a cluster as a tree. Pure: from what was read to what is shown.
 
 use anyhow::{Result, bail};
+use capstan_api::wait::{NEGATIVE, Wait};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -104,11 +105,10 @@ pub(crate) struct State {
     pub(crate) reason: String,
     pub(crate) since: Option<Timestamp>,
     pub(crate) message: String,
+    /// What it waits for, if it does.
+    #[serde(skip)]
+    pub(crate) wait: Option<Wait>,
 }
-
-/// Conditions that are as they should be when they are false.
-pub(super) const NEGATIVE: [&str; 7] =
-    ["Paused", "Deleting", "RollingOut", "ScalingUp", "ScalingDown", "Updating", "Remediating"];
 
 impl State {
     /// Whether there is nothing to say about it.
@@ -327,6 +327,7 @@ fn plan_line(report: &Value) -> Option<Line> {
         reason: String::new(),
         since: timestamp(&status["lastUpdated"]),
         message: status["message"].as_str().unwrap_or_default().to_owned(),
+        wait: None,
     };
     let name = format!("Plan {}{place}", status["plan"]["revision"]);
     Some(Line { name, state: Some(state), ..Line::default() })
@@ -345,6 +346,7 @@ fn states(object: &Value) -> Vec<State> {
                 reason: text("reason"),
                 since: timestamp(&condition["lastTransitionTime"]),
                 message: text("message"),
+                wait: Wait::read_untyped(condition),
             }
         })
         .collect()

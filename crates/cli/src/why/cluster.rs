@@ -1,5 +1,6 @@
 //! `capstan why NAME`: from the cluster down to the object that waits.
 
+use capstan_api::wait::Owner;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -34,6 +35,14 @@ pub(super) fn text(snapshot: &describe::Snapshot, now: Timestamp, look: Look) ->
             _ = writeln!(text, "{indent}    {message}");
         }
     }
+    if let Some(wait) = last.state.as_ref().and_then(|state| state.wait.as_ref()) {
+        if wait.owner != Owner::Unknown {
+            _ = writeln!(text, "\nWho must act: {}", wait.owner);
+        }
+        if let Some(at) = wait.retry_at {
+            _ = writeln!(text, "Next attempt: {at}");
+        }
+    }
     if let Some(printed) =
         machine_of(&last.name).and_then(|machine| report(snapshot, machine)).and_then(last_lines)
     {
@@ -64,6 +73,8 @@ pub(super) fn json(snapshot: &describe::Snapshot) -> Value {
                 "reason": state.reason,
                 "message": state.message,
                 "since": state.since.map(|since| since.to_string()),
+                "owner": state.wait.as_ref().map(|wait| wait.owner),
+                "retryAt": state.wait.as_ref().and_then(|wait| wait.retry_at),
             }))
         })
         .collect();

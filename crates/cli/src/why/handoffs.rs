@@ -3,9 +3,11 @@
 //! Nothing is judged here: each hand-off is what the controller responsible for it says in its own fields and
 //! conditions. This only knows their order, and whose turn it is.
 
+use capstan_api::wait::{Owner, Wait};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// What was read of a machine. Objects are untyped: any provider's may be among them; what is not there is null.
 #[derive(Clone, Debug, Default)]
@@ -41,76 +43,57 @@ pub(crate) struct HandOff {
     pub(crate) stand: Stand,
     /// The object that says so.
     pub(crate) object: String,
-    /// Why it waits, in one word.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) reason: String,
-    /// Why it waits, for people.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) message: String,
-    /// Since when it has been so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) since: Option<Timestamp>,
-    /// Who must act.
+    /// Why it waits, if anybody has said so.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) wait: Option<Wait>,
+    /// Who must act, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) who: Option<String>,
 }
-
-/// Reasons that no controller can do anything about.
-const YOURS: [(&str, &str); 11] = [
-    ("NoHostAvailable", "you: add a host, or free one (capstan host list)"),
-    ("HostNotAvailable", "you: free the host that spec.hostName asks for"),
-    ("InvalidHostSelector", "you: mend spec.hostSelector"),
-    ("HostUnreachable", "you: look after the host (capstan host check)"),
-    ("HostLost", "you: bring the host back, or delete the Machine"),
-    ("BootstrapFailed", "you: mend the cause on the host and delete the Machine"),
-    ("ControlPlaneEndpointNotSet", "you: set spec.controlPlaneEndpoint"),
-    ("Refused", "you: change the field that is named"),
-    ("NeedsAttention", "you: look at the machine; allow its replacement, or delete the Machine"),
-    ("MachineSilent", "you: power the machine on, or restore its network connection to the management plane"),
-    ("Paused", "you: take away what pauses it"),
-];
 
 /// Every hand-off of the machine, in order. At most one of them waits.
 pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
     let is_server = !world.machine["metadata"]["labels"]["cluster.x-k8s.io/control-plane"].is_null();
     let mut steps = vec![
-        Step::of("cluster infrastructure", "infrastructure provider", &world.infrastructure)
+        Step::of("cluster infrastructure", Owner::Infrastructure, &world.infrastructure)
             .done(world.cluster["status"]["initialization"]["infrastructureProvisioned"] == true)
             .says(&["Ready"]),
-        Step::of("bootstrap data", "bootstrap provider", &world.bootstrap)
+        Step::of("bootstrap data", Owner::Bootstrap, &world.bootstrap)
             .done(world.machine["spec"]["bootstrap"]["dataSecretName"].is_string())
             .says(&["DataSecretAvailable", "Ready"]),
-        Step::of("host claimed", "infrastructure provider", &world.infrastructure_machine)
+        Step::of("host claimed", Owner::Infrastructure, &world.infrastructure_machine)
             .done_by("HostClaimed")
             .says(&["HostClaimed", "Ready"]),
-        Step::of("bootstrap data carried out", "infrastructure provider", &world.infrastructure_machine)
+        Step::of("bootstrap data carried out", Owner::Infrastructure, &world.infrastructure_machine)
             .done(world.infrastructure_machine["status"]["initialization"]["provisioned"] == true)
             .says(&["BootstrapExecuted", "Ready"]),
-        Step::of("agent enrolled", "the machine's agent", &world.bootstrap)
+        Step::of("agent enrolled", Owner::Agent, &world.bootstrap)
             .done_by("AgentEnrolled")
             .says(&["AgentEnrolled"])
             .only_if(condition(&world.bootstrap, "AgentEnrolled").is_some()),
-        Step::of("control plane initialized", "control plane provider", &world.control_plane)
+        Step::of("control plane initialized", Owner::ControlPlane, &world.control_plane)
             .done(world.cluster["status"]["initialization"]["controlPlaneInitialized"] == true)
             .says(&["Initialized", "Available"])
             .only_if(!is_server),
         // Only while something is wrong: a machine that was never ill has nothing to be healed from.
-        Step::of("healed in place", "control plane provider", &world.machine)
+        Step::of("healed in place", Owner::ControlPlane, &world.machine)
             .done_by("HealedInPlace")
             .says(&["HealedInPlace"])
             .only_if(
                 condition(&world.machine, "HealedInPlace").is_some_and(|told| told["status"] == "False"),
             ),
-        Step::of("plan written", "control plane provider", &world.bootstrap)
+        Step::of("plan written", Owner::ControlPlane, &world.bootstrap)
             .done_by("Planned")
             .says(&["Planned"])
             .only_if(world.report.is_object() || condition(&world.bootstrap, "Planned").is_some()),
         Step::plan_carried_out(&world.report).only_if(world.report.is_object()),
-        Step::of("node registered", "the machine", &world.machine)
+        Step::of("node registered", Owner::Machine, &world.machine)
             .done(world.machine["status"]["nodeRef"].is_object())
             .says(&["NodeHealthy", "NodeReady"]),
-        Step::of("node healthy", "the machine", &world.machine).done_by("NodeHealthy").says(&["NodeHealthy"]),
-        Step::of("machine ready", "core", &world.machine).done_by("Ready").says(&["Ready"]),
+        Step::of("node healthy", Owner::Machine, &world.machine)
+            .done_by("NodeHealthy")
+            .says(&["NodeHealthy"]),
+        Step::of("machine ready", Owner::Core, &world.machine).done_by("Ready").says(&["Ready"]),
     ];
     steps.retain(|step| step.is_on_the_way);
     let waiting = steps.iter().position(|step| !step.is_done);
@@ -124,23 +107,16 @@ pub(crate) fn waiting(handoffs: &[HandOff]) -> Option<&HandOff> {
 
 struct Step<'a> {
     what: &'static str,
-    actor: &'static str,
+    actor: Owner,
     object: &'a Value,
     is_done: bool,
     is_on_the_way: bool,
-    said: Said,
-}
-
-#[derive(Default)]
-struct Said {
-    reason: String,
-    message: String,
-    since: Option<Timestamp>,
+    wait: Option<Wait>,
 }
 
 impl<'a> Step<'a> {
-    fn of(what: &'static str, actor: &'static str, object: &'a Value) -> Self {
-        Self { what, actor, object, is_done: false, is_on_the_way: true, said: Said::default() }
+    fn of(what: &'static str, actor: Owner, object: &'a Value) -> Self {
+        Self { what, actor, object, is_done: false, is_on_the_way: true, wait: None }
     }
 
     fn done(mut self, is_done: bool) -> Self {
@@ -160,17 +136,8 @@ impl<'a> Step<'a> {
 
     /// Takes the reason from the first of these conditions that is not true.
     fn says(mut self, types: &[&str]) -> Self {
-        let unwell = types
-            .iter()
-            .filter_map(|type_| condition(self.object, type_))
-            .find(|condition| condition["status"] != "True");
-        if let Some(condition) = unwell {
-            self.said = Said {
-                reason: text(&condition["reason"]),
-                message: text(&condition["message"]),
-                since: timestamp(&condition["lastTransitionTime"]),
-            };
-        }
+        self.wait =
+            types.iter().filter_map(|type_| condition(self.object, type_)).find_map(Wait::read_untyped);
         self
     }
 
@@ -187,8 +154,9 @@ impl<'a> Step<'a> {
         }
         let since = timestamp(&step["started"]).or_else(|| timestamp(&status["lastUpdated"]));
         let reason = if phase.is_empty() { "NoReport".to_owned() } else { phase.clone() };
-        let said = Said { reason, message, since };
-        Self { said, ..Self::of("plan carried out", "the machine's agent", report).done(phase == "Applied") }
+        let wait = Wait { reason: Cow::Owned(reason), owner: Owner::Agent, since, message, retry_at: None };
+        let step = Self::of("plan carried out", Owner::Agent, report).done(phase == "Applied");
+        Self { wait: Some(wait), ..step }
     }
 
     fn told(self, index: usize, waiting: Option<usize>) -> HandOff {
@@ -198,20 +166,12 @@ impl<'a> Step<'a> {
             _ => Stand::Done,
         };
         let is_waiting = stand == Stand::Waiting;
-        let said = if is_waiting { self.said } else { Said::default() };
-        let who = is_waiting.then(|| {
-            let yours = YOURS.iter().find(|(reason, _)| *reason == said.reason).map(|(_, who)| *who);
-            yours.unwrap_or(self.actor).to_owned()
+        let wait = self.wait.filter(|_| is_waiting);
+        let who = is_waiting.then(|| match wait.as_ref().map(|wait| wait.owner) {
+            None | Some(Owner::Unknown) => self.actor.to_string(),
+            Some(owner) => owner.to_string(),
         });
-        HandOff {
-            what: self.what,
-            stand,
-            object: title(self.object),
-            reason: said.reason,
-            message: said.message,
-            since: said.since,
-            who,
-        }
+        HandOff { what: self.what, stand, object: title(self.object), wait, who }
     }
 }
 
@@ -274,11 +234,15 @@ mod tests {
         }
     }
 
+    fn reason_of(handoff: &HandOff) -> &str {
+        handoff.wait.as_ref().map_or("", |wait| &*wait.reason)
+    }
+
     #[test]
     fn each_hand_off_can_be_the_one_that_waits() {
         type Change = fn(&mut World);
         let cases: [(&str, &str, &str, Change); 9] = [
-            ("cluster infrastructure", "NoHosts", "infrastructure provider", |w| {
+            ("cluster infrastructure", "NoHosts", "you: add a host (capstan host add), or a HostPool", |w| {
                 w.cluster["status"]["initialization"] = json!({});
                 w.infrastructure = with("HostCluster", &[("Ready", "False", "NoHosts", "none")]);
             }),
@@ -313,7 +277,7 @@ mod tests {
             change(&mut world);
             let handoffs = handoffs(&world);
             let found = waiting(&handoffs).expect(what);
-            assert_eq!((found.what, found.reason.as_str(), found.who.as_deref()), (what, reason, Some(who)));
+            assert_eq!((found.what, reason_of(found), found.who.as_deref()), (what, reason, Some(who)));
             let after = handoffs.iter().skip_while(|handoff| handoff.what != what).skip(1);
             assert!(after.into_iter().all(|handoff| handoff.stand == Stand::NotYet), "{handoffs:?}");
         }
@@ -324,7 +288,9 @@ mod tests {
         let mut world = ready();
         world.report["status"] =
             json!({"phase": "Applying", "step": {"name": "start", "index": 2, "total": 7}});
-        assert_eq!(waiting(&handoffs(&world)).expect("it waits").message, "step 2 of 7, start");
+        let handoffs = handoffs(&world);
+        let wait = waiting(&handoffs).and_then(|handoff| handoff.wait.as_ref()).expect("it waits");
+        assert_eq!(wait.message, "step 2 of 7, start");
     }
 
     #[test]

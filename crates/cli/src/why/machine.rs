@@ -77,8 +77,13 @@ pub(super) fn text(world: &World, now: Timestamp, look: Look) -> String {
         return text;
     };
     text.push('\n');
-    for message in harmless(&waiting.message).lines() {
-        _ = writeln!(text, "  {message}");
+    if let Some(wait) = &waiting.wait {
+        for message in harmless(&wait.message).lines() {
+            _ = writeln!(text, "  {message}");
+        }
+        if let Some(at) = wait.retry_at {
+            _ = writeln!(text, "Next attempt: {at}");
+        }
     }
     if let Some(who) = &waiting.who {
         _ = writeln!(text, "Who must act: {who}");
@@ -97,8 +102,10 @@ fn line(handoff: &HandOff, now: Timestamp, look: Look) -> String {
     };
     let mut line = format!("{mark} {:<27} {}", handoff.what, handoff.object);
     if handoff.stand == Stand::Waiting {
-        let since = handoff.since.map(|since| format!(", for {}", describe::age(since, now)));
-        let reason = if handoff.reason.is_empty() { "nobody has said why" } else { &handoff.reason };
+        let wait = handoff.wait.as_ref();
+        let since =
+            wait.and_then(|wait| wait.since).map(|since| format!(", for {}", describe::age(since, now)));
+        let reason = wait.map_or("nobody has said why", |wait| &*wait.reason);
         line = format!("{line}  {reason}{}", since.unwrap_or_default());
     }
     line.trim_end().to_owned()

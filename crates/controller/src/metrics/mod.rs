@@ -11,6 +11,7 @@ mod reconciles;
 mod requests;
 mod state;
 mod text;
+mod waits;
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -63,7 +64,9 @@ impl Metrics {
         // Writing to a String cannot fail.
         _ = encode(&mut open, &self.0.registry);
         let mut text = text::from_open_metrics(&open);
-        state::write(&mut text, &self.0.sources.objects());
+        let objects = self.0.sources.objects();
+        state::write(&mut text, &objects);
+        waits::write(&mut text, &objects);
         text
     }
 

@@ -5,6 +5,7 @@
 use super::caches::AnyObject;
 use super::*;
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineHealthCheck, MachineSet};
+use capstan_api::infrastructure::Host;
 use http::{Request, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -33,21 +34,20 @@ impl Source for Everything {
     }
 }
 
-fn object<K: DeserializeOwned + Send + Sync + 'static>(
-    kind: &str,
-    spec: &Value,
-    mut status: Value,
-) -> AnyObject {
+fn object<K: DeserializeOwned + Send + Sync + 'static>(kind: &str, spec: &Value, status: Value) -> AnyObject {
+    Arc::new(serde_json::from_value::<K>(object_json(kind, spec, status)).unwrap())
+}
+
+fn object_json(kind: &str, spec: &Value, mut status: Value) -> Value {
     status["conditions"] = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-    let object = json!({
+    json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind,
         "metadata": {"name": "a", "namespace": "fleet", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
             "annotations": {"cluster.x-k8s.io/paused": ""},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "o"}]},
         "spec": spec, "status": status,
-    });
-    Arc::new(serde_json::from_value::<K>(object).unwrap())
+    })
 }
 
 fn everything() -> Everything {
@@ -57,6 +57,9 @@ fn everything() -> Everything {
     let mut rolled = made.clone();
     rolled["rollout"] = json!({"strategy": {"type": "RollingUpdate",
         "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}});
+    let mut waits = object_json("Host", &json!({"simulated": {}}), json!({}));
+    waits["status"]["conditions"][0] = json!({"type": "Reachable", "status": "False", "reason": "Unreachable",
+        "message": "no answer", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let health = json!({"expectedMachines": 3, "currentHealthy": 2, "remediationsAllowed": 1});
     Everything(vec![
         object::<Cluster>("Cluster", &json!({"paused": false}), json!({"phase": "Provisioned"})),
@@ -72,6 +75,7 @@ fn everything() -> Everything {
             &json!({"clusterName": "a", "selector": {}}),
             health,
         ),
+        Arc::new(serde_json::from_value::<Host>(waits).unwrap()),
     ])
 }
 
@@ -104,7 +108,8 @@ fn read(path: &str) -> String {
 /// Words of a text that are names of metrics of ours.
 fn named(text: &str) -> BTreeSet<String> {
     let words = text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
-    let ours = ["controller_runtime_", "workqueue_", "rest_client_", "capstan_cache_", "capi_"];
+    let ours =
+        ["controller_runtime_", "workqueue_", "rest_client_", "capstan_cache_", "capstan_wait_", "capi_"];
     words.filter(|word| ours.iter().any(|prefix| word.starts_with(prefix))).map(str::to_owned).collect()
 }
 
@@ -122,6 +127,16 @@ async fn the_documentation_names_every_metric_and_no_other() {
     documented.remove("capi_machineset_status_replicas_fully_labeled");
     documented.retain(|name| !name.ends_with('_'));
     assert_eq!(documented, declared(&metrics.text()));
+}
+
+#[tokio::test]
+async fn what_waits_is_told_with_who_must_act() {
+    let (metrics, _cache) = served().await;
+    let text = metrics.text();
+    let waits: Vec<&str> = text.lines().filter(|line| line.starts_with("capstan_wait_")).collect();
+    let expected = "capstan_wait_start_time_seconds{kind=\"Host\",namespace=\"fleet\",name=\"a\",\
+        condition=\"Reachable\",reason=\"Unreachable\",owner=\"person\"} 1767225600";
+    assert_eq!(waits, [expected]);
 }
 
 #[tokio::test]

@@ -1,0 +1,125 @@
+//! What Capstan's own controllers wait for. The words are on the wire: they are only ever added.
+
+use super::{Cause, Owner};
+
+macro_rules! causes {
+    ($($(#[$doc:meta])* $name:ident = $cause:expr;)*) => {
+        $($(#[$doc])* pub const $name: Cause = $cause;)*
+
+        /// All of them.
+        pub const ALL: &[Cause] = &[$($name),*];
+    };
+}
+
+causes! {
+    /// Somebody has asked that nobody touches it.
+    PAUSED = Cause::person("Paused", "take away what pauses it");
+    /// What was asked for is refused.
+    REFUSED = Cause::person("Refused", "change the field that is named");
+
+    /// No host can be claimed now.
+    NO_HOST_AVAILABLE = Cause::person("NoHostAvailable", "add a host, or free one (capstan host list)");
+    /// The host that was asked for by name cannot be had.
+    HOST_NOT_AVAILABLE = Cause::person("HostNotAvailable", "free the host that spec.hostName asks for");
+    /// A selector that is none.
+    INVALID_HOST_SELECTOR = Cause::person("InvalidHostSelector", "correct spec.hostSelector");
+    /// The claimed host does not answer.
+    HOST_UNREACHABLE = Cause::person("HostUnreachable", "look after the host (capstan host check)");
+    /// The host that was claimed is gone, or no longer carries the claim.
+    HOST_LOST = Cause::person("HostLost", "bring the host back, or delete the Machine");
+    /// The bootstrap data could not be carried out.
+    BOOTSTRAP_FAILED =
+        Cause::person("BootstrapFailed", "correct the cause on the host and delete the Machine");
+    /// Another management plane has taken the machine over.
+    FOLLOWING_REFUSED = Cause::person("FollowingRefused", "let go of the machine on one of the two planes");
+    /// The host did not come back clean.
+    HOST_QUARANTINED = Cause::person("HostQuarantined", "clean the host, then end its quarantine");
+    /// No core has taken the HostMachine for a Machine yet.
+    WAITING_FOR_MACHINE_OWNER = Cause::new("WaitingForMachineOwner", Owner::Core);
+    /// A host is being claimed.
+    CLAIMING = Cause::new("Claiming", Owner::Infrastructure);
+    /// No host is claimed yet, so there is nothing to start.
+    WAITING_FOR_HOST = Cause::new("WaitingForHost", Owner::Infrastructure);
+    /// The bootstrap data is being carried out.
+    BOOTSTRAPPING = Cause::new("Bootstrapping", Owner::Machine);
+    /// The host is being cleaned.
+    RESETTING_HOST = Cause::new("ResettingHost", Owner::Agent);
+    /// A machine's provider waits for bootstrap data.
+    WAITING_FOR_BOOTSTRAP_DATA = Cause::new("WaitingForBootstrapData", Owner::Bootstrap);
+    /// A machine's provider waits for the infrastructure of the cluster.
+    WAITING_FOR_CLUSTER_INFRASTRUCTURE =
+        Cause::new("WaitingForClusterInfrastructureReady", Owner::Infrastructure);
+    /// A machine's provider waits for the first control plane machine.
+    WAITING_FOR_CONTROL_PLANE = Cause::new("WaitingForControlPlaneInitialized", Owner::ControlPlane);
+
+    /// A person must set `spec.controlPlaneEndpoint`.
+    ENDPOINT_NOT_SET = Cause::person("ControlPlaneEndpointNotSet", "set spec.controlPlaneEndpoint");
+    /// There is no host the cluster may claim.
+    NO_HOSTS = Cause::person("NoHosts", "add a host (capstan host add), or a HostPool");
+    /// The control plane or its HostMachineTemplate cannot be read.
+    CONTROL_PLANE_HOSTS_UNKNOWN = Cause::new("ControlPlaneHostsUnknown", Owner::ControlPlane);
+    /// Deletion waits for HostMachines.
+    WAITING_FOR_HOST_MACHINES = Cause::new("WaitingForHostMachinesDeletion", Owner::Core);
+    /// No core has taken the HostCluster for a Cluster yet.
+    WAITING_FOR_CLUSTER_OWNER = Cause::new("WaitingForClusterOwner", Owner::Core);
+
+    /// The host does not answer.
+    UNREACHABLE = Cause::person("Unreachable", "look after the host (capstan host check)");
+    /// Capstan cannot reach, or make, hosts of this sort yet.
+    NOT_SUPPORTED = Cause::person("NotSupported", "choose another sort of host");
+    /// The host shows a key that is not pinned.
+    HOST_KEY_MISMATCH = Cause::person("HostKeyMismatch", "find out why the host has another key, then pin it");
+    /// No key of the host is pinned, or what is pinned is no key.
+    HOST_KEY_NOT_PINNED = Cause::person("HostKeyNotPinned", "pin the key of the host (capstan host add)");
+    /// The credential is not there, or is none.
+    CREDENTIALS_MISSING = Cause::person("CredentialsMissing", "make the Secret that is named");
+    /// The host refuses the credential.
+    CREDENTIALS_REFUSED = Cause::person("CredentialsRefused", "let the key in on the host, or change the Secret");
+    /// Whoever logs in cannot become root.
+    NOT_ROOT = Cause::person("NotRoot", "let the user become root without a password (sudo)");
+    /// A machine would not work on the host.
+    NOT_USABLE = Cause::person("NotUsable", "put right what the message names (capstan host check)");
+    /// A person must put the host right.
+    QUARANTINED = Cause::person("Quarantined", "clean the host, then end its quarantine");
+    /// The machine that has the host does not exist.
+    CLAIM_ORPHANED = Cause::person("ClaimOrphaned", "give the host up (capstan host abandon)");
+    /// A person gave the host up while a machine was on it.
+    ABANDONED = Cause::person("Abandoned", "clean the host, then end its quarantine");
+    /// The machine left something behind on the host.
+    LEFT_DIRTY = Cause::person("LeftDirty", "clean the host, then end its quarantine");
+    /// The machine that has the host is being deleted, and the host is not reset yet.
+    RELEASING = Cause::new("Releasing", Owner::Infrastructure);
+    /// Deletion waits until the machine that has the host gives it back.
+    WAITING_FOR_RELEASE = Cause::new("WaitingForRelease", Owner::Infrastructure);
+
+    /// Hosts are being made or taken away.
+    SCALING = Cause::new("Scaling", Owner::Infrastructure);
+    /// Machines of a pool cannot be made, started or taken away.
+    MACHINES_FAILED = Cause::person("MachinesFailed", "put right what the message names");
+    /// A Host of that name is there and belongs to somebody else.
+    NAME_TAKEN = Cause::person("NameTaken", "rename the pool, or delete the Host");
+
+    /// No Machine owns the CapstanConfig yet.
+    WAITING_FOR_MACHINE = Cause::new("WaitingForMachine", Owner::Core);
+    /// The agent has not enrolled yet.
+    WAITING_FOR_AGENT = Cause::new("WaitingForMachine", Owner::Agent).on("AgentEnrolled");
+    /// The certificate of the machine is not signed yet.
+    WAITING_FOR_CERTIFICATE = Cause::new("WaitingForCertificate", Owner::Bootstrap);
+
+    /// Healing in place waits for its turn, or for the time of its next step.
+    HEALING = Cause::new("Waiting", Owner::ControlPlane).on("HealedInPlace");
+    /// Kubernetes on the machine is being restarted.
+    RESTARTING = Cause::new("RestartingKubernetes", Owner::Agent);
+    /// The whole plan is being carried out again.
+    REAPPLYING = Cause::new("ReapplyingPlan", Owner::Agent);
+    /// The machine is being rebooted.
+    REBOOTING = Cause::new("Rebooting", Owner::Agent);
+    /// The machine does not answer, so nothing can be done on it from here.
+    SILENT = Cause::person(
+        "MachineSilent",
+        "power the machine on, or restore its network connection to the management plane"
+    );
+    /// No step of healing has helped.
+    EXHAUSTED =
+        Cause::person("NeedsAttention", "look at the machine; allow its replacement, or delete the Machine");
+}
