@@ -1,16 +1,26 @@
 //! Which hosts a pool should have, and what to do about the difference. Pure.
 
-use capstan_api::infrastructure::{Host, HostPool, HostSpec, HostState};
+pub(super) mod machines;
+
+use capstan_api::infrastructure::{Host, HostPool, HostSpec};
 use capstan_api::meta::labels::WATCH_FILTER;
 use capstan_controller::names::label_value;
 use capstan_controller::owners;
 use kube::core::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use crate::host::state;
 use crate::names::POOL_LABEL;
 use crate::names::host::FINALIZER;
+use machines::Progress;
+
+/// Another look, in case an event was missed.
+const RESYNC: Duration = Duration::from_secs(60);
+/// Another look when machines cannot be made: no event tells of a bridge or of room on the disk.
+pub(super) const IN_TROUBLE: Duration = Duration::from_secs(10);
+/// Another look at machines that boot.
+const BOOTING: Duration = Duration::from_secs(1);
 
 /// What to do so that the pool has the hosts it should have.
 #[derive(Debug, Default, PartialEq)]
@@ -182,20 +192,18 @@ fn with_pinned_keys(
     ssh
 }
 
-/// How many hosts there are, can be claimed, are claimed, and need a person.
-pub fn count(hosts: &[&Host]) -> [i32; 4] {
-    let of = |wanted: &[HostState]| {
-        hosts
-            .iter()
-            .filter(|host| wanted.contains(&state(host, false)))
-            .count()
-            .try_into()
-            .unwrap_or(i32::MAX)
-    };
-    [
-        hosts.len().try_into().unwrap_or(i32::MAX),
-        of(&[HostState::Available]),
-        of(&[HostState::Claimed, HostState::Releasing]),
-        of(&[HostState::Quarantined]),
-    ]
+/// Whether a pool that is being deleted can go: no Host and no machine of it is left.
+pub(super) fn may_go(pool: &HostPool, hosts: &[Host], progress: &Progress) -> bool {
+    pool.metadata.deletion_timestamp.is_some()
+        && !hosts.iter().any(|host| owners::is_controlled_by(host.meta(), pool))
+        && *progress == Progress::default()
+}
+
+/// When to look at the pool again.
+pub(super) fn again(progress: &Progress) -> Duration {
+    match (progress.starting.is_empty(), progress.is_in_trouble()) {
+        (false, _) => BOOTING,
+        (true, true) => IN_TROUBLE,
+        (true, false) => RESYNC,
+    }
 }

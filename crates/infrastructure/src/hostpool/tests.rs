@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use proptest::prelude::*;
 
-use super::machines::{access, fill_in, of_pool, orphans};
+use super::decide::machines::{Progress, access, fill_in, of_pool, orphans};
+use super::decide::{again, may_go};
 use super::{Plan, count, decide};
 use crate::provisioner::LocalMachine;
 
@@ -170,6 +171,27 @@ fn a_pool_that_goes_wants_no_hosts() {
     pool.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
     let plan = decide(&pool, &hosts);
     assert_eq!((plan.create.len(), plan.delete.len(), plan.claimed), (0, 1, 1));
+}
+
+#[test]
+fn a_pool_goes_after_its_hosts_and_machines() {
+    let mut pool = of_machines(1);
+    let hosts = decide(&pool, &[]).create;
+    let busy = Progress { starting: vec!["yard-0".to_owned()], ..Progress::default() };
+    assert!(!may_go(&pool, &[], &Progress::default()), "it is not being deleted");
+    pool.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    assert!(!may_go(&pool, &hosts, &Progress::default()));
+    assert!(!may_go(&pool, &[], &busy));
+    assert!(may_go(&pool, &[], &Progress::default()));
+}
+
+#[test]
+fn machines_that_boot_are_looked_at_soon() {
+    let seconds = |progress: Progress| again(&progress).as_secs();
+    let booting = || vec!["yard-0".to_owned()];
+    assert_eq!(seconds(Progress::default()), 60);
+    assert_eq!(seconds(Progress { failed: booting(), ..Progress::default() }), 10);
+    assert_eq!(seconds(Progress { starting: booting(), failed: booting(), ..Progress::default() }), 1);
 }
 
 #[test]

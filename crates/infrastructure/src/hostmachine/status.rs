@@ -1,4 +1,4 @@
-//! What a HostMachine says of itself. Pure.
+//! Status and conditions of a HostMachine, from what its host and its driver say. Pure.
 
 use capstan_api::conditions::{NewCondition, has, reasons as shared, set, types};
 use capstan_api::infrastructure::{Host, HostMachine};
@@ -13,6 +13,10 @@ use crate::ready::sum_up;
 const MOST_LINES: usize = 10;
 /// A line is cut here.
 const LONGEST_LINE: usize = 200;
+
+/// Conditions that this controller owns.
+pub(super) const OWNED: [&str; 6] =
+    [types::READY, HOST_CLAIMED, BOOTSTRAP_EXECUTED, AGENT_FOLLOWS, types::DELETING, types::PAUSED];
 
 /// Says why there is no host yet, or none any more.
 pub(super) fn waiting(machine: &mut HostMachine, reason: &str, message: &str, now: Timestamp) {

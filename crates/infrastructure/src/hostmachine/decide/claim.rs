@@ -105,7 +105,7 @@ fn rank(claim_id: &str, host: &str) -> u64 {
 }
 
 /// What is wrong with a host, in its own words, where it says something.
-pub(super) fn complaint(host: &Host) -> Option<String> {
+pub(in crate::hostmachine) fn complaint(host: &Host) -> Option<String> {
     let told = match Obstacle::of(host)? {
         Obstacle::Quarantined | Obstacle::Unreachable | Obstacle::Unusable => get(host, types::READY)?,
         Obstacle::Claimed | Obstacle::Unschedulable | Obstacle::Deleted => return None,
