@@ -125,27 +125,31 @@ impl Infrastructure {
     }
 
     /// One object, as it is in memory.
-    pub(crate) async fn remembered<K>(&self, namespace: &str, name: &str) -> Result<Option<K>>
+    pub(crate) async fn remembered<K>(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>>
     where
         K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        Ok(self.caches.of::<K>().get(namespace, name).await?.map(|object| object.as_ref().clone()))
+        self.caches.of::<K>().get(namespace, name).await
     }
 
-    /// The hosts of a namespace that are ours to look after, and so to claim.
-    pub(crate) async fn hosts(&self, namespace: &str) -> Result<Vec<Host>> {
+    /// The hosts of a namespace that are ours to look after, and so to claim. Read from the API server.
+    pub(crate) async fn hosts(&self, namespace: &str) -> Result<Vec<Arc<Host>>> {
         let list = self.api::<Host>(namespace).list(&self.scope.listed()).await;
-        Ok(list.doing(|| format!("cannot list Hosts in {namespace}"))?.items)
+        let list = list.doing(|| format!("cannot list Hosts in {namespace}"))?;
+        Ok(list.items.into_iter().map(Arc::new).collect())
     }
 
-    /// The same as they are in memory.
-    pub(crate) async fn remembered_hosts(&self, namespace: &str) -> Result<Vec<Host>> {
-        let all = self.caches.of::<Host>().in_namespace(namespace).await?;
-        Ok(all
-            .iter()
-            .filter(|host| self.scope.is_own(host.as_ref()))
-            .map(|host| host.as_ref().clone())
-            .collect())
+    /// The same as they are in memory. Nothing is copied: there may be thousands.
+    pub(crate) async fn remembered_hosts(&self, namespace: &str) -> Result<Vec<Arc<Host>>> {
+        let mut all = self.caches.of::<Host>().in_namespace(namespace).await?;
+        all.retain(|host| self.scope.is_own(host.as_ref()));
+        Ok(all)
+    }
+
+    /// One of them, as it is in memory.
+    pub(crate) async fn remembered_host(&self, namespace: &str, name: &str) -> Result<Option<Arc<Host>>> {
+        let found = self.caches.of::<Host>().peek(namespace, name).await?;
+        Ok(found.filter(|host| self.scope.is_own(host.as_ref())))
     }
 
     /// Changes the spec of a host, if it is still the one that was read: compare and swap.

@@ -5,6 +5,7 @@ pub(super) mod domains;
 use capstan_api::core::Cluster;
 use capstan_api::infrastructure::{CompleteApiEndpoint, Host, HostCluster};
 use kube::ResourceExt as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::driver::HostKind;
@@ -43,7 +44,7 @@ pub struct Observed<'a> {
     /// The object itself.
     pub host_cluster: &'a HostCluster,
     /// All hosts in the namespace.
-    pub hosts: &'a [Host],
+    pub hosts: &'a [Arc<Host>],
     /// The Cluster's control plane.
     pub control_plane: &'a ControlPlane,
 }
@@ -73,7 +74,8 @@ pub fn decide(seen: &Observed<'_>) -> Decision {
             };
         }
     };
-    let ours: Vec<&Host> = seen.hosts.iter().filter(|host| selectors.match_host(host)).collect();
+    let ours: Vec<&Host> =
+        seen.hosts.iter().map(AsRef::as_ref).filter(|host| selectors.match_host(host)).collect();
     Decision {
         endpoint: endpoint(seen.cluster, host_cluster, &ours),
         domains: failure_domains(&seen.cluster.name_any(), seen.control_plane, &ours, before),

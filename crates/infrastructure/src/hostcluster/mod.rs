@@ -64,11 +64,11 @@ impl Reconciler for Clusters {
         let api = self.infrastructure.api::<HostCluster>(&namespace);
         let now = self.infrastructure.now();
         let cluster = observe::cluster(&self.infrastructure, &host_cluster).await?;
-        if !pause::allows(&api, &*host_cluster, cluster.as_ref(), now).await? {
+        if !pause::allows(&api, &*host_cluster, cluster.as_deref(), now).await? {
             return Ok(Next::Changed);
         }
         if host_cluster.metadata.deletion_timestamp.is_some() {
-            return self.delete(api, &host_cluster, cluster.as_ref()).await;
+            return self.delete(api, &host_cluster, cluster.as_deref()).await;
         }
         let Some(cluster) = cluster else {
             let mut told = (*host_cluster).clone();

@@ -8,6 +8,7 @@ use capstan_controller::{Result, owners};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Resource, ResourceExt as _};
+use std::sync::Arc;
 
 use super::decide::domains::{ControlPlane, ControlPlaneHosts};
 use crate::context::Infrastructure;
@@ -19,7 +20,7 @@ const TEMPLATE: &str = "/spec/machineTemplate/spec/infrastructureRef";
 pub(super) async fn cluster(
     infrastructure: &Infrastructure,
     host_cluster: &HostCluster,
-) -> Result<Option<Cluster>> {
+) -> Result<Option<Arc<Cluster>>> {
     let namespace = host_cluster.namespace().unwrap_or_default();
     match owners::of_kind(host_cluster.meta(), "Cluster", &Cluster::group(&())) {
         Some(owner) => infrastructure.remembered::<Cluster>(&namespace, &owner.name).await,
@@ -71,7 +72,7 @@ async fn selector(
     let found = infrastructure.remembered::<HostMachineTemplate>(namespace, &template.name).await;
     let found = found.map_err(|error| chain(&error))?;
     let found = found.ok_or_else(|| missing("HostMachineTemplate", &template.name))?;
-    Ok(found.spec.template.spec.host_selector)
+    Ok(found.spec.template.spec.host_selector.clone())
 }
 
 fn template(control_plane: &DynamicObject) -> Option<ContractVersionedObjectReference> {

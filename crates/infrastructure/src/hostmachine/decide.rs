@@ -9,6 +9,7 @@ use capstan_api::infrastructure::{Host, HostCluster, HostMachine};
 use capstan_controller::Next;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::driver::{BootstrapState, DriverError};
@@ -39,8 +40,8 @@ pub struct Observed<'a> {
     pub cluster: Option<&'a Cluster>,
     /// The HostCluster of that, if it has one.
     pub host_cluster: Option<&'a HostCluster>,
-    /// All hosts in the namespace.
-    pub hosts: &'a [Host],
+    /// The hosts it may have: all of the namespace, or only its own, once it has one.
+    pub hosts: &'a [Arc<Host>],
 }
 
 /// The next thing to do.
@@ -109,7 +110,7 @@ pub fn decide<'a>(seen: Observed<'a>) -> Step<'a> {
     };
     let Some(claim_id) = &seen.machine.spec.claim_id else { return Step::ChooseClaimId };
     let has_claim = |host: &&Host| host.spec.claim.as_ref().is_some_and(|claim| claim.id == *claim_id);
-    let mut mine = seen.hosts.iter().filter(has_claim);
+    let mut mine = seen.hosts.iter().map(AsRef::as_ref).filter(has_claim);
     match &seen.machine.spec.host_name {
         Some(name) => match mine.find(|host| host.name_any() != *name) {
             Some(extra) => Step::GiveBack(extra),
@@ -125,7 +126,7 @@ pub fn decide<'a>(seen: Observed<'a>) -> Step<'a> {
 /// The host has a name: the user asked for it, or it was claimed already.
 fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> Step<'a> {
     let is_started = seen.machine.spec.provider_id.is_some();
-    let host = seen.hosts.iter().find(|host| host.name_any() == name);
+    let host = seen.hosts.iter().map(AsRef::as_ref).find(|host: &&Host| host.name_any() == name);
     match host {
         Some(host) if host.spec.claim.as_ref().is_some_and(|claim| claim.id == claim_id) => {
             match is_started {

@@ -11,6 +11,7 @@
 mod act;
 mod decide;
 mod observe;
+mod single;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use crate::host::look;
 use crate::names::hostmachine::FINALIZER;
 use crate::retry::after_silence;
 use decide::{SILENT, WAITING, WORKING, release};
+use single::SingleHosts;
 
 /// No machine needs more steps than this at once.
 const MOST_STEPS: usize = 16;
@@ -41,13 +43,14 @@ struct Machines {
     infrastructure: Infrastructure,
     /// Since when this process has been at it.
     started: Instant,
+    single: SingleHosts,
 }
 
 /// Runs the controller until `stop` is done.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let also = triggers::all(&infrastructure);
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
-    let machines = Machines { infrastructure, started: Instant::now() };
+    let machines = Machines { infrastructure, started: Instant::now(), single: SingleHosts::default() };
     capstan_controller::run::run(machines, cache, scope, also, stop).await;
 }
 
@@ -63,7 +66,7 @@ impl Reconciler for Machines {
         let namespace = machine.namespace().unwrap_or_default();
         let api = infrastructure.api::<HostMachine>(&namespace);
         let related = observe::related(infrastructure, &machine).await?;
-        if !pause::allows(&api, &*machine, related.cluster.as_ref(), infrastructure.now()).await? {
+        if !pause::allows(&api, &*machine, related.cluster.as_deref(), infrastructure.now()).await? {
             return Ok(Next::Changed);
         }
         if machine.metadata.deletion_timestamp.is_some() {
@@ -77,9 +80,10 @@ impl Reconciler for Machines {
         let mut machine = (*machine).clone();
         let mut is_old = false;
         for _ in 0..MOST_STEPS {
+            let is_single = self.single.holds(&machine, Instant::now());
             let hosts = match is_old {
                 // Whatever is claimed on a look that is old is refused: the claim names the version that was read.
-                false => infrastructure.remembered_hosts(&namespace).await?,
+                false => observe::hosts(infrastructure, &machine, is_single).await?,
                 true => infrastructure.hosts(&namespace).await?,
             };
             match decide(related.with(&machine, &hosts)) {
@@ -87,7 +91,7 @@ impl Reconciler for Machines {
                 Step::ChooseClaimId => machine = act::choose_claim_id(infrastructure, &machine).await?,
                 Step::Claim(host) => {
                     if act::is_well(infrastructure, host).await? {
-                        let cluster = observe::cluster_name(&machine, related.owner.as_ref());
+                        let cluster = observe::cluster_name(&machine, related.owner.as_deref());
                         is_old = !act::claim(infrastructure, &machine, host, cluster.as_deref()).await?;
                     }
                 }
@@ -95,10 +99,16 @@ impl Reconciler for Machines {
                     act::give_back(infrastructure, host, &json!({"claim": null})).await?;
                 }
                 Step::Record(host) => machine = act::record(infrastructure, &machine, host).await?,
-                Step::Start(host, secret) if status::is_provisioned(&machine) => {
-                    return self.follow(&machine, host, &secret).await;
+                Step::Start(host, secret) => {
+                    // Otherwise the second host would have been given back first.
+                    if !is_single {
+                        self.single.note(&machine, Instant::now());
+                    }
+                    return match status::is_provisioned(&machine) {
+                        true => self.follow(&machine, host, &secret).await,
+                        false => self.start(&machine, host, &secret).await,
+                    };
                 }
-                Step::Start(host, secret) => return self.start(&machine, host, &secret).await,
             }
         }
         Ok(Next::After(WORKING))

@@ -8,6 +8,7 @@ use capstan_controller::plane::hand_over;
 use capstan_controller::{Result, owners};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource as _, ResourceExt as _};
+use std::sync::Arc;
 
 use super::decide::Observed;
 use crate::context::Infrastructure;
@@ -16,21 +17,21 @@ use crate::driver::{BootstrapData, HandOver};
 /// The objects above a HostMachine; the hosts are read again for every step.
 pub(super) struct Related {
     /// The Machine it stands behind.
-    pub(super) owner: Option<Machine>,
+    pub(super) owner: Option<Arc<Machine>>,
     /// The Cluster of both.
-    pub(super) cluster: Option<Cluster>,
+    pub(super) cluster: Option<Arc<Cluster>>,
     /// The HostCluster of that, if it has one.
-    pub(super) host_cluster: Option<HostCluster>,
+    pub(super) host_cluster: Option<Arc<HostCluster>>,
 }
 
 impl Related {
     /// All that is decided on.
-    pub(super) fn with<'a>(&'a self, machine: &'a HostMachine, hosts: &'a [Host]) -> Observed<'a> {
+    pub(super) fn with<'a>(&'a self, machine: &'a HostMachine, hosts: &'a [Arc<Host>]) -> Observed<'a> {
         Observed {
             machine,
-            owner: self.owner.as_ref(),
-            cluster: self.cluster.as_ref(),
-            host_cluster: self.host_cluster.as_ref(),
+            owner: self.owner.as_deref(),
+            cluster: self.cluster.as_deref(),
+            host_cluster: self.host_cluster.as_deref(),
             hosts,
         }
     }
@@ -39,11 +40,11 @@ impl Related {
 /// Looks up the objects above a HostMachine.
 pub(super) async fn related(infrastructure: &Infrastructure, machine: &HostMachine) -> Result<Related> {
     let namespace = machine.namespace().unwrap_or_default();
-    let owner = match owners::of_kind(machine.meta(), "Machine", &Machine::group(&())) {
+    let owner: Option<Arc<Machine>> = match owners::of_kind(machine.meta(), "Machine", &Machine::group(&())) {
         Some(owner) => infrastructure.remembered(&namespace, &owner.name).await?,
         None => None,
     };
-    let cluster: Option<Cluster> = match cluster_name(machine, owner.as_ref()) {
+    let cluster: Option<Arc<Cluster>> = match cluster_name(machine, owner.as_deref()) {
         Some(name) => infrastructure.remembered(&namespace, &name).await?,
         None => None,
     };
@@ -55,6 +56,22 @@ pub(super) async fn related(infrastructure: &Infrastructure, machine: &HostMachi
         _ => None,
     };
     Ok(Related { owner, cluster, host_cluster })
+}
+
+/// The hosts that a HostMachine may have, as they are in memory. One that is recorded needs no other than its own, as long
+/// as it is known that no second one carries its claim (`is_single`); all are looked at otherwise.
+pub(super) async fn hosts(
+    infrastructure: &Infrastructure,
+    machine: &HostMachine,
+    is_single: bool,
+) -> Result<Vec<Arc<Host>>> {
+    let namespace = machine.namespace().unwrap_or_default();
+    match &machine.spec.host_name {
+        Some(name) if is_single => {
+            Ok(infrastructure.remembered_host(&namespace, name).await?.into_iter().collect())
+        }
+        _ => infrastructure.remembered_hosts(&namespace).await,
+    }
 }
 
 /// Name of the Cluster that a HostMachine is for.

@@ -62,17 +62,17 @@ impl Reconciler for Templates {
         let namespace = template.namespace().unwrap_or_default();
         let cluster = observe::cluster(infrastructure, &template).await?;
         let kind = HostMachineTemplate::kind(&());
-        if pause::reason(cluster.as_ref(), &kind, template.meta()).is_some() {
+        if pause::reason(cluster.as_deref(), &kind, template.meta()).is_some() {
             return Ok(Next::Changed);
         }
         // Its own write wakes it, too, and so would every host that is claimed meanwhile.
         if let Some(wait) = self.counted.rests(&template, Instant::now()) {
             return Ok(Next::After(wait));
         }
-        let host_cluster = observe::host_cluster(infrastructure, cluster.as_ref(), &namespace).await?;
+        let host_cluster = observe::host_cluster(infrastructure, cluster.as_deref(), &namespace).await?;
         let hosts = infrastructure.remembered_hosts(&namespace).await?;
         let claimable =
-            decide(&Observed { template: &template, host_cluster: host_cluster.as_ref(), hosts: &hosts });
+            decide(&Observed { template: &template, host_cluster: host_cluster.as_deref(), hosts: &hosts });
         self.counted.note(&template, Instant::now());
         if let Some(patch) = status::patch(&template, claimable) {
             act::write(infrastructure, &template, &patch).await?;

@@ -4,6 +4,7 @@ use capstan_api::core::Cluster;
 use capstan_api::infrastructure::{HostCluster, HostMachineTemplate};
 use capstan_controller::{Result, owners};
 use kube::{Resource as _, ResourceExt as _};
+use std::sync::Arc;
 
 use crate::context::Infrastructure;
 
@@ -11,7 +12,7 @@ use crate::context::Infrastructure;
 pub(super) async fn cluster(
     infrastructure: &Infrastructure,
     template: &HostMachineTemplate,
-) -> Result<Option<Cluster>> {
+) -> Result<Option<Arc<Cluster>>> {
     let Some(owner) = owners::of_kind(template.meta(), "Cluster", &Cluster::group(&())) else {
         return Ok(None);
     };
@@ -23,7 +24,7 @@ pub(super) async fn host_cluster(
     infrastructure: &Infrastructure,
     cluster: Option<&Cluster>,
     namespace: &str,
-) -> Result<Option<HostCluster>> {
+) -> Result<Option<Arc<HostCluster>>> {
     let reference = cluster.and_then(|cluster| cluster.spec.infrastructure_ref.as_ref());
     match reference.filter(|reference| reference.kind == HostCluster::kind(&())) {
         None => Ok(None),

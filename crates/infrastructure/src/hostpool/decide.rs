@@ -9,6 +9,7 @@ use capstan_controller::owners;
 use kube::core::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::names::POOL_LABEL;
@@ -42,12 +43,17 @@ impl Plan {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether Hosts are made or deleted.
+    pub(super) fn makes_or_deletes(&self) -> bool {
+        !self.create.is_empty() || !self.delete.is_empty()
+    }
 }
 
 /// What the hosts in a namespace mean for the pool.
-pub fn decide(pool: &HostPool, hosts: &[Host]) -> Plan {
-    let (ours, others): (Vec<_>, Vec<_>) =
-        hosts.iter().partition(|host| owners::is_controlled_by(host.meta(), pool));
+pub fn decide(pool: &HostPool, hosts: &[Arc<Host>]) -> Plan {
+    let (ours, others): (Vec<&Host>, Vec<&Host>) =
+        hosts.iter().map(AsRef::as_ref).partition(|host: &&Host| owners::is_controlled_by(host.meta(), pool));
     let foreign: BTreeSet<String> = others.iter().map(|host| host.name_any()).collect();
     match &pool.spec.static_ {
         Some(_) => listed(pool, &ours, &foreign),
@@ -164,7 +170,9 @@ fn changes(pool: &HostPool, hosts: &[&Host]) -> Vec<(Host, Host)> {
     hosts
         .iter()
         .filter_map(|host| {
-            let mut wanted = (*host).clone();
+            // Without status, which is most of it: few hosts differ.
+            let (metadata, spec) = (host.metadata.clone(), host.spec.clone());
+            let mut wanted = Host { metadata, spec, status: None };
             dress(pool, &mut wanted);
             if pool.spec.simulated.is_some() {
                 wanted.spec.simulated.clone_from(&pool.spec.simulated);
@@ -174,7 +182,8 @@ fn changes(pool: &HostPool, hosts: &[&Host]) -> Vec<(Host, Host)> {
             {
                 wanted.spec.ssh = Some(with_pinned_keys(listed.ssh.clone(), host));
             }
-            (wanted != **host).then(|| ((*host).clone(), wanted))
+            let is_other = wanted.metadata != host.metadata || wanted.spec != host.spec;
+            is_other.then(|| ((*host).clone(), Host { status: host.status.clone(), ..wanted }))
         })
         .collect()
 }
@@ -193,7 +202,7 @@ fn with_pinned_keys(
 }
 
 /// Whether a pool that is being deleted can go: no Host and no machine of it is left.
-pub(super) fn may_go(pool: &HostPool, hosts: &[Host], progress: &Progress) -> bool {
+pub(super) fn may_go(pool: &HostPool, hosts: &[Arc<Host>], progress: &Progress) -> bool {
     pool.metadata.deletion_timestamp.is_some()
         && !hosts.iter().any(|host| owners::is_controlled_by(host.meta(), pool))
         && *progress == Progress::default()

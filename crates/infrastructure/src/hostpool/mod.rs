@@ -71,8 +71,13 @@ impl Reconciler for Pools {
         if quiet.holds(&pool.uid().unwrap_or_default(), clusters, Instant::now()) {
             return Ok(Next::After(decide::IN_TROUBLE));
         }
-        let hosts = observe::hosts(infrastructure, &namespace).await?;
+        let mut hosts = observe::hosts(infrastructure, &namespace).await?;
         let mut plan = decide(&pool, &hosts);
+        // What is in memory may be a moment old: no Host is made or deleted on it, nor a machine removed as an orphan.
+        if makes_machines || plan.makes_or_deletes() {
+            hosts = observe::hosts_now(infrastructure, &namespace).await?;
+            plan = decide(&pool, &hosts);
+        }
         let progress = act::machines::ensure(infrastructure, &pool, &hosts, &mut plan).await?;
         act::hosts(infrastructure, &namespace, &plan).await?;
 

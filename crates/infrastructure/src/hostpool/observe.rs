@@ -6,6 +6,7 @@ use capstan_controller::Result;
 use capstan_controller::error::Doing as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
+use std::sync::Arc;
 
 use super::decide::machines::PUBLIC_KEY;
 use super::quiet::Clusters;
@@ -21,10 +22,16 @@ pub(super) async fn clusters(infrastructure: &Infrastructure, namespace: &str) -
     })
 }
 
-/// All Hosts of the namespace, of the pool and of others: nobody else's name is taken.
-pub(super) async fn hosts(infrastructure: &Infrastructure, namespace: &str) -> Result<Vec<Host>> {
+/// All Hosts of the namespace, of the pool and of others, as they are in memory: a name may belong to any of them.
+pub(super) async fn hosts(infrastructure: &Infrastructure, namespace: &str) -> Result<Vec<Arc<Host>>> {
+    infrastructure.caches.of::<Host>().in_namespace(namespace).await
+}
+
+/// The same, read from the API server.
+pub(super) async fn hosts_now(infrastructure: &Infrastructure, namespace: &str) -> Result<Vec<Arc<Host>>> {
     let list = infrastructure.api::<Host>(namespace).list(&ListParams::default()).await;
-    Ok(list.doing(|| format!("cannot list Hosts in {namespace}"))?.items)
+    let list = list.doing(|| format!("cannot list Hosts in {namespace}"))?;
+    Ok(list.items.into_iter().map(Arc::new).collect())
 }
 
 /// The key that machines let in, if there is a Secret with one.

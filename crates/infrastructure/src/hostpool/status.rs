@@ -6,6 +6,7 @@ use capstan_controller::names::label_value;
 use capstan_controller::owners;
 use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
+use std::sync::Arc;
 
 use super::decide::Plan;
 use super::decide::machines::Progress;
@@ -18,9 +19,18 @@ use crate::ready::sum_up;
 pub(super) const OWNED: [&str; 3] = [types::READY, HOSTS_UP_TO_DATE, types::PAUSED];
 
 /// Writes into status how many hosts there are, and what keeps the pool from having those it should have.
-pub(super) fn tell(pool: &mut HostPool, hosts: &[Host], plan: &Plan, progress: &Progress, now: Timestamp) {
-    let ours: Vec<&Host> =
-        hosts.iter().filter(|host| owners::is_controlled_by(host.meta(), &*pool)).collect();
+pub(super) fn tell(
+    pool: &mut HostPool,
+    hosts: &[Arc<Host>],
+    plan: &Plan,
+    progress: &Progress,
+    now: Timestamp,
+) {
+    let ours: Vec<&Host> = hosts
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|host: &&Host| owners::is_controlled_by(host.meta(), &*pool))
+        .collect();
     let [replicas, available, claimed, quarantined] = count(&ours);
     let selector = format!("{POOL_LABEL}={}", label_value(&pool.name_any()));
     let hosts_condition = condition(plan, progress);

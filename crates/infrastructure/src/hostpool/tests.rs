@@ -8,10 +8,11 @@ use capstan_api::meta::TemplateMetadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 use super::decide::machines::{Progress, access, fill_in, of_pool, orphans};
 use super::decide::{again, may_go};
-use super::{Plan, count, decide};
+use super::{Plan, count};
 use crate::provisioner::LocalMachine;
 
 fn pool(replicas: i32) -> HostPool {
@@ -32,6 +33,15 @@ fn pool(replicas: i32) -> HostPool {
     pool.metadata.namespace = Some("default".to_owned());
     pool.metadata.uid = Some("pool-uid".to_owned());
     pool
+}
+
+/// The plan for hosts as they are in memory.
+fn decide(pool: &HostPool, hosts: &[Host]) -> Plan {
+    super::decide(pool, &shared(hosts))
+}
+
+fn shared(hosts: &[Host]) -> Vec<Arc<Host>> {
+    hosts.iter().cloned().map(Arc::new).collect()
 }
 
 fn claimed(mut host: Host) -> Host {
@@ -79,6 +89,7 @@ fn only_free_hosts_go_and_the_highest_first() {
     let gone: Vec<_> = plan.delete.iter().map(ResourceExt::name_any).collect();
     assert_eq!(gone, ["yard-2", "yard-1"]);
     assert_eq!(plan.claimed, 0);
+    assert!(plan.makes_or_deletes() && !decide(&pool(4), &hosts).makes_or_deletes());
     let all: Vec<Host> = hosts.into_iter().map(claimed).collect();
     let plan = decide(&pool(1), &all);
     assert!(plan.delete.is_empty());
@@ -180,7 +191,7 @@ fn a_pool_goes_after_its_hosts_and_machines() {
     let busy = Progress { starting: vec!["yard-0".to_owned()], ..Progress::default() };
     assert!(!may_go(&pool, &[], &Progress::default()), "it is not being deleted");
     pool.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
-    assert!(!may_go(&pool, &hosts, &Progress::default()));
+    assert!(!may_go(&pool, &shared(&hosts), &Progress::default()));
     assert!(!may_go(&pool, &[], &busy));
     assert!(may_go(&pool, &[], &Progress::default()));
 }

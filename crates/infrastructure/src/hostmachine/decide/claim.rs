@@ -10,6 +10,7 @@ use capstan_api::infrastructure::Host;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
 use crate::host::{is_reachable, is_usable};
 use crate::selector::HostSelectors;
@@ -81,13 +82,17 @@ impl Obstacle {
 ///
 /// # Errors
 /// If there is none, with the reason for people.
-pub fn choose<'h>(wanted: &Wanted<'_>, hosts: &'h [Host]) -> Result<&'h Host, String> {
+pub fn choose<'h>(wanted: &Wanted<'_>, hosts: &'h [Arc<Host>]) -> Result<&'h Host, String> {
     let here = |host: &&Host| match wanted.failure_domain {
         Some(domain) => host.spec.failure_domain.as_deref() == Some(domain),
         None => true,
     };
-    let matching: Vec<&Host> =
-        hosts.iter().filter(|host| wanted.selectors.match_host(host)).filter(here).collect();
+    let matching: Vec<&Host> = hosts
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|host| wanted.selectors.match_host(host))
+        .filter(here)
+        .collect();
     matching
         .iter()
         .copied()

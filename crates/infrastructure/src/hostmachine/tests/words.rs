@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use std::time::Duration;
 
-use super::fixtures::{claimed, host, machine};
+use super::fixtures::{claimed, host, machine, shared};
 use crate::driver::{BootstrapFailure, BootstrapState, DriverError, ResetState};
 use crate::hostmachine::decide::release::{self, Release, decide};
 use crate::hostmachine::decide::{after_follow, after_start};
@@ -119,10 +119,10 @@ fn a_host_that_cannot_be_reset_stays_claimed_whatever_the_error_is() {
 fn only_hosts_with_the_claim_of_the_machine_are_reset() {
     let mut leaving = machine();
     leaving.spec.host_name = Some("h".to_owned());
-    let hosts = [claimed(host("h"), "other"), claimed(host("i"), "id"), host("j")];
+    let hosts = shared([claimed(host("h"), "other"), claimed(host("i"), "id"), host("j")]);
     assert!(release::claimed(&leaving, &hosts).is_empty(), "it never had a claim");
     leaving.spec.claim_id = Some("id".to_owned());
-    assert_eq!(release::claimed(&leaving, &hosts), [&hosts[1]]);
+    assert_eq!(release::claimed(&leaving, &hosts), [hosts[1].as_ref()]);
 }
 
 #[test]

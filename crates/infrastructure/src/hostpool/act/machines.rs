@@ -4,6 +4,7 @@ use capstan_api::infrastructure::{Host, HostPool};
 use capstan_controller::{Result, owners};
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::context::Infrastructure;
 use crate::hostpool::decide::Plan;
@@ -17,7 +18,7 @@ use crate::provisioner::MachineState;
 pub(in crate::hostpool) async fn ensure(
     infrastructure: &Infrastructure,
     pool: &HostPool,
-    hosts: &[Host],
+    hosts: &[Arc<Host>],
     plan: &mut Plan,
 ) -> Result<Progress> {
     let Some((wanted, nspawn)) = of_pool(pool) else { return Ok(Progress::default()) };
@@ -29,8 +30,11 @@ pub(in crate::hostpool) async fn ensure(
         let why = "spec.nspawn: this manager does not make nspawn machines; use static or simulated";
         return refuse(plan, reasons::NOT_SUPPORTED, why.to_owned());
     };
-    let ours: Vec<&Host> =
-        hosts.iter().filter(|host| owners::is_controlled_by(&host.metadata, pool)).collect();
+    let ours: Vec<&Host> = hosts
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|host: &&Host| owners::is_controlled_by(&host.metadata, pool))
+        .collect();
     let machines = match provisioner.list(&wanted).await {
         Ok(machines) => machines,
         Err(error) => return refuse(plan, reasons::MACHINES_FAILED, format!("spec.nspawn: {error}")),
