@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use capstan_controller::cache::Cached;
 use capstan_controller::error::Doing as _;
+use capstan_controller::events::Events;
 use capstan_controller::external::Externals;
 use capstan_controller::{Caches, Result, Scope};
 
 use crate::driver::Drivers;
+use crate::news::News;
 use crate::provisioner::Provisioner;
 use crate::{host, hostcluster, hostmachine, hostmachinetemplate, hostpool};
 
@@ -42,6 +44,8 @@ pub struct Infrastructure {
     /// What makes machines, where something does.
     pub(crate) provisioner: Option<Arc<dyn Provisioner>>,
     clock: Clock,
+    /// Under which name it writes and makes events.
+    manager: &'static str,
 }
 
 impl Infrastructure {
@@ -57,6 +61,7 @@ impl Infrastructure {
             simulated_at: LOOPBACK.to_owned(),
             provisioner: None,
             clock: Arc::new(Timestamp::now),
+            manager: "capstan",
         }
     }
 
@@ -100,7 +105,18 @@ impl Infrastructure {
         let caches = self.caches.written_as(manager);
         let client = caches.client().clone();
         let externals = self.externals.written_with(client.clone());
-        Self { client, caches, externals, ..self.clone() }
+        Self { client, caches, externals, manager, ..self.clone() }
+    }
+
+    /// Makes events of what has happened to an object.
+    pub(crate) async fn report<K>(&self, object: &K, news: impl IntoIterator<Item = News>)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let events = Events::new(self.client.clone(), self.manager);
+        for News { tone, reason, message } in news {
+            events.tell(object, tone, reason, &message, self.now()).await;
+        }
     }
 
     /// What time it is.

@@ -19,6 +19,7 @@ pub mod hostmachine;
 pub mod hostmachinetemplate;
 pub mod hostpool;
 pub mod names;
+mod news;
 pub mod provisioner;
 mod ready;
 mod retry;

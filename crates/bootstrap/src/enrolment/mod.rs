@@ -6,8 +6,8 @@
 //! lost between two writes.
 //!
 //! It runs inside of the reconcile of a CapstanConfig and is woken with it, so it has no triggers. Reads: the MachineReport,
-//! what the machine's rights are made of, and the CertificateSigningRequest. Writes: all of these, and the condition
-//! `AgentEnrolled`.
+//! what the machine's rights are made of, and the CertificateSigningRequest. Writes: all of these, the condition
+//! `AgentEnrolled`, and Events of the CapstanConfig.
 
 mod act;
 mod decide;
@@ -20,4 +20,4 @@ pub use decide::request::GROUP;
 
 pub(crate) use decide::{Decision, Observed, Step, TOKEN_LIFE, decide, is_enrolled};
 pub(crate) use observe::Own;
-pub(crate) use status::condition;
+pub(crate) use status::{condition, news};

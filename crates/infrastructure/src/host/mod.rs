@@ -1,10 +1,10 @@
 //! Host: asks it who it is, says in one word where it is in its life, and keeps it while a machine has it.
 //!
 //! Reads: the Host, the HostMachine that its claim names, its HostPool, and the host itself through its driver. Writes:
-//! finalizer and status of the Host. Of a Host that is deleted it removes what stands behind it.
+//! finalizer and status of the Host, and Events. Of a Host that is deleted it removes what stands behind it.
 //!
 //! Phases: pause, finalizer; then either release, for a Host that is being deleted and that no machine has, or
-//! [`look`], which asks the host and writes its status.
+//! [`look`], which asks the host, writes its status and tells what has happened to it.
 
 mod act;
 mod decide;
@@ -82,5 +82,6 @@ pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result
     tell(&mut told, &seen, infrastructure.now());
     pause::lifted(&mut told, infrastructure.now());
     act::write(infrastructure, host, &told).await?;
+    infrastructure.report(host, status::news(host, &told)).await;
     Ok(Looked { is_well: decide::is_well(&seen), host: told })
 }

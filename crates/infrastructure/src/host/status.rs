@@ -1,6 +1,6 @@
 //! Status and conditions of a Host, from what it answered and which machine has it. Pure.
 
-use capstan_api::conditions::{NewCondition, get, reasons as shared, set, types};
+use capstan_api::conditions::{ConditionStatus, NewCondition, get, reasons as shared, set, types};
 use capstan_api::infrastructure::Host;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -8,7 +8,9 @@ use kube::ResourceExt as _;
 use super::decide::{Holder, is_reachable, is_usable, state};
 use super::observe::Observed;
 use crate::driver::{DriverError, Reached};
+use crate::names::events;
 use crate::names::host::{REACHABLE, USABLE, reasons};
+use crate::news::{News, first_line};
 
 /// Conditions that this controller owns.
 pub(super) const OWNED: [&str; 5] = [types::READY, REACHABLE, USABLE, types::DELETING, types::PAUSED];
@@ -34,6 +36,22 @@ pub(crate) fn tell(host: &mut Host, seen: &Observed, now: Timestamp) {
     set(host, ready, now);
     let deleting = deleting(host);
     set(host, deleting, now);
+}
+
+/// What has happened to the host between two looks: it does not answer any more, for another reason, or again.
+pub(super) fn news(before: &Host, after: &Host) -> Option<News> {
+    let was = get(before, REACHABLE);
+    let is = get(after, REACHABLE)?;
+    match (was.map(|was| &was.status), &is.status) {
+        (Some(ConditionStatus::False), ConditionStatus::True) => {
+            Some(News::normal(events::REACHABLE, "The host answers again"))
+        }
+        (_, ConditionStatus::False) if was.is_none_or(|was| was.reason != is.reason) => {
+            let message = format!("{}: {}", is.reason, first_line(&is.message));
+            Some(News::warning(events::UNREACHABLE, message))
+        }
+        _ => None,
+    }
 }
 
 fn reachable(found: &Result<Reached, DriverError>) -> NewCondition {

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
 use super::decide::{self, Step};
+use super::status::news;
 use super::{Holder, Observed, is_reachable, tell};
 use crate::driver::{DriverError, Reached};
 
@@ -187,4 +188,26 @@ fn only_the_machine_with_the_same_claim_holds_a_host() {
     assert_eq!(Holder::of(&host, Some(&machine)), Holder::Leaving(None));
     set(&mut machine, NewCondition::new("Deleting", true, "ResettingHost").message("why"), NOW);
     assert_eq!(Holder::of(&host, Some(&machine)), Holder::Leaving(Some("why".to_owned())));
+}
+
+#[test]
+fn a_host_that_falls_silent_and_comes_back_is_told_once_each() {
+    let lost = |why: &str| Err(DriverError::Unreachable(why.to_owned()));
+    let wrong = || DriverError::Misconfigured { reason: "HostKeyMismatch", message: "a\nb".into() };
+    let mut before = host();
+    for (found, expected) in [
+        (reached(), None),
+        (lost("no answer"), Some(("HostUnreachable", "Unreachable: no answer"))),
+        (lost("refused"), None),
+        (Err(wrong()), Some(("HostUnreachable", "HostKeyMismatch: a"))),
+        (reached(), Some(("HostReachable", "The host answers again"))),
+        (reached(), None),
+    ] {
+        let (_, after) = told(before.clone(), &found, &Holder::Present);
+        let found = news(&before, &after);
+        assert_eq!(found.as_ref().map(|news| (news.reason, news.message.as_str())), expected);
+        before = after;
+    }
+    let (_, new) = told(host(), &lost("no answer"), &Holder::Present);
+    assert!(news(&host(), &new).is_some(), "one that has never answered is told, too");
 }

@@ -10,7 +10,7 @@ use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::decide::provider_id;
-use super::status::OWNED;
+use super::status::{self, OWNED};
 use crate::context::Infrastructure;
 use crate::driver::{
     BootstrapData, BootstrapState, DriverError, FollowState, HandOver, HostKind, ResetState,
@@ -50,7 +50,10 @@ pub(super) async fn claim(
         since: Some(Time(infrastructure.now())),
     };
     match infrastructure.swap_host(host, &json!({"claim": claim}), "claim").await {
-        Ok(_) => Ok(true),
+        Ok(_) => {
+            infrastructure.report(host, [status::claimed(machine, cluster)]).await;
+            Ok(true)
+        }
         // Another machine was faster: look again.
         Err(Error::Conflict { .. }) => Ok(false),
         Err(error) => Err(error),
@@ -66,12 +69,36 @@ pub(super) async fn record(
     let (namespace, name) = (machine.namespace().unwrap_or_default(), host.name_any());
     let id = provider_id(&namespace, &name, claim_id(machine));
     let spec = json!({"hostName": name, "providerID": id});
-    write(infrastructure, machine, &json!({}), &spec).await
+    let written = write(infrastructure, machine, &json!({}), &spec).await?;
+    infrastructure.report(machine, [status::recorded(host)]).await;
+    Ok(written)
 }
 
-/// Changes the spec of a host, which ends the claim on it.
-pub(super) async fn give_back(infrastructure: &Infrastructure, host: &Host, spec: &Value) -> Result<()> {
-    infrastructure.swap_host(host, spec, "give back").await.map(|_| ())
+/// Ends the claim on a host to which nothing was done under it.
+pub(super) async fn give_back(
+    infrastructure: &Infrastructure,
+    machine: &HostMachine,
+    host: &Host,
+) -> Result<()> {
+    infrastructure.swap_host(host, &json!({"claim": null}), "give back").await?;
+    let (of_host, _) = status::given_back(machine, host, None);
+    infrastructure.report(host, [of_host]).await;
+    Ok(())
+}
+
+/// Ends the claim on a host after it was reset, by what `spec` says.
+pub(super) async fn release(
+    infrastructure: &Infrastructure,
+    machine: &HostMachine,
+    host: &Host,
+    spec: &Value,
+) -> Result<()> {
+    infrastructure.swap_host(host, spec, "give back").await?;
+    let quarantine = spec.pointer("/quarantine/message").and_then(Value::as_str);
+    let (of_host, of_machine) = status::given_back(machine, host, quarantine);
+    infrastructure.report(host, [of_host]).await;
+    infrastructure.report(machine, [of_machine]).await;
+    Ok(())
 }
 
 /// Has the host carry out the bootstrap data, once for this claim.
@@ -103,14 +130,16 @@ pub(super) async fn reset(
     infrastructure.drivers.of(host)?.reset(host, claim_id(machine)).await
 }
 
-/// Writes what has changed between `before` and `after`, conditions included.
+/// Writes what has changed between `before` and `after`, conditions included, and tells what has happened.
 pub(super) async fn finish(
     infrastructure: &Infrastructure,
     before: &HostMachine,
     after: &HostMachine,
 ) -> Result<()> {
     let api = infrastructure.api::<HostMachine>(&before.namespace().unwrap_or_default());
-    Patcher::new(api, before).finish(after, &OWNED).await
+    Patcher::new(api, before).finish(after, &OWNED).await?;
+    infrastructure.report(before, status::news(before, after)).await;
+    Ok(())
 }
 
 /// Changes metadata and spec, if the object is still the one that was read.

@@ -2,7 +2,8 @@
 //!
 //! Reads: the HostMachine, its Machine, its Cluster, the HostCluster of that, the Hosts of its namespace, the Secret with
 //! the bootstrap data, and the host through its driver. Writes: finalizer, claim, provider ID and status of the
-//! HostMachine; claim, quarantine and, where it asks the host itself, status of its Host.
+//! HostMachine; claim, quarantine and, where it asks the host itself, status of its Host;
+//! Events of both.
 //!
 //! Phases: pause; release, for a HostMachine that is being deleted; finalizer; then one small write after the other, each
 //! decided on what is there then, until the machine waits, is started, or has been started before and may have to follow
@@ -24,9 +25,8 @@ pub use decide::{Observed, Step, decide, provider_id};
 use capstan_api::infrastructure::{Host, HostMachine};
 use capstan_controller::{Next, Reconciler, Result, finalizers, pause};
 use kube::ResourceExt as _;
-use serde_json::json;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::context::Infrastructure;
 use crate::driver::BootstrapState;
@@ -95,9 +95,7 @@ impl Reconciler for Machines {
                         is_old = !act::claim(infrastructure, &machine, host, cluster.as_deref()).await?;
                     }
                 }
-                Step::GiveBack(host) => {
-                    act::give_back(infrastructure, host, &json!({"claim": null})).await?;
-                }
+                Step::GiveBack(host) => act::give_back(infrastructure, &machine, host).await?,
                 Step::Record(host) => machine = act::record(infrastructure, &machine, host).await?,
                 Step::Start(host, secret) => {
                     // Otherwise the second host would have been given back first.
@@ -173,23 +171,14 @@ impl Machines {
     /// Has every host with the machine's claim reset, and lets the machine go once all of them are given back.
     async fn release(&self, machine: &HostMachine, namespace: &str) -> Result<Next> {
         let (infrastructure, now) = (&self.infrastructure, self.infrastructure.now());
-        let (mut waits, mut again) = (None, WORKING);
-        let since = machine.metadata.deletion_timestamp.as_ref();
-        // Read from the API server: a host that is not in memory yet must be reset, too.
-        let hosts = infrastructure.hosts(namespace).await?;
-        for host in release::claimed(machine, &hosts) {
-            let state = act::reset(infrastructure, machine, host).await;
-            if state.is_err() {
-                again = after_silence(SILENT, since.map(|since| since.0), now);
-            }
-            match release::decide(host, &state, since, now) {
-                Release::Write(spec) => act::give_back(infrastructure, host, &spec).await?,
-                Release::Wait(reason, message) => waits = Some((reason, message)),
-            }
+        let mut waits = self.reset(machine, &observe::claimed_hosts(infrastructure, machine).await?).await?;
+        if waits.is_none() {
+            // Memory knows no other host of this machine. One that is too new for it must be reset, too.
+            waits = self.reset(machine, &infrastructure.hosts(namespace).await?).await?;
         }
         let mut told = machine.clone();
         let next = match waits {
-            Some((reason, message)) => {
+            Some((reason, message, again)) => {
                 status::deleting(&mut told, reason, &message, now);
                 Next::After(again)
             }
@@ -200,5 +189,28 @@ impl Machines {
         };
         act::finish(infrastructure, machine, &told).await?;
         Ok(next)
+    }
+
+    /// Has those of `hosts` reset that carry the machine's claim, and gives them back. Says what it waits for, if for
+    /// anything: as one word, for people, and for how long.
+    async fn reset(
+        &self,
+        machine: &HostMachine,
+        hosts: &[Arc<Host>],
+    ) -> Result<Option<(&'static str, String, Duration)>> {
+        let (infrastructure, now) = (&self.infrastructure, self.infrastructure.now());
+        let (mut waits, mut again) = (None, WORKING);
+        let since = machine.metadata.deletion_timestamp.as_ref();
+        for host in release::claimed(machine, hosts) {
+            let state = act::reset(infrastructure, machine, host).await;
+            if state.is_err() {
+                again = after_silence(SILENT, since.map(|since| since.0), now);
+            }
+            match release::decide(host, &state, since, now) {
+                Release::Write(spec) => act::release(infrastructure, machine, host, &spec).await?,
+                Release::Wait(reason, message) => waits = Some((reason, message)),
+            }
+        }
+        Ok(waits.map(|(reason, message)| (reason, message, again)))
     }
 }

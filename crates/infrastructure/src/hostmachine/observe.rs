@@ -11,6 +11,7 @@ use kube::{Resource as _, ResourceExt as _};
 use std::sync::Arc;
 
 use super::decide::Observed;
+use super::decide::release::claimed;
 use crate::context::Infrastructure;
 use crate::driver::{BootstrapData, HandOver};
 
@@ -72,6 +73,24 @@ pub(super) async fn hosts(
         }
         _ => infrastructure.remembered_hosts(&namespace).await,
     }
+}
+
+/// The hosts that carry the machine's claim as far as memory knows, each read from the API server: a host is reset only
+/// if it has the claim now.
+pub(super) async fn claimed_hosts(
+    infrastructure: &Infrastructure,
+    machine: &HostMachine,
+) -> Result<Vec<Arc<Host>>> {
+    let namespace = machine.namespace().unwrap_or_default();
+    let remembered = infrastructure.remembered_hosts(&namespace).await?;
+    let api = infrastructure.api::<Host>(&namespace);
+    let mut found = Vec::new();
+    for host in claimed(machine, &remembered) {
+        let name = host.name_any();
+        let host = api.get_opt(&name).await.doing(|| format!("cannot read Host {namespace}/{name}"))?;
+        found.extend(host.map(Arc::new));
+    }
+    Ok(found)
 }
 
 /// Name of the Cluster that a HostMachine is for.

@@ -13,15 +13,21 @@ use serde_json::json;
 use super::decide::Plan;
 use crate::context::Infrastructure;
 
-/// Carries the plan out.
-pub(super) async fn hosts(infrastructure: &Infrastructure, namespace: &str, plan: &Plan) -> Result<()> {
+/// Carries the plan out. Gives the Hosts that were made; those of the plan that were there already are not among them.
+pub(super) async fn hosts<'p>(
+    infrastructure: &Infrastructure,
+    namespace: &str,
+    plan: &'p Plan,
+) -> Result<Vec<&'p Host>> {
     let api = infrastructure.api::<Host>(namespace);
+    let mut created = Vec::new();
     for host in &plan.create {
         match api.create(&PostParams::default(), host).await {
             // Made by the reconcile before, which this one did not see yet.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             made => {
                 made.doing(|| format!("cannot make Host {}", host.name_any()))?;
+                created.push(host);
             }
         }
     }
@@ -38,5 +44,5 @@ pub(super) async fn hosts(infrastructure: &Infrastructure, namespace: &str, plan
         let grounds = Grounds::asked("its HostPool does not list it any more");
         destroy::delete_unchanged(&api, &host.metadata, &grounds).await?;
     }
-    Ok(())
+    Ok(created)
 }

@@ -4,7 +4,8 @@
 //! taken away. A Host stands for an nspawn machine only once that can be reached; the machine goes after its Host.
 //!
 //! Reads: the HostPool, the Hosts and the Clusters of its namespace, and the Secret with the key of its machines.
-//! Writes: finalizer and status of the HostPool; Hosts, as far as the pool says what they are; and the machines.
+//! Writes: finalizer and status of the HostPool; Hosts, as far as the pool says what they are; the
+//! machines; and Events.
 //!
 //! Phases: pause, finalizer, a guard against moves ([`quiet`]); then plan, machines, Hosts, status.
 
@@ -79,7 +80,8 @@ impl Reconciler for Pools {
             plan = decide(&pool, &hosts);
         }
         let progress = act::machines::ensure(infrastructure, &pool, &hosts, &mut plan).await?;
-        act::hosts(infrastructure, &namespace, &plan).await?;
+        let created = act::hosts(infrastructure, &namespace, &plan).await?;
+        infrastructure.report(&*pool, status::news(&created, &plan.delete)).await;
 
         let mut told = (*pool).clone();
         status::tell(&mut told, &hosts, &plan, &progress, infrastructure.now());

@@ -5,14 +5,15 @@ use capstan_api::infrastructure::{Host, HostPool, HostState};
 use capstan_controller::names::label_value;
 use capstan_controller::owners;
 use jiff::Timestamp;
-use kube::{Resource as _, ResourceExt as _};
+use kube::{Resource as _, ResourceExt};
 use std::sync::Arc;
 
 use super::decide::Plan;
 use super::decide::machines::Progress;
 use crate::host::state;
-use crate::names::POOL_LABEL;
 use crate::names::hostpool::{HOSTS_UP_TO_DATE, reasons};
+use crate::names::{POOL_LABEL, events};
+use crate::news::News;
 use crate::ready::sum_up;
 
 /// Conditions that this controller owns.
@@ -42,6 +43,17 @@ pub(super) fn tell(
     status.quarantined_replicas = Some(quarantined);
     set(pool, hosts_condition, now);
     sum_up(pool, &[HOSTS_UP_TO_DATE], now);
+}
+
+/// What has happened to the pool: one event for all Hosts that were made, and one for all that were deleted.
+pub(super) fn news(created: &[&Host], deleted: &[Host]) -> Vec<News> {
+    let names = |hosts: &mut dyn Iterator<Item = &Host>| {
+        let names: Vec<String> = hosts.map(ResourceExt::name_any).collect();
+        (!names.is_empty()).then(|| format!("{}: {}", names.len(), names.join(", ")))
+    };
+    let created = names(&mut created.iter().copied()).map(|text| News::normal(events::HOSTS_CREATED, text));
+    let deleted = names(&mut deleted.iter()).map(|text| News::normal(events::HOSTS_DELETED, text));
+    created.into_iter().chain(deleted).collect()
 }
 
 fn condition(plan: &Plan, progress: &Progress) -> NewCondition {

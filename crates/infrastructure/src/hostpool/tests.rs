@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::decide::machines::{Progress, access, fill_in, of_pool, orphans};
 use super::decide::{again, may_go};
+use super::status::news;
 use super::{Plan, count};
 use crate::provisioner::LocalMachine;
 
@@ -182,6 +183,19 @@ fn a_pool_that_goes_wants_no_hosts() {
     pool.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
     let plan = decide(&pool, &hosts);
     assert_eq!((plan.create.len(), plan.delete.len(), plan.claimed), (0, 1, 1));
+}
+
+#[test]
+fn all_hosts_that_are_made_or_deleted_at_once_are_one_event_each() {
+    let plan = decide(&pool(3), &[]);
+    let created: Vec<&Host> = plan.create.iter().collect();
+    let told = |created: &[&Host], deleted: &[Host]| -> Vec<(&str, String)> {
+        news(created, deleted).into_iter().map(|news| (news.reason, news.message)).collect()
+    };
+    assert_eq!(told(&[], &[]), []);
+    assert_eq!(told(&created, &[]), [("HostsCreated", "3: yard-0, yard-1, yard-2".to_owned())]);
+    let both = [("HostsCreated", "1: yard-0".to_owned()), ("HostsDeleted", "1: yard-2".to_owned())];
+    assert_eq!(told(&created[..1], &plan.create[2..]), both);
 }
 
 #[test]
