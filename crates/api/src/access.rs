@@ -155,6 +155,8 @@ fn infrastructure() -> GroupAccess {
         rule(INFRASTRUCTURE, &["hostmachinetemplates/status"], &[&["patch"]]),
         rule(CONTROL_PLANE, &["*"], &[&READ]),
         contract(),
+        // What has happened to hosts and to the machines that have them.
+        rule("", &["events"], &[&["get", "create", "patch"]]),
     ]);
     GroupAccess {
         controllers: "infrastructure",
@@ -179,6 +181,8 @@ fn bootstrap() -> GroupAccess {
         rule(CERTIFICATES, &["certificatesigningrequests/approval"], &[&["patch"]]),
         named(rule(CERTIFICATES, &["signers"], &[&["approve"]]), "kubernetes.io/kube-apiserver-client"),
         plane_name(),
+        // Who has enrolled, and who was refused.
+        rule("", &["events"], &[&["get", "create", "patch"]]),
     ]);
     let made = ["get", "create", "patch", "delete"];
     GroupAccess {

@@ -8,24 +8,24 @@
 //! Secret: see [`hand_over`](capstan_controller::plane::hand_over).
 //!
 //! What must not live here: what a machine should become. That is the planner's.
+//!
+//! Each controller is a folder with the same files: `mod` says what it reads and writes and runs its phases, `triggers` says
+//! what wakes it, `observe` reads, `decide` and `status` are pure, `act` writes.
 
-mod act;
-mod decide;
+mod capstanconfig;
 mod enrolment;
 mod here;
 mod names;
-mod observe;
-mod reconcile;
 mod settled;
-mod triggers;
 mod userdata;
 
 use capstan_artifacts::Software;
 use capstan_controller::{Caches, Scope, run};
 use std::future::Future;
 
+pub use capstanconfig::Bootstrap;
+use capstanconfig::triggers;
 pub use enrolment::GROUP;
-pub use reconcile::Bootstrap;
 pub use userdata::{AGENT_CONFIG_PATH, AGENT_PATH, INSTALL_PATH};
 
 /// How machines reach the management plane.

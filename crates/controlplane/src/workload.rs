@@ -71,7 +71,7 @@ impl Workload for Remotes {
     }
 
     async fn drain(&self, namespace: &str, cluster: &str, drain: Drain<'_>) -> Result<Outcome> {
-        drain::drain(client(self, namespace, cluster).await?, drain).await
+        drain::drain(client(self, namespace, cluster).await?, drain, self.refusals()).await
     }
 
     async fn uncordon(&self, namespace: &str, cluster: &str, node: &str) -> Result<()> {

@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use capstan_controller::cache::Cached;
 use capstan_controller::error::Doing as _;
+use capstan_controller::events::Events;
 use capstan_controller::external::Externals;
 use capstan_controller::{Caches, Result, Scope};
 
 use crate::driver::Drivers;
+use crate::news::News;
 use crate::provisioner::Provisioner;
 use crate::{host, hostcluster, hostmachine, hostmachinetemplate, hostpool};
 
@@ -42,6 +44,8 @@ pub struct Infrastructure {
     /// What makes machines, where something does.
     pub(crate) provisioner: Option<Arc<dyn Provisioner>>,
     clock: Clock,
+    /// Under which name it writes and makes events.
+    manager: &'static str,
 }
 
 impl Infrastructure {
@@ -57,6 +61,7 @@ impl Infrastructure {
             simulated_at: LOOPBACK.to_owned(),
             provisioner: None,
             clock: Arc::new(Timestamp::now),
+            manager: "capstan",
         }
     }
 
@@ -100,7 +105,18 @@ impl Infrastructure {
         let caches = self.caches.written_as(manager);
         let client = caches.client().clone();
         let externals = self.externals.written_with(client.clone());
-        Self { client, caches, externals, ..self.clone() }
+        Self { client, caches, externals, manager, ..self.clone() }
+    }
+
+    /// Makes events of what has happened to an object.
+    pub(crate) async fn report<K>(&self, object: &K, news: impl IntoIterator<Item = News>)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let events = Events::new(self.client.clone(), self.manager);
+        for News { tone, reason, message } in news {
+            events.tell(object, tone, reason, &message, self.now()).await;
+        }
     }
 
     /// What time it is.
@@ -125,27 +141,31 @@ impl Infrastructure {
     }
 
     /// One object, as it is in memory.
-    pub(crate) async fn remembered<K>(&self, namespace: &str, name: &str) -> Result<Option<K>>
+    pub(crate) async fn remembered<K>(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>>
     where
         K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        Ok(self.caches.of::<K>().get(namespace, name).await?.map(|object| object.as_ref().clone()))
+        self.caches.of::<K>().get(namespace, name).await
     }
 
-    /// The hosts of a namespace that are ours to look after, and so to claim.
-    pub(crate) async fn hosts(&self, namespace: &str) -> Result<Vec<Host>> {
+    /// The hosts of a namespace that are ours to look after, and so to claim. Read from the API server.
+    pub(crate) async fn hosts(&self, namespace: &str) -> Result<Vec<Arc<Host>>> {
         let list = self.api::<Host>(namespace).list(&self.scope.listed()).await;
-        Ok(list.doing(|| format!("cannot list Hosts in {namespace}"))?.items)
+        let list = list.doing(|| format!("cannot list Hosts in {namespace}"))?;
+        Ok(list.items.into_iter().map(Arc::new).collect())
     }
 
-    /// The same as they are in memory.
-    pub(crate) async fn remembered_hosts(&self, namespace: &str) -> Result<Vec<Host>> {
-        let all = self.caches.of::<Host>().in_namespace(namespace).await?;
-        Ok(all
-            .iter()
-            .filter(|host| self.scope.is_own(host.as_ref()))
-            .map(|host| host.as_ref().clone())
-            .collect())
+    /// The same as they are in memory. Nothing is copied: there may be thousands.
+    pub(crate) async fn remembered_hosts(&self, namespace: &str) -> Result<Vec<Arc<Host>>> {
+        let mut all = self.caches.of::<Host>().in_namespace(namespace).await?;
+        all.retain(|host| self.scope.is_own(host.as_ref()));
+        Ok(all)
+    }
+
+    /// One of them, as it is in memory.
+    pub(crate) async fn remembered_host(&self, namespace: &str, name: &str) -> Result<Option<Arc<Host>>> {
+        let found = self.caches.of::<Host>().peek(namespace, name).await?;
+        Ok(found.filter(|host| self.scope.is_own(host.as_ref())))
     }
 
     /// Changes the spec of a host, if it is still the one that was read: compare and swap.

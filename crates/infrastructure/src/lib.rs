@@ -7,7 +7,9 @@
 //! What must not: how a certain sort of host is reached (that is a driver's), knowledge of what bootstrap data or
 //! plans contain, other providers.
 //!
-//! Each controller is a folder. `decide` is pure and holds the thinking; `mod` reads, asks it and writes.
+//! Each controller is a folder with the same files: `mod` says what it reads and writes and runs its phases, `triggers` says
+//! what wakes it, `observe` reads, `decide` and `status` are pure, `act` writes. What is too long for one of these files is
+//! in a folder of its name.
 
 mod context;
 pub mod driver;
@@ -17,6 +19,7 @@ pub mod hostmachine;
 pub mod hostmachinetemplate;
 pub mod hostpool;
 pub mod names;
+mod news;
 pub mod provisioner;
 mod ready;
 mod retry;

@@ -156,3 +156,31 @@ pub mod hostmachine {
         pub const HOST_QUARANTINED: &str = "HostQuarantined";
     }
 }
+
+/// Reasons of events.
+pub mod events {
+    /// Of a Host: a machine has claimed it.
+    pub const CLAIMED: &str = "Claimed";
+    /// Of a Host: it was given back clean.
+    pub const RELEASED: &str = "Released";
+    /// Of a Host: it was given back with something left on it.
+    pub const QUARANTINED: &str = "Quarantined";
+    /// Of a Host: it does not answer any more.
+    pub const UNREACHABLE: &str = "HostUnreachable";
+    /// Of a Host: it answers again.
+    pub const REACHABLE: &str = "HostReachable";
+    /// Of a HostMachine: it has a host.
+    pub const HOST_CLAIMED: &str = "HostClaimed";
+    /// Of a HostMachine: its host was given back.
+    pub const HOST_RELEASED: &str = "HostReleased";
+    /// Of a HostMachine: its host carries out the bootstrap data.
+    pub const BOOTSTRAP_STARTED: &str = "BootstrapStarted";
+    /// Of a HostMachine: its host could not carry out the bootstrap data.
+    pub const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
+    /// Of a HostMachine: its host could not be reset, or is not clean after it.
+    pub const RESET_FAILED: &str = "ResetFailed";
+    /// Of a HostPool: Hosts were made.
+    pub const HOSTS_CREATED: &str = "HostsCreated";
+    /// Of a HostPool: Hosts were deleted.
+    pub const HOSTS_DELETED: &str = "HostsDeleted";
+}

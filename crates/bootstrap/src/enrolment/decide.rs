@@ -1,8 +1,12 @@
 //! What is to be done next for a machine that enrols, or has enrolled. Pure.
 
+pub(super) mod certificate;
+pub(crate) mod objects;
+mod pem;
+pub(super) mod request;
+
 use capstan_api::agent::MachineReport;
-use capstan_api::bootstrap::{AGENT_ENROLLED, enrolment_reasons as reasons};
-use capstan_api::conditions::{ConditionStatus, NewCondition};
+use capstan_api::bootstrap::enrolment_reasons as reasons;
 use capstan_plan::Digest;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -10,11 +14,11 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use std::time::Duration;
 
-use super::certificate::Certificate;
-use super::objects::{self, Kind, ROLE_BINDING, Verdict, Wanted, verdict};
-use super::request::{self, Request};
 use crate::here::Here;
 use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED};
+use certificate::Certificate;
+use objects::{Kind, ROLE_BINDING, Verdict, Wanted, verdict};
+use request::Request;
 
 /// Who signs certificates of clients of an API server.
 pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -103,11 +107,22 @@ impl Change {
     }
 }
 
+/// How far a machine is with its enrolment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Whether it has a certificate of its own.
+    pub(crate) is_enrolled: bool,
+    /// Why, as one word.
+    pub(crate) reason: &'static str,
+    /// Why, for people, and who must act.
+    pub(crate) message: String,
+}
+
 /// What to do, what to say, and when to look again if nothing happens.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) step: Step,
-    pub(crate) told: NewCondition,
+    pub(crate) told: Standing,
     pub(crate) again: Option<Duration>,
     /// Why nothing can be made for this machine, if so.
     pub(crate) blocked: Option<String>,
@@ -115,9 +130,20 @@ pub(crate) struct Decision {
 
 impl Decision {
     /// Nothing to do but to say how it stands.
-    pub(crate) fn waits(reason: &str, message: impl Into<String>) -> Self {
-        let told = NewCondition::new(AGENT_ENROLLED, ConditionStatus::False, reason).message(message);
+    pub(crate) fn waits(reason: &'static str, message: impl Into<String>) -> Self {
+        let told = Standing { is_enrolled: false, reason, message: message.into() };
         Self { step: Step::Rest, told, again: None, blocked: None }
+    }
+
+    /// Before the machine has an identity there is nothing to enrol.
+    pub(crate) fn too_early() -> Self {
+        Self::waits(reasons::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the bootstrap data to be made")
+    }
+
+    /// Whether the objects of the machine were looked at and found to be as they should be. A machine that must part from
+    /// another plane has not had them looked at yet.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.blocked.is_none() && !matches!(self.step, Step::Objects(_) | Step::Part { .. })
     }
 
     fn doing(step: Step) -> Self {
@@ -207,7 +233,7 @@ fn enrolled(certificate: Option<&Certificate>) -> Decision {
         );
     };
     let message = format!("Its certificate is valid until {}", certificate.end());
-    let told = NewCondition::new(AGENT_ENROLLED, true, reasons::ENROLLED).message(message);
+    let told = Standing { is_enrolled: true, reason: reasons::ENROLLED, message };
     Decision { step: Step::Rest, told, again: None, blocked: None }
 }
 

@@ -12,9 +12,11 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use super::certificate::tests::certificate;
-use super::objects::{self, REPORT, SECRET};
-use super::{Change, Decision, GROUP, Observed, SIGNER, Step, check, csr_name, decide, is_enrolled, usages};
+use super::decide::certificate::tests::certificate;
+use super::decide::objects::{self, REPORT, SECRET};
+use super::decide::request::check;
+use super::decide::{Change, SIGNER, csr_name, usages};
+use super::{Decision, GROUP, Observed, Step, condition, decide, is_enrolled};
 use crate::here::Here;
 use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED};
 
@@ -124,7 +126,7 @@ impl World {
     }
 
     fn reason(&self) -> String {
-        self.decide().told.reason
+        self.decide().told.reason.to_owned()
     }
 
     fn message(&self) -> String {
@@ -265,7 +267,7 @@ fn a_machine_enrols_and_its_token_dies() {
     assert_eq!(world.settle(), ["objects"]);
     let decision = world.decide();
     assert_eq!(
-        (decision.told.status, decision.told.reason.as_str()),
+        (condition(&decision.told).status, decision.told.reason),
         (ConditionStatus::True, reasons::ENROLLED)
     );
     assert!(is_enrolled(&world.report().unwrap(), &here()));
@@ -411,7 +413,7 @@ fn what_is_in_the_way_is_named() {
     let mut world = World::ready();
     world.enrolment = Some(json!({"metadata": {"name": "web-0-enrolment", "uid": "x"}}));
     let decision = world.decide();
-    assert_eq!((decision.step, decision.told.reason.as_str()), (Step::Rest, reasons::OBJECT_IN_THE_WAY));
+    assert_eq!((decision.step, decision.told.reason), (Step::Rest, reasons::OBJECT_IN_THE_WAY));
     assert!(decision.blocked.unwrap().contains("Secret web-0-enrolment"));
     // Nobody else's Secret is deleted, either.
     let mut enrolled = World::enrolled();

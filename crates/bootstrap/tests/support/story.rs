@@ -12,7 +12,7 @@ use capstan_testkit::eventually;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{Event, Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
 use kube::{Client, ResourceExt};
@@ -21,6 +21,21 @@ use serde_json::json;
 
 use super::{DEADLINE, Enrolling, Stage, request};
 use capstan_testkit::mortal::Pulse;
+
+/// Waits until the events of a CapstanConfig have these reasons.
+async fn told(stage: &Stage, name: &str, expected: &[&str]) {
+    eventually(DEADLINE, &format!("events of CapstanConfig {name}"), async || {
+        let all = stage.api::<Event>().list(&ListParams::default()).await?;
+        let own = all.iter().filter(|event| event.involved_object.name.as_deref() == Some(name));
+        let own = own.filter(|event| event.involved_object.kind.as_deref() == Some("CapstanConfig"));
+        let mut reasons: Vec<&str> = own.filter_map(|event| event.reason.as_deref()).collect();
+        reasons.sort_unstable();
+        ensure!(reasons == expected, "{reasons:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
 
 /// From the token to the certificate and to the end of a machine's rights, and what a hostile machine may try on the way.
 pub(crate) async fn story(stage: &Stage) {
@@ -48,6 +63,8 @@ pub(crate) async fn story(stage: &Stage) {
     let enrolled = stage.address.with_certificate(&certificate, &machine.key).await;
     works(stage, &enrolled).await;
     nothing_else(stage, &enrolled, true).await;
+    told(stage, "web-0", &["Enrolled", "EnrolmentRefused"]).await;
+    told(stage, "web-1", &[]).await;
 
     // The token and everything about it is gone.
     eventually(DEADLINE, "the token to be dead", async || {

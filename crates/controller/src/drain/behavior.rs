@@ -13,6 +13,10 @@ const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 pub(super) enum Behavior {
     /// It is evicted.
     Drain,
+    /// It is terminating already. It is waited for, and not evicted again.
+    Leaving,
+    /// Its eviction was refused moments ago. It is evicted again later.
+    Refused,
     /// It stays.
     Skip,
     /// It may come to its end, and is waited for.
@@ -26,6 +30,8 @@ pub(super) struct Circumstances {
     pub(super) is_unreachable: bool,
     /// The DaemonSet that the pod says it is of exists.
     pub(super) has_daemon_set: bool,
+    /// The pod may not be evicted before this time, because its eviction was refused.
+    pub(super) refused_until: Option<Timestamp>,
     pub(super) now: Timestamp,
 }
 
@@ -48,6 +54,8 @@ pub(super) fn behavior(pod: &Pod, circumstances: Circumstances) -> Behavior {
     match pod.labels().get(labels::DRAIN).map(|value| value.to_lowercase().replacen('-', "", 1)).as_deref() {
         Some("skip") => Behavior::Skip,
         Some("waitcompleted") => Behavior::WaitCompleted,
+        _ if pod.metadata.deletion_timestamp.is_some() => Behavior::Leaving,
+        _ if circumstances.refused_until.is_some_and(|until| circumstances.now < until) => Behavior::Refused,
         _ => Behavior::Drain,
     }
 }

@@ -4,9 +4,12 @@
 
 use jiff::Timestamp;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::text::{listed, rfc3339};
 
+/// Pods take their time.
+const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(20);
 /// How many pods are named for one reason.
 const PODS: usize = 3;
 /// How many reasons are told.
@@ -22,11 +25,25 @@ pub(super) struct Left {
     pub(super) failed: BTreeMap<String, Vec<String>>,
     /// They end by themselves.
     pub(super) completing: Vec<String>,
+    /// When the first of those whose eviction was refused may be evicted again.
+    pub(super) again: Option<Timestamp>,
 }
 
 impl Left {
     pub(super) fn is_empty(&self) -> bool {
         self.leaving.is_empty() && self.failed.is_empty() && self.completing.is_empty()
+    }
+
+    /// A pod whose eviction was refused, and that may be evicted again at `until`.
+    pub(super) fn refused(&mut self, pod: String, why: String, until: Timestamp) {
+        self.failed.entry(why).or_default().push(pod);
+        self.again = Some(self.again.map_or(until, |again| again.min(until)));
+    }
+
+    /// When to look again.
+    pub(super) fn next(&self, now: Timestamp) -> Duration {
+        let again = self.again.map(|again| Duration::try_from(again.duration_since(now)).unwrap_or_default());
+        again.map_or(UNTIL_PODS_ARE_GONE, |again| again.min(UNTIL_PODS_ARE_GONE))
     }
 
     pub(super) fn message(&self, started: Timestamp) -> String {
@@ -76,6 +93,7 @@ mod tests {
                 ("no".to_owned(), names(&["c/1"])),
             ]),
             completing: names(&["d/1", "d/2"]),
+            again: None,
         };
         assert_eq!(
             left.message(Timestamp::UNIX_EPOCH),
@@ -86,6 +104,25 @@ mod tests {
              * Pod c/1: failed to evict Pod, no\n\
              * Pods d/1, d/2: waiting for completion"
         );
+    }
+
+    #[test]
+    fn the_next_look_is_when_the_first_refused_pod_may_go() {
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        for (refused, now, expected) in [
+            (vec![], 0, 20),
+            (vec![5], 0, 5),
+            (vec![30, 10], 0, 10),
+            (vec![30], 0, 20),
+            (vec![30], 20, 10),
+            (vec![5], 9, 0),
+        ] {
+            let mut left = Left::default();
+            for until in &refused {
+                left.refused("a/1".to_owned(), "budget".to_owned(), at(*until));
+            }
+            assert_eq!(left.next(at(now)), Duration::from_secs(expected), "{refused:?} at {now}");
+        }
     }
 
     #[test]

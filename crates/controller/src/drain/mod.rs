@@ -5,6 +5,7 @@
 
 mod behavior;
 mod left;
+mod refusals;
 #[cfg(test)]
 mod tests;
 
@@ -22,9 +23,10 @@ use crate::error::{Doing as _, Result, chain};
 use crate::run::Next;
 use behavior::{Behavior, Circumstances, behavior, daemon_set};
 use left::Left;
+use refusals::Refusal;
 
-/// Pods take their time.
-const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(20);
+pub use refusals::Refusals;
+
 /// The rest is for the next reconcile.
 const EVICTIONS_AT_ONCE: Duration = Duration::from_secs(10);
 const PAGE: u32 = 100;
@@ -57,11 +59,11 @@ pub struct Drain<'a> {
     pub now: Timestamp,
 }
 
-/// Goes on with a drain.
+/// Goes on with a drain. `refusals` are those of earlier looks.
 ///
 /// # Errors
 /// If the workload cluster does not answer, or refuses.
-pub async fn drain(client: Client, drain: Drain<'_>) -> Result<Outcome> {
+pub async fn drain(client: Client, drain: Drain<'_>, refusals: &Refusals) -> Result<Outcome> {
     let Drain { node: name, since, now, .. } = drain;
     let doing = |what: &str| format!("cannot {what} Node {name}");
     let nodes: Api<Node> = Api::all(client.clone());
@@ -74,11 +76,11 @@ pub async fn drain(client: Client, drain: Drain<'_>) -> Result<Outcome> {
         }
         nodes.patch(name, &PatchParams::default(), &Patch::Merge(&cordon)).await.doing(|| doing("cordon"))?;
     }
-    let drainer = Drainer { client, is_unreachable: is_unreachable(&node), now };
+    let drainer = Drainer { client, is_unreachable: is_unreachable(&node), refusals, now };
     let left = drainer.go_on(name).await?;
     Ok(match left.is_empty() {
         true => Outcome::Drained,
-        false => Outcome::Waiting { message: left.message(since), next: Next::After(UNTIL_PODS_ARE_GONE) },
+        false => Outcome::Waiting { message: left.message(since), next: Next::After(left.next(now)) },
     })
 }
 
@@ -101,13 +103,14 @@ fn is_unreachable(node: &Node) -> bool {
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "Unknown")
 }
 
-struct Drainer {
+struct Drainer<'a> {
     client: Client,
     is_unreachable: bool,
+    refusals: &'a Refusals,
     now: Timestamp,
 }
 
-impl Drainer {
+impl Drainer<'_> {
     async fn go_on(&self, node: &str) -> Result<Left> {
         let mut pods = self.pods(node).await?;
         pods.sort_by_key(name_of);
@@ -116,13 +119,21 @@ impl Drainer {
         let began = Instant::now();
         for pod in &pods {
             let has_daemon_set = self.has_daemon_set(pod, &mut daemon_sets).await?;
-            let circumstances =
-                Circumstances { is_unreachable: self.is_unreachable, has_daemon_set, now: self.now };
+            let refusal = self.refusals.of(&key_of(pod));
+            let circumstances = Circumstances {
+                is_unreachable: self.is_unreachable,
+                has_daemon_set,
+                refused_until: refusal.as_ref().map(|refusal| refusal.until),
+                now: self.now,
+            };
             match behavior(pod, circumstances) {
                 Behavior::Skip => {}
                 Behavior::WaitCompleted => left.completing.push(name_of(pod)),
-                Behavior::Drain if pod.metadata.deletion_timestamp.is_some() => {
-                    left.leaving.push(name_of(pod));
+                Behavior::Leaving => left.leaving.push(name_of(pod)),
+                Behavior::Refused => {
+                    if let Some(Refusal { why, until, .. }) = refusal {
+                        left.refused(name_of(pod), why, until);
+                    }
                 }
                 Behavior::Drain if began.elapsed() > EVICTIONS_AT_ONCE => {
                     let why = "eviction timeout of 10s reached, eviction will be retried".to_owned();
@@ -168,9 +179,16 @@ impl Drainer {
         let delete_options = Some(DeleteParams { grace_period_seconds, ..DeleteParams::default() });
         let params = EvictParams { delete_options, ..EvictParams::default() };
         let why = match api.evict(&pod.name_any(), &params).await {
-            Ok(_) => return left.leaving.push(name_of(pod)),
+            Ok(_) => {
+                self.refusals.forget(&key_of(pod));
+                return left.leaving.push(name_of(pod));
+            }
             Err(kube::Error::Api(status)) if status.code == 404 => return,
-            Err(kube::Error::Api(status)) if status.code == 429 => with_causes(&status),
+            Err(kube::Error::Api(status)) if status.code == 429 => {
+                let why = with_causes(&status);
+                let until = self.refusals.refused(&key_of(pod), &why, self.now);
+                return left.refused(name_of(pod), why, until);
+            }
             Err(kube::Error::Api(status)) if is_terminating(&status) => {
                 "Cannot evict pod from terminating namespace: unable to create eviction (kube-controller-manager \
                  should set deletionTimestamp)"
@@ -184,6 +202,11 @@ impl Drainer {
 
 fn name_of(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
+}
+
+/// The UID tells a pod from one that came later under the same name.
+fn key_of(pod: &Pod) -> String {
+    pod.uid().unwrap_or_else(|| name_of(pod))
 }
 
 /// Says which disruption budget is in the way.

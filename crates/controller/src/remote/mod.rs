@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::cache::Caches;
+use crate::drain::Refusals;
 use crate::error::{Doing, Error, Result, chain};
 use crate::knowledge::Knowledge;
 use crate::signal::Signal;
@@ -52,6 +53,8 @@ struct Shared {
     connections: Mutex<HashMap<ClusterKey, Connection>>,
     /// When a cluster was last seen to have no kubeconfig.
     missing: Mutex<HashMap<ClusterKey, Instant>>,
+    /// Evictions that workload clusters have refused.
+    refusals: Refusals,
     signals: Signals,
 }
 
@@ -65,14 +68,23 @@ struct Signals {
 impl Remotes {
     /// No connection is made before somebody asks.
     pub fn new(client: Client) -> Self {
-        let shared =
-            Shared { connections: Mutex::default(), missing: Mutex::default(), signals: Signals::default() };
+        let shared = Shared {
+            connections: Mutex::default(),
+            missing: Mutex::default(),
+            refusals: Refusals::default(),
+            signals: Signals::default(),
+        };
         Self { client, caches: None, shared: Arc::new(shared) }
     }
 
     /// The same for controllers: a Secret that memory has is read again only when it has changed.
     pub fn in_memory(caches: &Caches) -> Self {
         Self { caches: Some(caches.clone()), ..Self::new(caches.client().clone()) }
+    }
+
+    /// Evictions that workload clusters have refused, for the next look at a drain.
+    pub fn refusals(&self) -> &Refusals {
+        &self.shared.refusals
     }
 
     /// The version of the kubeconfig Secret that memory has. Users may bring one without the label that memory goes by.

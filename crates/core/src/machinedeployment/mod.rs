@@ -196,6 +196,9 @@ impl MachineDeploymentReconciler {
             };
             if replace::is_movable(deployment, old, &reply)? {
                 movable.insert(old.name_any());
+            } else if let Reply::Remaining(fields) = reply {
+                let remains = fields.join(", ");
+                tracing::info!(machine_set = %old.name_any(), remains, "cannot be changed in place");
             }
         }
         Ok(movable)

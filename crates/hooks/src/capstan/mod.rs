@@ -6,20 +6,26 @@
 
 pub mod can_update;
 mod changes;
-mod events;
 mod observe;
 pub mod progress;
 
+use capstan_api::core::MachineDeployment;
 use capstan_api::meta::labels;
 use capstan_api::runtime::hooks::{
     CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSetRequest,
     CanUpdateMachineSetResponse, ResponseStatus, UpdateMachineRequest, UpdateMachineResponse,
 };
-use capstan_controller::error::chain;
+use capstan_controller::error::{Doing as _, chain};
+use capstan_controller::events::{Events, Tone};
+use jiff::Timestamp;
+use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 
 use crate::Extension;
-use events::Events;
+
+/// Component and reason of the event of a refused change.
+const COMPONENT: &str = "capstan-hooks";
+const CHANGE_REFUSED: &str = "ChangeRefused";
 
 /// Answers for machines that Capstan sets up. Reads objects only, but for the events in which it says no.
 pub struct Capstan {
@@ -30,7 +36,22 @@ pub struct Capstan {
 impl Capstan {
     /// For the machines of the management cluster that `client` leads to.
     pub fn new(client: Client) -> Self {
-        Self { events: Events::new(client.clone()), client }
+        Self { events: Events::new(client.clone(), COMPONENT), client }
+    }
+
+    /// Writes an event of a refused change onto the MachineDeployment. A failure here does not undo the refusal.
+    async fn tell_refused(&self, namespace: &str, name: &str, why: &str) {
+        let deployments: Api<MachineDeployment> = Api::namespaced(self.client.clone(), namespace);
+        let doing = || format!("cannot read MachineDeployment {namespace}/{name}");
+        match deployments.get_opt(name).await.doing(doing) {
+            Ok(Some(deployment)) => {
+                self.events.tell(&deployment, Tone::Warning, CHANGE_REFUSED, why, Timestamp::now()).await;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "cannot write an event of a refused change");
+            }
+        }
     }
 }
 
@@ -55,7 +76,7 @@ impl Extension for Capstan {
             && let (Some(deployment), Some(why)) = (deployment, &answer.common.message)
         {
             // Upstream's core repeats a refusal in its log only, where users do not look.
-            self.events.refused(&set.namespace().unwrap_or_default(), deployment, why).await;
+            self.tell_refused(&set.namespace().unwrap_or_default(), deployment, why).await;
         }
         answer
     }

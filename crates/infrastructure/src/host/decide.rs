@@ -1,12 +1,50 @@
-//! What a host's state is, and what is told of it. Pure.
+//! What is to be done about a Host, which state it is in, and when it is asked again. Pure.
 
-use capstan_api::conditions::{NewCondition, get, is_false, is_true, reasons as shared, set, types};
-use capstan_api::infrastructure::{Host, HostState};
+use capstan_api::conditions::{ConditionStatus, get, is_false, is_true, types};
+use capstan_api::infrastructure::{Host, HostMachine, HostState};
 use jiff::Timestamp;
-use kube::ResourceExt as _;
+use std::time::Duration;
 
-use crate::driver::{DriverError, HostKind, Reached};
-use crate::names::host::{REACHABLE, USABLE, reasons};
+use super::observe::Observed;
+use crate::driver::HostKind;
+use crate::names::host::{REACHABLE, USABLE};
+use crate::retry::after_silence;
+
+/// How often a host that answers is asked again.
+const WHEN_WELL: Duration = Duration::from_secs(300);
+/// How soon a host that does not answer, or cannot be used, is asked again at first.
+const WHEN_LOST: Duration = Duration::from_secs(15);
+
+/// What is to be done about a Host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Ask it who it is, and write that into its status.
+    Look,
+    /// It is being deleted and no machine has it: let it go.
+    Release,
+}
+
+/// The next thing to do. A Host that a machine has stays, although it is being deleted.
+pub(super) fn decide(host: &Host) -> Step {
+    match host.metadata.deletion_timestamp.is_some() && host.spec.claim.is_none() {
+        true => Step::Release,
+        false => Step::Look,
+    }
+}
+
+/// Whether the host has answered and can be used.
+pub(super) fn is_well(seen: &Observed) -> bool {
+    seen.found.as_ref().is_ok_and(|reached| reached.problems.is_empty())
+}
+
+/// When to ask a host again, by what its status says since it was asked.
+pub(super) fn again(host: &Host, is_well: bool, now: Timestamp) -> Duration {
+    if is_well {
+        return WHEN_WELL;
+    }
+    let silent = get(host, REACHABLE).filter(|told| told.status == ConditionStatus::False);
+    after_silence(WHEN_LOST, silent.map(|told| told.last_transition_time.0), now)
+}
 
 /// Whether the host can be reached, as far as is known. A real host must have answered before anybody counts on it; one
 /// that is simulated answers unless it says that it does not.
@@ -38,6 +76,21 @@ pub enum Holder {
     Missing,
 }
 
+impl Holder {
+    /// What `machine`, which has the name in the host's claim, means for the host.
+    pub(super) fn of(host: &Host, machine: Option<&HostMachine>) -> Self {
+        let Some(claim) = &host.spec.claim else { return Self::Present };
+        match machine.filter(|machine| machine.spec.claim_id.as_ref() == Some(&claim.id)) {
+            None => Self::Missing,
+            Some(machine) if machine.metadata.deletion_timestamp.is_some() => {
+                let told = get(machine, types::DELETING).filter(|told| told.status == ConditionStatus::True);
+                Self::Leaving(told.map(|told| told.message.clone()))
+            }
+            Some(_) => Self::Present,
+        }
+    }
+}
+
 /// Where the host is in its life. `releasing`: the machine that has it is being deleted.
 pub fn state(host: &Host, releasing: bool) -> HostState {
     if host.spec.quarantine.is_some() {
@@ -54,89 +107,5 @@ pub fn state(host: &Host, releasing: bool) -> HostState {
         HostState::Unschedulable
     } else {
         HostState::Available
-    }
-}
-
-/// Writes into status what was found.
-pub fn tell(host: &mut Host, found: &Result<Reached, DriverError>, holder: &Holder, now: Timestamp) {
-    set(host, reachable(found), now);
-    if let Ok(reached) = found {
-        set(host, usable(&reached.problems), now);
-    }
-    let state = state(host, matches!(holder, Holder::Leaving(_)));
-    let status = host.status.get_or_insert_default();
-    status.state = Some(state);
-    if let Ok(reached) = found {
-        status.facts = (reached.facts != Default::default()).then(|| reached.facts.clone());
-        // A host always has an address: an empty list is not known to be none.
-        if !reached.addresses.is_empty() {
-            status.addresses.clone_from(&reached.addresses);
-        }
-    }
-    let ready = ready(host, holder);
-    set(host, ready, now);
-    let deleting = deleting(host);
-    set(host, deleting, now);
-}
-
-fn reachable(found: &Result<Reached, DriverError>) -> NewCondition {
-    let new = |so: bool, reason: &str| NewCondition::new(REACHABLE, so, reason);
-    match found {
-        Ok(_) => new(true, reasons::REACHABLE),
-        Err(DriverError::NotSupported(why)) => new(false, reasons::NOT_SUPPORTED).message(why),
-        Err(DriverError::Unreachable(why)) => new(false, reasons::UNREACHABLE).message(why),
-        Err(DriverError::Misconfigured { reason, message }) => new(false, reason).message(message),
-    }
-}
-
-fn usable(problems: &[String]) -> NewCondition {
-    match problems.is_empty() {
-        true => NewCondition::new(USABLE, true, reasons::USABLE),
-        false => NewCondition::new(USABLE, false, reasons::NOT_USABLE).message(problems.join("\n")),
-    }
-}
-
-fn ready(host: &Host, holder: &Holder) -> NewCondition {
-    let new = |so: bool, reason: &str| NewCondition::new(types::READY, so, reason);
-    if let Some(quarantine) = &host.spec.quarantine {
-        let why = quarantine.message.as_deref().unwrap_or(&quarantine.reason);
-        return new(false, reasons::QUARANTINED)
-            .message(format!("{why}\nPut the host right, then remove spec.quarantine"));
-    }
-    if let (Holder::Missing, Some(claim)) = (holder, &host.spec.claim) {
-        return new(false, reasons::CLAIM_ORPHANED).message(format!(
-            "HostMachine {}, which has this host, does not exist: if it will not come back, clean the host, then \
-             remove spec.claim",
-            claim.machine_name
-        ));
-    }
-    if let (Holder::Leaving(told), Some(claim)) = (holder, &host.spec.claim) {
-        let told = told.as_deref().unwrap_or("the host is reset next");
-        return new(false, reasons::RELEASING).message(format!(
-            "HostMachine {}, which has this host, is being deleted: {told}",
-            claim.machine_name
-        ));
-    }
-    let unwell = match is_reachable(host) {
-        true => get(host, USABLE).filter(|_| !is_usable(host)),
-        false => get(host, REACHABLE),
-    };
-    match unwell {
-        Some(condition) => new(false, &condition.reason).message(condition.message.clone()),
-        None => new(true, shared::READY),
-    }
-}
-
-fn deleting(host: &Host) -> NewCondition {
-    let new = |so: bool, reason: &str| NewCondition::new(types::DELETING, so, reason);
-    match (&host.metadata.deletion_timestamp, &host.spec.claim) {
-        (None, _) => new(false, shared::NOT_DELETING),
-        (Some(_), Some(claim)) => new(true, reasons::WAITING_FOR_RELEASE).message(format!(
-            "HostMachine {} of Cluster {} has Host {}: it goes once that machine is deleted",
-            claim.machine_name,
-            claim.cluster_name,
-            host.name_any()
-        )),
-        (Some(_), None) => new(true, shared::DELETING),
     }
 }

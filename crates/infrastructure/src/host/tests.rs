@@ -1,14 +1,18 @@
 //! Tables for the state of a host.
 
-use capstan_api::conditions::{get, is_true};
+use capstan_api::conditions::{NewCondition, get, is_true, set};
 use capstan_api::core::{MachineAddress, MachineAddressType};
 use capstan_api::infrastructure::{
-    Host, HostClaim, HostFacts, HostQuarantine, HostSpec, HostState, SimulatedHost,
+    Host, HostClaim, HostFacts, HostMachine, HostMachineSpec, HostQuarantine, HostSpec, HostState,
+    SimulatedHost,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
 
-use super::{Holder, is_reachable, tell};
+use super::decide::{self, Step};
+use super::status::news;
+use super::{Holder, Observed, is_reachable, tell};
 use crate::driver::{DriverError, Reached};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -33,7 +37,7 @@ fn reached() -> Result<Reached, DriverError> {
 }
 
 fn told(mut host: Host, found: &Result<Reached, DriverError>, holder: &Holder) -> (HostState, Host) {
-    tell(&mut host, found, holder, NOW);
+    tell(&mut host, &Observed { found: found.clone(), holder: holder.clone() }, NOW);
     let state = host.status.as_ref().and_then(|status| status.state).expect("a state");
     (state, host)
 }
@@ -143,4 +147,67 @@ fn a_real_host_must_have_answered_before_it_counts() {
     assert!(!is_reachable(&host) && state == HostState::Unreachable);
     let ready = get(&host, "Ready").expect("the condition");
     assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("HostKeyMismatch", "spec.ssh.hostKeys: no"));
+}
+
+fn claim() -> HostClaim {
+    HostClaim { id: "i".into(), machine_name: "m".into(), cluster_name: "c".into(), since: None }
+}
+
+#[test]
+fn a_host_that_is_deleted_goes_only_without_a_claim() {
+    let mut host = host();
+    assert_eq!(decide::decide(&host), Step::Look);
+    host.metadata.deletion_timestamp = Some(Time(NOW));
+    assert_eq!(decide::decide(&host), Step::Release);
+    host.spec.claim = Some(claim());
+    assert_eq!(decide::decide(&host), Step::Look);
+}
+
+#[test]
+fn a_host_that_is_silent_for_long_is_asked_less_often() {
+    let mut host = host();
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+    assert_eq!(decide::again(&host, true, NOW), minutes(5));
+    assert_eq!(decide::again(&host, false, NOW), minutes(1) / 4, "it answers and cannot be used");
+    set(&mut host, NewCondition::new("Reachable", false, "Unreachable"), NOW);
+    assert_eq!(decide::again(&host, false, NOW), minutes(1) / 4);
+    assert_eq!(decide::again(&host, false, NOW + SignedDuration::from_hours(5)), minutes(2));
+}
+
+#[test]
+fn only_the_machine_with_the_same_claim_holds_a_host() {
+    let mut host = host();
+    let mut machine = HostMachine::new("m", HostMachineSpec::default());
+    assert_eq!(Holder::of(&host, None), Holder::Present, "there is no claim");
+    host.spec.claim = Some(claim());
+    assert_eq!(Holder::of(&host, None), Holder::Missing);
+    assert_eq!(Holder::of(&host, Some(&machine)), Holder::Missing, "a namesake");
+    machine.spec.claim_id = Some("i".to_owned());
+    assert_eq!(Holder::of(&host, Some(&machine)), Holder::Present);
+    machine.metadata.deletion_timestamp = Some(Time(NOW));
+    assert_eq!(Holder::of(&host, Some(&machine)), Holder::Leaving(None));
+    set(&mut machine, NewCondition::new("Deleting", true, "ResettingHost").message("why"), NOW);
+    assert_eq!(Holder::of(&host, Some(&machine)), Holder::Leaving(Some("why".to_owned())));
+}
+
+#[test]
+fn a_host_that_falls_silent_and_comes_back_is_told_once_each() {
+    let lost = |why: &str| Err(DriverError::Unreachable(why.to_owned()));
+    let wrong = || DriverError::Misconfigured { reason: "HostKeyMismatch", message: "a\nb".into() };
+    let mut before = host();
+    for (found, expected) in [
+        (reached(), None),
+        (lost("no answer"), Some(("HostUnreachable", "Unreachable: no answer"))),
+        (lost("refused"), None),
+        (Err(wrong()), Some(("HostUnreachable", "HostKeyMismatch: a"))),
+        (reached(), Some(("HostReachable", "The host answers again"))),
+        (reached(), None),
+    ] {
+        let (_, after) = told(before.clone(), &found, &Holder::Present);
+        let found = news(&before, &after);
+        assert_eq!(found.as_ref().map(|news| (news.reason, news.message.as_str())), expected);
+        before = after;
+    }
+    let (_, new) = told(host(), &lost("no answer"), &Holder::Present);
+    assert!(news(&host(), &new).is_some(), "one that has never answered is told, too");
 }

@@ -1,16 +1,22 @@
-//! What a HostCluster lacks, and what it says meanwhile. Pure.
+//! What a HostCluster lacks, and who must act. Pure.
 
-use capstan_api::conditions::{ConditionStatus, NewCondition, set};
+pub(super) mod domains;
+
 use capstan_api::core::Cluster;
 use capstan_api::infrastructure::{CompleteApiEndpoint, Host, HostCluster};
-use jiff::Timestamp;
 use kube::ResourceExt as _;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::domains::{ControlPlane, Domains, failure_domains};
 use crate::driver::HostKind;
-use crate::names::hostcluster::{ENDPOINT_AVAILABLE, FAILURE_DOMAINS_KNOWN, reasons};
-use crate::ready::sum_up;
+use crate::names::hostcluster::reasons;
 use crate::selector::HostSelectors;
+use domains::{ControlPlane, Domains, failure_domains};
+
+/// Another look, in case an event was missed.
+const RESYNC: Duration = Duration::from_secs(60);
+/// Retry after the control plane or its template could not be read.
+const UNKNOWN: Duration = Duration::from_secs(10);
 
 /// What is to be done about the endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +44,7 @@ pub struct Observed<'a> {
     /// The object itself.
     pub host_cluster: &'a HostCluster,
     /// All hosts in the namespace.
-    pub hosts: &'a [Host],
+    pub hosts: &'a [Arc<Host>],
     /// The Cluster's control plane.
     pub control_plane: &'a ControlPlane,
 }
@@ -68,11 +74,17 @@ pub fn decide(seen: &Observed<'_>) -> Decision {
             };
         }
     };
-    let ours: Vec<&Host> = seen.hosts.iter().filter(|host| selectors.match_host(host)).collect();
+    let ours: Vec<&Host> =
+        seen.hosts.iter().map(AsRef::as_ref).filter(|host| selectors.match_host(host)).collect();
     Decision {
         endpoint: endpoint(seen.cluster, host_cluster, &ours),
         domains: failure_domains(&seen.cluster.name_any(), seen.control_plane, &ours, before),
     }
+}
+
+/// When to look at the HostCluster again.
+pub(super) fn again(decision: &Decision) -> Duration {
+    if decision.domains.unknown.is_some() { UNKNOWN } else { RESYNC }
 }
 
 fn endpoint(cluster: &Cluster, host_cluster: &HostCluster, hosts: &[&Host]) -> Endpoint {
@@ -102,34 +114,4 @@ fn endpoint(cluster: &Cluster, host_cluster: &HostCluster, hosts: &[&Host]) -> E
                   the API server, or to the address of the host that will be the only control plane machine"
             .to_owned(),
     }
-}
-
-/// Writes into status what was decided. Provisioned stays provisioned.
-pub fn tell(host_cluster: &mut HostCluster, decision: &Decision, now: Timestamp) {
-    let condition = match &decision.endpoint {
-        Endpoint::Wait { reason, message } => {
-            NewCondition::new(ENDPOINT_AVAILABLE, false, *reason).message(message)
-        }
-        _ => NewCondition::new(ENDPOINT_AVAILABLE, true, reasons::AVAILABLE),
-    };
-    set(host_cluster, condition, now);
-    let condition = match &decision.domains.unknown {
-        Some(why) => NewCondition::new(
-            FAILURE_DOMAINS_KNOWN,
-            ConditionStatus::Unknown,
-            reasons::CONTROL_PLANE_HOSTS_UNKNOWN,
-        )
-        .message(format!(
-            "cannot find out which hosts control plane machines may claim: {why}; status.failureDomains keeps its last \
-             known values"
-        )),
-        None => NewCondition::new(FAILURE_DOMAINS_KNOWN, true, reasons::FAILURE_DOMAINS_KNOWN),
-    };
-    set(host_cluster, condition, now);
-    let status = host_cluster.status.get_or_insert_default();
-    status.failure_domains.clone_from(&decision.domains.list);
-    if host_cluster.spec.control_plane_endpoint.is_some() {
-        status.initialization.get_or_insert_default().provisioned = Some(true);
-    }
-    sum_up(host_cluster, &[ENDPOINT_AVAILABLE], now);
 }

@@ -1,19 +1,41 @@
 //! What a HostCluster's reconcile looks at. Reads only.
 
 use capstan_api::core::{Cluster, Machine};
-use capstan_api::infrastructure::{HostMachine, HostMachineTemplate};
+use capstan_api::infrastructure::{HostCluster, HostMachine, HostMachineTemplate};
 use capstan_api::meta::{ContractVersionedObjectReference, labels};
-use capstan_controller::Result;
-use capstan_controller::error::chain;
+use capstan_controller::error::{Doing as _, chain};
+use capstan_controller::{Result, owners};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, ListParams};
 use kube::{Resource, ResourceExt as _};
+use std::sync::Arc;
 
-use super::domains::{ControlPlane, ControlPlaneHosts};
+use super::decide::domains::{ControlPlane, ControlPlaneHosts};
 use crate::context::Infrastructure;
 
 /// Where the contract has the template of a control plane's infrastructure machines.
 const TEMPLATE: &str = "/spec/machineTemplate/spec/infrastructureRef";
+
+/// The Cluster that owns the HostCluster.
+pub(super) async fn cluster(
+    infrastructure: &Infrastructure,
+    host_cluster: &HostCluster,
+) -> Result<Option<Arc<Cluster>>> {
+    let namespace = host_cluster.namespace().unwrap_or_default();
+    match owners::of_kind(host_cluster.meta(), "Cluster", &Cluster::group(&())) {
+        Some(owner) => infrastructure.remembered::<Cluster>(&namespace, &owner.name).await,
+        None => Ok(None),
+    }
+}
+
+/// How many HostMachines of the Cluster are left. Read from the API server: the HostCluster goes when there are none.
+pub(super) async fn machines_left(infrastructure: &Infrastructure, cluster: &Cluster) -> Result<usize> {
+    let namespace = cluster.namespace().unwrap_or_default();
+    let ours = format!("{}={}", labels::CLUSTER_NAME, cluster.name_any());
+    let api = infrastructure.api::<HostMachine>(&namespace);
+    let list = api.list_metadata(&ListParams::default().labels(&ours)).await;
+    Ok(list.doing(|| format!("cannot list HostMachines in {namespace}"))?.items.len())
+}
 
 /// What is known of the Cluster's control plane. Whatever provider's it is, it is found by the contract.
 pub(super) async fn control_plane(
@@ -50,7 +72,7 @@ async fn selector(
     let found = infrastructure.remembered::<HostMachineTemplate>(namespace, &template.name).await;
     let found = found.map_err(|error| chain(&error))?;
     let found = found.ok_or_else(|| missing("HostMachineTemplate", &template.name))?;
-    Ok(found.spec.template.spec.host_selector)
+    Ok(found.spec.template.spec.host_selector.clone())
 }
 
 fn template(control_plane: &DynamicObject) -> Option<ContractVersionedObjectReference> {

@@ -11,6 +11,7 @@ use capstan_api::infrastructure::{
 use capstan_api::meta::ApiEndpoint;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use std::sync::Arc;
 
 use super::{ControlPlane, ControlPlaneHosts, Decision, Domains, Endpoint, Observed, decide, tell};
 
@@ -19,8 +20,13 @@ fn anywhere() -> ControlPlane {
     ControlPlane { hosts: ControlPlaneHosts::Matching(None), machines: [].into() }
 }
 
+/// Hosts as they are in memory.
+fn shared(hosts: &[Host]) -> Vec<Arc<Host>> {
+    hosts.iter().cloned().map(Arc::new).collect()
+}
+
 fn decided(cluster: &Cluster, host_cluster: &HostCluster, hosts: &[Host]) -> Decision {
-    decide(&Observed { cluster, host_cluster, hosts, control_plane: &anywhere() })
+    decide(&Observed { cluster, host_cluster, hosts: &shared(hosts), control_plane: &anywhere() })
 }
 
 fn simulated(name: &str, domain: &str) -> Host {

@@ -1,14 +1,33 @@
 //! The next thing to do for a HostMachine. Pure: what it says is carried out and then it is asked again.
 
-use capstan_api::conditions::reasons as shared;
+pub(super) mod claim;
+pub(super) mod release;
+
+use capstan_api::conditions::{get, reasons as shared};
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine};
+use capstan_controller::Next;
+use jiff::Timestamp;
 use kube::ResourceExt as _;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::claim::{Obstacle, Wanted, choose, complaint};
+use crate::driver::{BootstrapState, DriverError};
 use crate::names::PROVIDER_SCHEME;
-use crate::names::hostmachine::reasons;
+use crate::names::hostmachine::{BOOTSTRAP_EXECUTED, reasons};
 use crate::selector::HostSelectors;
+use claim::{Obstacle, Wanted, choose, complaint};
+
+/// Another look at a machine that waits, in case an event was missed.
+pub(super) const WAITING: Duration = Duration::from_secs(30);
+/// Another look at a host that is at work. It calls when it is done, so this is for calls that were missed.
+pub(super) const WORKING: Duration = Duration::from_secs(2);
+/// The first tries with a host that did not answer.
+pub(super) const SILENT: Duration = Duration::from_secs(10);
+/// The first look at whether the agent on a machine is to be told which plane to obey.
+const SOONEST_LOOK: Duration = Duration::from_secs(5);
+/// The longest time between two looks: the plane that asks may have been down for long.
+const SELDOM_LOOK: Duration = Duration::from_secs(900);
 
 /// All that is known when a HostMachine is looked at.
 #[derive(Clone, Copy)]
@@ -21,8 +40,8 @@ pub struct Observed<'a> {
     pub cluster: Option<&'a Cluster>,
     /// The HostCluster of that, if it has one.
     pub host_cluster: Option<&'a HostCluster>,
-    /// All hosts in the namespace.
-    pub hosts: &'a [Host],
+    /// The hosts it may have: all of the namespace, or only its own, once it has one.
+    pub hosts: &'a [Arc<Host>],
 }
 
 /// The next thing to do.
@@ -91,7 +110,7 @@ pub fn decide<'a>(seen: Observed<'a>) -> Step<'a> {
     };
     let Some(claim_id) = &seen.machine.spec.claim_id else { return Step::ChooseClaimId };
     let has_claim = |host: &&Host| host.spec.claim.as_ref().is_some_and(|claim| claim.id == *claim_id);
-    let mut mine = seen.hosts.iter().filter(has_claim);
+    let mut mine = seen.hosts.iter().map(AsRef::as_ref).filter(has_claim);
     match &seen.machine.spec.host_name {
         Some(name) => match mine.find(|host| host.name_any() != *name) {
             Some(extra) => Step::GiveBack(extra),
@@ -107,7 +126,7 @@ pub fn decide<'a>(seen: Observed<'a>) -> Step<'a> {
 /// The host has a name: the user asked for it, or it was claimed already.
 fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> Step<'a> {
     let is_started = seen.machine.spec.provider_id.is_some();
-    let host = seen.hosts.iter().find(|host| host.name_any() == name);
+    let host = seen.hosts.iter().map(AsRef::as_ref).find(|host: &&Host| host.name_any() == name);
     match host {
         Some(host) if host.spec.claim.as_ref().is_some_and(|claim| claim.id == claim_id) => {
             match is_started {
@@ -156,4 +175,35 @@ fn any<'a>(seen: Observed<'a>, owner: &Machine, claim_id: &str) -> Step<'a> {
         Ok(host) => Step::Claim(host),
         Err(message) => Step::wait(reasons::NO_HOST_AVAILABLE, message),
     }
+}
+
+/// When to look again at a host that was started with bootstrap data.
+pub(super) fn after_start(state: &Result<BootstrapState, DriverError>) -> Next {
+    match state {
+        Ok(BootstrapState::Done | BootstrapState::Failed(_)) => Next::Changed,
+        Ok(BootstrapState::Running) => Next::After(WORKING),
+        Err(_) => Next::After(SILENT),
+    }
+}
+
+/// When to look again whether the agent on a machine is to be told which plane to obey; `is_told`: it was just told.
+/// `running` is how long this process has been at it.
+///
+/// No event wakes the controller for that, because watching Secrets is not its right; but mostly there is something to
+/// tell soon after a machine has come to this plane, or after the plane has another address, which comes with another
+/// process. So it is looked at less and less often.
+pub(super) fn after_follow(
+    machine: &HostMachine,
+    is_told: bool,
+    running: Duration,
+    now: Timestamp,
+) -> Duration {
+    if is_told {
+        // Until it has enrolled it is told again: it may have died before it wrote anything down.
+        return SILENT;
+    }
+    let since = get(machine, BOOTSTRAP_EXECUTED).map(|told| told.last_transition_time.0);
+    let since =
+        since.and_then(|since| Duration::try_from(now.duration_since(since)).ok()).unwrap_or_default();
+    since.min(running).clamp(SOONEST_LOOK, SELDOM_LOOK)
 }

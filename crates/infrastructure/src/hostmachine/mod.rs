@@ -1,37 +1,216 @@
 //! HostMachine: claims a host for a Machine, starts it with the Machine's bootstrap data, and gives it back clean.
+//!
+//! Reads: the HostMachine, its Machine, its Cluster, the HostCluster of that, the Hosts of its namespace, the Secret with
+//! the bootstrap data, and the host through its driver. Writes: finalizer, claim, provider ID and status of the
+//! HostMachine; claim, quarantine and, where it asks the host itself, status of its Host;
+//! Events of both.
+//!
+//! Phases: pause; release, for a HostMachine that is being deleted; finalizer; then one small write after the other, each
+//! decided on what is there then, until the machine waits, is started, or has been started before and may have to follow
+//! to this management plane.
 
 mod act;
-mod claim;
 mod decide;
-mod release;
-mod tell;
+mod observe;
+mod single;
+mod status;
 #[cfg(test)]
 mod tests;
 mod triggers;
 
-pub use claim::{Obstacle, Wanted, choose};
+pub use decide::claim::{Obstacle, Wanted, choose};
+pub use decide::release::Release;
 pub use decide::{Observed, Step, decide, provider_id};
-pub use release::Release;
 
-use capstan_api::core::Machine;
-use capstan_api::infrastructure::HostMachine;
-use capstan_api::meta::labels;
+use capstan_api::infrastructure::{Host, HostMachine};
+use capstan_controller::{Next, Reconciler, Result, finalizers, pause};
 use kube::ResourceExt as _;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::context::Infrastructure;
-use act::Machines;
+use crate::driver::BootstrapState;
+use crate::host::look;
+use crate::names::hostmachine::FINALIZER;
+use crate::retry::after_silence;
+use decide::{SILENT, WAITING, WORKING, release};
+use single::SingleHosts;
+
+/// No machine needs more steps than this at once.
+const MOST_STEPS: usize = 16;
+
+struct Machines {
+    infrastructure: Infrastructure,
+    /// Since when this process has been at it.
+    started: Instant,
+    single: SingleHosts,
+}
 
 /// Runs the controller until `stop` is done.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let also = triggers::all(&infrastructure);
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
-    let machines = Machines { infrastructure, started: Instant::now() };
+    let machines = Machines { infrastructure, started: Instant::now(), single: SingleHosts::default() };
     capstan_controller::run::run(machines, cache, scope, also, stop).await;
 }
 
-fn cluster_name(machine: &HostMachine, owner: Option<&Machine>) -> Option<String> {
-    owner
-        .map(|owner| owner.spec.cluster_name.clone())
-        .or_else(|| machine.labels().get(labels::CLUSTER_NAME).cloned())
+impl Reconciler for Machines {
+    type Object = HostMachine;
+
+    fn name(&self) -> &'static str {
+        "hostmachine"
+    }
+
+    async fn reconcile(&self, machine: Arc<HostMachine>) -> Result<Next> {
+        let infrastructure = &self.infrastructure;
+        let namespace = machine.namespace().unwrap_or_default();
+        let api = infrastructure.api::<HostMachine>(&namespace);
+        let related = observe::related(infrastructure, &machine).await?;
+        if !pause::allows(&api, &*machine, related.cluster.as_deref(), infrastructure.now()).await? {
+            return Ok(Next::Changed);
+        }
+        if machine.metadata.deletion_timestamp.is_some() {
+            return self.release(&machine, &namespace).await;
+        }
+        // One without a claim gets its finalizer with it.
+        let is_begun = related.owner.is_some() && machine.spec.claim_id.is_some();
+        if is_begun && finalizers::ensure(&api, &*machine, FINALIZER).await? {
+            return Ok(Next::Changed);
+        }
+        let mut machine = (*machine).clone();
+        let mut is_old = false;
+        for _ in 0..MOST_STEPS {
+            let is_single = self.single.holds(&machine, Instant::now());
+            let hosts = match is_old {
+                // Whatever is claimed on a look that is old is refused: the claim names the version that was read.
+                false => observe::hosts(infrastructure, &machine, is_single).await?,
+                true => infrastructure.hosts(&namespace).await?,
+            };
+            match decide(related.with(&machine, &hosts)) {
+                Step::Wait { reason, message } => return self.wait(&machine, reason, &message).await,
+                Step::ChooseClaimId => machine = act::choose_claim_id(infrastructure, &machine).await?,
+                Step::Claim(host) => {
+                    if act::is_well(infrastructure, host).await? {
+                        let cluster = observe::cluster_name(&machine, related.owner.as_deref());
+                        is_old = !act::claim(infrastructure, &machine, host, cluster.as_deref()).await?;
+                    }
+                }
+                Step::GiveBack(host) => act::give_back(infrastructure, &machine, host).await?,
+                Step::Record(host) => machine = act::record(infrastructure, &machine, host).await?,
+                Step::Start(host, secret) => {
+                    // Otherwise the second host would have been given back first.
+                    if !is_single {
+                        self.single.note(&machine, Instant::now());
+                    }
+                    return match status::is_provisioned(&machine) {
+                        true => self.follow(&machine, host, &secret).await,
+                        false => self.start(&machine, host, &secret).await,
+                    };
+                }
+            }
+        }
+        Ok(Next::After(WORKING))
+    }
+}
+
+impl Machines {
+    /// Says what the machine waits for.
+    async fn wait(&self, machine: &HostMachine, reason: &str, message: &str) -> Result<Next> {
+        let now = self.infrastructure.now();
+        let mut told = machine.clone();
+        status::waiting(&mut told, reason, message, now);
+        pause::lifted(&mut told, now);
+        act::finish(&self.infrastructure, machine, &told).await?;
+        Ok(Next::After(WAITING))
+    }
+
+    /// Sees that the host runs the bootstrap data.
+    async fn start(&self, machine: &HostMachine, host: &Host, secret: &str) -> Result<Next> {
+        let (infrastructure, now) = (&self.infrastructure, self.infrastructure.now());
+        let namespace = machine.namespace().unwrap_or_default();
+        let mut told = machine.clone();
+        let next = match observe::bootstrap_data(infrastructure, &namespace, secret).await? {
+            Err(message) => {
+                status::without_data(&mut told, &message, now);
+                Next::After(WAITING)
+            }
+            Ok(data) => {
+                let state = act::bootstrap(infrastructure, machine, host, &data).await;
+                status::started(&mut told, host, &state, now);
+                if state == Ok(BootstrapState::Done) {
+                    // Its address may be another one than before it was started.
+                    status::addresses(&mut told, &look(infrastructure, host).await?.host);
+                    status::provisioned(&mut told);
+                }
+                decide::after_start(&state)
+            }
+        };
+        pause::lifted(&mut told, now);
+        act::finish(infrastructure, machine, &told).await?;
+        Ok(next)
+    }
+
+    /// A machine that was moved here from another management plane has an agent that knows only the old one. The bootstrap
+    /// provider says so, and what to tell it.
+    async fn follow(&self, machine: &HostMachine, host: &Host, secret: &str) -> Result<Next> {
+        let (infrastructure, now) = (&self.infrastructure, self.infrastructure.now());
+        let namespace = machine.namespace().unwrap_or_default();
+        let state = match observe::hand_over(infrastructure, &namespace, secret).await? {
+            Some(hand_over) => Some(act::follow(infrastructure, machine, host, &hand_over).await),
+            None => None,
+        };
+        let mut told = machine.clone();
+        status::addresses(&mut told, host);
+        status::follows(&mut told, host, state.as_ref(), infrastructure.now());
+        pause::lifted(&mut told, now);
+        act::finish(infrastructure, machine, &told).await?;
+        let running = self.started.elapsed();
+        Ok(Next::After(decide::after_follow(machine, state.is_some(), running, infrastructure.now())))
+    }
+
+    /// Has every host with the machine's claim reset, and lets the machine go once all of them are given back.
+    async fn release(&self, machine: &HostMachine, namespace: &str) -> Result<Next> {
+        let (infrastructure, now) = (&self.infrastructure, self.infrastructure.now());
+        let mut waits = self.reset(machine, &observe::claimed_hosts(infrastructure, machine).await?).await?;
+        if waits.is_none() {
+            // Memory knows no other host of this machine. One that is too new for it must be reset, too.
+            waits = self.reset(machine, &infrastructure.hosts(namespace).await?).await?;
+        }
+        let mut told = machine.clone();
+        let next = match waits {
+            Some((reason, message, again)) => {
+                status::deleting(&mut told, reason, &message, now);
+                Next::After(again)
+            }
+            None => {
+                finalizers::remove(&mut told.metadata, FINALIZER);
+                Next::Changed
+            }
+        };
+        act::finish(infrastructure, machine, &told).await?;
+        Ok(next)
+    }
+
+    /// Has those of `hosts` reset that carry the machine's claim, and gives them back. Says what it waits for, if for
+    /// anything: as one word, for people, and for how long.
+    async fn reset(
+        &self,
+        machine: &HostMachine,
+        hosts: &[Arc<Host>],
+    ) -> Result<Option<(&'static str, String, Duration)>> {
+        let (infrastructure, now) = (&self.infrastructure, self.infrastructure.now());
+        let (mut waits, mut again) = (None, WORKING);
+        let since = machine.metadata.deletion_timestamp.as_ref();
+        for host in release::claimed(machine, hosts) {
+            let state = act::reset(infrastructure, machine, host).await;
+            if state.is_err() {
+                again = after_silence(SILENT, since.map(|since| since.0), now);
+            }
+            match release::decide(host, &state, since, now) {
+                Release::Write(spec) => act::release(infrastructure, machine, host, &spec).await?,
+                Release::Wait(reason, message) => waits = Some((reason, message)),
+            }
+        }
+        Ok(waits.map(|(reason, message)| (reason, message, again)))
+    }
 }

@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt as _};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 
-use super::claim::Obstacle;
+use super::decide::claim::Obstacle;
 use crate::context::Infrastructure;
 
 /// HostMachines that something else gives a reason to look at.

@@ -1,6 +1,7 @@
 //! How many hosts a machine made from a template could have. Pure.
 
 use capstan_api::infrastructure::{Host, HostCluster, HostMachineTemplate};
+use std::sync::Arc;
 
 use crate::host::is_reachability_known;
 use crate::hostmachine::Obstacle;
@@ -13,7 +14,7 @@ pub struct Observed<'a> {
     /// The HostCluster of the Cluster that owns it, whose selector counts, too.
     pub host_cluster: Option<&'a HostCluster>,
     /// All hosts of the namespace.
-    pub hosts: &'a [Host],
+    pub hosts: &'a [Arc<Host>],
 }
 
 /// How many hosts a machine could claim now. Nothing while that is not known: a selector means nothing, or no host can be
@@ -27,7 +28,8 @@ pub fn decide(seen: &Observed<'_>) -> Option<usize> {
             selectors.and("spec.template.spec.hostSelector", selector)
         })
         .ok()?;
-    let wanted: Vec<&Host> = seen.hosts.iter().filter(|host| selectors.match_host(host)).collect();
+    let wanted: Vec<&Host> =
+        seen.hosts.iter().map(AsRef::as_ref).filter(|host| selectors.match_host(host)).collect();
     let claimable = wanted.iter().filter(|host| Obstacle::of(host).is_none()).count();
     let is_unknown =
         |host: &&Host| Obstacle::of(host) == Some(Obstacle::Unreachable) && !is_reachability_known(host);
@@ -58,7 +60,8 @@ mod tests {
             let selector = serde_json::from_value(selector.clone()).expect("a selector");
             HostCluster::new("hc", HostClusterSpec { host_selector: Some(selector), ..Default::default() })
         });
-        decide(&Observed { template: &template, host_cluster: host_cluster.as_ref(), hosts })
+        let hosts: Vec<Arc<Host>> = hosts.iter().cloned().map(Arc::new).collect();
+        decide(&Observed { template: &template, host_cluster: host_cluster.as_ref(), hosts: &hosts })
     }
 
     #[test]

@@ -4,20 +4,21 @@
 //! each of many templates would be written for each of many hosts.
 //!
 //! Reads: the template, the Cluster that owns it, the HostCluster of that, and the Hosts of its namespace. Writes:
-//! `status.claimableHosts`.
+//! `status.claimableHosts`. Nothing but the template itself and the clock wakes it, so it has no triggers.
+//!
+//! Phases: pause, whether the last count still holds, count, status.
 
+mod act;
 mod counted;
 mod decide;
+mod observe;
+mod status;
 
 pub use decide::{Observed, decide};
 
-use capstan_api::core::Cluster;
-use capstan_api::infrastructure::{HostCluster, HostMachineTemplate};
-use capstan_controller::error::Doing as _;
-use capstan_controller::{Next, Reconciler, Result, owners, pause};
-use kube::api::{Patch, PatchParams};
+use capstan_api::infrastructure::HostMachineTemplate;
+use capstan_controller::{Next, Reconciler, Result, pause};
 use kube::{Resource as _, ResourceExt as _};
-use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,50 +58,25 @@ impl Reconciler for Templates {
         if template.metadata.deletion_timestamp.is_some() {
             return Ok(Next::Changed);
         }
+        let infrastructure = &self.infrastructure;
         let namespace = template.namespace().unwrap_or_default();
-        let cluster = self.cluster(&template, &namespace).await?;
+        let cluster = observe::cluster(infrastructure, &template).await?;
         let kind = HostMachineTemplate::kind(&());
-        if pause::reason(cluster.as_ref(), &kind, template.meta()).is_some() {
+        if pause::reason(cluster.as_deref(), &kind, template.meta()).is_some() {
             return Ok(Next::Changed);
         }
-        // Its own write wakes it, too, and so would every host that somebody claims meanwhile.
+        // Its own write wakes it, too, and so would every host that is claimed meanwhile.
         if let Some(wait) = self.counted.rests(&template, Instant::now()) {
             return Ok(Next::After(wait));
         }
-        let host_cluster = self.host_cluster(cluster.as_ref(), &namespace).await?;
-        let hosts = self.infrastructure.remembered_hosts(&namespace).await?;
+        let host_cluster = observe::host_cluster(infrastructure, cluster.as_deref(), &namespace).await?;
+        let hosts = infrastructure.remembered_hosts(&namespace).await?;
         let claimable =
-            decide(&Observed { template: &template, host_cluster: host_cluster.as_ref(), hosts: &hosts });
+            decide(&Observed { template: &template, host_cluster: host_cluster.as_deref(), hosts: &hosts });
         self.counted.note(&template, Instant::now());
-        let number = claimable.and_then(|number| i32::try_from(number).ok());
-        let before = template.status.as_ref().and_then(|status| status.claimable_hosts);
-        if number != before {
-            let patch = json!({"status": {"claimableHosts": number}});
-            let api = self.infrastructure.api::<HostMachineTemplate>(&namespace);
-            let written =
-                api.patch_status(&template.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await;
-            written.doing(|| {
-                format!("cannot write status.claimableHosts of {kind} {namespace}/{}", template.name_any())
-            })?;
+        if let Some(patch) = status::patch(&template, claimable) {
+            act::write(infrastructure, &template, &patch).await?;
         }
         Ok(Next::After(AGAIN))
-    }
-}
-
-impl Templates {
-    /// The Cluster whose machines are made from the template.
-    async fn cluster(&self, template: &HostMachineTemplate, namespace: &str) -> Result<Option<Cluster>> {
-        let Some(owner) = owners::of_kind(template.meta(), "Cluster", &Cluster::group(&())) else {
-            return Ok(None);
-        };
-        self.infrastructure.remembered(namespace, &owner.name).await
-    }
-
-    async fn host_cluster(&self, cluster: Option<&Cluster>, namespace: &str) -> Result<Option<HostCluster>> {
-        let reference = cluster.and_then(|cluster| cluster.spec.infrastructure_ref.as_ref());
-        match reference.filter(|reference| reference.kind == HostCluster::kind(&())) {
-            None => Ok(None),
-            Some(reference) => self.infrastructure.remembered(namespace, &reference.name).await,
-        }
     }
 }

@@ -1,16 +1,27 @@
 //! Which hosts a pool should have, and what to do about the difference. Pure.
 
-use capstan_api::infrastructure::{Host, HostPool, HostSpec, HostState};
+pub(super) mod machines;
+
+use capstan_api::infrastructure::{Host, HostPool, HostSpec};
 use capstan_api::meta::labels::WATCH_FILTER;
 use capstan_controller::names::label_value;
 use capstan_controller::owners;
 use kube::core::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::host::state;
 use crate::names::POOL_LABEL;
 use crate::names::host::FINALIZER;
+use machines::Progress;
+
+/// Another look, in case an event was missed.
+const RESYNC: Duration = Duration::from_secs(60);
+/// Another look when machines cannot be made: no event tells of a bridge or of room on the disk.
+pub(super) const IN_TROUBLE: Duration = Duration::from_secs(10);
+/// Another look at machines that boot.
+const BOOTING: Duration = Duration::from_secs(1);
 
 /// What to do so that the pool has the hosts it should have.
 #[derive(Debug, Default, PartialEq)]
@@ -32,12 +43,17 @@ impl Plan {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether Hosts are made or deleted.
+    pub(super) fn makes_or_deletes(&self) -> bool {
+        !self.create.is_empty() || !self.delete.is_empty()
+    }
 }
 
 /// What the hosts in a namespace mean for the pool.
-pub fn decide(pool: &HostPool, hosts: &[Host]) -> Plan {
-    let (ours, others): (Vec<_>, Vec<_>) =
-        hosts.iter().partition(|host| owners::is_controlled_by(host.meta(), pool));
+pub fn decide(pool: &HostPool, hosts: &[Arc<Host>]) -> Plan {
+    let (ours, others): (Vec<&Host>, Vec<&Host>) =
+        hosts.iter().map(AsRef::as_ref).partition(|host: &&Host| owners::is_controlled_by(host.meta(), pool));
     let foreign: BTreeSet<String> = others.iter().map(|host| host.name_any()).collect();
     match &pool.spec.static_ {
         Some(_) => listed(pool, &ours, &foreign),
@@ -154,7 +170,9 @@ fn changes(pool: &HostPool, hosts: &[&Host]) -> Vec<(Host, Host)> {
     hosts
         .iter()
         .filter_map(|host| {
-            let mut wanted = (*host).clone();
+            // Without status, which is most of it: few hosts differ.
+            let (metadata, spec) = (host.metadata.clone(), host.spec.clone());
+            let mut wanted = Host { metadata, spec, status: None };
             dress(pool, &mut wanted);
             if pool.spec.simulated.is_some() {
                 wanted.spec.simulated.clone_from(&pool.spec.simulated);
@@ -164,7 +182,8 @@ fn changes(pool: &HostPool, hosts: &[&Host]) -> Vec<(Host, Host)> {
             {
                 wanted.spec.ssh = Some(with_pinned_keys(listed.ssh.clone(), host));
             }
-            (wanted != **host).then(|| ((*host).clone(), wanted))
+            let is_other = wanted.metadata != host.metadata || wanted.spec != host.spec;
+            is_other.then(|| ((*host).clone(), Host { status: host.status.clone(), ..wanted }))
         })
         .collect()
 }
@@ -182,20 +201,18 @@ fn with_pinned_keys(
     ssh
 }
 
-/// How many hosts there are, can be claimed, are claimed, and need a person.
-pub fn count(hosts: &[&Host]) -> [i32; 4] {
-    let of = |wanted: &[HostState]| {
-        hosts
-            .iter()
-            .filter(|host| wanted.contains(&state(host, false)))
-            .count()
-            .try_into()
-            .unwrap_or(i32::MAX)
-    };
-    [
-        hosts.len().try_into().unwrap_or(i32::MAX),
-        of(&[HostState::Available]),
-        of(&[HostState::Claimed, HostState::Releasing]),
-        of(&[HostState::Quarantined]),
-    ]
+/// Whether a pool that is being deleted can go: no Host and no machine of it is left.
+pub(super) fn may_go(pool: &HostPool, hosts: &[Arc<Host>], progress: &Progress) -> bool {
+    pool.metadata.deletion_timestamp.is_some()
+        && !hosts.iter().any(|host| owners::is_controlled_by(host.meta(), pool))
+        && *progress == Progress::default()
+}
+
+/// When to look at the pool again.
+pub(super) fn again(progress: &Progress) -> Duration {
+    match (progress.starting.is_empty(), progress.is_in_trouble()) {
+        (false, _) => BOOTING,
+        (true, true) => IN_TROUBLE,
+        (true, false) => RESYNC,
+    }
 }

@@ -8,9 +8,12 @@ use capstan_api::meta::TemplateMetadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use proptest::prelude::*;
+use std::sync::Arc;
 
-use super::machines::{access, fill_in, of_pool, orphans};
-use super::{Plan, count, decide};
+use super::decide::machines::{Progress, access, fill_in, of_pool, orphans};
+use super::decide::{again, may_go};
+use super::status::news;
+use super::{Plan, count};
 use crate::provisioner::LocalMachine;
 
 fn pool(replicas: i32) -> HostPool {
@@ -31,6 +34,15 @@ fn pool(replicas: i32) -> HostPool {
     pool.metadata.namespace = Some("default".to_owned());
     pool.metadata.uid = Some("pool-uid".to_owned());
     pool
+}
+
+/// The plan for hosts as they are in memory.
+fn decide(pool: &HostPool, hosts: &[Host]) -> Plan {
+    super::decide(pool, &shared(hosts))
+}
+
+fn shared(hosts: &[Host]) -> Vec<Arc<Host>> {
+    hosts.iter().cloned().map(Arc::new).collect()
 }
 
 fn claimed(mut host: Host) -> Host {
@@ -78,6 +90,7 @@ fn only_free_hosts_go_and_the_highest_first() {
     let gone: Vec<_> = plan.delete.iter().map(ResourceExt::name_any).collect();
     assert_eq!(gone, ["yard-2", "yard-1"]);
     assert_eq!(plan.claimed, 0);
+    assert!(plan.makes_or_deletes() && !decide(&pool(4), &hosts).makes_or_deletes());
     let all: Vec<Host> = hosts.into_iter().map(claimed).collect();
     let plan = decide(&pool(1), &all);
     assert!(plan.delete.is_empty());
@@ -170,6 +183,40 @@ fn a_pool_that_goes_wants_no_hosts() {
     pool.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
     let plan = decide(&pool, &hosts);
     assert_eq!((plan.create.len(), plan.delete.len(), plan.claimed), (0, 1, 1));
+}
+
+#[test]
+fn all_hosts_that_are_made_or_deleted_at_once_are_one_event_each() {
+    let plan = decide(&pool(3), &[]);
+    let created: Vec<&Host> = plan.create.iter().collect();
+    let told = |created: &[&Host], deleted: &[Host]| -> Vec<(&str, String)> {
+        news(created, deleted).into_iter().map(|news| (news.reason, news.message)).collect()
+    };
+    assert_eq!(told(&[], &[]), []);
+    assert_eq!(told(&created, &[]), [("HostsCreated", "3: yard-0, yard-1, yard-2".to_owned())]);
+    let both = [("HostsCreated", "1: yard-0".to_owned()), ("HostsDeleted", "1: yard-2".to_owned())];
+    assert_eq!(told(&created[..1], &plan.create[2..]), both);
+}
+
+#[test]
+fn a_pool_goes_after_its_hosts_and_machines() {
+    let mut pool = of_machines(1);
+    let hosts = decide(&pool, &[]).create;
+    let busy = Progress { starting: vec!["yard-0".to_owned()], ..Progress::default() };
+    assert!(!may_go(&pool, &[], &Progress::default()), "it is not being deleted");
+    pool.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    assert!(!may_go(&pool, &shared(&hosts), &Progress::default()));
+    assert!(!may_go(&pool, &[], &busy));
+    assert!(may_go(&pool, &[], &Progress::default()));
+}
+
+#[test]
+fn machines_that_boot_are_looked_at_soon() {
+    let seconds = |progress: Progress| again(&progress).as_secs();
+    let booting = || vec!["yard-0".to_owned()];
+    assert_eq!(seconds(Progress::default()), 60);
+    assert_eq!(seconds(Progress { failed: booting(), ..Progress::default() }), 10);
+    assert_eq!(seconds(Progress { starting: booting(), failed: booting(), ..Progress::default() }), 1);
 }
 
 #[test]

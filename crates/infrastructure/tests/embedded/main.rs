@@ -5,5 +5,6 @@
 
 mod addresses;
 mod domains;
+mod events;
 mod release;
 mod yard;

@@ -132,7 +132,8 @@ async fn drain_node(core: &Core, machine: &Machine) -> Result<drain::Outcome> {
     let deletion = machine.status.as_ref().and_then(|status| status.deletion.as_ref());
     let since = deletion.and_then(|deletion| deletion.node_drain_start_time.as_ref()).map(|time| time.0);
     let now = core.now();
-    drain::drain(client, Drain { node, mark: None, since: since.unwrap_or(now), now }).await
+    let drain = Drain { node, mark: None, since: since.unwrap_or(now), now };
+    drain::drain(client, drain, core.remotes.refusals()).await
 }
 
 async fn delete_node(core: &Core, machine: &Machine) -> Result<()> {

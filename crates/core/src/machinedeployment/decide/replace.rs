@@ -40,10 +40,6 @@ pub(in crate::machinedeployment) fn is_movable(
         }
     };
     may_be_replaced(deployment, old, &why)?;
-    if let Reply::Remaining(fields) = reply {
-        let remains = fields.join(", ");
-        tracing::info!(machine_set = %old.name_any(), remains, "cannot be changed in place");
-    }
     Ok(false)
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 
-use super::{anywhere, over_ssh, simulated};
+use super::{anywhere, over_ssh, shared, simulated};
 use crate::hostcluster::{ControlPlane, ControlPlaneHosts, Domains, Observed, decide, tell};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -38,7 +38,8 @@ fn domains(control_plane: &ControlPlane, hosts: &[Host], before: &[FailureDomain
     let mut host_cluster = HostCluster::new("hc", HostClusterSpec::default());
     host_cluster.status.get_or_insert_default().failure_domains = before.to_vec();
     let cluster = Cluster::new("c", ClusterSpec::default());
-    decide(&Observed { cluster: &cluster, host_cluster: &host_cluster, hosts, control_plane }).domains
+    decide(&Observed { cluster: &cluster, host_cluster: &host_cluster, hosts: &shared(hosts), control_plane })
+        .domains
 }
 
 /// Name, whether control plane machines may go there, and how many hosts they could claim.
@@ -168,7 +169,7 @@ fn what_cannot_be_read_keeps_what_was_said_before() {
     let mut host_cluster = HostCluster::new("hc", HostClusterSpec::default());
     let cluster = Cluster::new("c", ClusterSpec::default());
     let decision = |host_cluster: &HostCluster, control_plane: &ControlPlane| {
-        decide(&Observed { cluster: &cluster, host_cluster, hosts: &hosts, control_plane })
+        decide(&Observed { cluster: &cluster, host_cluster, hosts: &shared(&hosts), control_plane })
     };
     let unknown = decision(&host_cluster, &unreadable);
     tell(&mut host_cluster, &unknown, NOW);
@@ -196,7 +197,12 @@ fn a_selector_that_makes_no_sense_keeps_what_was_said_before() {
         HostCluster::new("hc", HostClusterSpec { host_selector: Some(nonsense), ..Default::default() });
     host_cluster.status.get_or_insert_default().failure_domains.clone_from(&before);
     let cluster = Cluster::new("c", ClusterSpec::default());
-    let seen =
-        Observed { cluster: &cluster, host_cluster: &host_cluster, hosts: &full, control_plane: &anywhere() };
+    let (full, control_plane) = (shared(&full), anywhere());
+    let seen = Observed {
+        cluster: &cluster,
+        host_cluster: &host_cluster,
+        hosts: &full,
+        control_plane: &control_plane,
+    };
     assert_eq!(decide(&seen).domains.list, before);
 }

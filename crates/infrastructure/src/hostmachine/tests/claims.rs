@@ -1,10 +1,11 @@
 //! One machine, step by step.
 
 use capstan_api::conditions::{NewCondition, reasons as shared, set};
-use capstan_api::infrastructure::{HostCluster, HostClusterSpec, HostQuarantine};
+use capstan_api::infrastructure::{Host, HostCluster, HostClusterSpec, HostQuarantine};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube::ResourceExt;
+use std::sync::Arc;
 
 use super::fixtures::*;
 use crate::driver::Reached;
@@ -27,7 +28,7 @@ fn told(step: Step<'_>) -> String {
 
 #[test]
 fn the_hand_offs_are_waited_for_in_their_order() {
-    let (machine, hosts) = (machine(), [host("a")]);
+    let (machine, hosts) = (machine(), shared([host("a")]));
     let (bare, full) = (owner(None), owner(Some("data")));
     let (early, ready) = (cluster(false), cluster(true));
     let seen = Observed { machine: &machine, owner: None, cluster: None, host_cluster: None, hosts: &hosts };
@@ -47,7 +48,7 @@ fn from_claim_to_start() {
     let (owner, cluster) = (owner(Some("data")), cluster(true));
     let mut machine = machine();
     machine.spec.claim_id = Some("id".to_owned());
-    let free = [host("a")];
+    let free = shared([host("a")]);
     let seen = Observed {
         machine: &machine,
         owner: Some(&owner),
@@ -58,11 +59,11 @@ fn from_claim_to_start() {
     assert_eq!(decide(seen), Step::Claim(&free[0]));
 
     // A crash after the claim: the host is found, however many others are free.
-    let hosts = [host("a"), claimed(host("z"), "id")];
+    let hosts = shared([host("a"), claimed(host("z"), "id")]);
     assert_eq!(decide(Observed { hosts: &hosts, ..seen }), Step::Record(&hosts[1]));
 
     // A second manager has claimed as well: the one that is recorded counts.
-    let hosts = [claimed(host("a"), "id"), claimed(host("z"), "id")];
+    let hosts = shared([claimed(host("a"), "id"), claimed(host("z"), "id")]);
     assert_eq!(decide(Observed { hosts: &hosts, ..seen }), Step::Record(&hosts[0]));
     let mut recorded = machine.clone();
     recorded.spec.host_name = Some("z".to_owned());
@@ -73,7 +74,7 @@ fn from_claim_to_start() {
 
     // A claim that somebody removed is never taken again: the host may have had another life since.
     assert_eq!(waits_for(&decide(Observed { hosts: &free, ..seen })), reasons::HOST_LOST);
-    let free_again = [host("z")];
+    let free_again = shared([host("z")]);
     assert_eq!(waits_for(&decide(Observed { hosts: &free_again, ..seen })), reasons::HOST_LOST);
 }
 
@@ -83,7 +84,7 @@ fn a_user_may_name_the_host() {
     let mut machine = machine();
     machine.spec.claim_id = Some("id".to_owned());
     machine.spec.host_name = Some("b".to_owned());
-    let hosts = [host("a"), host("b")];
+    let hosts = shared([host("a"), host("b")]);
     let seen = Observed {
         machine: &machine,
         owner: Some(&owner),
@@ -93,9 +94,9 @@ fn a_user_may_name_the_host() {
     };
     assert_eq!(decide(seen), Step::Claim(&hosts[1]));
     assert!(told(decide(Observed { hosts: &hosts[..1], ..seen })).contains("there is no Host b"));
-    let taken = [claimed(host("b"), "other")];
+    let taken = shared([claimed(host("b"), "other")]);
     assert!(told(decide(Observed { hosts: &taken, ..seen })).contains("is claimed"));
-    let ours = [claimed(host("b"), "id")];
+    let ours = shared([claimed(host("b"), "id")]);
     assert_eq!(decide(Observed { hosts: &ours, ..seen }), Step::Record(&ours[0]));
 }
 
@@ -114,13 +115,13 @@ fn both_selectors_and_the_failure_domain_count() {
     let spec = HostClusterSpec { host_selector: Some(select("team", "a")), ..Default::default() };
     let host_cluster = HostCluster::new("hc", spec);
     let full = |name: &str| labelled(labelled(host(name), "disk", "fast"), "team", "a");
-    let hosts = [
+    let hosts = shared([
         within(labelled(host("no-team"), "disk", "fast"), "west"),
         within(labelled(host("no-disk"), "team", "a"), "west"),
         within(full("east"), "east"),
         full("nowhere"),
         within(full("right"), "west"),
-    ];
+    ]);
     let seen = Observed {
         machine: &machine,
         owner: Some(&owner),
@@ -154,7 +155,8 @@ fn it_says_why_there_is_no_host() {
         problems: vec!["disk: 1 MiB are free in /opt; make room".to_owned()],
         ..Default::default()
     };
-    crate::host::tell(&mut full, &Ok(reached), &crate::host::Holder::Present, Timestamp::UNIX_EPOCH);
+    let seen = crate::host::Observed { found: Ok(reached), holder: crate::host::Holder::Present };
+    crate::host::tell(&mut full, &seen, Timestamp::UNIX_EPOCH);
     let mut going = host("g");
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     let taken = |name: &str| claimed(host(name), &format!("of-{name}"));
@@ -178,6 +180,7 @@ fn it_says_why_there_is_no_host() {
         ),
     ] {
         let names: Vec<String> = hosts.iter().map(ResourceExt::name_any).collect();
+        let hosts: Vec<Arc<Host>> = hosts.into_iter().map(Arc::new).collect();
         let seen = Observed {
             machine: &machine,
             owner: Some(&owner),

@@ -6,6 +6,7 @@ use capstan_api::core::{
 use capstan_api::infrastructure::{Host, HostClaim, HostMachine, HostMachineSpec, HostSpec, SimulatedHost};
 use capstan_api::meta::ContractVersionedObjectReference;
 use kube::ResourceExt as _;
+use std::sync::Arc;
 
 pub(super) fn host(name: &str) -> Host {
     let spec = HostSpec {
@@ -19,6 +20,11 @@ pub(super) fn host(name: &str) -> Host {
     let mut host = Host::new(name, spec);
     host.metadata.namespace = Some("yard".to_owned());
     host
+}
+
+/// Hosts as they are in memory.
+pub(super) fn shared<const N: usize>(hosts: [Host; N]) -> [Arc<Host>; N] {
+    hosts.map(Arc::new)
 }
 
 pub(super) fn claimed(mut host: Host, id: &str) -> Host {

@@ -9,6 +9,7 @@ use capstan_api::infrastructure::{Host, HostClaim, HostMachine};
 use kube::ResourceExt as _;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::fixtures::{cluster, host, machine, owner};
 use crate::hostmachine::{Observed, Step, decide, provider_id};
@@ -62,7 +63,7 @@ impl World {
     }
 
     fn write(&mut self, index: usize, machine: &Versioned<HostMachine>, hosts: &[Versioned<Host>]) {
-        let seen_hosts: Vec<Host> = hosts.iter().map(|host| host.1.clone()).collect();
+        let seen_hosts: Vec<Arc<Host>> = hosts.iter().map(|host| Arc::new(host.1.clone())).collect();
         let step = decide(Observed {
             machine: &machine.1,
             owner: Some(&self.owner),

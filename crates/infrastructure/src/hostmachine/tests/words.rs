@@ -1,15 +1,18 @@
 //! What users read.
 
-use capstan_api::conditions::{get, is_true};
+use capstan_api::conditions::{NewCondition, get, is_true, set};
 use capstan_api::infrastructure::HostMachine;
-use jiff::Timestamp;
+use capstan_controller::Next;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
+use std::time::Duration;
 
-use super::fixtures::{claimed, host, machine};
+use super::fixtures::{claimed, host, machine, shared};
 use crate::driver::{BootstrapFailure, BootstrapState, DriverError, ResetState};
-use crate::hostmachine::release::{self, Release, decide};
-use crate::hostmachine::tell;
+use crate::hostmachine::decide::release::{self, Release, decide};
+use crate::hostmachine::decide::{after_follow, after_start};
+use crate::hostmachine::status;
 use crate::hostmachine::triggers::host_facts;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -22,7 +25,7 @@ fn a_failed_bootstrap_shows_code_step_and_last_lines() {
         exit_code: Some(7),
         last_lines: (0..30).map(|number| format!("line {number} {}", "x".repeat(400))).collect(),
     };
-    tell::started(&mut told, &host("h"), &Ok(BootstrapState::Failed(failure)), NOW);
+    status::started(&mut told, &host("h"), &Ok(BootstrapState::Failed(failure)), NOW);
     let condition = get(&told, "BootstrapExecuted").expect("the condition");
     let message = &condition.message;
     assert_eq!(condition.reason, "BootstrapFailed");
@@ -38,14 +41,14 @@ fn a_failed_bootstrap_shows_code_step_and_last_lines() {
 #[test]
 fn a_machine_that_runs_is_ready() {
     let mut told = machine();
-    tell::waiting(&mut told, "NoHostAvailable", "none", NOW);
+    status::waiting(&mut told, "NoHostAvailable", "none", NOW);
     assert!(!is_true(&told, "Ready"));
-    tell::started(&mut told, &host("h"), &Ok(BootstrapState::Running), NOW);
+    status::started(&mut told, &host("h"), &Ok(BootstrapState::Running), NOW);
     assert!(is_true(&told, "HostClaimed") && !is_true(&told, "Ready"));
-    tell::started(&mut told, &host("h"), &Ok(BootstrapState::Done), NOW);
+    status::started(&mut told, &host("h"), &Ok(BootstrapState::Done), NOW);
     assert!(is_true(&told, "Ready"));
-    tell::provisioned(&mut told);
-    assert!(tell::is_provisioned(&told));
+    status::provisioned(&mut told);
+    assert!(status::is_provisioned(&told));
 }
 
 #[test]
@@ -62,17 +65,17 @@ fn addresses_follow_the_host_and_are_never_forgotten() {
         status.addresses.into_iter().map(|address| address.address).collect()
     };
     let mut told = machine();
-    tell::provisioned(&mut told);
-    tell::addresses(&mut told, &at(&["10.0.0.1"]));
+    status::provisioned(&mut told);
+    status::addresses(&mut told, &at(&["10.0.0.1"]));
     assert_eq!(found(&told), ["10.0.0.1"]);
     assert!(
         host_facts(&at(&["10.0.0.1"])) != host_facts(&at(&["10.0.0.2"])),
         "a new address wakes the machine"
     );
-    tell::addresses(&mut told, &at(&["10.0.0.2", "fd00::2"]));
+    status::addresses(&mut told, &at(&["10.0.0.2", "fd00::2"]));
     assert_eq!(found(&told), ["10.0.0.2", "fd00::2"]);
     for unknown in [at(&[]), host("h")] {
-        tell::addresses(&mut told, &unknown);
+        status::addresses(&mut told, &unknown);
         assert_eq!(found(&told), ["10.0.0.2", "fd00::2"]);
     }
 }
@@ -116,8 +119,79 @@ fn a_host_that_cannot_be_reset_stays_claimed_whatever_the_error_is() {
 fn only_hosts_with_the_claim_of_the_machine_are_reset() {
     let mut leaving = machine();
     leaving.spec.host_name = Some("h".to_owned());
-    let hosts = [claimed(host("h"), "other"), claimed(host("i"), "id"), host("j")];
+    let hosts = shared([claimed(host("h"), "other"), claimed(host("i"), "id"), host("j")]);
     assert!(release::claimed(&leaving, &hosts).is_empty(), "it never had a claim");
     leaving.spec.claim_id = Some("id".to_owned());
-    assert_eq!(release::claimed(&leaving, &hosts), [&hosts[1]]);
+    assert_eq!(release::claimed(&leaving, &hosts), [hosts[1].as_ref()]);
+}
+
+#[test]
+fn a_host_is_looked_at_again_by_what_it_does() {
+    let after = |state| after_start(&state);
+    let seconds = |seconds| Next::After(Duration::from_secs(seconds));
+    assert_eq!(after(Ok(BootstrapState::Done)), Next::Changed);
+    assert_eq!(after(Ok(BootstrapState::Failed(BootstrapFailure::default()))), Next::Changed);
+    assert_eq!(after(Ok(BootstrapState::Running)), seconds(2));
+    assert_eq!(after(Err(DriverError::Unreachable("no answer".to_owned()))), seconds(10));
+}
+
+#[test]
+fn whether_an_agent_must_follow_is_looked_at_less_and_less_often() {
+    let mut started = machine();
+    set(&mut started, NewCondition::new("BootstrapExecuted", true, "Bootstrapped"), NOW);
+    let hours = |hours: u64| Duration::from_secs(3600 * hours);
+    let later = NOW + SignedDuration::from_hours(2);
+    let after = |is_told, running, now| after_follow(&started, is_told, running, now).as_secs();
+    assert_eq!(after(true, hours(9), later), 10, "it is told again until it has enrolled");
+    assert_eq!(after(false, hours(9), NOW), 5, "it was started just now");
+    assert_eq!(after(false, hours(0), later), 5, "this process was started just now");
+    assert_eq!(after(false, Duration::from_secs(70), later), 70);
+    assert_eq!(after(false, hours(9), later), 900);
+}
+
+#[test]
+fn what_happens_to_a_machine_is_told_once() {
+    let reasons = |before: &HostMachine, after: &HostMachine| -> Vec<&'static str> {
+        status::news(before, after).into_iter().map(|news| news.reason).collect()
+    };
+    let after = |before: &HostMachine, state| {
+        let mut told = before.clone();
+        status::started(&mut told, &host("h"), &state, NOW);
+        told
+    };
+    let new = machine();
+    let running = after(&new, Ok(BootstrapState::Running));
+    assert_eq!(reasons(&new, &running), ["BootstrapStarted"]);
+    assert_eq!(reasons(&running, &running), [""; 0]);
+    assert_eq!(reasons(&running, &after(&running, Ok(BootstrapState::Done))), [""; 0]);
+    assert_eq!(reasons(&new, &after(&new, Ok(BootstrapState::Done))), ["BootstrapStarted"]);
+    let failure = BootstrapFailure {
+        step: "runcmd 1".to_owned(),
+        exit_code: Some(1),
+        last_lines: vec!["token=abc".to_owned()],
+    };
+    let failed = after(&running, Ok(BootstrapState::Failed(failure)));
+    let told = status::news(&running, &failed);
+    assert_eq!(told.iter().map(|news| news.reason).collect::<Vec<_>>(), ["BootstrapFailed"]);
+    assert!(told[0].message.contains("exit code 1") && !told[0].message.contains("token"), "{told:?}");
+    assert_eq!(reasons(&failed, &failed), [""; 0]);
+
+    let mut silent = failed.clone();
+    status::deleting(&mut silent, "HostUnreachable", "cannot reset Host h\nmore", NOW);
+    assert_eq!(reasons(&failed, &silent), ["ResetFailed"]);
+    let mut still = silent.clone();
+    status::deleting(&mut still, "HostUnreachable", "cannot reset Host h: other words", NOW);
+    assert_eq!(reasons(&silent, &still), [""; 0]);
+    let mut resetting = silent.clone();
+    status::deleting(&mut resetting, "ResettingHost", "Host h is being reset", NOW);
+    assert_eq!(reasons(&silent, &resetting), [""; 0]);
+}
+
+#[test]
+fn a_host_given_back_into_quarantine_is_a_warning() {
+    let (of_host, of_machine) = status::given_back(&machine(), &host("h"), None);
+    assert_eq!((of_host.reason, of_machine.reason), ("Released", "HostReleased"));
+    let (of_host, of_machine) = status::given_back(&machine(), &host("h"), Some("left: /etc/rancher"));
+    assert_eq!((of_host.reason, of_machine.reason), ("Quarantined", "ResetFailed"));
+    assert!(of_host.message.contains("/etc/rancher") && of_machine.message.contains("Host h"));
 }

@@ -1,29 +1,22 @@
 //! Reads everything that is to be decided on. Writes nothing.
 
-use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{ConditionStatus, get, types};
 use capstan_api::core::{Cluster, Machine};
-use capstan_controller::error::{Doing as _, Error, Result};
+use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::plane::hand_over;
 use capstan_controller::secrets::Purpose;
 use capstan_controller::{Cache, identity, owners};
-use futures::future::try_join_all;
 use jiff::Timestamp;
-use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use kube::api::{Api, DynamicObject, PartialObjectMeta};
-use kube::core::{ApiResource, GroupVersionKind};
-use serde_json::{Value, json};
+use kube::api::PartialObjectMeta;
 use std::sync::Arc;
-use std::time::Instant;
 
-use crate::enrolment::objects::{self, Kind, REPORT, SECRET};
-use crate::enrolment::{self, check, csr_name};
+use super::{Bootstrap, decide};
+use crate::enrolment::{self, Own};
 use crate::here::{Here, PlanKey};
-use crate::names::{Names, REQUEST_LABEL};
-use crate::reconcile::Bootstrap;
+use crate::names::Names;
 
 /// The Secret with the bootstrap data, without what is in it: that is written, never read.
 pub(crate) type Data = PartialObjectMeta<Secret>;
@@ -41,18 +34,6 @@ pub(crate) struct Seen {
     pub(crate) own: Option<Own>,
 }
 
-/// The objects of one machine.
-pub(crate) struct Own {
-    pub(crate) names: Names,
-    owner: Value,
-    found: Vec<Option<Value>>,
-    /// Whether the machine's rights were not read, but taken to be what they were a moment ago.
-    pub(crate) is_settled: bool,
-    enrolment: Option<Value>,
-    pub(crate) report: Option<MachineReport>,
-    csr: Option<Arc<CertificateSigningRequest>>,
-}
-
 impl Seen {
     /// Whether the machine has a credential of its own.
     pub(crate) fn is_enrolled(&self) -> bool {
@@ -65,8 +46,27 @@ impl Seen {
         self.own.as_ref()?.enrolment.as_ref()?.pointer("/metadata/uid")?.as_str()
     }
 
-    /// What enrolment is decided on.
-    pub(crate) fn of_machine(&self) -> Option<enrolment::Observed<'_>> {
+    /// What the bootstrap data is decided on. `blocked` is why nothing can be made for the machine, if so.
+    pub(super) fn of_data<'a>(
+        &'a self,
+        config: &'a CapstanConfig,
+        blocked: Option<&'a str>,
+    ) -> decide::Observed<'a> {
+        decide::Observed {
+            config,
+            machine: self.machine.as_deref(),
+            cluster: self.cluster.as_deref(),
+            here: &self.here,
+            plan_key: self.plan_key.as_ref(),
+            secret: self.data.as_deref(),
+            is_enrolled: self.is_enrolled(),
+            bound_to: self.bound_to(),
+            blocked,
+        }
+    }
+
+    /// What enrolment is decided on; nothing, before the machine has an identity.
+    pub(super) fn of_machine(&self) -> Option<enrolment::Observed<'_>> {
         let own = self.own.as_ref()?;
         let ready = self.machine.as_deref().and_then(|machine| get(machine, types::INFRASTRUCTURE_READY));
         let started: Option<Timestamp> = ready
@@ -125,11 +125,6 @@ impl Bootstrap {
         Ok(Seen { machine: Some(found), cluster, here, plan_key, data, own })
     }
 
-    /// Requests for certificates that were made here.
-    fn requests(&self) -> Cache<CertificateSigningRequest> {
-        self.caches.of_labelled(REQUEST_LABEL)
-    }
-
     /// What is known of the Secrets of clusters in a namespace.
     pub(crate) fn secrets(&self, namespace: &str) -> Cache<Data> {
         self.caches.beside_clusters(namespace)
@@ -146,73 +141,4 @@ impl Bootstrap {
         let found = found.doing(|| format!("cannot read Secret {namespace}/{name}"))?;
         Ok(found.and_then(|secret| self.plan_keys.read(&secret)))
     }
-
-    async fn own(&self, config: &CapstanConfig, names: Names) -> Result<Own> {
-        let owner = owners::controller(config).ok_or_else(|| Error::Conflict {
-            doing: "cannot make objects for a CapstanConfig that is not stored".to_owned(),
-        })?;
-        let owner = serde_json::to_value(owner)
-            .map_err(|error| Error::transient("cannot write a reference to an owner", error))?;
-        let wanted = objects::wanted(&names, &owner);
-        let is_settled = self.settled.holds(&config.uid().unwrap_or_default(), Instant::now());
-        let found =
-            try_join_all(wanted.iter().map(async |object| match is_settled && object.kind != REPORT {
-                true => Ok(Some(object.object.clone())),
-                false if object.kind == REPORT => self.report(&names, &object.name).await,
-                false => self.find(&names, object.kind, &object.name).await,
-            }));
-        let (found, enrolment) = futures::try_join!(found, self.enrolment(&names))?;
-        let report = wanted
-            .iter()
-            .zip(&found)
-            .find(|(wanted, _)| wanted.kind == REPORT)
-            .and_then(|(_, found)| found.clone())
-            .map(serde_json::from_value::<MachineReport>)
-            .transpose()
-            .map_err(|error| Error::transient("cannot read a MachineReport", error))?
-            // One of a former life says nothing about this machine.
-            .filter(|report| report.spec.machine_id == names.machine_id);
-        let asked = report
-            .as_ref()
-            .and_then(|report| report.status.as_ref()?.certificate_request.as_deref())
-            .and_then(|text| check(text, &names.user()).ok());
-        let csr = match asked {
-            Some(request) => {
-                let name = csr_name(&names, &request);
-                self.requests().peek_named(&name).await?
-            }
-            None => None,
-        };
-        Ok(Own { names, owner, found, is_settled, enrolment, report, csr })
-    }
-
-    /// Any object of the machine's namespace, as it is on the wire.
-    pub(crate) fn untyped(&self, namespace: &str, kind: Kind) -> Api<DynamicObject> {
-        let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
-        Api::namespaced_with(self.client().clone(), namespace, &resource)
-    }
-
-    async fn find(&self, names: &Names, kind: Kind, name: &str) -> Result<Option<Value>> {
-        let doing = || format!("cannot read {} {}/{name}", kind.kind, names.namespace);
-        let found = self.untyped(&names.namespace, kind).get_opt(name).await.doing(doing)?;
-        found.map(serde_json::to_value).transpose().map_err(|error| Error::transient(doing(), error))
-    }
-
-    async fn report(&self, names: &Names, name: &str) -> Result<Option<Value>> {
-        let found = self.caches.of::<MachineReport>().get(&names.namespace, name).await?;
-        found.map(|report| value(report.as_ref())).transpose()
-    }
-
-    /// The Secret that the token hangs on: nothing is in it.
-    async fn enrolment(&self, names: &Names) -> Result<Option<Value>> {
-        let found = self.secrets(&names.namespace).peek(&names.namespace, &names.enrolment()).await?;
-        let Some(found) = found else { return Ok(None) };
-        let (version, kind) = (SECRET.version, SECRET.kind);
-        Ok(Some(json!({"apiVersion": version, "kind": kind, "metadata": value(&found.metadata)?})))
-    }
-}
-
-fn value(object: &impl serde::Serialize) -> Result<Value> {
-    serde_json::to_value(object).map_err(|error| Error::transient("cannot write an object down", error))
 }

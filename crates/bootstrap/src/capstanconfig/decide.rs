@@ -1,19 +1,22 @@
 //! What is to be done for a CapstanConfig. Pure.
 
 use capstan_api::bootstrap::CapstanConfig;
-use capstan_api::conditions::{ConditionStatus, NewCondition, reasons, types};
+use capstan_api::conditions::reasons;
 use capstan_api::core::{Cluster, Machine};
-use capstan_controller::identity;
 use capstan_controller::plane::hand_over;
+use capstan_controller::{Next, identity};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use std::time::Duration;
 
+use super::observe::Data;
 use crate::here::{Here, PlanKey};
 use crate::names::{LEADS_TO, TOKEN_BOUND_TO, TOKEN_RENEWAL};
-use crate::observe::Data;
 
-/// Condition: the Secret with the bootstrap data is there.
-pub(crate) const DATA_SECRET_AVAILABLE: &str = "DataSecretAvailable";
+/// How long something that waits is left alone.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The shortest time until another look: then others have their turn.
+pub(super) const LATER: Duration = Duration::from_secs(1);
 
 /// What was found.
 pub(crate) struct Observed<'a> {
@@ -37,7 +40,7 @@ pub(crate) struct Observed<'a> {
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Somebody else must do something first.
+    /// Another controller or a person must do something first.
     Wait(Waiting),
     /// The machine gets its identity. Written before anything is made from it.
     Identify,
@@ -52,8 +55,10 @@ pub(crate) enum Decision {
 /// Why nothing can be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    reason: &'static str,
-    message: String,
+    /// Why, as one word.
+    pub(super) reason: &'static str,
+    /// Why, for people, and who must act.
+    pub(super) message: String,
 }
 
 impl Waiting {
@@ -157,18 +162,17 @@ fn was_made(config: &CapstanConfig, machine: &Machine) -> bool {
         || machine.spec.bootstrap.data_secret_name.as_deref().is_some_and(|name| !name.is_empty())
 }
 
-/// What the object says of its data.
-pub(crate) fn conditions(decision: &Decision) -> [NewCondition; 2] {
-    let condition = |type_: &str, good: &'static str| match decision {
-        Decision::Done(_) => NewCondition::new(type_, ConditionStatus::True, good),
-        Decision::Wait(Waiting { reason, message }) => {
-            NewCondition::new(type_, ConditionStatus::False, *reason).message(message.clone())
+/// When to look at the CapstanConfig again. `enrolment` is when its enrolment must be looked at, if at some time.
+pub(super) fn again(data: &Decision, enrolment: Option<Duration>, now: Timestamp) -> Next {
+    let of_data = match data {
+        // Watches wake it, but for a Secret of another owner that is in the way.
+        Decision::Wait(_) => Next::After(LONGEST_WAIT),
+        Decision::Done(Some(renewal)) => {
+            Next::After(Duration::try_from(renewal.duration_since(now)).unwrap_or_default().max(LATER))
         }
-        Decision::Identify | Decision::HandOut | Decision::Followed => {
-            NewCondition::new(type_, ConditionStatus::False, reasons::NOT_AVAILABLE)
-        }
+        _ => Next::Changed,
     };
-    [condition(types::READY, reasons::READY), condition(DATA_SECRET_AVAILABLE, reasons::AVAILABLE)]
+    enrolment.map_or(of_data, |again| of_data.or(Next::After(again)))
 }
 
 #[cfg(test)]
@@ -377,5 +381,23 @@ mod tests {
         let due = || with(TOKEN_RENEWAL, at(1));
         assert_eq!(due().with(|w| w.is_enrolled = true).decide(), Decision::Done(None));
         assert_eq!(due().with(|w| w.key = None).decide(), Decision::Done(None));
+    }
+
+    #[test]
+    fn the_sooner_of_two_times_counts() {
+        let after = |seconds| Next::After(Duration::from_secs(seconds));
+        let soon = Some(Duration::from_secs(7));
+        let renewal = |seconds: i64| Decision::Done(Timestamp::from_second(1_000_000 + seconds).ok());
+        let waits = Waiting::forbidden("x");
+        for (data, enrolment, expected) in [
+            (&waits, None, after(60)),
+            (&waits, soon, after(7)),
+            (&Decision::Done(None), None, Next::Changed),
+            (&Decision::Done(None), soon, after(7)),
+            (&renewal(3), soon, after(3)),
+            (&renewal(-3), None, after(1)),
+        ] {
+            assert_eq!(again(data, enrolment, now()), expected, "{data:?} {enrolment:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 use crate::driver::{DriverError, ResetState};
 use crate::names::host::reasons as host_reasons;
@@ -23,13 +24,14 @@ pub enum Release {
 }
 
 /// The hosts that carry the machine's claim: all of them are given back.
-pub(super) fn claimed<'h>(machine: &HostMachine, hosts: &'h [Host]) -> Vec<&'h Host> {
+pub(in crate::hostmachine) fn claimed<'h>(machine: &HostMachine, hosts: &'h [Arc<Host>]) -> Vec<&'h Host> {
     let Some(id) = &machine.spec.claim_id else { return Vec::new() };
-    hosts.iter().filter(|host| host.spec.claim.as_ref().is_some_and(|claim| claim.id == *id)).collect()
+    let has_claim = |host: &&Host| host.spec.claim.as_ref().is_some_and(|claim| claim.id == *id);
+    hosts.iter().map(AsRef::as_ref).filter(has_claim).collect()
 }
 
 /// What becomes of a host, by what its driver says. `since` is when the deletion of the machine began.
-pub(super) fn decide(
+pub(in crate::hostmachine) fn decide(
     host: &Host,
     state: &Result<ResetState, DriverError>,
     since: Option<&Time>,

@@ -1,18 +1,24 @@
-//! What a HostMachine says of itself. Pure.
+//! Status and conditions of a HostMachine, from what its host and its driver say. Pure.
 
-use capstan_api::conditions::{NewCondition, has, reasons as shared, set, types};
+use capstan_api::conditions::{NewCondition, get, has, reasons as shared, set, types};
 use capstan_api::infrastructure::{Host, HostMachine};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use crate::driver::{BootstrapFailure, BootstrapState, DriverError, FollowState};
+use crate::names::events;
 use crate::names::hostmachine::{AGENT_FOLLOWS, BOOTSTRAP_EXECUTED, HOST_CLAIMED, reasons};
+use crate::news::{News, first_line};
 use crate::ready::sum_up;
 
 /// The longest tail of output that is shown.
 const MOST_LINES: usize = 10;
 /// A line is cut here.
 const LONGEST_LINE: usize = 200;
+
+/// Conditions that this controller owns.
+pub(super) const OWNED: [&str; 6] =
+    [types::READY, HOST_CLAIMED, BOOTSTRAP_EXECUTED, AGENT_FOLLOWS, types::DELETING, types::PAUSED];
 
 /// Says why there is no host yet, or none any more.
 pub(super) fn waiting(machine: &mut HostMachine, reason: &str, message: &str, now: Timestamp) {
@@ -106,6 +112,58 @@ pub(super) fn follows(
 pub(super) fn deleting(machine: &mut HostMachine, reason: &str, message: &str, now: Timestamp) {
     set(machine, NewCondition::new(types::DELETING, true, reason).message(message), now);
     set(machine, NewCondition::new(types::READY, false, shared::DELETING).message(message), now);
+}
+
+/// What has happened to the machine between two reconciles.
+pub(super) fn news(before: &HostMachine, after: &HostMachine) -> Vec<News> {
+    let changed = |condition: &str| {
+        let (was, is) = (get(before, condition), get(after, condition)?);
+        let was = was.map(|was| was.reason.as_str()).unwrap_or_default();
+        (was != is.reason).then_some((was, is))
+    };
+    let bootstrap = changed(BOOTSTRAP_EXECUTED).and_then(|(was, is)| match is.reason.as_str() {
+        reasons::BOOTSTRAPPING => Some(News::normal(events::BOOTSTRAP_STARTED, is.message.clone())),
+        // It was done before the first look at it.
+        reasons::BOOTSTRAPPED if ![reasons::BOOTSTRAPPING, reasons::HOST_UNREACHABLE].contains(&was) => {
+            let host = after.spec.host_name.as_deref().unwrap_or_default();
+            let message = format!("Host {host} has carried out the bootstrap data");
+            Some(News::normal(events::BOOTSTRAP_STARTED, message))
+        }
+        reasons::BOOTSTRAP_FAILED => Some(News::warning(events::BOOTSTRAP_FAILED, first_line(&is.message))),
+        _ => None,
+    });
+    let reset = changed(types::DELETING).filter(|(_, is)| is.reason == reasons::HOST_UNREACHABLE);
+    let reset = reset.map(|(_, is)| News::warning(events::RESET_FAILED, first_line(&is.message)));
+    bootstrap.into_iter().chain(reset).collect()
+}
+
+/// What has happened to a host that a machine has claimed.
+pub(super) fn claimed(machine: &HostMachine, cluster: Option<&str>) -> News {
+    let of = cluster.map(|cluster| format!(" of Cluster {cluster}")).unwrap_or_default();
+    News::normal(events::CLAIMED, format!("HostMachine {}{of} has claimed the host", machine.name_any()))
+}
+
+/// What has happened to a machine whose host is recorded.
+pub(super) fn recorded(host: &Host) -> News {
+    News::normal(events::HOST_CLAIMED, format!("Host {} is claimed", host.name_any()))
+}
+
+/// What has happened to a host that was given back, and to the machine that had it.
+pub(super) fn given_back(machine: &HostMachine, host: &Host, quarantine: Option<&str>) -> (News, News) {
+    let (name, machine) = (host.name_any(), machine.name_any());
+    match quarantine {
+        None => (
+            News::normal(events::RELEASED, format!("HostMachine {machine} has given the host back")),
+            News::normal(events::HOST_RELEASED, format!("Host {name} is given back")),
+        ),
+        Some(why) => (
+            News::warning(events::QUARANTINED, first_line(why)),
+            News::warning(
+                events::RESET_FAILED,
+                format!("Host {name} is given back into quarantine: {}", first_line(why)),
+            ),
+        ),
+    }
 }
 
 fn describe(host: &str, failure: &BootstrapFailure) -> String {

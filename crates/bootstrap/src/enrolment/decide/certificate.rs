@@ -56,7 +56,7 @@ impl Certificate {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::enrolment) mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;

@@ -10,6 +10,7 @@ use capstan_api::infrastructure::Host;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
 use crate::host::{is_reachable, is_usable};
 use crate::selector::HostSelectors;
@@ -81,13 +82,17 @@ impl Obstacle {
 ///
 /// # Errors
 /// If there is none, with the reason for people.
-pub fn choose<'h>(wanted: &Wanted<'_>, hosts: &'h [Host]) -> Result<&'h Host, String> {
+pub fn choose<'h>(wanted: &Wanted<'_>, hosts: &'h [Arc<Host>]) -> Result<&'h Host, String> {
     let here = |host: &&Host| match wanted.failure_domain {
         Some(domain) => host.spec.failure_domain.as_deref() == Some(domain),
         None => true,
     };
-    let matching: Vec<&Host> =
-        hosts.iter().filter(|host| wanted.selectors.match_host(host)).filter(here).collect();
+    let matching: Vec<&Host> = hosts
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|host| wanted.selectors.match_host(host))
+        .filter(here)
+        .collect();
     matching
         .iter()
         .copied()
@@ -105,7 +110,7 @@ fn rank(claim_id: &str, host: &str) -> u64 {
 }
 
 /// What is wrong with a host, in its own words, where it says something.
-pub(super) fn complaint(host: &Host) -> Option<String> {
+pub(in crate::hostmachine) fn complaint(host: &Host) -> Option<String> {
     let told = match Obstacle::of(host)? {
         Obstacle::Quarantined | Obstacle::Unreachable | Obstacle::Unusable => get(host, types::READY)?,
         Obstacle::Claimed | Obstacle::Unschedulable | Obstacle::Deleted => return None,

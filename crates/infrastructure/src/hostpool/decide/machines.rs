@@ -23,7 +23,7 @@ pub(crate) fn of_pool(pool: &HostPool) -> Option<(PoolOfMachines, &NspawnHosts)>
 }
 
 /// How a machine is reached that is up.
-pub(super) fn access(nspawn: &NspawnHosts, machine: &LocalMachine) -> SshAccess {
+pub(in crate::hostpool) fn access(nspawn: &NspawnHosts, machine: &LocalMachine) -> SshAccess {
     SshAccess {
         address: machine.address.clone(),
         port: machine.port.into(),
@@ -37,7 +37,7 @@ pub(super) fn access(nspawn: &NspawnHosts, machine: &LocalMachine) -> SshAccess 
 
 /// Machines that nobody has a use for: neither a Host nor the plan speaks of them. They were being made when the pool
 /// became smaller, or their Hosts have gone without them.
-pub(super) fn orphans(machines: &[String], ours: &[&Host], plan: &Plan) -> Vec<String> {
+pub(in crate::hostpool) fn orphans(machines: &[String], ours: &[&Host], plan: &Plan) -> Vec<String> {
     let known: BTreeSet<String> = ours
         .iter()
         .map(|host| host.name_any())
@@ -46,8 +46,17 @@ pub(super) fn orphans(machines: &[String], ours: &[&Host], plan: &Plan) -> Vec<S
     machines.iter().filter(|name| !known.contains(*name)).cloned().collect()
 }
 
+/// The hosts of a pool that stay: neither being deleted, nor to be deleted by the plan.
+pub(in crate::hostpool) fn kept<'h>(ours: &[&'h Host], plan: &Plan) -> Vec<&'h Host> {
+    let goes = |host: &Host| {
+        host.metadata.deletion_timestamp.is_some()
+            || plan.delete.iter().any(|gone| gone.name_any() == host.name_any())
+    };
+    ours.iter().copied().filter(|host| !goes(host)).collect()
+}
+
 /// Puts into the plan how the machines are reached that are up. A Host whose machine is not waits.
-pub(super) fn fill_in(plan: &mut Plan, kept: &[&Host], up: &BTreeMap<String, SshAccess>) {
+pub(in crate::hostpool) fn fill_in(plan: &mut Plan, kept: &[&Host], up: &BTreeMap<String, SshAccess>) {
     plan.create.retain_mut(|host| {
         host.spec.ssh = up.get(&host.name_any()).cloned();
         host.spec.ssh.is_some()
@@ -69,18 +78,18 @@ pub(super) fn fill_in(plan: &mut Plan, kept: &[&Host], up: &BTreeMap<String, Ssh
 
 /// How far the machines of a pool are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(in crate::hostpool) struct Progress {
     /// They boot.
-    pub(super) starting: Vec<String>,
+    pub(in crate::hostpool) starting: Vec<String>,
     /// They cannot be made, started or taken away, and why.
-    pub(super) failed: Vec<String>,
+    pub(in crate::hostpool) failed: Vec<String>,
     /// What keeps any machine from being made: as one word, and for people.
-    pub(super) refused: Option<(&'static str, String)>,
+    pub(in crate::hostpool) refused: Option<(&'static str, String)>,
 }
 
 impl Progress {
     /// Whether somebody must put something right.
-    pub(super) fn is_in_trouble(&self) -> bool {
+    pub(in crate::hostpool) fn is_in_trouble(&self) -> bool {
         self.refused.is_some() || !self.failed.is_empty()
     }
 }

@@ -1,0 +1,55 @@
+//! Status and conditions of a CapstanConfig, from what was decided. Pure.
+
+use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig, CapstanConfigStatus};
+use capstan_api::conditions::{ConditionStatus, NewCondition, reasons, set, types};
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+
+use super::decide::{Decision, Waiting};
+use crate::enrolment;
+
+/// Condition: the Secret with the bootstrap data is there.
+const DATA_SECRET_AVAILABLE: &str = "DataSecretAvailable";
+
+/// Conditions that this controller owns.
+pub(super) const OWNED: [&str; 4] = [types::PAUSED, types::READY, DATA_SECRET_AVAILABLE, AGENT_ENROLLED];
+
+/// Says how it stands with the data and with the enrolment.
+pub(super) fn tell(
+    config: &mut CapstanConfig,
+    data: &Decision,
+    enrolment: &enrolment::Decision,
+    now: Timestamp,
+) {
+    for condition in conditions(data).into_iter().chain([enrolment::condition(&enrolment.told)]) {
+        set(config, condition, now);
+    }
+    let (generation, name) = (config.metadata.generation, config.name_any());
+    let status: &mut CapstanConfigStatus = config.status.get_or_insert_default();
+    status.observed_generation = generation;
+    if matches!(data, Decision::Done(_)) {
+        status.data_secret_name = Some(name);
+        status.initialization.get_or_insert_default().data_secret_created = Some(true);
+    }
+}
+
+/// Says which right is missing.
+pub(super) fn forbidden(config: &mut CapstanConfig, why: String, now: Timestamp) {
+    for condition in conditions(&Waiting::forbidden(why)) {
+        set(config, condition, now);
+    }
+}
+
+/// What is said of the data.
+fn conditions(decision: &Decision) -> [NewCondition; 2] {
+    let condition = |type_: &str, good: &'static str| match decision {
+        Decision::Done(_) => NewCondition::new(type_, ConditionStatus::True, good),
+        Decision::Wait(Waiting { reason, message }) => {
+            NewCondition::new(type_, ConditionStatus::False, *reason).message(message.clone())
+        }
+        Decision::Identify | Decision::HandOut | Decision::Followed => {
+            NewCondition::new(type_, ConditionStatus::False, reasons::NOT_AVAILABLE)
+        }
+    };
+    [condition(types::READY, reasons::READY), condition(DATA_SECRET_AVAILABLE, reasons::AVAILABLE)]
+}

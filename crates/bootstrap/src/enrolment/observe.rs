@@ -1,0 +1,108 @@
+//! Reads the objects of one machine. Writes nothing.
+
+use capstan_api::agent::MachineReport;
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_controller::error::{Doing as _, Error, Result};
+use capstan_controller::{Cache, owners};
+use futures::future::try_join_all;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kube::ResourceExt as _;
+use kube::api::{Api, DynamicObject};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::decide::csr_name;
+use super::decide::objects::{self, Kind, REPORT, SECRET};
+use super::decide::request::check;
+use crate::capstanconfig::Bootstrap;
+use crate::names::{Names, REQUEST_LABEL};
+
+/// The objects of one machine.
+pub(crate) struct Own {
+    pub(crate) names: Names,
+    pub(crate) owner: Value,
+    pub(crate) found: Vec<Option<Value>>,
+    /// Whether the machine's rights were not read, but taken to be what they were a moment ago.
+    pub(crate) is_settled: bool,
+    pub(crate) enrolment: Option<Value>,
+    pub(crate) report: Option<MachineReport>,
+    pub(crate) csr: Option<Arc<CertificateSigningRequest>>,
+}
+
+impl Bootstrap {
+    /// Requests for certificates that were made here.
+    fn requests(&self) -> Cache<CertificateSigningRequest> {
+        self.caches.of_labelled(REQUEST_LABEL)
+    }
+
+    pub(crate) async fn own(&self, config: &CapstanConfig, names: Names) -> Result<Own> {
+        let owner = owners::controller(config).ok_or_else(|| Error::Conflict {
+            doing: "cannot make objects for a CapstanConfig that is not stored".to_owned(),
+        })?;
+        let owner = serde_json::to_value(owner)
+            .map_err(|error| Error::transient("cannot write a reference to an owner", error))?;
+        let wanted = objects::wanted(&names, &owner);
+        let is_settled = self.settled.holds(&config.uid().unwrap_or_default(), Instant::now());
+        let found =
+            try_join_all(wanted.iter().map(async |object| match is_settled && object.kind != REPORT {
+                true => Ok(Some(object.object.clone())),
+                false if object.kind == REPORT => self.report(&names, &object.name).await,
+                false => self.find(&names, object.kind, &object.name).await,
+            }));
+        let (found, enrolment) = futures::try_join!(found, self.enrolment(&names))?;
+        let report = wanted
+            .iter()
+            .zip(&found)
+            .find(|(wanted, _)| wanted.kind == REPORT)
+            .and_then(|(_, found)| found.clone())
+            .map(serde_json::from_value::<MachineReport>)
+            .transpose()
+            .map_err(|error| Error::transient("cannot read a MachineReport", error))?
+            // One of a former life says nothing about this machine.
+            .filter(|report| report.spec.machine_id == names.machine_id);
+        let asked = report
+            .as_ref()
+            .and_then(|report| report.status.as_ref()?.certificate_request.as_deref())
+            .and_then(|text| check(text, &names.user()).ok());
+        let csr = match asked {
+            Some(request) => {
+                let name = csr_name(&names, &request);
+                self.requests().peek_named(&name).await?
+            }
+            None => None,
+        };
+        Ok(Own { names, owner, found, is_settled, enrolment, report, csr })
+    }
+
+    /// Any object of the machine's namespace, as it is on the wire.
+    pub(crate) fn untyped(&self, namespace: &str, kind: Kind) -> Api<DynamicObject> {
+        let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
+        Api::namespaced_with(self.client().clone(), namespace, &resource)
+    }
+
+    async fn find(&self, names: &Names, kind: Kind, name: &str) -> Result<Option<Value>> {
+        let doing = || format!("cannot read {} {}/{name}", kind.kind, names.namespace);
+        let found = self.untyped(&names.namespace, kind).get_opt(name).await.doing(doing)?;
+        found.map(serde_json::to_value).transpose().map_err(|error| Error::transient(doing(), error))
+    }
+
+    async fn report(&self, names: &Names, name: &str) -> Result<Option<Value>> {
+        let found = self.caches.of::<MachineReport>().get(&names.namespace, name).await?;
+        found.map(|report| value(report.as_ref())).transpose()
+    }
+
+    /// The Secret that the token hangs on: nothing is in it.
+    async fn enrolment(&self, names: &Names) -> Result<Option<Value>> {
+        let found = self.secrets(&names.namespace).peek(&names.namespace, &names.enrolment()).await?;
+        let Some(found) = found else { return Ok(None) };
+        let (version, kind) = (SECRET.version, SECRET.kind);
+        Ok(Some(json!({"apiVersion": version, "kind": kind, "metadata": value(&found.metadata)?})))
+    }
+}
+
+fn value(object: &impl serde::Serialize) -> Result<Value> {
+    serde_json::to_value(object).map_err(|error| Error::transient("cannot write an object down", error))
+}

@@ -1,0 +1,59 @@
+//! Status and conditions of a HostCluster, from what was decided. Pure.
+
+use capstan_api::conditions::{ConditionStatus, NewCondition, reasons as shared, set, types};
+use capstan_api::infrastructure::HostCluster;
+use jiff::Timestamp;
+
+use super::decide::{Decision, Endpoint};
+use crate::names::hostcluster::{ENDPOINT_AVAILABLE, FAILURE_DOMAINS_KNOWN, reasons};
+use crate::ready::sum_up;
+
+/// Conditions that this controller owns.
+pub(super) const OWNED: [&str; 5] =
+    [types::READY, ENDPOINT_AVAILABLE, FAILURE_DOMAINS_KNOWN, types::DELETING, types::PAUSED];
+
+/// Says that no Cluster has taken the object yet.
+pub(super) fn without_owner(host_cluster: &mut HostCluster, now: Timestamp) {
+    let waits = NewCondition::new(types::READY, false, reasons::WAITING_FOR_OWNER)
+        .message("waiting for a Cluster whose spec.infrastructureRef names this HostCluster");
+    set(host_cluster, waits, now);
+}
+
+/// Says that the deletion waits for as many HostMachines as are left.
+pub(super) fn deleting(host_cluster: &mut HostCluster, left: usize, now: Timestamp) {
+    let message = format!("waiting for {left} HostMachines of the Cluster to give their hosts back");
+    let waits = NewCondition::new(types::DELETING, true, reasons::WAITING_FOR_MACHINES).message(message);
+    set(host_cluster, waits, now);
+    let not = NewCondition::new(types::READY, false, shared::DELETING).message("being deleted");
+    set(host_cluster, not, now);
+}
+
+/// Writes into status what was decided. Provisioned stays provisioned.
+pub fn tell(host_cluster: &mut HostCluster, decision: &Decision, now: Timestamp) {
+    let condition = match &decision.endpoint {
+        Endpoint::Wait { reason, message } => {
+            NewCondition::new(ENDPOINT_AVAILABLE, false, *reason).message(message)
+        }
+        _ => NewCondition::new(ENDPOINT_AVAILABLE, true, reasons::AVAILABLE),
+    };
+    set(host_cluster, condition, now);
+    let condition = match &decision.domains.unknown {
+        Some(why) => NewCondition::new(
+            FAILURE_DOMAINS_KNOWN,
+            ConditionStatus::Unknown,
+            reasons::CONTROL_PLANE_HOSTS_UNKNOWN,
+        )
+        .message(format!(
+            "cannot find out which hosts control plane machines may claim: {why}; status.failureDomains keeps its last \
+             known values"
+        )),
+        None => NewCondition::new(FAILURE_DOMAINS_KNOWN, true, reasons::FAILURE_DOMAINS_KNOWN),
+    };
+    set(host_cluster, condition, now);
+    let status = host_cluster.status.get_or_insert_default();
+    status.failure_domains.clone_from(&decision.domains.list);
+    if host_cluster.spec.control_plane_endpoint.is_some() {
+        status.initialization.get_or_insert_default().provisioned = Some(true);
+    }
+    sum_up(host_cluster, &[ENDPOINT_AVAILABLE], now);
+}

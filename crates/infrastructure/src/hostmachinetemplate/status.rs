@@ -1,0 +1,32 @@
+//! Status of a HostMachineTemplate, from what was counted. Pure.
+
+use capstan_api::infrastructure::HostMachineTemplate;
+use serde_json::{Value, json};
+
+/// What is to be written so that status says how many hosts could be claimed; nothing, if it says so already.
+pub(super) fn patch(template: &HostMachineTemplate, claimable: Option<usize>) -> Option<Value> {
+    let number = claimable.and_then(|number| i32::try_from(number).ok());
+    let before = template.status.as_ref().and_then(|status| status.claimable_hosts);
+    (number != before).then(|| json!({"status": {"claimableHosts": number}}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_written_once_and_taken_back_when_it_is_not_known() {
+        let template = |status: &Value| -> HostMachineTemplate {
+            serde_json::from_value(json!({
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "HostMachineTemplate",
+                "metadata": {"name": "t"}, "spec": {"template": {"spec": {}}}, "status": status,
+            }))
+            .expect("a HostMachineTemplate")
+        };
+        let (new, counted) = (template(&json!({})), template(&json!({"claimableHosts": 2})));
+        assert_eq!(patch(&new, Some(2)), Some(json!({"status": {"claimableHosts": 2}})));
+        assert_eq!(patch(&new, None), None);
+        assert_eq!(patch(&counted, Some(2)), None);
+        assert_eq!(patch(&counted, None), Some(json!({"status": {"claimableHosts": null}})));
+    }
+}

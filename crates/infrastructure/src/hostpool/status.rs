@@ -1,0 +1,109 @@
+//! Status and conditions of a HostPool, from its hosts and how far its machines are. Pure.
+
+use capstan_api::conditions::{NewCondition, set, types};
+use capstan_api::infrastructure::{Host, HostPool, HostState};
+use capstan_controller::names::label_value;
+use capstan_controller::owners;
+use jiff::Timestamp;
+use kube::{Resource as _, ResourceExt};
+use std::sync::Arc;
+
+use super::decide::Plan;
+use super::decide::machines::Progress;
+use crate::host::state;
+use crate::names::hostpool::{HOSTS_UP_TO_DATE, reasons};
+use crate::names::{POOL_LABEL, events};
+use crate::news::News;
+use crate::ready::sum_up;
+
+/// Conditions that this controller owns.
+pub(super) const OWNED: [&str; 3] = [types::READY, HOSTS_UP_TO_DATE, types::PAUSED];
+
+/// Writes into status how many hosts there are, and what keeps the pool from having those it should have.
+pub(super) fn tell(
+    pool: &mut HostPool,
+    hosts: &[Arc<Host>],
+    plan: &Plan,
+    progress: &Progress,
+    now: Timestamp,
+) {
+    let ours: Vec<&Host> = hosts
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|host: &&Host| owners::is_controlled_by(host.meta(), &*pool))
+        .collect();
+    let [replicas, available, claimed, quarantined] = count(&ours);
+    let selector = format!("{POOL_LABEL}={}", label_value(&pool.name_any()));
+    let hosts_condition = condition(plan, progress);
+    let status = pool.status.get_or_insert_default();
+    status.selector = Some(selector);
+    status.replicas = Some(replicas);
+    status.available_replicas = Some(available);
+    status.claimed_replicas = Some(claimed);
+    status.quarantined_replicas = Some(quarantined);
+    set(pool, hosts_condition, now);
+    sum_up(pool, &[HOSTS_UP_TO_DATE], now);
+}
+
+/// What has happened to the pool: one event for all Hosts that were made, and one for all that were deleted.
+pub(super) fn news(created: &[&Host], deleted: &[Host]) -> Vec<News> {
+    let names = |hosts: &mut dyn Iterator<Item = &Host>| {
+        let names: Vec<String> = hosts.map(ResourceExt::name_any).collect();
+        (!names.is_empty()).then(|| format!("{}: {}", names.len(), names.join(", ")))
+    };
+    let created = names(&mut created.iter().copied()).map(|text| News::normal(events::HOSTS_CREATED, text));
+    let deleted = names(&mut deleted.iter()).map(|text| News::normal(events::HOSTS_DELETED, text));
+    created.into_iter().chain(deleted).collect()
+}
+
+fn condition(plan: &Plan, progress: &Progress) -> NewCondition {
+    let new = |so: bool, reason: &str| NewCondition::new(HOSTS_UP_TO_DATE, so, reason);
+    if let Some((reason, why)) = &progress.refused {
+        return new(false, reason).message(why);
+    }
+    if !progress.failed.is_empty() {
+        return new(false, reasons::MACHINES_FAILED).message(progress.failed.join("\n"));
+    }
+    if !progress.starting.is_empty() {
+        return new(false, reasons::SCALING).message(format!("booting: {}", progress.starting.join(", ")));
+    }
+    if !plan.taken.is_empty() {
+        return new(false, reasons::NAME_TAKEN).message(format!(
+            "Hosts {} exist and do not belong to this pool: delete them, or take them out of spec.static.hosts",
+            plan.taken.join(", ")
+        ));
+    }
+    if plan.claimed > 0 {
+        return new(false, reasons::WAITING_FOR_RELEASE).message(format!(
+            "{} hosts too many, and machines have them: they go when the machines are deleted",
+            plan.claimed
+        ));
+    }
+    match plan.is_empty() {
+        true => new(true, reasons::UP_TO_DATE),
+        false => new(false, reasons::SCALING).message(format!(
+            "{} hosts are being made, {} changed, {} taken away",
+            plan.create.len(),
+            plan.change.len(),
+            plan.delete.len()
+        )),
+    }
+}
+
+/// How many hosts there are, can be claimed, are claimed, and need a person.
+pub fn count(hosts: &[&Host]) -> [i32; 4] {
+    let of = |wanted: &[HostState]| {
+        hosts
+            .iter()
+            .filter(|host| wanted.contains(&state(host, false)))
+            .count()
+            .try_into()
+            .unwrap_or(i32::MAX)
+    };
+    [
+        hosts.len().try_into().unwrap_or(i32::MAX),
+        of(&[HostState::Available]),
+        of(&[HostState::Claimed, HostState::Releasing]),
+        of(&[HostState::Quarantined]),
+    ]
+}
