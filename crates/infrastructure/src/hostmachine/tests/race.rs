@@ -1,7 +1,7 @@
 //! Many machines and several managers race for hosts, and any of them dies between any two writes.
 //!
 //! The model is the API server: objects with versions, writes that fail when the version is another. A manager is
-//! the loop of `act`, cut into its reads and writes; the schedule says who does his next read or write, and whose
+//! the loop of the reconciler, cut into its reads and writes; the schedule says who does his next read or write, and whose
 //! memory is lost before it.
 
 use capstan_api::core::{Cluster, Machine};
