@@ -44,6 +44,10 @@ impl Reconciler for Hosts {
         "host"
     }
 
+    fn summaries(&self) -> &'static [&'static str] {
+        &["facts"]
+    }
+
     async fn reconcile(&self, host: Arc<Host>) -> Result<Next> {
         let api = self.0.api::<Host>(&host.namespace().unwrap_or_default());
         // The pause first: a Host that lives on at another plane must not be held here, and nothing that it stands for
