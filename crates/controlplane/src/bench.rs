@@ -9,17 +9,18 @@ use capstan_controller::etcd::{Member, Members};
 use capstan_controller::secrets::{self, Purpose};
 use capstan_distro::{Endpoint, Network, Rendered, SecretFiles};
 use capstan_plan::{Digest, Revision};
+use capstan_planner::budget::Budgets;
+use capstan_planner::facts::{EtcdView, MachineFacts, NodeView, PlanFacts, Progress};
+use capstan_planner::machines::{self, Limits, Step, Wanted};
+use capstan_planner::plans::Elected;
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
-use crate::budget::Budgets;
 use crate::certificates::{Keys, NEEDED, contents};
-use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
-use crate::machines::remediate::Limits;
-use crate::machines::{self, Step, Wanted};
-use crate::planner::{Elected, Materials, Shelf, pure};
+use crate::observe;
+use crate::planner::{Materials, Shelf, pure};
 
 const VERSION: &str = "v1.36.0+k3s1";
 
@@ -204,9 +205,9 @@ fn objects(number: usize) -> Result<(Machine, CapstanConfig)> {
 fn facts((machine, config): &(Machine, CapstanConfig), now: Timestamp) -> MachineFacts {
     MachineFacts {
         has_node: true,
-        node: Knowledge::Known(crate::NodeView { ready: true, ..crate::NodeView::default() }),
+        node: Knowledge::Known(NodeView { ready: true, ..NodeView::default() }),
         kubelet_version: Some(VERSION.to_owned()),
         created: Some(now),
-        ..MachineFacts::of(machine, Some(config))
+        ..observe::machine::of(machine, Some(config))
     }
 }

@@ -5,15 +5,15 @@
 //! |---|---|
 //! | `certificates`, `kubeconfig` | what a cluster is made from, once |
 //! | `machines` | Machine, CapstanConfig and infrastructure machine of each replica; one step at a time |
-//! | `etcd` | who is a member, and what the members can bear |
-//! | `healing`, `budget` | what is done about an ill machine in place; how many machines may be away at a time |
+//! | `etcd` | the client of etcd |
+//! | `healing` | silence of agents, and the request to replace a machine that nothing has cured |
 //! | `planner` | who begins the cluster, which plan each machine should have, when it may have it, and when it may restart |
 //! | `status`, `delete` | what the control plane says of itself, and its end |
 //! | `foresee` | what a change would do, for `capstan plan`: the same decisions, on facts of the future |
-//! | `facts`, `observe`, `scope` | what decisions are made from |
+//! | `observe`, `scope` | what decisions are made from: objects, turned into the facts of `capstan-planner` |
 //! | `reconcile`, `round` | one reconcile and its phases |
 //!
-//! What must not live here: what a distribution needs (`capstan-distro`), how a plan is written (`capstan-plan`), and
+//! What must not live here: decisions that need no API object (`capstan-planner`), what a distribution needs (`capstan-distro`), how a plan is written (`capstan-plan`), and
 //! any other provider. Their objects are made through the contract.
 //!
 //! Nothing essential is in status. Who begins the cluster, that it has begun, and which machine is being made stand in
@@ -21,12 +21,10 @@
 
 #[cfg(feature = "bench")]
 pub mod bench;
-mod budget;
 mod certificates;
 mod delete;
 mod doubt;
 mod etcd;
-mod facts;
 pub mod foresee;
 mod healing;
 mod kubeconfig;

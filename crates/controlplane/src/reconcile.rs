@@ -10,12 +10,12 @@ use capstan_controller::external::Externals;
 use capstan_controller::patch::Patcher;
 use capstan_controller::plane::PlaneName;
 use capstan_controller::{Caches, Next, Reconciler, finalizers, names, owners, pause};
+use capstan_planner::ending::Ending;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::Api;
 use std::sync::Arc;
 
-use crate::delete::Ending;
 use crate::doubt::Doubts;
 use crate::healing::contact::Contacts;
 use crate::names::FINALIZER;

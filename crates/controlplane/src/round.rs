@@ -1,7 +1,7 @@
 //! The phases of one reconcile, and what they have seen.
 
 use capstan_api::conditions::{get, set};
-use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::controlplane::{CapstanControlPlane, ControlPlaneRemediation};
 use capstan_api::core::{FailureDomain, Machine};
 use capstan_api::infrastructure::CLAIMABLE_HOSTS;
 use capstan_api::keep::{self, ReplacePolicy};
@@ -15,6 +15,14 @@ use capstan_controller::secrets::Purpose;
 use capstan_controller::{Grounds, Knowledge, Next, pause};
 use capstan_distro::{Change, Cost, Endpoint, Role};
 use capstan_plan::TrustedKeys;
+use capstan_planner::ending::{self, Ending};
+use capstan_planner::etcd::quorum;
+use capstan_planner::facts::{EtcdView, Hook, MachineFacts};
+use capstan_planner::healing::{Case, Healing, Stage};
+use capstan_planner::machines::{Leaving, Limits, Remediated, Step, Wanted};
+use capstan_planner::plans::{Election, Outcome, elect};
+use capstan_planner::wait;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -25,17 +33,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::certificates::{self, Decision, KeyDigests, Keys};
-use crate::delete::{self, Ending};
-use crate::etcd::quorum;
-use crate::facts::{EtcdView, Hook, MachineFacts, OWNER_REMEDIATED};
-use crate::healing::{self, Case, Healing, Ladder};
+use crate::delete;
+use crate::healing;
 use crate::kubeconfig;
-use crate::machines::leave::{self, Leaving};
-use crate::machines::remediate::{self, Limits};
-use crate::machines::{self, Step, Wanted};
+use crate::machines::{self, leave};
 use crate::names::{HEALING, INIT_MACHINE, INITIALIZED, KEY_DIGESTS, NETWORK, NEXT_MACHINE};
+use crate::observe::healing::ladder;
+use crate::observe::machine::OWNER_REMEDIATED;
 use crate::observe::{Machines, Secrets};
-use crate::planner::{self, Election, Materials, Outcome, Planner, Shelf};
+use crate::planner::{Materials, Planner, Shelf};
 use crate::reconcile::Tools;
 use crate::scope::Scope;
 use crate::status::{self, Seen};
@@ -118,7 +124,7 @@ impl<'a> Round<'a> {
         let Some(keys) = self.keys().await? else { return Ok(()) };
         self.look(Some(&keys));
         let Some(endpoint) = scope.endpoint() else {
-            self.step = Step::Wait("waits for Cluster spec.controlPlaneEndpoint".to_owned());
+            self.step = Step::Wait(wait::endpoint());
             return Ok(());
         };
         self.kubeconfig(&endpoint).await?;
@@ -210,7 +216,13 @@ impl<'a> Round<'a> {
     /// Machines on their way out leave etcd, one at a time. Says whether something was done.
     async fn leave(&mut self, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
         for machine in self.facts.iter().filter(|machine| machine.control_plane) {
-            let step = leave::decide(machine, &self.etcd, self.initialized, false, self.scope.now);
+            let step = capstan_planner::machines::leave(
+                machine,
+                &self.etcd,
+                self.initialized,
+                false,
+                self.scope.now,
+            );
             if let Leaving::Hold(why) = &step {
                 self.held.insert(machine.name.clone(), why.clone());
                 self.next = self.next.or(Next::After(SOON));
@@ -234,7 +246,7 @@ impl<'a> Round<'a> {
     /// Takes members out of etcd whose machine is gone. Says whether it did.
     async fn tidy_up(&mut self, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
         let EtcdView::Known(members) = &self.etcd else { return Ok(false) };
-        let Some(stray) = leave::stray(&self.facts, members) else { return Ok(false) };
+        let Some(stray) = capstan_planner::machines::stray(&self.facts, members) else { return Ok(false) };
         // A Machine that memory does not have yet has its member for good reason.
         machines::confirm(self.scope, &self.observed).await?;
         tracing::info!(member = stray.name, "etcd: member without a machine is removed");
@@ -370,7 +382,7 @@ impl<'a> Round<'a> {
     /// Takes the next step of healing each ill machine, and records it before anything is made from it.
     async fn heal(&mut self) -> Result<()> {
         let scope = self.scope;
-        let ladder = Ladder::of(scope.owner.spec.healing.as_ref());
+        let ladder = ladder(scope.owner.spec.healing.as_ref());
         let mut under_way = 0;
         // Those that are being healed go on before another one begins.
         let mut order: Vec<usize> = (0..self.facts.len()).collect();
@@ -382,7 +394,7 @@ impl<'a> Round<'a> {
             let machine = &self.facts[index];
             let remedy = remedy(scope, machine);
             let case = Case { machine, ladder: &ladder, others: under_way, remedy: &remedy, now: scope.now };
-            let healing = healing::decide(&case);
+            let healing = capstan_planner::healing::decide(&case);
             if healing.is_under_way() {
                 under_way += 1;
                 self.next = self.next.or(Next::After(SOON));
@@ -396,8 +408,8 @@ impl<'a> Round<'a> {
                 let patch = json!({"metadata": {
                     "resourceVersion": read.resource_version(), "annotations": {HEALING: text}}});
                 let written = scope.patch::<Machine>(&name, &patch).await?;
-                if let Some((reason, message)) = &healing.told {
-                    tracing::info!(machine = name, reason, message, "healing");
+                if let Some((stage, message)) = &healing.told {
+                    tracing::info!(machine = name, reason = healing::reason(*stage), message, "healing");
                 }
                 if let Some(own) = self.own.iter_mut().find(|own| own.name_any() == name) {
                     *own = written.clone();
@@ -406,10 +418,11 @@ impl<'a> Round<'a> {
                 self.facts[index].healing = record.clone();
                 self.next = self.next.or(Next::After(SOON));
             }
-            let told = healing.told.as_ref().filter(|(reason, _)| *reason != keep::healing::HEALTHY);
-            if let (Some((reason, message)), Some(machine)) = (told, self.observed.machines.get(&name)) {
+            let told = healing.told.as_ref().filter(|(stage, _)| *stage != Stage::Healthy);
+            if let (Some((stage, message)), Some(machine)) = (told, self.observed.machines.get(&name)) {
+                let reason = healing::reason(*stage);
                 let said =
-                    get(machine.as_ref(), keep::HEALED_IN_PLACE).is_some_and(|said| said.reason == *reason);
+                    get(machine.as_ref(), keep::HEALED_IN_PLACE).is_some_and(|said| said.reason == reason);
                 if !said {
                     let events = Events::new(scope.client().clone(), "capstan-control-plane");
                     events.tell(machine.as_ref(), Tone::Warning, reason, message, scope.now).await;
@@ -428,14 +441,14 @@ impl<'a> Round<'a> {
         let Some(machine) = self.observed.machines.get(&facts.name) else { return Ok(()) };
         let policy = match facts.control_plane {
             true => Ok(scope.may_replace().then_some(ReplacePolicy::WhenNeeded)),
-            false => self.observed.budgets.policy(facts),
+            false => self.observed.replacements.policy(facts),
         };
         if !healing::is_to_be_asked(machine, facts, healing, policy) {
             return Ok(());
         }
         let template = match facts.control_plane {
             true => Some(&scope.owner.spec.machine_template.spec.infrastructure_ref),
-            false => self.observed.budgets.template(facts),
+            false => self.observed.replacements.template(facts),
         };
         if let Err(why) = scope.spare(template).await?.check() {
             tracing::info!(machine = facts.name, why, "the owner is not asked to replace the Machine");
@@ -465,7 +478,7 @@ impl<'a> Round<'a> {
             let template = &scope.owner.spec.machine_template.spec.infrastructure_ref;
             wanted.spare = scope.spare(Some(template)).await?;
         }
-        self.step = machines::decide(&own, &wanted);
+        self.step = capstan_planner::machines::decide(&own, &wanted);
         machines::act(scope, &self.observed, &self.step).await
     }
 
@@ -483,7 +496,7 @@ impl<'a> Round<'a> {
     /// Writes down who begins the cluster, and says whether plans may be made in this round.
     async fn elect(&mut self) -> Result<bool> {
         let scope = self.scope;
-        match planner::elect(scope.elected().as_ref(), &self.facts, self.initialized) {
+        match elect(scope.elected().as_ref(), &self.facts, self.initialized) {
             Election::Settled | Election::Wait => Ok(true),
             Election::Elect(elected) => {
                 let network = serde_json::to_string(&scope.asked_network())
@@ -504,7 +517,7 @@ impl<'a> Round<'a> {
         self.observed = self.scope.machines().await?;
         self.certificates = None;
         self.look(None);
-        let ending = delete::decide(&self.facts);
+        let ending = ending::decide(&self.facts);
         if let Ending::Machines { delete, .. } = &ending {
             for machine in self.facts.iter().filter(|machine| machine.control_plane) {
                 // With all of etcd gone nobody has to leave it.
@@ -598,7 +611,7 @@ pub(crate) fn wanted<'a>(
     scope: &'a Scope<'_>,
     endpoint: &'a str,
     view: View<'a>,
-    remediated: Option<&'a remediate::Record>,
+    remediated: Option<&'a Remediated>,
 ) -> Wanted<'a> {
     let View { etcd, volumes, initialized } = view;
     let status = scope.cluster.status.as_ref();
@@ -619,7 +632,24 @@ pub(crate) fn wanted<'a>(
         etcd,
         exhausted: BTreeSet::new(),
         spare: Knowledge::default(),
-        remediation: Limits { spec: scope.owner.spec.remediation.as_ref(), last: remediated, now: scope.now },
+        remediation: limits(scope.owner.spec.remediation.as_ref(), remediated, scope.now),
+    }
+}
+
+/// `spec.remediation`, with defaults for the rest.
+fn limits<'a>(
+    spec: Option<&ControlPlaneRemediation>,
+    last: Option<&'a Remediated>,
+    now: Timestamp,
+) -> Limits<'a> {
+    let usual = Limits { last, now, ..Limits::default() };
+    let Some(spec) = spec else { return usual };
+    let seconds = |value: Option<i32>| value.map(|value| SignedDuration::from_secs(value.max(0).into()));
+    Limits {
+        max_retry: spec.max_retry.and_then(|most| u32::try_from(most).ok()),
+        retry_period: seconds(spec.retry_period_seconds).unwrap_or(usual.retry_period),
+        min_healthy: seconds(spec.min_healthy_period_seconds).unwrap_or(usual.min_healthy),
+        ..usual
     }
 }
 

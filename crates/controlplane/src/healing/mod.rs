@@ -7,12 +7,22 @@
 //! annotation of the Machine, because a manager may die between two steps and status does not survive a move.
 
 pub(crate) mod contact;
-mod decide;
-mod ladder;
-mod record;
 mod replace;
 
-pub(crate) use decide::{Case, Healing, decide};
-pub(crate) use ladder::Ladder;
-pub(crate) use record::Record;
 pub(crate) use replace::{ask, is_to_be_asked};
+
+use capstan_api::keep::healing as reasons;
+use capstan_planner::healing::Stage;
+
+/// The reason of the condition `HealedInPlace`.
+pub(crate) const fn reason(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Healthy => reasons::HEALTHY,
+        Stage::Waiting => reasons::WAITING,
+        Stage::Restarting => reasons::RESTARTING,
+        Stage::Reapplying => reasons::REAPPLYING,
+        Stage::Rebooting => reasons::REBOOTING,
+        Stage::Silent => reasons::SILENT,
+        Stage::Exhausted => reasons::EXHAUSTED,
+    }
+}

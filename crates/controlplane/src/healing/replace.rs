@@ -6,10 +6,11 @@
 use capstan_api::conditions::{ConditionStatus, NewCondition, has};
 use capstan_api::core::Machine;
 use capstan_api::keep::ReplacePolicy;
+use capstan_planner::MachineFacts;
+use capstan_planner::healing::Healing;
 use kube::ResourceExt as _;
 
-use super::Healing;
-use crate::facts::{MachineFacts, OWNER_REMEDIATED};
+use crate::observe::machine::OWNER_REMEDIATED;
 
 /// Condition of a Machine for which a health check has made a request beside it.
 const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
@@ -42,8 +43,8 @@ pub(crate) fn ask() -> NewCondition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_api::keep::healing::{EXHAUSTED, WAITING};
     use capstan_api::runtime::annotations::REPLACE_POLICY;
+    use capstan_planner::healing::Stage;
     use serde_json::json;
 
     #[test]
@@ -60,11 +61,11 @@ mod tests {
             .expect("a Machine")
         };
         let ill = MachineFacts::worker("w").with(|m| m.is_unhealthy = true);
-        let told = |reason| Healing { record: None, told: Some((reason, String::new())) };
-        let (exhausted, allowed) = (told(EXHAUSTED), Ok(Some(ReplacePolicy::WhenNeeded)));
+        let told = |stage| Healing { record: None, told: Some((stage, String::new())) };
+        let (exhausted, allowed) = (told(Stage::Exhausted), Ok(Some(ReplacePolicy::WhenNeeded)));
         let request = machine(EXTERNALLY_REMEDIATED, None);
         assert!(is_to_be_asked(&request, &ill, &exhausted, allowed.clone()));
-        assert!(!is_to_be_asked(&request, &ill, &told(WAITING), allowed.clone()), "healing goes on");
+        assert!(!is_to_be_asked(&request, &ill, &told(Stage::Waiting), allowed.clone()), "healing goes on");
         assert!(!is_to_be_asked(&request, &ill, &exhausted, Ok(None)), "never, by default");
         assert!(!is_to_be_asked(&request, &ill, &exhausted, Err("misspelt".to_owned())));
         let never = machine(EXTERNALLY_REMEDIATED, Some("Never"));

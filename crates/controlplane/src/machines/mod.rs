@@ -1,9 +1,7 @@
 //! The machines of a control plane: made, changed in place, and taken away, one at a time.
 
 mod build;
-mod decide;
 pub(crate) mod leave;
-pub(crate) mod remediate;
 mod sync;
 
 use capstan_api::bootstrap::CapstanConfig;
@@ -18,8 +16,9 @@ use serde_json::json;
 use std::fmt::Debug;
 
 pub(crate) use build::{propagate, template_name};
-pub(crate) use decide::{Step, Wanted, decide};
 pub(crate) use sync::{sync, tell_healing};
+
+use capstan_planner::machines::Step;
 
 use crate::names::{NEXT_MACHINE, REMEDIATION};
 use crate::observe::Machines;

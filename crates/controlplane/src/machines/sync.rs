@@ -6,11 +6,14 @@ use capstan_api::keep;
 use capstan_controller::error::Result;
 use capstan_controller::patch::Patcher;
 
+use capstan_planner::facts::{MachineFacts, Progress};
+use capstan_planner::healing::{Healing, Stage};
+use capstan_planner::plans::Outcome;
+
 use super::build::propagate;
-use crate::facts::{MachineFacts, OWNER_REMEDIATED, Progress};
-use crate::healing::Healing;
+use crate::healing::reason;
 use crate::names::UP_TO_DATE;
-use crate::planner::Outcome;
+use crate::observe::machine::OWNER_REMEDIATED;
 use crate::scope::Scope;
 
 /// Brings labels, annotations, gates, taints and deletion settings to a Machine, and says whether it is up to date, as far
@@ -54,12 +57,11 @@ pub(crate) async fn tell_healing(scope: &Scope<'_>, machine: &Machine, healing: 
 /// What is told of healing. A machine that is well and was never ill says nothing; one that was told to be silent or ill
 /// says that it is well.
 fn healed_in_place(machine: &Machine, healing: &Healing) -> Option<NewCondition> {
-    let well = || (keep::healing::HEALTHY, String::new());
+    let well = || (Stage::Healthy, String::new());
     let was_told = has(machine, keep::HEALED_IN_PLACE);
-    let (reason, message) = healing.told.clone().or_else(|| was_told.then(well))?;
-    let status =
-        if reason == keep::healing::HEALTHY { ConditionStatus::True } else { ConditionStatus::False };
-    Some(NewCondition::new(keep::HEALED_IN_PLACE, status, reason).message(message))
+    let (stage, message) = healing.told.clone().or_else(|| was_told.then(well))?;
+    let status = if stage == Stage::Healthy { ConditionStatus::True } else { ConditionStatus::False };
+    Some(NewCondition::new(keep::HEALED_IN_PLACE, status, reason(stage)).message(message))
 }
 
 /// Whether a machine is what its control plane asks for. Not known while the planner has not looked, or has to wait: a plan

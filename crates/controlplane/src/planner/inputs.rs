@@ -9,16 +9,16 @@ use capstan_distro::{
     Endpoint, Heal, InputError, Inputs, Network, Rendered, Role, SecretFiles, Snapshot, is_of_version, render,
 };
 use capstan_plan::Revision;
+use capstan_planner::MachineFacts;
+use capstan_planner::budget::Budgets;
+use capstan_planner::plans::{self, Setup};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
-use super::record::Setup;
 use super::software::{Chosen, Shelf};
-use crate::budget::Budgets;
 use crate::certificates::Keys;
-use crate::facts::MachineFacts;
 use crate::scope::Scope;
 
 /// Labels of a Machine with this domain are its Node's from the first moment; the others are core's to bring there,
@@ -64,15 +64,6 @@ pub(crate) async fn secret_files(scope: &Scope<'_>, config: &CapstanConfig) -> R
     Ok(files)
 }
 
-/// Whether the cluster has another server that this machine could join. A server counts once it has a Node, also while it
-/// carries out a later plan: the answer must not change, and the plan with it, whenever another server is upgraded.
-pub(crate) fn others_serve(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
-    let serves = |other: &MachineFacts| {
-        other.control_plane && !other.deleting && other.has_node && other.was_planned()
-    };
-    all.iter().any(|other| other.name != machine.name && serves(other))
-}
-
 /// Renders the plan of a machine that runs `ran` so far, for a revision.
 pub(crate) fn rendered(
     materials: &Materials<'_>,
@@ -86,7 +77,7 @@ pub(crate) fn rendered(
     let former = ran.filter(|ran| ran.version != version);
     let programs = facts.plan.iter().flat_map(|plan| &plan.programs);
     let after = restart_after(materials.owner, facts, materials.now)
-        .or_else(|| passed(materials.budgets.restart_after(facts)?, facts, materials.now));
+        .or_else(|| plans::restart_after(materials.budgets.restart_after(facts)?, facts, materials.now));
     render(&Inputs {
         role: *role,
         others_serve: *others_serve,
@@ -122,13 +113,7 @@ pub(crate) fn restart_after(
     now: Timestamp,
 ) -> Option<String> {
     let after = owner.spec.rollout.as_ref()?.after.as_ref()?.0;
-    passed(after, facts, now).filter(|_| facts.control_plane)
-}
-
-/// A time that has passed, for machines that were there before.
-fn passed(after: Timestamp, facts: &MachineFacts, now: Timestamp) -> Option<String> {
-    let was_there = facts.created.is_some_and(|created| created < after);
-    (was_there && now >= after).then(|| after.to_string())
+    plans::restart_after(after, facts, now).filter(|_| facts.control_plane)
 }
 
 fn snapshot(owner: &CapstanControlPlane, ran: &Setup, revision: Revision) -> Option<Snapshot> {
@@ -163,30 +148,6 @@ fn taint(taint: &MachineTaint) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn only_a_server_that_runs_and_stays_can_be_joined() {
-        let own = MachineFacts::server("a").provisioned();
-        let joined = || {
-            let facts = MachineFacts::server("b").provisioned();
-            facts.with(|b| (b.has_node, b.reported_revision) = (true, Some(Revision::FIRST)))
-        };
-        for (other, expected) in [
-            (joined(), true),
-            (joined().with(|b| b.control_plane = false), false),
-            (joined().leaving(), false),
-            (joined().with(|b| b.has_node = false), false),
-            (joined().with(|b| b.reported_revision = None), false),
-            (own.clone(), false),
-        ] {
-            let name = format!("{other:?}");
-            let all = [
-                own.clone().with(|a| (a.has_node, a.reported_revision) = (true, Some(Revision::FIRST))),
-                other,
-            ];
-            assert_eq!(others_serve(&all[0], &all), expected, "{name}");
-        }
-    }
 
     #[test]
     fn nodes_register_with_what_they_may_say_themselves() {

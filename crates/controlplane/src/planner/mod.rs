@@ -2,15 +2,11 @@
 //! its gate when Kubernetes may be started again.
 //!
 //! A plan is a function of objects and a renderer; it is written anew when its inputs have changed, and only when the
-//! machine may have it: see [`decide`]. What a machine makes of it comes back in its MachineReport.
+//! machine may have it: see [`plans::verdict`]. What a machine makes of it comes back in its MachineReport.
 
-mod decide;
-mod election;
-mod gate;
 mod inputs;
 #[cfg(feature = "bench")]
 pub(crate) mod pure;
-pub(crate) mod record;
 mod software;
 mod write;
 
@@ -22,6 +18,9 @@ use capstan_controller::error::{Result, chain};
 use capstan_controller::patch::Patcher;
 use capstan_controller::{Next, in_place, pause};
 use capstan_plan::Revision;
+use capstan_planner::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
+use capstan_planner::plans::{self, Gate, Outcome, Record, Setup, Verdict, others_serve, runs};
+use capstan_planner::wait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -29,57 +28,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use decide::runs_ahead;
-pub(crate) use election::{Elected, Election, decide as elect};
-pub(crate) use gate::{drain_timeout, is_drained_first};
-pub(crate) use inputs::{Materials, others_serve, restart_after};
-pub(crate) use record::Record;
+pub(crate) use inputs::{Materials, restart_after};
 pub(crate) use software::Shelf;
 pub use software::Spare;
 pub(crate) use write::data_of;
 
-use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
 use crate::names::{PLAN_REFUSED, PLANNED, plan_secret};
 use crate::observe::Machines;
 use crate::scope::Scope;
 use crate::workload::Workload;
-use decide::Verdict;
-use gate::Gate;
 use inputs::Subject;
-use record::Setup;
 use software::{About, Missing};
 
 /// How soon pods that were asked to leave are looked at again.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(2);
 /// For so long a new machine's waits are not told.
 const YOUNG: Duration = Duration::from_secs(10);
-
-/// What became of a machine's plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It has the plan it should have.
-    Planned(u64),
-    /// It has the plan, and that has failed.
-    Failed {
-        /// Which.
-        revision: u64,
-        /// The machine's words.
-        why: String,
-        /// How often it was tried.
-        attempts: u32,
-        /// When it is tried again; never, if it was tried often enough.
-        again: Option<Timestamp>,
-    },
-    /// Not yet, and why.
-    Waiting(String),
-    /// It cannot have one until the user changes this field.
-    Refused {
-        /// Kind, name and path.
-        field: String,
-        /// What is wrong with it, and the remedy.
-        message: String,
-    },
-}
 
 /// What the planner goes by, beside the machines themselves.
 pub(crate) struct Planner<'a, W> {
@@ -108,7 +72,7 @@ impl<W: Workload> Planner<'_, W> {
             else {
                 continue;
             };
-            if gate::is_to_be_uncordoned(&facts[index]) {
+            if plans::is_to_be_uncordoned(&facts[index]) {
                 self.uncordon(&mut facts[index]).await;
             }
             let mut outcome = self.one(machine, config, facts, index).await?;
@@ -133,18 +97,16 @@ impl<W: Workload> Planner<'_, W> {
             return Ok(Outcome::Waiting(reason));
         }
         if facts[index].is_kept_out {
-            return Ok(Outcome::Waiting(gate::kept_out()));
+            return Ok(Outcome::Waiting(wait::kept_out()));
         }
         if in_place::is_being_written(&machine.metadata) {
             // Its config may be the new one already and its version still the old one.
-            return Ok(Outcome::Waiting(
-                "waits for its MachineSet to write what it should become".to_owned(),
-            ));
+            return Ok(Outcome::Waiting(wait::machine_set()));
         }
         let own = &facts[index];
-        let is_to_come_back = gate::is_to_come_back(own, facts);
+        let is_to_come_back = plans::is_to_come_back(own, facts);
         let elected = scope.elected();
-        let role = match decide::role(own, elected.as_ref(), scope.is_initialized(), is_to_come_back) {
+        let role = match plans::role(own, elected.as_ref(), scope.is_initialized(), is_to_come_back) {
             Ok(role) => role,
             Err(wait) => return Ok(Outcome::Waiting(wait)),
         };
@@ -177,7 +139,7 @@ impl<W: Workload> Planner<'_, W> {
         let epoch = self.materials.keys.epoch;
         let budgets = &self.observed.budgets;
         let (revision, attempt) =
-            match decide::verdict(own, facts, budgets, &rendered.fingerprint, epoch, scope.now) {
+            match plans::verdict(own, facts, budgets, &rendered.fingerprint, epoch, scope.now) {
                 Verdict::Keep => {
                     let read = self.plans.get(&plan_secret(&own.name));
                     write::stands_for(scope, read.map(Arc::as_ref), machine, config).await?;
@@ -260,14 +222,14 @@ impl<W: Workload> Planner<'_, W> {
             return Ok(None);
         }
         let budgets = &self.observed.budgets;
-        let view = gate::View {
+        let view = plans::View {
             etcd: self.etcd,
             budgets,
             begun: scope.is_initialized(),
             answers: self.answers,
             now: scope.now,
         };
-        match gate::gate(&facts[index], facts, &view) {
+        match plans::gate(&facts[index], facts, &view) {
             Gate::Leave => return Ok(None),
             Gate::Wait(why) => {
                 self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));
@@ -283,7 +245,7 @@ impl<W: Workload> Planner<'_, W> {
                         plan.drain_since = Some(scope.now);
                     }
                     self.next = Next::After(Duration::ZERO);
-                    return Ok(Some("pods are being moved away".to_owned()));
+                    return Ok(Some(wait::drain()));
                 };
                 let (namespace, cluster) = (scope.namespace, scope.cluster_name());
                 let drain = Drain {
@@ -353,36 +315,6 @@ fn is_young(config: &CapstanConfig, now: Timestamp) -> bool {
     let age = made.map(|made| now.duration_since(made.0));
     let is_young = age.is_some_and(|age| Duration::try_from(age).is_ok_and(|age| age < YOUNG));
     is_young && !has(config, PLANNED)
-}
-
-impl Outcome {
-    /// What is told of a plan that has failed.
-    pub(crate) fn failure(&self) -> Option<String> {
-        let Self::Failed { revision, why, attempts, again } = self else { return None };
-        let next = match again {
-            Some(again) => {
-                format!("tried {attempts} times, again at {}", capstan_controller::text::rfc3339(*again))
-            }
-            None => format!(
-                "tried {attempts} times and given up: change what it is made from, or set the annotation {} of the \
-                 Machine to another value",
-                crate::names::RETRY
-            ),
-        };
-        Some(format!("Revision {revision} has failed ({next}): {why}"))
-    }
-}
-
-/// What a machine runs, as far as the plan it has tells.
-fn runs(machine: &MachineFacts) -> Option<Setup> {
-    match machine.plan.as_ref().filter(|plan| plan.sound) {
-        Some(plan) => plan.record.runs(plan.progress == Progress::Applied, plan.is_open),
-        // The plan was lost, and the machine was not.
-        None => machine
-            .kubelet_version
-            .as_ref()
-            .map(|version| Setup { version: version.clone(), ..Setup::default() }),
-    }
 }
 
 fn after(again: Option<Timestamp>, now: Timestamp) -> Next {

@@ -4,18 +4,16 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
 use capstan_distro::{Rendered, SecretFiles};
 use capstan_plan::{Epoch, Revision};
+use capstan_planner::budget::Budgets;
+use capstan_planner::plans::{self, Elected, Gate, Record, Setup, Verdict, runs};
+use capstan_planner::{EtcdView, MachineFacts};
 use jiff::Timestamp;
 
 pub(crate) use super::write::seal;
 
-use super::decide::{self, Verdict};
-use super::gate::{self, Gate};
 use super::inputs::{self, Materials, Subject};
-use super::record::{Record, Setup};
+use super::software;
 use super::software::About;
-use super::{Elected, runs, software};
-use crate::budget::Budgets;
-use crate::facts::{EtcdView, MachineFacts};
 
 /// The plan that a machine should have.
 pub(crate) fn rendered(
@@ -25,7 +23,7 @@ pub(crate) fn rendered(
     elected: &Elected,
     files: &SecretFiles,
 ) -> Result<Rendered, String> {
-    let role = decide::role(facts, Some(elected), true, false)?;
+    let role = plans::role(facts, Some(elected), true, false)?;
     let installed = facts.plan.as_ref().map(|plan| plan.programs.as_slice()).unwrap_or_default();
     let version = facts.version.as_deref().unwrap_or_default();
     let software =
@@ -44,12 +42,11 @@ pub(crate) fn is_to_be_written(
     etcd: &EtcdView,
     now: Timestamp,
 ) -> bool {
-    let verdict =
-        decide::verdict(&all[index], all, &Budgets::default(), &rendered.fingerprint, Epoch(1), now);
-    let gate = gate::gate(
+    let verdict = plans::verdict(&all[index], all, &Budgets::default(), &rendered.fingerprint, Epoch(1), now);
+    let gate = plans::gate(
         &all[index],
         all,
-        &gate::View { etcd, budgets: &Budgets::default(), begun: true, answers: true, now },
+        &plans::View { etcd, budgets: &Budgets::default(), begun: true, answers: true, now },
     );
     matches!(verdict, Verdict::Write { .. }) || gate != Gate::Leave
 }

@@ -4,6 +4,7 @@ use capstan_api::bootstrap::Distro;
 use capstan_artifacts::{Arch, ArtifactRef, Catalog};
 use capstan_distro::{Software, is_of_version, software_names};
 use capstan_plan::{Artifact, Source};
+use capstan_planner::wait::{self, Wait};
 
 /// What is installed on one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(crate) struct Chosen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// Not yet.
-    Wait(String),
+    Wait(Wait),
     /// Not unless somebody adds it.
     Unknown(String),
 }
@@ -70,7 +71,7 @@ pub(crate) fn choose(
         (Some(listed), _) => listed,
         (None, Some(there)) => kept(there),
         (None, None) if shelf.spare.is_some() && about.os_image.is_none() => {
-            return Err(Missing::Wait("waits for the machine to say what it is".to_owned()));
+            return Err(Missing::Wait(wait::about()));
         }
         (None, None) => return Err(Missing::Unknown(unknown(catalog, names.program, version, arch))),
     };
@@ -86,7 +87,7 @@ fn arch(catalog: &Catalog, name: &str, version: &str, architecture: Option<&str>
     let mut all = catalog.of(name, version).map(|(arch, _)| arch);
     match (all.next(), all.next()) {
         (Some(only), None) => Ok(only),
-        (Some(_), Some(_)) => Err(Missing::Wait("waits for the machine to say its architecture".to_owned())),
+        (Some(_), Some(_)) => Err(Missing::Wait(wait::architecture())),
         (None, _) => Ok(Arch::Amd64),
     }
 }

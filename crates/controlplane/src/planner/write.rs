@@ -9,6 +9,7 @@ use capstan_plan::{
     MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SECRET_TYPE, SealedPlan, SecretData,
     SignedPlan, StepName,
 };
+use capstan_planner::plans::{LIFE, Record};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -17,8 +18,6 @@ use kube::api::{Api, PostParams};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-use super::decide::LIFE;
-use super::record::Record;
 use crate::certificates::Keys;
 use crate::names::{
     DRAIN_SINCE, PLAN_INPUTS, PLAN_RECORD, PLAN_RENDERER, PLAN_RESTART, PLAN_SETUP, plan_secret,

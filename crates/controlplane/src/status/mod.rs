@@ -8,15 +8,15 @@ use capstan_api::core::Machine;
 use capstan_api::meta::{StatusVersion, labels};
 use capstan_controller::names::label_value;
 use capstan_distro::Version;
+use capstan_planner::etcd::quorum;
+use capstan_planner::machines::Step;
+use capstan_planner::plans::Outcome;
+use capstan_planner::{EtcdView, MachineFacts};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
-use crate::etcd::quorum;
-use crate::facts::{EtcdView, MachineFacts};
-use crate::machines::Step;
 use crate::names::UP_TO_DATE;
-use crate::planner::Outcome;
 
 /// Condition: the API server has been reached.
 pub(crate) const INITIALIZED: &str = "Initialized";

@@ -5,7 +5,7 @@ use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::keep;
 use capstan_controller::error::chain;
 use capstan_controller::patch::Patcher;
-use capstan_controller::spare::Spare;
+use capstan_controller::spare;
 use capstan_controller::{Error, Grounds, Knowledge, Next, Result};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
@@ -124,7 +124,7 @@ fn check_spare(machines: &[Machine], name: &str, templates: &Templates) -> std::
         return Ok(());
     }
     match &templates.infrastructure {
-        Some(template) => Spare::of(template).check(),
+        Some(template) => spare::of(template).check(),
         None => Err("the infrastructure template of the MachineSet cannot be read".to_owned()),
     }
 }

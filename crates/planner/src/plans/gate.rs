@@ -1,23 +1,24 @@
-//! When Kubernetes on a machine may be started again. Pure.
+//! When Kubernetes on a machine may be started again.
 //!
 //! Every plan has a gate before that. It stays closed until the machine has come to it with everything else done, so
 //! that nobody is drained for a download; then pods are moved away, if they must be; and only then, with etcd able to
 //! bear it, the gate is opened.
 
-use capstan_controller::Knowledge;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::budget::Budgets;
 use crate::etcd::quorum;
 use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
+use crate::knowledge::Knowledge;
+use crate::wait::{self, Wait};
 
 /// What is to be done about the gate of a machine's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub enum Gate {
     /// Nothing: it is open, or the machine is not there yet.
     Leave,
     /// It stays closed, and why.
-    Wait(String),
+    Wait(Wait),
     /// Pods are to be moved away; once they are, it may be opened.
     Drain,
     /// It may be opened.
@@ -26,24 +27,27 @@ pub(crate) enum Gate {
 
 /// What is known beside the machines.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View<'a> {
-    pub(crate) etcd: &'a EtcdView,
-    pub(crate) budgets: &'a Budgets,
+pub struct View<'a> {
+    /// The members of etcd.
+    pub etcd: &'a EtcdView,
+    /// What each group of workers may do without.
+    pub budgets: &'a Budgets,
     /// Whether the cluster has begun. Before, there is no API server that could have Nodes.
-    pub(crate) begun: bool,
+    pub begun: bool,
     /// Whether the workload cluster answers.
-    pub(crate) answers: bool,
-    pub(crate) now: Timestamp,
+    pub answers: bool,
+    /// The time.
+    pub now: Timestamp,
 }
 
 /// What is to be done about the gate, given all machines of the cluster.
-pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Gate {
+pub fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Gate {
     let is_told = !machine.deleting || is_to_come_back(machine, all);
     let Some(plan) = machine.plan.as_ref().filter(|plan| plan.sound && !plan.is_open && is_told) else {
         return Gate::Leave;
     };
     if machine.is_kept_out {
-        return Gate::Wait(kept_out());
+        return Gate::Wait(wait::kept_out());
     }
     if !plan.record.restarts() {
         // Nothing is started again, or for the first time.
@@ -66,13 +70,13 @@ pub(crate) fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>
 
 /// Whether etcd can do without the machine for a while, and the Nodes of the others are Ready; for a worker, whether the
 /// budget of its group has room. A machine whose own Node is not Ready is missed no more than it is.
-fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Result<(), String> {
+fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Result<(), Wait> {
     let may_be_down = machine.plan.as_ref().is_some_and(|plan| plan.record.may_be_down());
     if let Knowledge::Unknown(why) = &machine.node
         && view.begun
         && !may_be_down
     {
-        return Err(format!("waits to know whether Node {} is Ready: {why}", machine.node_name()));
+        return Err(wait::node_known(machine.node_name(), why));
     }
     if !machine.control_plane {
         // Plans are written within the budget, too, but those that have failed come again when it is their time.
@@ -81,8 +85,8 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Re
             is_ahead_of(other, machine) || machine.is_ready() && is_lost
         };
         return view.budgets.room(machine, all, is_away).map_err(|other| match is_ahead_of(other, machine) {
-            true => format!("waits for Machine {} to carry out its plan", other.name),
-            false => format!("waits for Node {} to be Ready", other.node_name()),
+            true => wait::plan_of(&other.name),
+            false => wait::ready(other.node_name()),
         });
     }
     let etcd = view.etcd;
@@ -91,15 +95,13 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Re
     let others: Vec<&MachineFacts> =
         other_servers(machine, all).filter(|other| !(is_needed_by_all && other.is_joining())).collect();
     if let Some(other) = others.iter().find(|other| is_on_the_move(other, etcd)) {
-        return Err(format!("waits for Machine {} to carry out its plan", other.name));
+        return Err(wait::plan_of(&other.name));
     }
     let is_missed = |other: &&&MachineFacts| !other.deleting && other.has_node && !other.is_ready();
     if let Some(other) = others.iter().find(is_missed).filter(|_| machine.is_ready()) {
         return Err(match &other.node {
-            Knowledge::Unknown(why) => {
-                format!("waits to know whether Node {} is Ready: {why}", other.node_name())
-            }
-            Knowledge::Known(_) => format!("waits for Node {} to be Ready", other.node_name()),
+            Knowledge::Unknown(why) => wait::node_known(other.node_name(), why),
+            Knowledge::Known(_) => wait::ready(other.node_name()),
         });
     }
     match etcd {
@@ -113,11 +115,6 @@ fn may_stop(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Re
         EtcdView::Unknown(_) if others.is_empty() => Ok(()),
         EtcdView::Unknown(why) => Err(format!("waits to know how etcd is: {why}")),
     }
-}
-
-/// What a machine is told that the user keeps out.
-pub(crate) fn kept_out() -> String {
-    format!("nothing is changed on the Machine, because it has the annotation {}", capstan_api::keep::HOLD)
 }
 
 /// Whether a worker was let through to start Kubernetes again and has not said that it is done, or is to be let through
@@ -155,7 +152,7 @@ fn may_be_down(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
 
 /// Whether a machine on its way out is still told what to do. Otherwise nobody is; but etcd's data must get away from the
 /// last one, and a plan that was let through may have stopped that.
-pub(crate) fn is_to_come_back(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
+pub fn is_to_come_back(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
     let may_be_stopped = |plan: &PlanFacts| {
         let was_let_through = plan.is_open && plan.record.restarts();
         plan.progress != Progress::Applied && (was_let_through || plan.record.may_be_down())
@@ -176,7 +173,7 @@ fn other_servers<'a>(
 }
 
 /// Not if there is nowhere to go, if the user does not want it, or if it has taken too long.
-pub(crate) fn is_drained_first(machine: &MachineFacts, all: &[MachineFacts], now: Timestamp) -> bool {
+pub fn is_drained_first(machine: &MachineFacts, all: &[MachineFacts], now: Timestamp) -> bool {
     let elsewhere = all.iter().any(|other| other.name != machine.name && other.has_node && !other.deleting);
     let since = machine.plan.as_ref().and_then(|plan| plan.drain_since);
     let is_over = match (since, machine.drain_timeout) {
@@ -187,21 +184,21 @@ pub(crate) fn is_drained_first(machine: &MachineFacts, all: &[MachineFacts], now
 }
 
 /// `nodeDrainTimeoutSeconds`, where 0 is for ever.
-pub(crate) fn drain_timeout(seconds: Option<i32>) -> Option<SignedDuration> {
+pub fn drain_timeout(seconds: Option<i32>) -> Option<SignedDuration> {
     seconds.filter(|seconds| *seconds > 0).map(|seconds| SignedDuration::from_secs(seconds.into()))
 }
 
 /// Whether pods may come back: it was us who kept them away, and what that was for is done.
-pub(crate) fn is_to_be_uncordoned(machine: &MachineFacts) -> bool {
+pub fn is_to_be_uncordoned(machine: &MachineFacts) -> bool {
     machine.is_cordoned() && !machine.deleting && machine.is_up()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::NodeView;
     use crate::facts::fixtures::{members, ready};
-    use crate::planner::record::{Record, Setup};
-    use crate::workload::NodeView;
+    use crate::plans::record::{Record, Setup};
 
     fn at_gate(machine: MachineFacts, ran: Option<(&str, &str)>) -> MachineFacts {
         let mut machine = machine.up().says(Progress::AtGate);

@@ -1,26 +1,27 @@
-//! Which plan a machine should have, and whether it may have it now. Pure.
+//! Which plan a machine should have, and whether it may have it now.
 
-use capstan_distro::{Cost, Fingerprint, Role, Version};
 use capstan_plan::{Epoch, Revision};
 use jiff::{SignedDuration, Timestamp};
 
 use super::election::Elected;
 use super::gate::is_to_come_back;
 use crate::budget::{Budgets, is_skipped};
+use crate::change::Cost;
 use crate::facts::{MachineFacts, PlanFacts, Progress};
+use crate::fingerprint::Fingerprint;
+use crate::role::Role;
+use crate::version::Version;
+use crate::wait::{self, Wait};
 
 /// How long a plan may wait to be carried out.
-pub(crate) const LIFE: SignedDuration = SignedDuration::from_hours(30 * 24);
+pub const LIFE: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// A plan that still waits is written anew when less than this is left.
 const RENEWAL: SignedDuration = SignedDuration::from_hours(24);
 
-/// Why a machine cannot have its plan yet, for people.
-pub(crate) type Wait = String;
-
 /// What is to be done about a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It is what it should be.
     Keep,
     /// It is written.
@@ -40,7 +41,7 @@ pub(crate) enum Verdict {
 }
 
 /// What a machine is in its cluster. One that leaves is nothing any more, unless it has to come back before.
-pub(crate) fn role(
+pub fn role(
     machine: &MachineFacts,
     elected: Option<&Elected>,
     initialized: bool,
@@ -73,7 +74,7 @@ pub(crate) fn role(
 ///
 /// One at a time in the control plane; then as many workers of a MachineDeployment as its budget allows: a plan that was
 /// not carried out yet holds up other changes beside it. New workers join side by side.
-pub(crate) fn verdict(
+pub fn verdict(
     machine: &MachineFacts,
     all: &[MachineFacts],
     budgets: &Budgets,
@@ -136,7 +137,7 @@ fn held_up(machine: &MachineFacts, all: &[MachineFacts], budgets: &Budgets, join
             let waits_for_this = may_be_awaited && other.is_held() || is_needed_by_all && other.is_joining();
             other.is_in_flight() && !waits_for_this
         };
-        return servers().find(in_the_way).map(|other| busy(&other.name));
+        return servers().find(in_the_way).map(|other| wait::plan_of(&other.name));
     }
     if let Some(wait) = runs_ahead(machine, servers()) {
         return Some(wait);
@@ -151,7 +152,7 @@ fn held_up(machine: &MachineFacts, all: &[MachineFacts], budgets: &Budgets, join
         .filter(|other| !is_skipped(other))
         .find(|other| other.is_in_flight() || is_to_change(other))
         .or_else(|| budgets.room(machine, all, holds_up).err())
-        .map(|other| busy(&other.name))
+        .map(|other| wait::plan_of(&other.name))
 }
 
 /// Whether it will get another plan. What is refused changes nothing, so nobody waits for it.
@@ -159,8 +160,19 @@ fn is_to_change(machine: &MachineFacts) -> bool {
     machine.changes.iter().any(|change| change.cost < Cost::Replace)
 }
 
-fn busy(name: &str) -> Wait {
-    format!("waits for Machine {name} to carry out its plan")
+/// Whether the cluster has another server that this machine could join. A server counts once it has a Node, also while it
+/// carries out a later plan: the answer must not change, and the plan with it, whenever another server is upgraded.
+pub fn others_serve(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
+    let serves = |other: &MachineFacts| {
+        other.control_plane && !other.deleting && other.has_node && other.was_planned()
+    };
+    all.iter().any(|other| other.name != machine.name && serves(other))
+}
+
+/// A time after which machines are restarted, once it has passed, for machines that were there before.
+pub fn restart_after(after: Timestamp, machine: &MachineFacts, now: Timestamp) -> Option<String> {
+    let was_there = machine.created.is_some_and(|created| created < after);
+    (was_there && now >= after).then(|| after.to_string())
 }
 
 /// A kubelet must not be newer than the API servers it talks to.
@@ -182,7 +194,7 @@ pub(crate) fn runs_ahead<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_distro::Change;
+    use crate::change::Change;
     use capstan_plan::Digest;
 
     const EPOCH: Epoch = Epoch(1);
@@ -413,5 +425,29 @@ mod tests {
         assert!(waits_for(&verdict(&new, &all, &print("b"), EPOCH, now), "Machine a"));
         let behind = ahead.with(|m| m.version = Some("v1.35.0+k3s1".to_owned()));
         assert_eq!(verdict(&behind, &all[..1], &print("b"), EPOCH, now), revision(2));
+    }
+
+    #[test]
+    fn only_a_server_that_runs_and_stays_can_be_joined() {
+        let own = MachineFacts::server("a").provisioned();
+        let joined = || {
+            let facts = MachineFacts::server("b").provisioned();
+            facts.with(|b| (b.has_node, b.reported_revision) = (true, Some(Revision::FIRST)))
+        };
+        for (other, expected) in [
+            (joined(), true),
+            (joined().with(|b| b.control_plane = false), false),
+            (joined().leaving(), false),
+            (joined().with(|b| b.has_node = false), false),
+            (joined().with(|b| b.reported_revision = None), false),
+            (own.clone(), false),
+        ] {
+            let name = format!("{other:?}");
+            let all = [
+                own.clone().with(|a| (a.has_node, a.reported_revision) = (true, Some(Revision::FIRST))),
+                other,
+            ];
+            assert_eq!(others_serve(&all[0], &all), expected, "{name}");
+        }
     }
 }

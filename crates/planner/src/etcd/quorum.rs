@@ -1,16 +1,16 @@
-//! What etcd can bear. Pure.
+//! What etcd can bear.
 //!
 //! With n votes a majority of n/2 + 1 must be there for anything to be written. Nothing that is done on purpose may take
 //! it away; the one exception is a cluster of one, which cannot be started again in any other way.
 
-use capstan_controller::etcd::{Member, Members};
+use super::{Member, Members};
 
 /// Why etcd cannot bear something, for people.
-pub(crate) type Unbearable = String;
+pub type Unbearable = String;
 
 /// The member on a machine, if there is one. Members are named after their Node, with a suffix; one that has never
 /// started is known by its address only.
-pub(crate) fn member_of<'a>(members: &'a Members, node: &str, addresses: &[String]) -> Option<&'a Member> {
+pub fn member_of<'a>(members: &'a Members, node: &str, addresses: &[String]) -> Option<&'a Member> {
     let by_name = members.members.iter().find(|member| node_of(&member.name) == Some(node));
     by_name.or_else(|| {
         let unnamed = members.members.iter().filter(|member| member.name.is_empty());
@@ -85,7 +85,7 @@ pub(crate) fn may_stop(members: &Members, member: &Member) -> Result<(), Unbeara
 
 /// Whether another member may join: only when all that are there are well, because each that joins raises the
 /// majority.
-pub(crate) fn may_add(members: &Members) -> Result<(), Unbearable> {
+pub fn may_add(members: &Members) -> Result<(), Unbearable> {
     match members.members.iter().find(|member| member.is_learner || !member.is_healthy) {
         None => Ok(()),
         Some(member) if member.is_learner => {

@@ -1,33 +1,49 @@
 //! Machines that cannot be healed in place: replaced one at a time, only where the policy allows it, and only while the
-//! rest can bear it. Pure.
+//! rest can bear it.
 
-use capstan_api::controlplane::ControlPlaneRemediation;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::decide::{Step, Wanted, may_lose};
 use crate::facts::MachineFacts;
 
-/// After how long a machine that stays well counts as a success, when nobody says.
-const HEALTHY: SignedDuration = SignedDuration::from_hours(1);
-
 /// The last machine that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub struct Remediated {
     /// Which.
-    pub(crate) machine: String,
+    pub machine: String,
     /// When.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
     /// How many were replaced before without success.
-    pub(crate) retries: u32,
+    pub retries: u32,
 }
 
 /// How often, and how fast.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Limits<'a> {
-    pub(crate) spec: Option<&'a ControlPlaneRemediation>,
-    pub(crate) last: Option<&'a Record>,
-    pub(crate) now: Timestamp,
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'a> {
+    /// How many machines are replaced in a row without success; any number, if the user does not say.
+    pub max_retry: Option<u32>,
+    /// How long after a replacement the next one follows at the earliest.
+    pub retry_period: SignedDuration,
+    /// After how long a machine that stays well counts as a success.
+    pub min_healthy: SignedDuration,
+    /// The last machine that was replaced.
+    pub last: Option<&'a Remediated>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// What holds when the user says nothing.
+impl Default for Limits<'_> {
+    fn default() -> Self {
+        Self {
+            max_retry: None,
+            retry_period: SignedDuration::ZERO,
+            min_healthy: SignedDuration::from_hours(1),
+            last: None,
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
 }
 
 /// What is to be done about the machine that is ill, if there is one and it may be replaced. Otherwise it is healed in
@@ -67,24 +83,22 @@ pub(super) fn decide(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Option<S
 }
 
 /// What is written down when a machine is replaced now, or why it is not.
-fn next(machine: &str, limits: Limits<'_>) -> Result<Record, String> {
-    let seconds = |value: Option<i32>| value.map(|value| SignedDuration::from_secs(value.max(0).into()));
-    let spec = limits.spec.cloned().unwrap_or_default();
-    let (now, healthy) = (limits.now, seconds(spec.min_healthy_period_seconds).unwrap_or(HEALTHY));
-    let record = |retries| Record { machine: machine.to_owned(), at: now, retries };
+fn next(machine: &str, limits: Limits<'_>) -> Result<Remediated, String> {
+    let now = limits.now;
+    let record = |retries| Remediated { machine: machine.to_owned(), at: now, retries };
     if let Some(last) = limits.last.filter(|last| last.machine == machine) {
         // It was written down, and then somebody died.
         return Ok(last.clone());
     }
-    let Some(last) = limits.last.filter(|last| now.duration_since(last.at) < healthy) else {
+    let Some(last) = limits.last.filter(|last| now.duration_since(last.at) < limits.min_healthy) else {
         return Ok(record(0));
     };
-    let pause = seconds(spec.retry_period_seconds).unwrap_or_default();
+    let pause = limits.retry_period;
     if now.duration_since(last.at) < pause {
         return Err(format!("the last one was replaced less than {} seconds ago", pause.as_secs()));
     }
     let retries = last.retries.saturating_add(1);
-    match spec.max_retry.and_then(|most| u32::try_from(most).ok()) {
+    match limits.max_retry {
         Some(most) if retries > most => Err(format!("spec.remediation.maxRetry allows {most} in a row")),
         _ => Ok(record(retries)),
     }
@@ -95,10 +109,11 @@ mod tests {
     use super::super::decide::tests::{told, up, wanted, well};
     use super::super::decide::{Wanted, decide};
     use super::*;
+    use crate::Knowledge;
+    use crate::change::{Change, Cost};
     use crate::facts::EtcdView;
     use crate::facts::fixtures::members;
-    use capstan_controller::Knowledge;
-    use capstan_controller::spare::Spare;
+    use crate::spare::Spare;
     use std::collections::BTreeSet;
 
     fn ill(name: &str) -> MachineFacts {
@@ -147,7 +162,7 @@ mod tests {
         assert!(step(&busy, &well(&busy)).contains("Machine a is not up"));
         let alone = [ill("a")];
         assert!(step(&alone, &well(&alone)).contains("the only one"));
-        let change = capstan_distro::Change::new("spec.version", capstan_distro::Cost::Restart, "because");
+        let change = Change::new("spec.version", Cost::Restart, "because");
         let cured = [ill("a").with(|m| m.changes.push(change))];
         assert_eq!(step(&cured, &well(&cured)), "update a");
         // Before the cluster has begun there is nothing to lose.
@@ -159,21 +174,22 @@ mod tests {
     #[test]
     fn replacements_that_fail_again_are_counted() {
         let at = |second: i64| Timestamp::from_second(second).expect("a time");
-        let last = Record { machine: "x".to_owned(), at: at(0), retries: 1 };
-        let spec = |max_retry, retry_period_seconds| ControlPlaneRemediation {
+        let last = Remediated { machine: "x".to_owned(), at: at(0), retries: 1 };
+        let limits = |max_retry, seconds| Limits {
             max_retry,
-            retry_period_seconds,
-            min_healthy_period_seconds: Some(1000),
+            retry_period: SignedDuration::from_secs(seconds),
+            min_healthy: SignedDuration::from_secs(1000),
+            last: Some(&last),
+            now: at(0),
         };
-        let retries = |spec: &ControlPlaneRemediation, now| {
-            next("b", Limits { spec: Some(spec), last: Some(&last), now: at(now) }).map(|next| next.retries)
-        };
-        assert_eq!(retries(&spec(None, None), 10), Ok(2));
-        assert_eq!(retries(&spec(Some(2), None), 10), Ok(2));
-        assert!(retries(&spec(Some(1), None), 10).is_err());
-        assert!(retries(&spec(None, Some(60)), 10).is_err());
-        assert_eq!(retries(&spec(Some(1), Some(60)), 1000), Ok(0), "the last one was a success");
-        let again = next("x", Limits { spec: None, last: Some(&last), now: at(10) });
+        let retries =
+            |limits: Limits<'_>, now| next("b", Limits { now: at(now), ..limits }).map(|next| next.retries);
+        assert_eq!(retries(limits(None, 0), 10), Ok(2));
+        assert_eq!(retries(limits(Some(2), 0), 10), Ok(2));
+        assert!(retries(limits(Some(1), 0), 10).is_err());
+        assert!(retries(limits(None, 60), 10).is_err());
+        assert_eq!(retries(limits(Some(1), 60), 1000), Ok(0), "the last one was a success");
+        let again = next("x", Limits { last: Some(&last), now: at(10), ..Limits::default() });
         assert_eq!(again, Ok(last.clone()), "a death between two writes counts once");
     }
 }

@@ -1,5 +1,9 @@
 //! Reads every object of a cluster that plans and machines are decided from.
 
+pub(crate) mod groups;
+pub(crate) mod healing;
+pub(crate) mod machine;
+
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
@@ -7,12 +11,15 @@ use capstan_api::core::{Machine, MachineDeployment};
 use capstan_api::meta::{ContractVersionedObjectReference, labels};
 use capstan_controller::cache::Cached;
 use capstan_controller::error::{Doing as _, Result};
+use capstan_controller::plans::report;
 use capstan_controller::secrets::Purpose;
-use capstan_controller::spare::Spare;
+use capstan_controller::spare::{self, Spare};
 use capstan_controller::{Knowledge, owners};
 use capstan_distro::cost::{Setup, field};
 use capstan_distro::{Change, Cost, RESTART_GATE, Subject, classify};
 use capstan_plan::{MachineIdentity, OpenGates, SECRET_TYPE, SignedGates, SignedPlan, StepName, TrustedKeys};
+use capstan_planner::budget::Budgets;
+use capstan_planner::facts::{self, MachineFacts, NodesByName, PlanFacts};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
@@ -24,15 +31,12 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::budget::Budgets;
 use crate::certificates::NEEDED;
-use crate::facts::{self, MachineFacts, PlanFacts};
-use crate::healing::Ladder;
 use crate::machines::template_name;
 use crate::names::{DRAIN_SINCE, INFRASTRUCTURE_TEMPLATE, PLAN_INPUTS, PLAN_RECORD, plan_secret};
 use crate::planner::data_of;
 use crate::scope::Scope;
-use crate::workload::NodesByName;
+use groups::Replacements;
 
 /// The Secrets of the cluster.
 #[derive(Default)]
@@ -51,6 +55,8 @@ pub(crate) struct Machines {
     pub(crate) silent: BTreeMap<String, Timestamp>,
     /// What each group of workers may do without.
     pub(crate) budgets: Budgets,
+    /// Whether and how workers are replaced.
+    pub(crate) replacements: Replacements,
 }
 
 impl Scope<'_> {
@@ -94,13 +100,14 @@ impl Scope<'_> {
             configs.extend(config.map(|config| (name.clone(), config)));
         }
         let reports = by_name(self.of_cluster::<MachineReport>().await?);
-        let budgets = Budgets::of(&self.of_cluster::<MachineDeployment>().await?);
-        let limit = Ladder::of(self.owner.spec.healing.as_ref()).silent_after;
+        let deployments = self.of_cluster::<MachineDeployment>().await?;
+        let (budgets, replacements) = (groups::budgets(&deployments), Replacements::of(&deployments));
+        let limit = healing::ladder(self.owner.spec.healing.as_ref()).silent_after;
         if self.contacts.is_due(self.namespace, &self.cluster_name(), self.now) {
             self.contacts.heard(self.namespace, &self.cluster_name(), &self.leases().await?, self.now);
         }
         let silent = self.contacts.silent(self.namespace, &self.cluster_name(), limit, self.now);
-        Ok(Machines { machines, configs, reports, silent, budgets })
+        Ok(Machines { machines, configs, reports, silent, budgets, replacements })
     }
 
     /// Where another machine would come from, by its infrastructure template.
@@ -114,7 +121,7 @@ impl Scope<'_> {
             ));
         };
         Ok(match self.externals.get(reference, self.namespace).await? {
-            Some(template) => Spare::of(&template),
+            Some(template) => spare::of(&template),
             None => Knowledge::Unknown(format!("there is no {} {}", reference.kind, reference.name)),
         })
     }
@@ -172,12 +179,12 @@ impl Machines {
         let one = |machine: &Arc<Machine>| {
             let name = machine.name_any();
             let config = self.configs.get(&name).map(Arc::as_ref);
-            let mut facts = MachineFacts::of(machine, config);
+            let mut facts = machine::of(machine, config);
             facts.control_plane = Self::is_of(machine, owner);
             if let Some(config) = config.filter(|_| facts.control_plane) {
                 facts.changes = changes(owner, machine, config);
             }
-            let told = facts.id.as_ref().and_then(|id| facts::report(self.reports.get(&name)?, &name, id));
+            let told = facts.id.as_ref().and_then(|id| report(self.reports.get(&name)?, &name, id));
             facts.reported_revision = told.as_ref().and_then(facts::reported_revision);
             let about = told.as_ref().and_then(|told| told.facts.as_ref());
             facts.architecture = about.and_then(|about| about.architecture.clone());
@@ -254,7 +261,7 @@ fn changes(owner: &CapstanControlPlane, machine: &Machine, config: &CapstanConfi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::NodeView;
+    use capstan_planner::facts::NodeView;
     use serde_json::json;
 
     #[test]

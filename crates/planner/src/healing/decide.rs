@@ -1,54 +1,75 @@
-//! The next step of healing a machine. Pure.
+//! The next step of healing a machine.
 
-use capstan_api::controlplane::HealingStepType;
-use capstan_api::keep::{self, healing as reasons};
-use capstan_controller::Knowledge;
-use capstan_controller::text::rfc3339;
 use jiff::Timestamp;
 
-use super::ladder::{Ladder, Rung, words};
+use super::ladder::{HealingStep, Ladder, Rung};
 use super::record::{Active, Healed, Record, Tokens};
+use crate::annotations::HOLD;
 use crate::facts::{MachineFacts, Progress};
+use crate::knowledge::Knowledge;
+use crate::text::rfc3339;
 
 /// What decides.
-pub(crate) struct Case<'a> {
-    pub(crate) machine: &'a MachineFacts,
-    pub(crate) ladder: &'a Ladder,
+pub struct Case<'a> {
+    /// The machine.
+    pub machine: &'a MachineFacts,
+    /// The steps there are.
+    pub ladder: &'a Ladder,
     /// Other machines of the cluster that are being healed.
-    pub(crate) others: usize,
+    pub others: usize,
     /// What the user can do when nothing helps, as a sentence.
-    pub(crate) remedy: &'a str,
-    pub(crate) now: Timestamp,
+    pub remedy: &'a str,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// How far healing is, as the machine's condition says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The machine is healthy; no step of healing is under way.
+    Healthy,
+    /// Healing waits: for another machine, for etcd, or for the time of the next step.
+    Waiting,
+    /// Kubernetes on the machine is being restarted.
+    Restarting,
+    /// The whole plan is being carried out again.
+    Reapplying,
+    /// The machine is being rebooted.
+    Rebooting,
+    /// The machine does not answer, so nothing can be done on it from here.
+    Silent,
+    /// No step has helped.
+    Exhausted,
 }
 
 /// How it goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Healing {
+pub struct Healing {
     /// What is recorded from now on, if that is something else.
-    pub(crate) record: Option<Record>,
-    /// What is told: a reason and a message. Nothing if the machine is well and always was.
-    pub(crate) told: Option<(&'static str, String)>,
+    pub record: Option<Record>,
+    /// What is told: how far it is, and a message. Nothing if the machine is well and always was.
+    pub told: Option<(Stage, String)>,
 }
 
 impl Healing {
-    fn told(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { record: None, told: Some((reason, message.into())) }
+    fn told(stage: Stage, message: impl Into<String>) -> Self {
+        Self { record: None, told: Some((stage, message.into())) }
     }
 
     /// Whether a step is under way, so that no other machine begins.
-    pub(crate) fn is_under_way(&self) -> bool {
-        let steps = [reasons::RESTARTING, reasons::REAPPLYING, reasons::REBOOTING];
-        self.told.as_ref().is_some_and(|(reason, _)| steps.contains(reason))
+    pub fn is_under_way(&self) -> bool {
+        let steps = [Stage::Restarting, Stage::Reapplying, Stage::Rebooting];
+        self.told.as_ref().is_some_and(|(stage, _)| steps.contains(stage))
     }
 
     /// Whether every step was taken and none has helped.
-    pub(crate) fn is_exhausted(&self) -> bool {
-        self.told.as_ref().is_some_and(|(reason, _)| *reason == reasons::EXHAUSTED)
+    pub fn is_exhausted(&self) -> bool {
+        self.told.as_ref().is_some_and(|(stage, _)| *stage == Stage::Exhausted)
     }
 }
 
 /// The next step.
-pub(crate) fn decide(case: &Case<'_>) -> Healing {
+pub fn decide(case: &Case<'_>) -> Healing {
     let machine = case.machine;
     if machine.deleting {
         return Healing { record: None, told: None };
@@ -61,8 +82,8 @@ pub(crate) fn decide(case: &Case<'_>) -> Healing {
     }
     if machine.is_kept_out {
         return Healing::told(
-            reasons::WAITING,
-            format!("the Machine is not healed, because it has the annotation {}", keep::HOLD),
+            Stage::Waiting,
+            format!("the Machine is not healed, because it has the annotation {}", HOLD),
         );
     }
     if let Knowledge::Unknown(why) = &machine.node
@@ -70,7 +91,7 @@ pub(crate) fn decide(case: &Case<'_>) -> Healing {
     {
         // The health check cannot know it either: what it has found may be over.
         let message = format!("it is not known whether Node {} is Ready: {why}", machine.node_name());
-        return Healing::told(reasons::WAITING, message);
+        return Healing::told(Stage::Waiting, message);
     }
     match &machine.healing.active {
         None => found_ill(case),
@@ -89,16 +110,16 @@ fn silent(case: &Case<'_>, since: Timestamp) -> Healing {
         case.remedy
     );
     if !machine.is_unhealthy || machine.is_kept_out {
-        return Healing::told(reasons::SILENT, message);
+        return Healing::told(Stage::Silent, message);
     }
     let Some(active) = &machine.healing.active else {
-        return Healing { told: Some((reasons::SILENT, message)), ..found_ill(case) };
+        return Healing { told: Some((Stage::Silent, message)), ..found_ill(case) };
     };
     // A manager that is cut off hears neither the agent nor the Node: only a Node that is known to be lost counts.
     let is_lost = !machine.has_node || machine.is_known_lost();
     match is_lost && has_had_its_time(case, active) {
-        false => Healing::told(reasons::SILENT, message),
-        true => Healing::told(reasons::EXHAUSTED, message),
+        false => Healing::told(Stage::Silent, message),
+        true => Healing::told(Stage::Exhausted, message),
     }
 }
 
@@ -112,7 +133,7 @@ fn has_had_its_time(case: &Case<'_>, active: &Active) -> bool {
 /// The machine is well: what was begun and has had no effect is taken back.
 fn well(case: &Case<'_>) -> Healing {
     let record = &case.machine.healing;
-    let told = Some((reasons::HEALTHY, String::new()));
+    let told = Some((Stage::Healthy, String::new()));
     let Some(active) = &record.active else {
         return Healing { record: None, told: record.healed.as_ref().and(told) };
     };
@@ -147,7 +168,7 @@ fn found_ill(case: &Case<'_>) -> Healing {
     };
     let record = Record { active: Some(active), ..record.clone() };
     let message = "the health check of the Machine has failed";
-    Healing { record: Some(record), told: Some((reasons::WAITING, message.to_owned())) }
+    Healing { record: Some(record), told: Some((Stage::Waiting, message.to_owned())) }
 }
 
 fn go_on(case: &Case<'_>, active: &Active) -> Healing {
@@ -155,7 +176,7 @@ fn go_on(case: &Case<'_>, active: &Active) -> Healing {
     if machine.plan.is_none() {
         return match has_had_its_time(case, active) {
             true => exhausted(case, active),
-            false => Healing::told(reasons::WAITING, "the machine has no plan yet that could be carried out"),
+            false => Healing::told(Stage::Waiting, "the machine has no plan yet that could be carried out"),
         };
     }
     let under_way = active.begun.checked_sub(1).and_then(|index| ladder.rungs.get(index));
@@ -169,9 +190,9 @@ fn go_on(case: &Case<'_>, active: &Active) -> Healing {
     let lasted = now.duration_since(active.at);
     if lasted < patience {
         return match under_way.filter(|_| !is_first) {
-            Some(rung) => Healing::told(reason(rung.what), in_progress(*rung, active, machine)),
+            Some(rung) => Healing::told(stage(rung.what), in_progress(*rung, active, machine)),
             None => Healing::told(
-                reasons::WAITING,
+                Stage::Waiting,
                 format!("the machine is given {} seconds to recover by itself", patience.as_secs()),
             ),
         };
@@ -187,10 +208,7 @@ fn go_on(case: &Case<'_>, active: &Active) -> Healing {
             0 => "spec.healing.maxInFlight of the control plane is 0".to_owned(),
             most => format!("spec.healing.maxInFlight of the control plane allows {most} machine at a time"),
         };
-        return Healing::told(
-            reasons::WAITING,
-            format!("the machine waits for its turn to be healed: {why}"),
-        );
+        return Healing::told(Stage::Waiting, format!("the machine waits for its turn to be healed: {why}"));
     }
     // Whatever it is about to become may be its cure.
     let is_busy = machine.plan.as_ref().is_some_and(|plan| {
@@ -198,19 +216,19 @@ fn go_on(case: &Case<'_>, active: &Active) -> Healing {
     });
     if is_busy {
         let message = "the machine carries out another plan, which may be its cure";
-        return Healing::told(reasons::WAITING, message);
+        return Healing::told(Stage::Waiting, message);
     }
     let tokens = with_token(&machine.healing.tokens, rung.what, token(rung.what, case));
     let begun = Active { begun: next + 1, at: now, before: machine.healing.tokens.clone(), ..active.clone() };
     let message = in_progress(*rung, &begun, machine);
     let record = Record { tokens, active: Some(begun), ..machine.healing.clone() };
-    Healing { record: Some(record), told: Some((reason(rung.what), message)) }
+    Healing { record: Some(record), told: Some((stage(rung.what), message)) }
 }
 
 fn exhausted(case: &Case<'_>, active: &Active) -> Healing {
-    let steps: Vec<&str> = case.ladder.rungs.iter().map(|rung| words(rung.what)).collect();
+    let steps: Vec<&str> = case.ladder.rungs.iter().map(|rung| rung.what.words()).collect();
     Healing::told(
-        reasons::EXHAUSTED,
+        Stage::Exhausted,
         format!(
             "the machine has been ill since {} and did not recover ({}): look at it with `capstan why machine/{}`; {}",
             rfc3339(active.since),
@@ -225,19 +243,19 @@ fn exhausted(case: &Case<'_>, active: &Active) -> Healing {
 }
 
 /// What makes a plan another one for this step; nothing if the step is impossible.
-fn token(step: HealingStepType, case: &Case<'_>) -> Option<String> {
+fn token(step: HealingStep, case: &Case<'_>) -> Option<String> {
     match step {
-        HealingStepType::RestartKubernetes | HealingStepType::ReapplyPlan => Some(rfc3339(case.now)),
-        HealingStepType::Reboot => case.machine.boot_id().map(str::to_owned),
+        HealingStep::RestartKubernetes | HealingStep::ReapplyPlan => Some(rfc3339(case.now)),
+        HealingStep::Reboot => case.machine.boot_id().map(str::to_owned),
     }
 }
 
-fn with_token(tokens: &Tokens, step: HealingStepType, token: Option<String>) -> Tokens {
+fn with_token(tokens: &Tokens, step: HealingStep, token: Option<String>) -> Tokens {
     let mut tokens = tokens.clone();
     match step {
-        HealingStepType::RestartKubernetes => tokens.restart = token,
-        HealingStepType::ReapplyPlan => tokens.reapply = token,
-        HealingStepType::Reboot => tokens.reboot = token,
+        HealingStep::RestartKubernetes => tokens.restart = token,
+        HealingStep::ReapplyPlan => tokens.reapply = token,
+        HealingStep::Reboot => tokens.reboot = token,
     }
     tokens
 }
@@ -250,20 +268,16 @@ fn in_progress(rung: Rung, active: &Active, machine: &MachineFacts) -> String {
     format!(
         "step {} of healing: {}{waits}, since {}; the next step follows after {} seconds",
         active.begun,
-        words(rung.what),
+        rung.what.words(),
         rfc3339(active.at),
         rung.timeout.as_secs()
     )
 }
 
-const fn reason(step: HealingStepType) -> &'static str {
+const fn stage(step: HealingStep) -> Stage {
     match step {
-        HealingStepType::RestartKubernetes => reasons::RESTARTING,
-        HealingStepType::ReapplyPlan => reasons::REAPPLYING,
-        HealingStepType::Reboot => reasons::REBOOTING,
+        HealingStep::RestartKubernetes => Stage::Restarting,
+        HealingStep::ReapplyPlan => Stage::Reapplying,
+        HealingStep::Reboot => Stage::Rebooting,
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

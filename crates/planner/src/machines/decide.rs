@@ -1,49 +1,50 @@
-//! Which machines a control plane should gain, lose or change next. One step at a time. Pure.
-
-use capstan_api::keep;
-use capstan_api::meta::annotations;
-use capstan_controller::remote::LocalVolumes;
-use capstan_controller::spare::Spare;
-use capstan_controller::text::listed;
-use capstan_controller::{Grounds, Knowledge};
-use capstan_distro::{Change, Cost};
+//! Which machines a control plane should gain, lose or change next. One step at a time.
 
 use std::collections::BTreeSet;
 
-use super::remediate::{self, Limits};
+use super::remediate::{self, Limits, Remediated};
+use crate::annotations::{DELETE_MACHINE, HOLD};
+use crate::change::{Change, Cost};
 use crate::etcd::quorum;
-use crate::facts::{EtcdView, MachineFacts};
+use crate::facts::{EtcdView, LocalVolumes, MachineFacts};
+use crate::grounds::Grounds;
+use crate::knowledge::Knowledge;
+use crate::spare::Spare;
+use crate::text::listed;
+use crate::wait::Wait;
 
 /// What is known, beside the machines themselves.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted<'a> {
+pub struct Wanted<'a> {
     /// How many there should be.
-    pub(crate) replicas: usize,
+    pub replicas: usize,
     /// Failure domains that control plane machines may be placed in.
-    pub(crate) domains: Vec<&'a str>,
+    pub domains: Vec<&'a str>,
     /// A machine of this name was begun.
-    pub(crate) begun: Option<&'a str>,
+    pub begun: Option<&'a str>,
     /// What no machine could be told.
-    pub(crate) impossible: Vec<Change>,
+    pub impossible: Vec<Change>,
     /// Whether the user allows machines to be replaced where they cannot be changed.
-    pub(crate) may_replace: bool,
+    pub may_replace: bool,
     /// Whether the cluster has begun.
-    pub(crate) initialized: bool,
+    pub initialized: bool,
     /// Volumes that are lost with their machine.
-    pub(crate) volumes: &'a Knowledge<LocalVolumes>,
+    pub volumes: &'a Knowledge<LocalVolumes>,
     /// Where the cluster's API server is reached: whoever has this address goes last.
-    pub(crate) endpoint: &'a str,
-    pub(crate) etcd: &'a EtcdView,
+    pub endpoint: &'a str,
+    /// The members of etcd.
+    pub etcd: &'a EtcdView,
     /// Machines that no step of healing has cured.
-    pub(crate) exhausted: BTreeSet<String>,
+    pub exhausted: BTreeSet<String>,
     /// Where another machine would come from.
-    pub(crate) spare: Knowledge<Spare>,
-    pub(crate) remediation: Limits<'a>,
+    pub spare: Knowledge<Spare>,
+    /// How often and how fast unhealthy machines are replaced.
+    pub remediation: Limits<'a>,
 }
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Nothing.
     Nothing,
     /// A machine is made.
@@ -65,20 +66,20 @@ pub(crate) enum Step {
         /// Which.
         machine: String,
         /// What is written down.
-        record: remediate::Record,
+        record: Remediated,
         /// Why it may be.
         grounds: Grounds,
     },
     /// The machine is told what it should be now.
     Update(String),
     /// Something else must end first, and what.
-    Wait(String),
+    Wait(Wait),
     /// What was asked for cannot be done: these fields are in the way. Nothing is touched.
     Refuse(Vec<Change>),
 }
 
 /// The next step. `machines` are those of this control plane.
-pub(crate) fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> Step {
+pub fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> Step {
     let refused: Vec<Change> =
         wanted.impossible.iter().cloned().chain(refused(machines, wanted.may_replace)).collect();
     if !refused.is_empty() {
@@ -195,14 +196,14 @@ fn shrink(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
 /// policy does not allow that it is lost. The user may name one.
 fn holds(machine: &MachineFacts, wanted: &Wanted<'_>) -> Option<String> {
     if machine.is_kept_out {
-        return Some(format!("Machine {} has the annotation {}", machine.name, keep::HOLD));
+        return Some(format!("Machine {} has the annotation {}", machine.name, HOLD));
     }
     if machine.delete_first || wanted.may_replace || !wanted.initialized || !machine.has_node {
         return None;
     }
     let remedy = format!(
         "annotate the Machine that should go with {}, or set spec.rollout.strategy.type to InPlaceOrReplace",
-        annotations::DELETE_MACHINE
+        DELETE_MACHINE
     );
     match wanted.volumes {
         Knowledge::Unknown(why) => {
@@ -258,11 +259,11 @@ fn domain(staying: &[&MachineFacts], domains: &[&str]) -> Option<String> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::facts::Progress;
     use crate::facts::fixtures::{members, ready};
-    use crate::planner::record::Setup;
+    use crate::plans::Setup;
 
     pub(crate) fn up(name: &str) -> MachineFacts {
         MachineFacts::server(name).up()

@@ -1,22 +1,25 @@
-//! What is written down beside a plan, for the next one: what the machine ran before, and how often it was tried. Pure.
+//! What is written down beside a plan, for the next one: what the machine ran before, and how often it was tried.
 
-use capstan_distro::Fingerprint;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::facts::{MachineFacts, Progress};
+use crate::fingerprint::Fingerprint;
+
 /// What a machine runs, or is to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Setup {
+pub struct Setup {
     /// Kubernetes version.
-    pub(crate) version: String,
+    pub version: String,
     /// Digest of what it is restarted for; empty if nobody knows.
-    pub(crate) restart: String,
+    pub restart: String,
     /// Digest of what it is drained for; empty if nobody knows.
-    pub(crate) drain: String,
+    pub drain: String,
 }
 
 impl Setup {
-    pub(crate) fn new(version: &str, fingerprint: &Fingerprint) -> Self {
+    /// What a plan with this fingerprint leads to.
+    pub fn new(version: &str, fingerprint: &Fingerprint) -> Self {
         Self {
             version: version.to_owned(),
             restart: fingerprint.restart.to_string(),
@@ -25,27 +28,27 @@ impl Setup {
     }
 
     /// Whether nobody knows what runs, or whether anything does: a plan was let through and did not come to its end.
-    pub(crate) fn is_uncertain(&self) -> bool {
+    pub fn is_uncertain(&self) -> bool {
         self.restart.is_empty()
     }
 }
 
 /// Beside a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub struct Record {
     /// What the plan leads to.
-    pub(crate) setup: Setup,
+    pub setup: Setup,
     /// What the machine ran when the plan was written; nothing if it had never run anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ran: Option<Setup>,
+    pub ran: Option<Setup>,
     /// Counts the plans with these inputs, from 1.
-    pub(crate) attempt: u32,
+    pub attempt: u32,
     /// When it was written.
     #[serde(default)]
-    pub(crate) written: Option<Timestamp>,
+    pub written: Option<Timestamp>,
     /// What the user had asked to be tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) retry: Option<String>,
+    pub retry: Option<String>,
 }
 
 /// How often the same plan is tried.
@@ -70,7 +73,7 @@ impl Record {
     }
 
     /// Whether Kubernetes is started again by this plan; not if it is started for the first time.
-    pub(crate) fn restarts(&self) -> bool {
+    pub fn restarts(&self) -> bool {
         self.ran.as_ref().is_some_and(|ran| ran.restart != self.setup.restart)
     }
 
@@ -92,6 +95,18 @@ impl Record {
         let doubled = FIRST_PAUSE.checked_mul(1 << self.attempt.saturating_sub(1).min(10));
         let pause = doubled.map_or(LONGEST_PAUSE, |pause| pause.min(LONGEST_PAUSE));
         self.written.unwrap_or_default().checked_add(pause).ok()
+    }
+}
+
+/// What a machine runs, as far as the plan it has tells.
+pub fn runs(machine: &MachineFacts) -> Option<Setup> {
+    match machine.plan.as_ref().filter(|plan| plan.sound) {
+        Some(plan) => plan.record.runs(plan.progress == Progress::Applied, plan.is_open),
+        // The plan was lost, and the machine was not.
+        None => machine
+            .kubelet_version
+            .as_ref()
+            .map(|version| Setup { version: version.clone(), ..Setup::default() }),
     }
 }
 

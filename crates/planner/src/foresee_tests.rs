@@ -1,8 +1,9 @@
 //! Changes, thought through.
 
 use super::*;
-use crate::machines::Wanted;
-use crate::machines::remediate::Limits;
+use crate::facts::{EtcdView, LocalVolumes};
+use crate::knowledge::Knowledge;
+use crate::machines::{self, Limits, Wanted};
 
 const NEW: &str = "v1.36.1+k3s1";
 

@@ -1,4 +1,4 @@
-//! Which machine begins the cluster. Pure.
+//! Which machine begins the cluster.
 //!
 //! There is one such machine in a cluster's life. Its name is written down by compare and swap before it gets its
 //! plan, so that neither a crash nor a second manager can find another one.
@@ -7,20 +7,22 @@ use crate::facts::MachineFacts;
 
 /// Who was elected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Elected {
-    pub(crate) name: String,
-    pub(crate) id: String,
+pub struct Elected {
+    /// Name of the Machine.
+    pub name: String,
+    /// Identity of the machine.
+    pub id: String,
 }
 
 impl Elected {
     /// Reads what was written down.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (name, id) = text.split_once('/')?;
         Some(Self { name: name.to_owned(), id: id.to_owned() })
     }
 
     /// What is written down.
-    pub(crate) fn record(&self) -> String {
+    pub fn record(&self) -> String {
         format!("{}/{}", self.name, self.id)
     }
 
@@ -32,7 +34,7 @@ impl Elected {
 
 /// What is to be done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Election {
+pub enum Election {
     /// It stands, or is over for good.
     Settled,
     /// This one, from now on.
@@ -43,7 +45,7 @@ pub(crate) enum Election {
 
 /// After the cluster has begun nobody is elected any more, whatever becomes of the machine that began it. Before, a
 /// machine that is gone, with its host cleaned, makes room for another.
-pub(crate) fn decide(record: Option<&Elected>, machines: &[MachineFacts], initialized: bool) -> Election {
+pub fn elect(record: Option<&Elected>, machines: &[MachineFacts], initialized: bool) -> Election {
     let stands = record.is_some_and(|elected| machines.iter().any(|machine| elected.is(machine)));
     if initialized || stands {
         return Election::Settled;
@@ -73,34 +75,34 @@ mod tests {
 
     #[test]
     fn the_oldest_that_is_ready_for_a_plan_is_elected() {
-        let elect = |name| Election::Elect(elected(name));
+        let chosen = |name| Election::Elect(elected(name));
         for (machines, expected) in [
             (vec![], Election::Wait),
             (vec![MachineFacts::server("a")], Election::Wait),
             (vec![MachineFacts::worker("w").provisioned()], Election::Wait),
             (vec![server("a").leaving()], Election::Wait),
-            (vec![server("b"), server("a")], elect("a")),
-            (vec![server("b").born(1), server("a").born(2)], elect("b")),
-            (vec![MachineFacts::server("a"), server("b").born(9)], elect("b")),
+            (vec![server("b"), server("a")], chosen("a")),
+            (vec![server("b").born(1), server("a").born(2)], chosen("b")),
+            (vec![MachineFacts::server("a"), server("b").born(9)], chosen("b")),
         ] {
-            assert_eq!(decide(None, &machines, false), expected, "{machines:?}");
+            assert_eq!(elect(None, &machines, false), expected, "{machines:?}");
         }
     }
 
     #[test]
     fn nobody_is_elected_twice() {
         let machines = [server("a"), server("b")];
-        assert_eq!(decide(Some(&elected("b")), &machines, false), Election::Settled);
+        assert_eq!(elect(Some(&elected("b")), &machines, false), Election::Settled);
         // Also while it is on its way out, or has lost its identity.
         let leaving = [server("a"), server("b").leaving()];
-        assert_eq!(decide(Some(&elected("b")), &leaving, false), Election::Settled);
+        assert_eq!(elect(Some(&elected("b")), &leaving, false), Election::Settled);
         let lost = [server("a"), MachineFacts::server("b")];
-        assert_eq!(decide(Some(&elected("b")), &lost, false), Election::Settled);
+        assert_eq!(elect(Some(&elected("b")), &lost, false), Election::Settled);
         // Once it is gone and nothing had begun, there is room for another.
-        assert_eq!(decide(Some(&elected("c")), &machines, false), Election::Elect(elected("a")));
+        assert_eq!(elect(Some(&elected("c")), &machines, false), Election::Elect(elected("a")));
         // Not once the cluster has begun.
         for record in [None, Some(&elected("c")), Some(&elected("a"))] {
-            assert_eq!(decide(record, &machines, true), Election::Settled);
+            assert_eq!(elect(record, &machines, true), Election::Settled);
         }
     }
 
