@@ -15,7 +15,7 @@
 //!
 //! Data in, data out. Nothing in here does I/O or reads a clock: the time is an argument. What must not live here: a
 //! Kubernetes library, an async runtime, API objects and how facts are read from them (`capstan-controlplane`), and what
-//! a distribution needs (`capstan-distro`). `xtask/src/tidy.rs` checks the whole dependency tree of this crate.
+//! a distribution needs (`capstan-distro`). `xtask/src/borders.rs` checks the whole dependency tree of this crate.
 
 pub mod annotations;
 pub mod budget;
