@@ -18,13 +18,11 @@ use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
 use crate::healing::contact::Contacts;
-use crate::machines::propagate;
+use crate::healing::ladder;
+use crate::machines::{View, propagate, wanted};
 use crate::observe::Machines;
-use crate::observe::healing::ladder;
-use crate::planner::restart_after;
-use crate::round::{View, wanted};
-use crate::scope::{Scope, may_replace};
-use crate::status::replicas;
+use crate::plans::restart_after;
+use crate::scope::{Scope, may_replace, replicas};
 
 pub use capstan_planner::foresee::{Foresight, Step};
 

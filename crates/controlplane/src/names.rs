@@ -65,7 +65,7 @@ pub(crate) const UP_TO_DATE: &str = "UpToDate";
 
 #[cfg(test)]
 mod tests {
-    use capstan_api::{keep, meta};
+    use capstan_api::{keep, meta, runtime};
     use capstan_planner::annotations;
 
     /// The planner names them in messages, and must not depend on the API.
@@ -73,5 +73,6 @@ mod tests {
     fn annotations_are_spelled_as_in_the_api() {
         assert_eq!(annotations::HOLD, keep::HOLD);
         assert_eq!(annotations::DELETE_MACHINE, meta::annotations::DELETE_MACHINE);
+        assert_eq!(annotations::REPLACE_POLICY, runtime::annotations::REPLACE_POLICY);
     }
 }

@@ -162,3 +162,8 @@ pub(crate) fn may_replace(owner: &CapstanControlPlane) -> bool {
     let strategy = owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
     strategy.is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace)
 }
+
+/// How many machines are wanted.
+pub(crate) fn replicas(object: &CapstanControlPlane) -> usize {
+    object.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
+}

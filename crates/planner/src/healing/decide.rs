@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::ladder::{HealingStep, Ladder, Rung};
 use super::record::{Active, Healed, Record, Tokens};
-use crate::annotations::HOLD;
+use crate::annotations::{HOLD, REPLACE_POLICY};
 use crate::facts::{MachineFacts, Progress};
 use crate::knowledge::Knowledge;
 use crate::text::rfc3339;
@@ -83,7 +83,7 @@ pub fn decide(case: &Case<'_>) -> Healing {
     if machine.is_kept_out {
         return Healing::told(
             Stage::Waiting,
-            format!("the Machine is not healed, because it has the annotation {}", HOLD),
+            format!("the Machine is not healed, because it has the annotation {HOLD}"),
         );
     }
     if let Knowledge::Unknown(why) = &machine.node
@@ -280,4 +280,30 @@ const fn stage(step: HealingStep) -> Stage {
         HealingStep::ReapplyPlan => Stage::Reapplying,
         HealingStep::Reboot => Stage::Rebooting,
     }
+}
+
+/// The order in which machines are looked at, as indices: those that are being healed go on before another one begins.
+pub fn order(machines: &[MachineFacts]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..machines.len()).collect();
+    order.sort_by_key(|index| {
+        let machine = &machines[*index];
+        (machine.healing.active.as_ref().is_none_or(|active| active.begun == 0), machine.age().0)
+    });
+    order
+}
+
+/// What the user can do about a machine that does not recover, as a sentence. `owner` is the name of the control plane,
+/// and `may_replace` whether it allows its machines to be replaced.
+pub fn remedy(machine: &MachineFacts, owner: &str, may_replace: bool) -> String {
+    let allow = match (machine.control_plane, may_replace, &machine.group) {
+        (true, true, _) => return "it is replaced once a clean host is free and etcd can bear it".to_owned(),
+        (true, false, _) => format!(
+            "to have it replaced, set spec.rollout.strategy.type of CapstanControlPlane {owner} to InPlaceOrReplace"
+        ),
+        (false, _, group) => format!(
+            "to have it replaced, set the annotation {REPLACE_POLICY} of its {} to WhenNeeded",
+            group.as_ref().map_or_else(|| "Machine".to_owned(), |group| format!("MachineDeployment {group}"))
+        ),
+    };
+    format!("{allow}, or delete the Machine: its host is reset then")
 }

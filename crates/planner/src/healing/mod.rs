@@ -11,6 +11,6 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Case, Healing, Stage, decide};
+pub use decide::{Case, Healing, Stage, decide, order, remedy};
 pub use ladder::{HealingStep, Ladder, Rung};
 pub use record::{Active, Healed, Record, Tokens};

@@ -155,3 +155,26 @@ fn another_plan_may_be_the_cure() {
     let mut machine = machine.says(Progress::Failed("no".to_owned()));
     assert_eq!(step(&mut machine, 2), Stage::Restarting);
 }
+
+#[test]
+fn what_is_under_way_goes_on_first() {
+    let begun = |machine: MachineFacts, begun: usize| {
+        machine.with(|m| {
+            let (since, before) = (at(0), Tokens::default());
+            m.healing.active = Some(Active { since, begun, at: since, before });
+        })
+    };
+    let machine = |name: &str, second| MachineFacts::worker(name).up().born(second);
+    let machines = [machine("a", 2), begun(machine("b", 3), 0), begun(machine("c", 4), 1), machine("d", 1)];
+    assert_eq!(order(&machines), [2, 3, 0, 1]);
+}
+
+#[test]
+fn the_remedy_names_what_to_set() {
+    let (server, worker) = (MachineFacts::server("a"), MachineFacts::worker("w"));
+    assert!(remedy(&server, "cp", true).starts_with("it is replaced once"));
+    assert!(remedy(&server, "cp", false).contains("CapstanControlPlane cp to InPlaceOrReplace, or delete"));
+    assert!(remedy(&worker, "cp", true).contains("capstan.dev/replace-policy of its Machine to WhenNeeded"));
+    let grouped = worker.with(|m| m.group = Some("md".to_owned()));
+    assert!(remedy(&grouped, "cp", true).contains("of its MachineDeployment md to WhenNeeded"));
+}

@@ -202,8 +202,7 @@ fn holds(machine: &MachineFacts, wanted: &Wanted<'_>) -> Option<String> {
         return None;
     }
     let remedy = format!(
-        "annotate the Machine that should go with {}, or set spec.rollout.strategy.type to InPlaceOrReplace",
-        DELETE_MACHINE
+        "annotate the Machine that should go with {DELETE_MACHINE}, or set spec.rollout.strategy.type to InPlaceOrReplace"
     );
     match wanted.volumes {
         Knowledge::Unknown(why) => {

@@ -61,6 +61,14 @@ pub fn elect(record: Option<&Elected>, machines: &[MachineFacts], initialized: b
     }
 }
 
+/// Whether the machine that begins the cluster has carried out its plan. One on its way out takes with it what it began:
+/// another one begins then.
+pub fn has_begun(record: Option<&Elected>, machines: &[MachineFacts]) -> bool {
+    let is_it =
+        |machine: &MachineFacts| record.is_some_and(|elected| machine.id.as_deref() == Some(&elected.id));
+    machines.iter().any(|machine| machine.is_applied() && !machine.deleting && is_it(machine))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +112,16 @@ mod tests {
         for record in [None, Some(&elected("c")), Some(&elected("a"))] {
             assert_eq!(elect(record, &machines, true), Election::Settled);
         }
+    }
+
+    #[test]
+    fn the_cluster_begins_with_the_plan_of_the_elected() {
+        let up = || server("a").up();
+        let begun = |machine: MachineFacts| has_begun(Some(&elected("a")), &[machine, server("b").up()]);
+        assert!(begun(up()));
+        assert!(!begun(up().leaving()));
+        assert!(!begun(server("a").planned(1, "a")));
+        assert!(!has_begun(None, &[up()]));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod record;
 
 pub(crate) use decide::runs_ahead;
 pub use decide::{LIFE, Verdict, others_serve, restart_after, role, verdict};
-pub use election::{Elected, Election, elect};
+pub use election::{Elected, Election, elect, has_begun};
 pub use gate::{Gate, View, drain_timeout, gate, is_drained_first, is_to_be_uncordoned, is_to_come_back};
 pub use outcome::Outcome;
 #[cfg(test)]

@@ -42,9 +42,8 @@ impl Outcome {
                 format!("tried {attempts} times, again at {}", rfc3339(*again))
             }
             None => format!(
-                "tried {attempts} times and given up: change what it is made from, or set the annotation {} of the \
-                 Machine to another value",
-                RETRY
+                "tried {attempts} times and given up: change what it is made from, or set the annotation {RETRY} of \
+                 the Machine to another value"
             ),
         };
         Some(format!("Revision {revision} has failed ({next}): {why}"))

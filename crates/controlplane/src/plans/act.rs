@@ -1,25 +1,15 @@
-//! The planner: gives every machine of the cluster, control plane and workers alike, the plan it should have, and opens
-//! its gate when Kubernetes may be started again.
-//!
-//! A plan is a function of objects and a renderer; it is written anew when its inputs have changed, and only when the
-//! machine may have it: see [`plans::verdict`]. What a machine makes of it comes back in its MachineReport.
-
-mod inputs;
-#[cfg(feature = "bench")]
-pub(crate) mod pure;
-mod software;
-mod write;
+//! Gives machines their plans, drains Nodes and opens gates.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{ConditionStatus, NewCondition, has, set};
 use capstan_api::core::Machine;
+use capstan_controller::Next;
 use capstan_controller::drain::{self, Drain};
 use capstan_controller::error::{Result, chain};
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Next, in_place, pause};
-use capstan_plan::Revision;
+use capstan_distro::Endpoint;
 use capstan_planner::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
-use capstan_planner::plans::{self, Gate, Outcome, Record, Setup, Verdict, others_serve, runs};
+use capstan_planner::plans::{Gate, Outcome, View, gate, is_to_be_uncordoned};
 use capstan_planner::wait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -28,51 +18,84 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use inputs::{Materials, restart_after};
-pub(crate) use software::Shelf;
-pub use software::Spare;
-pub(crate) use write::data_of;
-
-use crate::names::{PLAN_REFUSED, PLANNED, plan_secret};
-use crate::observe::Machines;
+use super::decide::{self, Begun, Decision, Written};
+use super::inputs::Materials;
+use super::software::Shelf;
+use super::{observe, write};
+use crate::Tools;
+use crate::certificates::Keys;
+use crate::names::{CORDONED, PLAN_REFUSED, PLANNED, plan_secret};
+use crate::observe::{Machines, Observed};
 use crate::scope::Scope;
 use crate::workload::Workload;
-use inputs::Subject;
-use software::{About, Missing};
 
 /// How soon pods that were asked to leave are looked at again.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(2);
 /// For so long a new machine's waits are not told.
 const YOUNG: Duration = Duration::from_secs(10);
 
+/// Gives every machine of the cluster the plan it should have, or says why not.
+pub(crate) async fn plan(
+    seen: &mut Observed<'_>,
+    endpoint: &Endpoint,
+    keys: &Keys,
+    tools: &Tools,
+    workload: &impl Workload,
+) -> Result<()> {
+    let scope = seen.scope;
+    let catalog = tools.software.catalog();
+    let network = scope.network();
+    let mut planner = Planner {
+        scope,
+        objects: &seen.objects,
+        plans: &seen.secrets.plans,
+        materials: Materials {
+            owner: scope.owner,
+            endpoint,
+            network: &network,
+            keys,
+            shelf: Shelf { catalog: &catalog, spare: tools.spare.as_ref() },
+            budgets: &seen.objects.budgets,
+            now: scope.now,
+        },
+        etcd: &seen.etcd,
+        answers: seen.answers,
+        workload,
+        next: seen.next,
+    };
+    seen.plans = planner.all(&mut seen.facts).await?;
+    seen.next = planner.next;
+    Ok(())
+}
+
 /// What the planner goes by, beside the machines themselves.
-pub(crate) struct Planner<'a, W> {
-    pub(crate) scope: &'a Scope<'a>,
-    pub(crate) observed: &'a Machines,
-    pub(crate) plans: &'a BTreeMap<String, Arc<Secret>>,
-    pub(crate) materials: Materials<'a>,
-    pub(crate) etcd: &'a EtcdView,
+struct Planner<'a, W> {
+    scope: &'a Scope<'a>,
+    objects: &'a Machines,
+    plans: &'a BTreeMap<String, Arc<Secret>>,
+    materials: Materials<'a>,
+    etcd: &'a EtcdView,
     /// Whether the workload cluster answers.
-    pub(crate) answers: bool,
-    pub(crate) workload: &'a W,
+    answers: bool,
+    workload: &'a W,
     /// When to look again.
-    pub(crate) next: Next,
+    next: Next,
 }
 
 impl<W: Workload> Planner<'_, W> {
     /// Gives each machine its plan, or says why not. `facts` are brought up to date with what is written, so that one
     /// plan in flight holds up the next within the same round, too.
-    pub(crate) async fn plan(&mut self, facts: &mut [MachineFacts]) -> Result<BTreeMap<String, Outcome>> {
+    async fn all(&mut self, facts: &mut [MachineFacts]) -> Result<BTreeMap<String, Outcome>> {
         facts.sort_by(|a, b| (!a.control_plane, a.age()).cmp(&(!b.control_plane, b.age())));
         let mut outcomes = BTreeMap::new();
         for index in 0..facts.len() {
             let name = facts[index].name.clone();
             let (Some(machine), Some(config)) =
-                (self.observed.machines.get(&name), self.observed.configs.get(&name))
+                (self.objects.machines.get(&name), self.objects.configs.get(&name))
             else {
                 continue;
             };
-            if plans::is_to_be_uncordoned(&facts[index]) {
+            if is_to_be_uncordoned(&facts[index]) {
                 self.uncordon(&mut facts[index]).await;
             }
             let mut outcome = self.one(machine, config, facts, index).await?;
@@ -93,87 +116,29 @@ impl<W: Workload> Planner<'_, W> {
         index: usize,
     ) -> Result<Outcome> {
         let scope = self.scope;
-        if let Some(reason) = pause::reason(None, "Machine", &machine.metadata) {
-            return Ok(Outcome::Waiting(reason));
-        }
-        if facts[index].is_kept_out {
-            return Ok(Outcome::Waiting(wait::kept_out()));
-        }
-        if in_place::is_being_written(&machine.metadata) {
-            // Its config may be the new one already and its version still the old one.
-            return Ok(Outcome::Waiting(wait::machine_set()));
-        }
-        let own = &facts[index];
-        let is_to_come_back = plans::is_to_come_back(own, facts);
-        let elected = scope.elected();
-        let role = match plans::role(own, elected.as_ref(), scope.is_initialized(), is_to_come_back) {
-            Ok(role) => role,
-            Err(wait) => return Ok(Outcome::Waiting(wait)),
+        let cluster = Begun { elected: scope.elected(), initialized: scope.is_initialized() };
+        let prepared = match decide::prepare(&self.materials, &cluster, (machine, config), facts, index) {
+            Ok(prepared) => prepared,
+            Err(outcome) => return Ok(outcome),
         };
-        let version = own.version.as_deref().unwrap_or_default();
-        let installed = own.plan.as_ref().map(|plan| plan.programs.as_slice()).unwrap_or_default();
-        let about = About { architecture: own.architecture.as_deref(), os_image: own.os_image.as_deref() };
-        let software = software::choose(self.materials.shelf, config.spec.distro, version, about, installed);
-        let software = match software {
-            Ok(software) => software,
-            Err(Missing::Wait(wait)) => return Ok(Outcome::Waiting(wait)),
-            Err(Missing::Unknown(message)) => {
-                let field = format!("Machine {} spec.version", own.name);
-                return Ok(Outcome::Refused { field, message });
+        let files = observe::secret_files(scope, config).await?;
+        let (own, read) = (&facts[index], self.plans.get(&plan_secret(&facts[index].name)).map(Arc::as_ref));
+        let new = match decide::decide(&self.materials, &prepared, (machine, config), facts, index, &files) {
+            Decision::Tell(outcome) => {
+                if let Outcome::Failed { again, .. } = &outcome {
+                    self.next = self.next.or(after(*again, scope.now));
+                }
+                return Ok(outcome);
             }
-        };
-        let files = inputs::secret_files(scope, config).await?;
-        let others_serve = others_serve(own, facts);
-        let subject =
-            Subject { machine, config, facts: own, role, others_serve, files: &files, software: &software };
-        let ran = runs(own);
-        let revision = own.plan.as_ref().map_or(Revision::FIRST, |plan| plan.id.revision());
-        let refused = |error: capstan_distro::InputError| Outcome::Refused {
-            field: format!("CapstanConfig {} {}", config.name_any(), error.field),
-            message: error.message,
-        };
-        let mut rendered = match inputs::rendered(&self.materials, &subject, ran.as_ref(), revision) {
-            Ok(rendered) => rendered,
-            Err(error) => return Ok(refused(error)),
-        };
-        let epoch = self.materials.keys.epoch;
-        let budgets = &self.observed.budgets;
-        let (revision, attempt) =
-            match plans::verdict(own, facts, budgets, &rendered.fingerprint, epoch, scope.now) {
-                Verdict::Keep => {
-                    let read = self.plans.get(&plan_secret(&own.name));
-                    write::stands_for(scope, read.map(Arc::as_ref), machine, config).await?;
-                    return Ok(Outcome::Planned(revision.get()));
-                }
-                Verdict::Wait(wait) => return Ok(Outcome::Waiting(wait)),
-                Verdict::Failed { again } => {
-                    let plan = own.plan.as_ref();
-                    let why = match plan.map(|plan| &plan.progress) {
-                        Some(Progress::Failed(why)) => why.clone(),
-                        _ => String::new(),
-                    };
-                    let attempts = plan.map_or(1, |plan| plan.record.attempt);
-                    self.next = self.next.or(after(again, scope.now));
-                    return Ok(Outcome::Failed { revision: revision.get(), why, attempts, again });
-                }
-                Verdict::Write { revision, attempt } => (revision, attempt),
-            };
-        if own.plan.as_ref().is_some_and(|plan| plan.id.revision() != revision) {
-            // What is saved before an upgrade is bound to the revision.
-            rendered = match inputs::rendered(&self.materials, &subject, ran.as_ref(), revision) {
-                Ok(rendered) => rendered,
-                Err(error) => return Ok(refused(error)),
-            };
-        }
-        let record = Record {
-            setup: Setup::new(version, &rendered.fingerprint),
-            ran,
-            attempt,
-            written: Some(scope.now),
-            retry: own.retry.clone(),
+            Decision::Keep(revision) => {
+                write::stands_for(scope, read, machine, config).await?;
+                return Ok(Outcome::Planned(revision.get()));
+            }
+            Decision::Write(new) => new,
         };
         // A role is only given to a machine that has its identity.
         let id = own.id.clone().unwrap_or_default();
+        let Written { rendered, record, revision } = *new;
         let sealed = write::seal(&rendered, &own.name, &id, revision, self.materials.keys, scope.now)?;
         let is_open = !record.restarts();
         let plan = write::NewPlan {
@@ -184,14 +149,7 @@ impl<W: Workload> Planner<'_, W> {
             record: &record,
             is_open,
         };
-        write::plan(
-            scope,
-            machine,
-            &plan,
-            self.materials.keys,
-            self.plans.get(&plan_secret(&own.name)).map(Arc::as_ref),
-        )
-        .await?;
+        write::plan(scope, machine, &plan, self.materials.keys, read).await?;
         facts[index].plan = Some(PlanFacts {
             id: sealed.id(),
             epoch: sealed.plan().epoch,
@@ -217,19 +175,19 @@ impl<W: Workload> Planner<'_, W> {
         let scope = self.scope;
         // What was written in this round is looked at in the next.
         let Some(secret) = self.plans.get(&plan_secret(&facts[index].name)) else { return Ok(None) };
-        let read = facts[index].plan.as_ref().is_some_and(|plan| write::is_of(secret, plan.id));
+        let read = facts[index].plan.as_ref().is_some_and(|plan| observe::is_of(secret, plan.id));
         if !read {
             return Ok(None);
         }
-        let budgets = &self.observed.budgets;
-        let view = plans::View {
+        let budgets = &self.objects.budgets;
+        let view = View {
             etcd: self.etcd,
             budgets,
             begun: scope.is_initialized(),
             answers: self.answers,
             now: scope.now,
         };
-        match plans::gate(&facts[index], facts, &view) {
+        match gate(&facts[index], facts, &view) {
             Gate::Leave => return Ok(None),
             Gate::Wait(why) => {
                 self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));
@@ -250,7 +208,7 @@ impl<W: Workload> Planner<'_, W> {
                 let (namespace, cluster) = (scope.namespace, scope.cluster_name());
                 let drain = Drain {
                     node: facts[index].node_name(),
-                    mark: Some((crate::names::CORDONED, "")),
+                    mark: Some((CORDONED, "")),
                     since,
                     now: scope.now,
                 };

@@ -1,4 +1,4 @@
-//! The kubeconfig Secret of the contract: made once the endpoint is known, and anew before its certificate expires.
+//! Whether the kubeconfig Secret must be written, and what it holds. Pure.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -22,7 +22,7 @@ const LIFE: SignedDuration = SignedDuration::from_hours(365 * 24);
 const RENEWAL: SignedDuration = SignedDuration::from_hours(182 * 24);
 
 /// Whether the Secret must be written. One that is not ours is never touched.
-pub(crate) fn is_due(
+pub(super) fn is_due(
     found: Option<&Secret>,
     owner: &CapstanControlPlane,
     endpoint: &Endpoint,
@@ -39,7 +39,7 @@ pub(crate) fn is_due(
 }
 
 /// The Secret as it should be.
-pub(crate) fn build(
+pub(super) fn build(
     ca: &Secret,
     owner: &CapstanControlPlane,
     cluster: &str,

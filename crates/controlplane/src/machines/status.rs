@@ -1,62 +1,18 @@
-//! What reaches existing Machines at once, and whether each is up to date.
+//! What a Machine's conditions say of its healing, and whether it is up to date. Pure.
 
-use capstan_api::conditions::{ConditionStatus, NewCondition, delete, has, reasons, set};
+use capstan_api::conditions::{ConditionStatus, NewCondition, has, reasons};
 use capstan_api::core::Machine;
 use capstan_api::keep;
-use capstan_controller::error::Result;
-use capstan_controller::patch::Patcher;
-
 use capstan_planner::facts::{MachineFacts, Progress};
 use capstan_planner::healing::{Healing, Stage};
 use capstan_planner::plans::Outcome;
 
-use super::build::propagate;
 use crate::healing::reason;
 use crate::names::UP_TO_DATE;
-use crate::observe::machine::OWNER_REMEDIATED;
-use crate::scope::Scope;
-
-/// Brings labels, annotations, gates, taints and deletion settings to a Machine, and says whether it is up to date, as far
-/// as that is known. Gives what the Machine is then.
-pub(crate) async fn sync(
-    scope: &Scope<'_>,
-    machine: &Machine,
-    facts: &MachineFacts,
-    planned: Option<&Outcome>,
-    healing: Option<&Healing>,
-) -> Result<Machine> {
-    let mut synced = machine.clone();
-    if !facts.deleting {
-        propagate(scope.owner, &scope.cluster_name(), &mut synced);
-    }
-    if let Some(condition) = up_to_date(facts, planned) {
-        set(&mut synced, condition, scope.now);
-    }
-    if let Some(condition) = healing.and_then(|healing| healed_in_place(machine, healing)) {
-        set(&mut synced, condition, scope.now);
-    }
-    if facts.has_recovered {
-        // The owner must: the MachineHealthCheck sets the condition and never removes it.
-        delete(&mut synced, OWNER_REMEDIATED);
-    }
-    let owned = [UP_TO_DATE, OWNER_REMEDIATED, keep::HEALED_IN_PLACE];
-    Patcher::new(scope.api(), machine).finish(&synced, &owned).await?;
-    Ok(synced)
-}
-
-/// Says on a worker's Machine how healing goes: its owner and the user look there.
-pub(crate) async fn tell_healing(scope: &Scope<'_>, machine: &Machine, healing: &Healing) -> Result<()> {
-    let Some(condition) = healed_in_place(machine, healing) else { return Ok(()) };
-    let mut told = machine.clone();
-    match set(&mut told, condition, scope.now) {
-        true => Patcher::new(scope.api(), machine).finish(&told, &[keep::HEALED_IN_PLACE]).await,
-        false => Ok(()),
-    }
-}
 
 /// What is told of healing. A machine that is well and was never ill says nothing; one that was told to be silent or ill
 /// says that it is well.
-fn healed_in_place(machine: &Machine, healing: &Healing) -> Option<NewCondition> {
+pub(super) fn healed_in_place(machine: &Machine, healing: &Healing) -> Option<NewCondition> {
     let well = || (Stage::Healthy, String::new());
     let was_told = has(machine, keep::HEALED_IN_PLACE);
     let (stage, message) = healing.told.clone().or_else(|| was_told.then(well))?;
@@ -66,7 +22,7 @@ fn healed_in_place(machine: &Machine, healing: &Healing) -> Option<NewCondition>
 
 /// Whether a machine is what its control plane asks for. Not known while the planner has not looked, or has to wait: a plan
 /// that was carried out may not be the one that the machine should have by now.
-pub(crate) fn up_to_date(facts: &MachineFacts, planned: Option<&Outcome>) -> Option<NewCondition> {
+pub(super) fn up_to_date(facts: &MachineFacts, planned: Option<&Outcome>) -> Option<NewCondition> {
     let mut lines: Vec<String> = facts.changes.iter().map(|change| format!("* {change}")).collect();
     match facts.plan.as_ref().map(|plan| (plan.id.revision(), &plan.progress)) {
         None => lines.push("* The machine has no plan yet".to_owned()),

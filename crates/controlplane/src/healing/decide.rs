@@ -19,7 +19,7 @@ const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
 const WAITING_FOR_REMEDIATION: &str = "WaitingForRemediation";
 
 /// Whether the owner is to be asked. `of_group` is what is said where the Machine itself says nothing.
-pub(crate) fn is_to_be_asked(
+pub(super) fn is_to_be_asked(
     machine: &Machine,
     facts: &MachineFacts,
     healing: &Healing,
@@ -35,7 +35,7 @@ pub(crate) fn is_to_be_asked(
 }
 
 /// What asks the owner.
-pub(crate) fn ask() -> NewCondition {
+pub(super) fn ask() -> NewCondition {
     NewCondition::new(OWNER_REMEDIATED, ConditionStatus::False, WAITING_FOR_REMEDIATION)
         .message("no step of healing in place has helped, and the replace policy allows another machine")
 }

@@ -3,8 +3,6 @@
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Machine, MachineTaint};
-use capstan_controller::error::Result;
-use capstan_controller::secrets;
 use capstan_distro::{
     Endpoint, Heal, InputError, Inputs, Network, Rendered, Role, SecretFiles, Snapshot, is_of_version, render,
 };
@@ -13,13 +11,11 @@ use capstan_planner::MachineFacts;
 use capstan_planner::budget::Budgets;
 use capstan_planner::plans::{self, Setup};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
 use super::software::{Chosen, Shelf};
 use crate::certificates::Keys;
-use crate::scope::Scope;
 
 /// Labels of a Machine with this domain are its Node's from the first moment; the others are core's to bring there,
 /// because a kubelet may not give them to itself.
@@ -50,27 +46,13 @@ pub(crate) struct Subject<'a> {
     pub(crate) software: &'a Chosen,
 }
 
-/// What the files of a config refer to. What is not there is left out: rendering names the field.
-pub(crate) async fn secret_files(scope: &Scope<'_>, config: &CapstanConfig) -> Result<SecretFiles> {
-    let mut files = SecretFiles::new();
-    for source in config.spec.files.iter().filter_map(|file| file.content_from.as_ref()) {
-        let reference = &source.secret;
-        if let Some(secret) = scope.get::<Secret>(&reference.name).await?
-            && let Some(bytes) = secrets::get(&secret, &reference.key)
-        {
-            files.insert((reference.name.clone(), reference.key.clone()), bytes.to_vec().into());
-        }
-    }
-    Ok(files)
-}
-
 /// Renders the plan of a machine that runs `ran` so far, for a revision.
 pub(crate) fn rendered(
     materials: &Materials<'_>,
     subject: &Subject<'_>,
     ran: Option<&Setup>,
     revision: Revision,
-) -> std::result::Result<Rendered, InputError> {
+) -> Result<Rendered, InputError> {
     let Subject { machine, config, facts, role, others_serve, files, software } = subject;
     let (labels, taints) = (node_labels(machine), machine.spec.taints.iter().map(taint).collect::<Vec<_>>());
     let version = facts.version.as_deref().unwrap_or_default();

@@ -6,8 +6,7 @@ use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::{identity, owners, plans, secrets};
 use capstan_distro::{RENDERER, RESTART_GATE, Rendered};
 use capstan_plan::{
-    MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SECRET_TYPE, SealedPlan, SecretData,
-    SignedPlan, StepName,
+    MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SECRET_TYPE, SealedPlan, SecretData, StepName,
 };
 use capstan_planner::plans::{LIFE, Record};
 use jiff::Timestamp;
@@ -117,16 +116,6 @@ pub(crate) async fn plan(
 fn gates(plan: PlanId, keys: &Keys) -> SecretData {
     let gate: StepName = RESTART_GATE.parse().expect("the name of a step");
     OpenGates::new(plan, [gate]).seal(&keys.signing).to_secret_data()
-}
-
-/// Whether the Secret that was read holds this plan.
-pub(crate) fn is_of(secret: &Secret, plan: PlanId) -> bool {
-    SignedPlan::from_secret_data(&data_of(secret)).is_ok_and(|signed| signed.id() == plan)
-}
-
-/// What is in a Secret.
-pub(crate) fn data_of(secret: &Secret) -> SecretData {
-    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }
 
 /// Opens the gate of the plan in a Secret, unless that has changed since it was read.
