@@ -224,3 +224,15 @@ fn facts((machine, config): &(Machine, CapstanConfig), now: Timestamp) -> Machin
         ..observe::machine::of(machine, Some(config))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fleet_that_is_as_it_should_be_is_left_alone() {
+        let fleet = Fleet::new(3, 5).expect("a fleet");
+        assert_eq!(fleet.decide().expect("plans"), 0);
+        assert!(fleet.outdated().decide().expect("plans") > 0);
+    }
+}
