@@ -73,6 +73,13 @@ pub(crate) fn output(args: &[&str]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
+/// What cargo knows of the workspace and of all that it depends on, as JSON.
+pub(crate) fn metadata() -> Result<Vec<u8>> {
+    // Of the platform we ship for: the crates of all the others would have to be fetched to be read.
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    output(&["metadata", "--locked", "--format-version", "1", "--filter-platform", &platform])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@
 
 mod agent;
 mod bench;
+mod borders;
 mod cargo;
 mod demo;
 mod licences;

@@ -1,45 +1,13 @@
-//! Rules that every file of the repository keeps.
+//! Rules that every file of the repository keeps, and every crate: see [`borders`].
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::{borders, cargo};
+
 /// A file longer than this is two rooms.
 const MOST_LINES: usize = 800;
-
-/// What the crates that think must never depend on: they take data and give data.
-const BORDERS: &[(&str, &[&str])] = &[
-    ("crates/api", &["tokio", "capstan-", "rustls", "reqwest", "hyper"]),
-    ("crates/plan", &["tokio", "kube", "k8s-openapi", "capstan-", "rustls", "reqwest", "hyper"]),
-    ("crates/artifacts", &["kube", "k8s-openapi", "capstan-api", "capstan-controller", "capstan-distro"]),
-    ("crates/agent", &["kube", "k8s-openapi", "capstan-api", "capstan-controller"]),
-    ("crates/agentd", &["kube", "k8s-openapi", "capstan-api", "capstan-controller"]),
-    ("crates/template", &["tokio", "kube", "serde", "capstan-"]),
-    ("crates/components", &["tokio", "kube", "capstan-controller", "capstan-core", "rustls", "hyper"]),
-    ("crates/apiserver-schema", &["tokio", "kube", "k8s-openapi", "capstan-", "hyper"]),
-    ("crates/apiserver-merge", &["tokio", "kube", "k8s-openapi", "capstan-", "hyper"]),
-    ("crates/apiserver", &["kube", "k8s-openapi", "capstan-api", "capstan-controller", "capstan-core"]),
-    ("crates/controller", &["capstan-testkit", "capstan-tools"]),
-    (
-        "crates/core",
-        &["capstan-testkit", "capstan-tools", "capstan-bootstrap", "capstan-controlplane", "capstan-hooks"],
-    ),
-    ("crates/hooks", &["capstan-core", "capstan-bootstrap", "capstan-controlplane", "capstan-testkit"]),
-    (
-        "crates/mover",
-        &["capstan-controller", "capstan-core", "capstan-infrastructure", "capstan-testkit", "clap"],
-    ),
-    ("crates/distro", &["tokio", "kube", "capstan-controller"]),
-    ("crates/bootstrap", &["capstan-core", "capstan-controlplane", "capstan-testkit"]),
-    ("crates/controlplane", &["capstan-core", "capstan-bootstrap", "capstan-testkit"]),
-    (
-        "crates/infrastructure",
-        &["capstan-core", "capstan-bootstrap", "capstan-controlplane", "capstan-ssh", "russh"],
-    ),
-    ("crates/ssh", &["capstan-core", "capstan-bootstrap", "capstan-controlplane", "capstan-testkit"]),
-    ("tools", &["tokio", "kube", "capstan-"]),
-    ("xtask", &["tokio", "kube", "capstan-api", "capstan-testkit"]),
-];
 
 pub(crate) fn check() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has a parent folder")?;
@@ -50,13 +18,8 @@ pub(crate) fn check() -> Result<()> {
             faults_of(&file, &text).into_iter().map(|fault| format!("  {}: {fault}", file.display())),
         );
     }
-    for (folder, never) in BORDERS {
-        let manifest = std::fs::read_to_string(root.join(folder).join("Cargo.toml"))
-            .with_context(|| format!("cannot read the manifest of {folder}"))?;
-        faults.extend(
-            crossings(&manifest, never).into_iter().map(|name| format!("  {folder}: depends on {name}")),
-        );
-    }
+    let crossed = borders::faults(&cargo::metadata()?)?;
+    faults.extend(crossed.into_iter().map(|fault| format!("  {fault}")));
     if !faults.is_empty() {
         bail!("{} faults:\n{}", faults.len(), faults.join("\n"));
     }
@@ -104,22 +67,6 @@ fn faults_of(file: &Path, text: &str) -> Vec<String> {
 /// Spelt in two halves, so that this file does not trip over itself.
 const IGNORE: &str = concat!("#[", "ignore");
 
-/// Names under `[dependencies]` that are among `never`, where a name that ends in a dash stands for all that begin
-/// with it. Test dependencies may cross.
-fn crossings(manifest: &str, never: &[&str]) -> Vec<String> {
-    manifest
-        .lines()
-        .skip_while(|line| line.trim() != "[dependencies]")
-        .skip(1)
-        .take_while(|line| !line.starts_with('['))
-        .filter_map(|line| line.split(['.', ' ', '=']).next())
-        .filter(|name| {
-            never.iter().any(|never| name == never || never.ends_with('-') && name.starts_with(never))
-        })
-        .map(str::to_owned)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,12 +81,5 @@ mod tests {
         assert_eq!(faults_of(rust, &format!("//! Bad.\n{IGNORE}]\n")).len(), 1);
         assert_eq!(faults_of(rust, &format!("//! Long.\n{}", "\n".repeat(MOST_LINES))).len(), 1);
         assert!(faults_of(Path::new("a.md"), "Fine.\n").is_empty());
-    }
-
-    #[test]
-    fn borders_are_kept() {
-        let manifest = "[package]\nname = \"tokio\"\n\n[dependencies]\nserde.workspace = true\ntokio = \"1\"\n\n[dev-dependencies]\nkube = \"5\"\n";
-        assert_eq!(crossings(manifest, &["tokio", "kube"]), ["tokio"]);
-        assert!(crossings(manifest, &["kube"]).is_empty());
     }
 }

@@ -9,39 +9,8 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
 use crate::error::{Doing as _, Error, Result};
-use crate::knowledge::Knowledge;
 
-/// Why an object may be deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "grounds are for a deletion"]
-pub struct Grounds(String);
-
-impl Grounds {
-    /// Somebody has asked for it, or nothing can depend on the object: `why`, for the log.
-    pub fn asked(why: impl Into<String>) -> Self {
-        Self(why.into())
-    }
-
-    /// What was observed calls for it.
-    ///
-    /// # Errors
-    /// If nothing is known, or what is known does not call for it: why, for people.
-    pub fn observed<T>(
-        seen: &Knowledge<T>,
-        judge: impl FnOnce(&T) -> std::result::Result<String, String>,
-    ) -> std::result::Result<Self, String> {
-        match seen {
-            Knowledge::Unknown(why) => Err(why.clone()),
-            Knowledge::Known(seen) => judge(seen).map(Self),
-        }
-    }
-}
-
-impl std::fmt::Display for Grounds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+pub use capstan_planner::Grounds;
 
 /// Asks for the deletion of the object that was looked at. That it is gone already is fine, also if another one has its
 /// name now, which stays.
@@ -116,24 +85,4 @@ fn is_by_identity(how: &DeleteParams) -> bool {
 
 fn path<K: Resource>(api: &Api<K>, name: &str) -> String {
     format!("{}/{name}", api.resource_url())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_unknown_is_no_grounds() {
-        let judge = |members: &usize| match members {
-            3 => Ok("etcd has three members".to_owned()),
-            _ => Err("etcd cannot bear it".to_owned()),
-        };
-        let unknown: Knowledge<usize> = Knowledge::unknown("etcd does not answer");
-        assert_eq!(Grounds::observed(&unknown, judge), Err("etcd does not answer".to_owned()));
-        assert_eq!(Grounds::observed(&Knowledge::Known(2), judge), Err("etcd cannot bear it".to_owned()));
-        assert_eq!(
-            Grounds::observed(&Knowledge::Known(3), judge).map(|grounds| grounds.to_string()),
-            Ok("etcd has three members".to_owned())
-        );
-    }
 }

@@ -6,6 +6,8 @@ use futures::future::BoxFuture;
 
 use crate::error::Result;
 
+pub use capstan_planner::etcd::{Member, Members};
+
 /// Which etcd, and how it is reached.
 #[derive(Clone)]
 pub struct Access {
@@ -27,32 +29,6 @@ impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Access({}/{} at {:?})", self.namespace, self.cluster, self.addresses)
     }
-}
-
-/// One member.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Member {
-    /// Its identity.
-    pub id: u64,
-    /// Its name; empty until it has been started for the first time.
-    pub name: String,
-    /// Where other members reach it, as URLs.
-    pub peer_urls: Vec<String>,
-    /// Where clients reach it, as URLs; none until it has been started for the first time.
-    pub client_urls: Vec<String>,
-    /// Whether it has no vote yet.
-    pub is_learner: bool,
-    /// Whether it answers, knows a leader, and has no complaint.
-    pub is_healthy: bool,
-}
-
-/// The members, at one moment, as a quorum of them says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Members {
-    /// All of them.
-    pub members: Vec<Member>,
-    /// Who leads, if anybody does.
-    pub leader: Option<u64>,
 }
 
 /// Asks and changes etcd.

@@ -26,7 +26,6 @@ pub mod external;
 pub mod finalizers;
 pub mod identity;
 pub mod in_place;
-pub mod knowledge;
 pub mod leader;
 pub mod merge;
 pub mod metrics;
@@ -45,8 +44,10 @@ pub mod settings;
 pub mod signal;
 pub mod spare;
 mod telling;
-pub mod text;
 pub mod throttle;
+
+// The vocabulary of the planner, which controllers share: it knows no Kubernetes library.
+pub use capstan_planner::{knowledge, text};
 
 pub use cache::{Cache, Caches};
 pub use destroy::Grounds;

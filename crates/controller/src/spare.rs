@@ -8,49 +8,24 @@ use kube::{Resource as _, ResourceExt as _};
 
 use crate::knowledge::Knowledge;
 
-/// Where another machine comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spare {
-    /// The infrastructure provider makes machines when they are asked for.
-    OnDemand,
-    /// So many hosts are clean and free.
-    Hosts(usize),
-}
+pub use capstan_planner::spare::Spare;
 
-impl Spare {
-    /// What the template says from which machines are made.
-    pub fn of(template: &DynamicObject) -> Knowledge<Self> {
-        let (group, kind) = (HostMachineTemplate::group(&()), HostMachineTemplate::kind(&()));
-        let is_ours = template.types.as_ref().is_some_and(|types| {
-            types.kind == kind && types.api_version.split_once('/').map(|(of, _)| of) == Some(&*group)
-        });
-        if !is_ours {
-            return Knowledge::Known(Self::OnDemand);
-        }
-        let number = template.data.pointer("/status/claimableHosts").and_then(serde_json::Value::as_u64);
-        match number.and_then(|number| usize::try_from(number).ok()) {
-            Some(number) => Knowledge::Known(Self::Hosts(number)),
-            None => Knowledge::Unknown(format!(
-                "{kind} {} does not say in status.claimableHosts how many hosts are free",
-                template.name_any()
-            )),
-        }
+/// What the template says from which machines are made.
+pub fn of(template: &DynamicObject) -> Knowledge<Spare> {
+    let (group, kind) = (HostMachineTemplate::group(&()), HostMachineTemplate::kind(&()));
+    let is_ours = template.types.as_ref().is_some_and(|types| {
+        types.kind == kind && types.api_version.split_once('/').map(|(of, _)| of) == Some(&*group)
+    });
+    if !is_ours {
+        return Knowledge::Known(Spare::OnDemand);
     }
-}
-
-impl Knowledge<Spare> {
-    /// Checks that another machine can be had.
-    ///
-    /// # Errors
-    /// If there is no host for it, or that is not known: why, for people.
-    pub fn check(&self) -> Result<(), String> {
-        match self {
-            Self::Known(Spare::Hosts(0)) => {
-                Err("there is no clean host for another machine: add one, or release one".to_owned())
-            }
-            Self::Known(Spare::OnDemand | Spare::Hosts(_)) => Ok(()),
-            Self::Unknown(why) => Err(format!("it is not known whether a clean host is free: {why}")),
-        }
+    let number = template.data.pointer("/status/claimableHosts").and_then(serde_json::Value::as_u64);
+    match number.and_then(|number| usize::try_from(number).ok()) {
+        Some(number) => Knowledge::Known(Spare::Hosts(number)),
+        None => Knowledge::Unknown(format!(
+            "{kind} {} does not say in status.claimableHosts how many hosts are free",
+            template.name_any()
+        )),
     }
 }
 
@@ -64,7 +39,7 @@ mod tests {
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": kind,
             "metadata": {"name": "t"}, "status": status,
         });
-        Spare::of(&serde_json::from_value(object).expect("an object"))
+        of(&serde_json::from_value(object).expect("an object"))
     }
 
     #[test]

@@ -7,19 +7,20 @@ use capstan_artifacts::{Arch, ArtifactRef, Catalog, Source};
 use capstan_controller::Knowledge;
 use capstan_controller::etcd::{Member, Members};
 use capstan_controller::secrets::{self, Purpose};
-use capstan_distro::{Endpoint, Network, Rendered, SecretFiles};
-use capstan_plan::{Digest, Revision};
+use capstan_distro::{Endpoint, Network, SecretFiles};
+use capstan_plan::Digest;
+use capstan_planner::budget::Budgets;
+use capstan_planner::facts::{EtcdView, MachineFacts, NodeView, PlanFacts, Progress};
+use capstan_planner::machines::{self, Limits, Step, Wanted};
+use capstan_planner::plans::{Elected, Gate, Outcome, View, gate};
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
-use crate::budget::Budgets;
 use crate::certificates::{Keys, NEEDED, contents};
-use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
-use crate::machines::remediate::Limits;
-use crate::machines::{self, Step, Wanted};
-use crate::planner::{Elected, Materials, Shelf, pure};
+use crate::observe;
+use crate::plans::{Begun, Decision, Materials, Shelf, Written, decide, prepare, seal};
 
 const VERSION: &str = "v1.36.0+k3s1";
 
@@ -35,7 +36,7 @@ pub struct Fleet {
     objects: Vec<(Machine, CapstanConfig)>,
     facts: Vec<MachineFacts>,
     etcd: EtcdView,
-    elected: Elected,
+    cluster: Begun,
     budgets: Budgets,
     now: Timestamp,
 }
@@ -76,7 +77,7 @@ impl Fleet {
             facts: Vec::new(),
             budgets: Budgets::default(),
             etcd: EtcdView::Known(Members { members: (0..servers).map(member).collect(), leader: Some(1) }),
-            elected: Elected { name: name(0), id: id(0) },
+            cluster: Begun { elected: Some(Elected { name: name(0), id: id(0) }), initialized: true },
             now,
         };
         for number in 0..servers + workers {
@@ -84,8 +85,11 @@ impl Fleet {
             let facts = MachineFacts { control_plane: number < servers, ..facts(&objects, now) };
             fleet.objects.push(objects);
             fleet.facts.push(facts);
-            let plan = fleet.carried_out(number)?;
-            fleet.facts[number].plan = Some(plan);
+            fleet.carry_out(number)?;
+        }
+        // The first server has others that it could join by now.
+        for number in 0..servers {
+            fleet.carry_out(number)?;
         }
         Ok(fleet)
     }
@@ -123,15 +127,17 @@ impl Fleet {
         };
         let step = machines::decide(&servers, &wanted);
         let mut writes = usize::from(step != Step::Nothing);
+        let view =
+            View { etcd: &self.etcd, budgets: &self.budgets, begun: true, answers: true, now: self.now };
         for index in 0..self.facts.len() {
-            let rendered = self.rendered(index)?;
-            writes +=
-                usize::from(pure::is_to_be_written(&self.facts, index, &rendered, &self.etcd, self.now));
+            let is_written = matches!(self.decision(index)?, Decision::Write(_));
+            let gate = gate(&self.facts[index], &self.facts, &view);
+            writes += usize::from(is_written || gate != Gate::Leave);
         }
         Ok(writes)
     }
 
-    fn rendered(&self, index: usize) -> Result<Rendered> {
+    fn decision(&self, index: usize) -> Result<Decision> {
         let (machine, config) = &self.objects[index];
         let materials = Materials {
             owner: &self.owner,
@@ -142,14 +148,21 @@ impl Fleet {
             budgets: &self.budgets,
             now: self.now,
         };
+        let prepared = prepare(&materials, &self.cluster, (machine, config), &self.facts, index)
+            .map_err(|outcome| format!("{outcome:?}"))?;
         let files = SecretFiles::new();
-        Ok(pure::rendered(&materials, (machine, config), &self.facts[index], &self.elected, &files)?)
+        match decide(&materials, &prepared, (machine, config), &self.facts, index, &files) {
+            Decision::Tell(Outcome::Refused { field, message }) => Err(format!("{field}: {message}").into()),
+            decision => Ok(decision),
+        }
     }
 
-    fn carried_out(&self, index: usize) -> Result<PlanFacts> {
-        let rendered = self.rendered(index)?;
-        let sealed = pure::seal(&rendered, &name(index), &id(index), Revision::FIRST, &self.keys, self.now)?;
-        Ok(PlanFacts {
+    /// The machine carries out the plan that it gets, if it gets one.
+    fn carry_out(&mut self, index: usize) -> Result<()> {
+        let Decision::Write(written) = self.decision(index)? else { return Ok(()) };
+        let Written { rendered, record, revision } = *written;
+        let sealed = seal(&rendered, &name(index), &id(index), revision, &self.keys, self.now)?;
+        self.facts[index].plan = Some(PlanFacts {
             id: sealed.id(),
             epoch: sealed.plan().epoch,
             inputs: rendered.fingerprint.whole.to_string(),
@@ -157,10 +170,11 @@ impl Fleet {
             sound: true,
             is_open: true,
             drain_since: None,
-            record: pure::record(VERSION, &rendered),
+            record,
             programs: capstan_distro::programs(sealed.plan()).cloned().collect(),
             progress: Progress::Applied,
-        })
+        });
+        Ok(())
     }
 }
 
@@ -204,9 +218,21 @@ fn objects(number: usize) -> Result<(Machine, CapstanConfig)> {
 fn facts((machine, config): &(Machine, CapstanConfig), now: Timestamp) -> MachineFacts {
     MachineFacts {
         has_node: true,
-        node: Knowledge::Known(crate::NodeView { ready: true, ..crate::NodeView::default() }),
+        node: Knowledge::Known(NodeView { ready: true, ..NodeView::default() }),
         kubelet_version: Some(VERSION.to_owned()),
         created: Some(now),
-        ..MachineFacts::of(machine, Some(config))
+        ..observe::machine::of(machine, Some(config))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fleet_that_is_as_it_should_be_is_left_alone() {
+        let fleet = Fleet::new(3, 5).expect("a fleet");
+        assert_eq!(fleet.decide().expect("plans"), 0);
+        assert!(fleet.outdated().decide().expect("plans") > 0);
     }
 }

@@ -1,17 +1,30 @@
 //! The control plane provider: certificates, the kubeconfig, the control plane's machines, and the plan of every
 //! machine of the cluster.
 //!
-//! | room | what lives there |
-//! |---|---|
-//! | `certificates`, `kubeconfig` | what a cluster is made from, once |
-//! | `machines` | Machine, CapstanConfig and infrastructure machine of each replica; one step at a time |
-//! | `etcd` | who is a member, and what the members can bear |
-//! | `healing`, `budget` | what is done about an ill machine in place; how many machines may be away at a time |
-//! | `planner` | who begins the cluster, which plan each machine should have, when it may have it, and when it may restart |
-//! | `status`, `delete` | what the control plane says of itself, and its end |
-//! | `foresee` | what a change would do, for `capstan plan`: the same decisions, on facts of the future |
-//! | `facts`, `observe`, `scope` | what decisions are made from |
-//! | `reconcile`, `round` | one reconcile and its phases |
+//! **Reads** the CapstanControlPlane and its Cluster; of that Cluster all Machines, CapstanConfigs, MachineReports,
+//! MachineDeployments, Leases of agents and Secrets; infrastructure templates; Nodes, volumes and etcd of the workload
+//! cluster. **Alone writes** annotations and status of the CapstanControlPlane; the Machines, CapstanConfigs and
+//! infrastructure machines of the control plane; the Secrets with certificates, keys, the kubeconfig and plans; and of
+//! every machine the record of healing and the conditions `HealedInPlace` and `Planned`.
+//!
+//! The phases, in order:
+//!
+//! | phase | room | what it does |
+//! |---|---|---|
+//! | observe | `observe` | reads all of that and takes the facts out of it |
+//! | certificates | `certificates`, `kubeconfig` | makes what a cluster is made from, once, and the kubeconfig |
+//! | begin | `act` | records that the cluster has begun |
+//! | etcd | `etcd` | asks for the members; machines on their way out leave |
+//! | heal | `healing` | takes the next step of healing each ill machine |
+//! | machines | `machines` | creates, changes or deletes one machine |
+//! | elect, plan | `act`, `plans` | records which machine begins the cluster; writes plans and opens their gates |
+//! | sync | `machines` | brings Machines what costs nothing, and says how each stands |
+//! | status | `status`, `act` | one status and condition set from what was seen |
+//!
+//! In every room `observe` reads, `decide` is pure, `act` writes, `status` says; a file is absent when it would be empty.
+//! Decisions that need no API object are in `capstan-planner`. Beside the phases: `triggers` (what wakes the controller),
+//! `scope` (the objects of one reconcile, and access to more), `doubt` (when memory is not trusted), `workload` (the
+//! workload cluster), `foresee` (what a change would do, for `capstan plan`: the same decisions on facts of the future).
 //!
 //! What must not live here: what a distribution needs (`capstan-distro`), how a plan is written (`capstan-plan`), and
 //! any other provider. Their objects are made through the contract.
@@ -19,36 +32,51 @@
 //! Nothing essential is in status. Who begins the cluster, that it has begun, and which machine is being made stand in
 //! annotations that are written by compare and swap.
 
+mod act;
 #[cfg(feature = "bench")]
 pub mod bench;
-mod budget;
 mod certificates;
-mod delete;
 mod doubt;
 mod etcd;
-mod facts;
 pub mod foresee;
 mod healing;
 mod kubeconfig;
 mod machines;
 mod names;
 mod observe;
-mod planner;
-mod reconcile;
-mod round;
+mod plans;
 mod scope;
 mod status;
 mod triggers;
 mod workload;
 
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::core::Cluster;
+use capstan_api::meta::labels;
+use capstan_artifacts::Software;
+use capstan_controller::error::Result;
+use capstan_controller::etcd::Etcd;
 use capstan_controller::external::Externals;
+use capstan_controller::plane::PlaneName;
 use capstan_controller::remote::Remotes;
-use capstan_controller::{Caches, Scope, run};
+use capstan_controller::{Caches, Next, Reconciler, finalizers, owners, pause, run};
+use capstan_planner::ending::Ending;
+use capstan_planner::machines::Step;
+use capstan_planner::wait;
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::api::Api;
 use std::future::Future;
+use std::sync::Arc;
+
+use doubt::Doubts;
+use healing::contact::Contacts;
+use names::FINALIZER;
+use observe::{LONGEST_WAIT, Observed};
+use scope::Scope;
 
 pub use etcd::EtcdClient;
-pub use planner::Spare;
-pub use reconcile::{Ambient, ControlPlane, Tools};
+pub use plans::Spare;
 pub use workload::{NodeView, NodesByName, Workload};
 
 /// Runs the controller until `stop` is done, for what is in `scope`. `caches`, `externals` and `remotes` may be shared with other controllers.
@@ -57,11 +85,177 @@ pub async fn run(
     externals: Externals,
     remotes: Remotes,
     tools: Tools,
-    scope: Scope,
+    scope: capstan_controller::Scope,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let woken = triggers::control_planes(&caches, &scope, &remotes);
     let (objects, caches) = (caches.of(), caches.written_as("capstan-controlplane"));
     let externals = externals.written_with(caches.client().clone());
     run::run(ControlPlane::new(caches, externals, remotes, tools), objects, scope, woken, stop).await;
+}
+
+/// The controller of CapstanControlPlanes, and planner of their clusters' machines.
+pub struct ControlPlane<W> {
+    caches: Caches,
+    /// The same without memory.
+    live: Caches,
+    doubts: Doubts,
+    externals: Externals,
+    workload: W,
+    tools: Tools,
+    ambient: Ambient,
+    plane: PlaneName,
+    contacts: Contacts,
+}
+
+/// Time and chance; a simulation has its own.
+#[derive(Clone)]
+pub struct Ambient {
+    /// Tells the time.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Gives what keeps the names of new machines apart.
+    pub suffix: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+impl Default for Ambient {
+    fn default() -> Self {
+        Self { clock: Arc::new(Timestamp::now), suffix: Arc::new(capstan_controller::names::random_suffix) }
+    }
+}
+
+/// What the controller reaches beside objects.
+#[derive(Clone)]
+pub struct Tools {
+    /// The software that machines get.
+    pub software: Software,
+    /// What machines get that need none.
+    pub spare: Option<Spare>,
+    /// How the etcd of workload clusters is asked.
+    pub etcd: Arc<dyn Etcd>,
+}
+
+impl<W: Workload> ControlPlane<W> {
+    /// Asks `workload` whether clusters answer, usually [`Remotes`](capstan_controller::remote::Remotes).
+    pub fn new(caches: Caches, externals: Externals, workload: W, tools: Tools) -> Self {
+        let plane = PlaneName::of(caches.client().clone());
+        let (ambient, contacts) = (Ambient::default(), Contacts::default());
+        let (live, doubts) = (Caches::live(caches.client().clone()), Doubts::default());
+        Self { caches, live, doubts, externals, workload, tools, ambient, plane, contacts }
+    }
+
+    /// The same with another time and chance.
+    #[must_use]
+    pub fn with_ambient(self, ambient: Ambient) -> Self {
+        Self { ambient, ..self }
+    }
+
+    async fn cluster(
+        caches: &Caches,
+        object: &CapstanControlPlane,
+        namespace: &str,
+    ) -> Result<Option<Arc<Cluster>>> {
+        let owner = owners::of_kind(&object.metadata, "Cluster", "cluster.x-k8s.io").map(|owner| &owner.name);
+        let Some(name) = owner.or_else(|| object.labels().get(labels::CLUSTER_NAME)) else { return Ok(None) };
+        caches.of::<Cluster>().get(namespace, name).await
+    }
+
+    async fn look(&self, caches: &Caches, object: Arc<CapstanControlPlane>) -> Result<Next> {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        let api: Api<CapstanControlPlane> = Api::namespaced(caches.client().clone(), &namespace);
+        // Read anew: what is decided from it must not be older than what the last reconcile wrote.
+        let found = caches.of::<CapstanControlPlane>().get(&namespace, &name).await?;
+        let Some(object) = found else { return Ok(Next::Changed) };
+        let cluster = Self::cluster(caches, &object, &namespace).await?;
+        let now = (self.ambient.clock)();
+        if !pause::allows(&api, object.as_ref(), cluster.as_deref(), now).await? {
+            return Ok(Next::Changed);
+        }
+        let Some(cluster) = cluster else {
+            if object.metadata.deletion_timestamp.is_some() {
+                // What is left goes with its owner.
+                return act::release(&api, &object).await;
+            }
+            return Ok(Next::After(LONGEST_WAIT));
+        };
+        if finalizers::ensure(&api, object.as_ref(), FINALIZER).await? {
+            return Ok(Next::Changed);
+        }
+        let scope = Scope {
+            caches,
+            externals: &self.externals,
+            owner: &object,
+            cluster: &cluster,
+            namespace: &namespace,
+            plane: self.plane.get().await?,
+            now,
+            contacts: &self.contacts,
+            suffix: self.ambient.suffix.as_ref(),
+        };
+        let mut seen = Observed::new(&scope);
+        let result = match object.metadata.deletion_timestamp.is_some() {
+            false => Box::pin(self.phases(&mut seen)).await,
+            true => Box::pin(act::end(&mut seen)).await,
+        };
+        let done = seen.ending == Some(Ending::Done);
+        act::finish(&seen, &api, result).await?;
+        if done { act::release(&api, &object).await } else { Ok(seen.next) }
+    }
+
+    async fn phases(&self, seen: &mut Observed<'_>) -> Result<()> {
+        let worked = self.work(seen).await;
+        // Last: only who has looked at a machine's plan knows whether the machine is up to date.
+        let synced = match seen.certificates {
+            None => machines::sync(seen).await,
+            Some(_) => Ok(()),
+        };
+        worked.and(synced)
+    }
+
+    async fn work(&self, seen: &mut Observed<'_>) -> Result<()> {
+        let (scope, workload, tools) = (seen.scope, &self.workload, &self.tools);
+        seen.read(workload).await?;
+        machines::own_template(scope).await?;
+        if !scope.is_infrastructure_provisioned() && !seen.initialized {
+            return Ok(());
+        }
+        let Some(keys) = certificates::keys(seen).await? else { return Ok(()) };
+        seen.look(Some(&keys));
+        let Some(endpoint) = scope.endpoint() else {
+            seen.step = Step::Wait(wait::endpoint());
+            return Ok(());
+        };
+        kubeconfig::write(seen, &endpoint).await?;
+        if act::begin(seen, workload).await? || machines::note_what_was_made(seen).await? {
+            seen.again();
+            return Ok(());
+        }
+        let access = etcd::access(seen, &keys);
+        etcd::ask(seen, tools.etcd.as_ref(), &access).await;
+        if etcd::leave(seen, tools.etcd.as_ref(), &access).await? {
+            seen.again();
+            return Ok(());
+        }
+        healing::heal(seen).await?;
+        machines::step(seen, &endpoint, workload).await?;
+        if act::elect(seen).await? {
+            plans::plan(seen, &endpoint, &keys, tools, workload).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Workload> Reconciler for ControlPlane<W> {
+    type Object = CapstanControlPlane;
+
+    fn name(&self) -> &'static str {
+        "capstancontrolplane"
+    }
+
+    async fn reconcile(&self, object: Arc<CapstanControlPlane>) -> Result<Next> {
+        let uid = object.uid().unwrap_or_default();
+        let caches = if self.doubts.begin(&uid) { &self.live } else { &self.caches };
+        let ended = self.look(caches, object).await;
+        self.doubts.end(&uid, &ended);
+        ended
+    }
 }

@@ -1,6 +1,7 @@
 //! Names that only this provider uses, and the few of its plans that others read.
 
 pub(crate) use capstan_controller::plans::{PLAN_REFUSED, PLAN_SETUP, PLANNED, secret_name as plan_secret};
+pub(crate) use capstan_planner::annotations::RETRY;
 
 /// Keeps a CapstanControlPlane until its machines are gone.
 pub(crate) const FINALIZER: &str = "capstan.controlplane.cluster.x-k8s.io";
@@ -35,9 +36,6 @@ pub(crate) const KEY_DIGESTS: &str = "capstan.dev/key-digests";
 /// On a control plane Machine: keeps its host until it has left etcd.
 pub(crate) const LEAVE_ETCD_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capstan";
 
-/// On a Machine: another value has a plan that was given up tried again.
-pub(crate) const RETRY: &str = "capstan.dev/retry";
-
 /// On a Node: we keep new pods away from it.
 pub(crate) const CORDONED: &str = "capstan.dev/cordoned";
 
@@ -64,3 +62,17 @@ pub(crate) const KUBECONFIG_SERVER: &str = "capstan.dev/server";
 
 /// Condition of a Machine: it is what its control plane asks for.
 pub(crate) const UP_TO_DATE: &str = "UpToDate";
+
+#[cfg(test)]
+mod tests {
+    use capstan_api::{keep, meta, runtime};
+    use capstan_planner::annotations;
+
+    /// The planner names them in messages, and must not depend on the API.
+    #[test]
+    fn annotations_are_spelled_as_in_the_api() {
+        assert_eq!(annotations::HOLD, keep::HOLD);
+        assert_eq!(annotations::DELETE_MACHINE, meta::annotations::DELETE_MACHINE);
+        assert_eq!(annotations::REPLACE_POLICY, runtime::annotations::REPLACE_POLICY);
+    }
+}

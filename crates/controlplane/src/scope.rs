@@ -6,6 +6,8 @@ use capstan_controller::Caches;
 use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::external::Externals;
 use capstan_distro::{Endpoint, Network};
+use capstan_planner::machines::Remediated;
+use capstan_planner::plans::Elected;
 use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
@@ -18,9 +20,7 @@ use std::fmt::Debug;
 
 use crate::certificates::KeyDigests;
 use crate::healing::contact::Contacts;
-use crate::machines::remediate;
 use crate::names::{INIT_MACHINE, INITIALIZED, KEY_DIGESTS, NETWORK, NEXT_MACHINE, REMEDIATION};
-use crate::planner::Elected;
 
 /// What every phase of a reconcile is given.
 pub(crate) struct Scope<'a> {
@@ -137,7 +137,7 @@ impl Scope<'_> {
     }
 
     /// The last machine that was replaced because it was ill.
-    pub(crate) fn remediated(&self) -> Option<remediate::Record> {
+    pub(crate) fn remediated(&self) -> Option<Remediated> {
         self.owner.annotations().get(REMEDIATION).and_then(|text| serde_json::from_str(text).ok())
     }
 
@@ -161,4 +161,9 @@ impl Scope<'_> {
 pub(crate) fn may_replace(owner: &CapstanControlPlane) -> bool {
     let strategy = owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
     strategy.is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace)
+}
+
+/// How many machines are wanted.
+pub(crate) fn replicas(object: &CapstanControlPlane) -> usize {
+    object.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
 }

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
-use crate::facts::HEALTH_CHECK_SUCCEEDED;
+use crate::observe::machine::HEALTH_CHECK_SUCCEEDED;
 
 /// Namespace and name of a Cluster.
 type Key = (String, String);

@@ -6,24 +6,11 @@ use capstan_controller::error::{Error, Result, chain};
 use capstan_controller::remote::{LocalVolumes, Remotes};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Client, ResourceExt as _};
-use std::collections::BTreeMap;
 use std::future::Future;
 
 use crate::names::CORDONED;
 
-/// What is known of one Node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeView {
-    /// Its kubelet says that it takes pods.
-    pub ready: bool,
-    /// We keep new pods away from it.
-    pub cordoned: bool,
-    /// Identifies the time since the machine was started.
-    pub boot_id: Option<String>,
-}
-
-/// Nodes by their name.
-pub type NodesByName = BTreeMap<String, NodeView>;
+pub use capstan_planner::facts::{NodeView, NodesByName};
 
 /// A workload cluster, as far as the machines of it are looked after from here.
 pub trait Workload: Send + Sync + 'static {

@@ -9,45 +9,34 @@ use capstan_plan::{Content, Digest};
 use serde_json::{Map, Value, json};
 
 use crate::cost::Cost;
-use crate::inputs::{Inputs, KeyPair, Network, Role};
+use crate::inputs::{Inputs, KeyPair, Network};
 use crate::k3s;
 use crate::user::{UserCommand, UserFile};
+use crate::{Fingerprint, Role};
 
-/// Digests of what a plan was made from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fingerprint {
-    /// What pods must be moved away for before Kubernetes is started again.
-    pub drain: Digest,
-    /// What Kubernetes on the machine must be started again for.
-    pub restart: Digest,
-    /// All of it: a plan whose whole differs is written anew.
-    pub whole: Digest,
-}
-
-impl Fingerprint {
-    pub(crate) fn of<'c>(
-        inputs: &Inputs<'_>,
-        files: &[UserFile],
-        commands: impl Iterator<Item = &'c UserCommand>,
-    ) -> Self {
-        let restart = restart_document(inputs, files);
-        let live: Vec<Value> = files.iter().filter(|file| !file.restarts).map(file_document).collect();
-        let commands: Vec<Value> = commands.map(command_document).collect();
-        let mut whole = restart.clone();
-        // The one exception to the rule above. Before it, the script that undoes a machine removed the volumes of users, and
-        // it reaches a machine only with a new plan: so every plan is written once more, and nothing is restarted.
-        whole.insert("volumesSurviveRelease".to_owned(), json!(true));
-        if let Some(release) = &inputs.config.release {
-            whole.insert("release".to_owned(), json!([release.keep, release.wipe]));
-        }
-        if inputs.role == Role::Init && inputs.others_serve {
-            // Not a reason to restart: k3s ignores it as long as it has its data, and must find it on disk once it has not.
-            whole.insert("othersServe".to_owned(), json!(true));
-        }
-        put(&mut whole, "files", live);
-        put(&mut whole, "commands", commands);
-        Self { drain: digest(&drain_document(inputs)), restart: digest(&restart), whole: digest(&whole) }
+/// Digests of what the plan of a machine is made from.
+pub(crate) fn of<'c>(
+    inputs: &Inputs<'_>,
+    files: &[UserFile],
+    commands: impl Iterator<Item = &'c UserCommand>,
+) -> Fingerprint {
+    let restart = restart_document(inputs, files);
+    let live: Vec<Value> = files.iter().filter(|file| !file.restarts).map(file_document).collect();
+    let commands: Vec<Value> = commands.map(command_document).collect();
+    let mut whole = restart.clone();
+    // The one exception to the rule above. Before it, the script that undoes a machine removed the volumes of users, and
+    // it reaches a machine only with a new plan: so every plan is written once more, and nothing is restarted.
+    whole.insert("volumesSurviveRelease".to_owned(), json!(true));
+    if let Some(release) = &inputs.config.release {
+        whole.insert("release".to_owned(), json!([release.keep, release.wipe]));
     }
+    if inputs.role == Role::Init && inputs.others_serve {
+        // Not a reason to restart: k3s ignores it as long as it has its data, and must find it on disk once it has not.
+        whole.insert("othersServe".to_owned(), json!(true));
+    }
+    put(&mut whole, "files", live);
+    put(&mut whole, "commands", commands);
+    Fingerprint { drain: digest(&drain_document(inputs)), restart: digest(&restart), whole: digest(&whole) }
 }
 
 fn drain_document(inputs: &Inputs<'_>) -> Map<String, Value> {
@@ -67,10 +56,19 @@ fn put_settings(document: &mut Map<String, Value>, inputs: &Inputs<'_>, counts: 
     }
 }
 
+/// The name of a role in fingerprints. Changing one would restart every machine that has it.
+const fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Init => "init",
+        Role::Server => "server",
+        Role::Worker => "worker",
+    }
+}
+
 fn restart_document(inputs: &Inputs<'_>, files: &[UserFile]) -> Map<String, Value> {
     let mut document = Map::new();
     document.insert("distro".to_owned(), json!(inputs.config.distro));
-    document.insert("role".to_owned(), json!(inputs.role.name()));
+    document.insert("role".to_owned(), json!(role_name(inputs.role)));
     document.insert("version".to_owned(), json!(inputs.version));
     document.insert("nodeName".to_owned(), json!(inputs.node_name));
     document.insert("providerID".to_owned(), json!(inputs.provider_id));

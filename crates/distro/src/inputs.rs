@@ -5,33 +5,7 @@ use capstan_plan::{Artifact, Content, Digest, SecretText, Source};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a machine is in its cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The server that begins the cluster. There is one in a cluster's life. Once other servers serve the cluster, it is
-    /// configured to join them: see [`Inputs::others_serve`].
-    Init,
-    /// A server that joins.
-    Server,
-    /// A worker.
-    Worker,
-}
-
-impl Role {
-    /// Whether it is part of the control plane.
-    pub const fn is_server(self) -> bool {
-        matches!(self, Self::Init | Self::Server)
-    }
-
-    /// Its name in fingerprints. Changing one would restart every machine that has it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Init => "init",
-            Self::Server => "server",
-            Self::Worker => "worker",
-        }
-    }
-}
+use crate::Role;
 
 /// Where the cluster's API server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,34 +5,29 @@
 //! the question of when a machine may have its plan are the planner's.
 //!
 //! The plan of a machine is a function of its [`Inputs`]. What has to happen again is decided by comparing inputs,
-//! never rendered bytes: see [`fingerprint`].
+//! never rendered bytes: see [`Fingerprint`].
 
 pub mod cost;
 mod error;
-pub mod fingerprint;
+mod fingerprint;
 mod inputs;
 mod k3s;
 mod user;
-pub mod version;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Distro};
 use capstan_plan::{Action, Artifact, Digest, MachinePlan, Probe, SecretText, Step};
 use std::collections::BTreeMap;
 
+pub use capstan_planner::plans::RESTART_GATE;
+pub use capstan_planner::version::{self, Version};
+pub use capstan_planner::{Fingerprint, Role};
 pub use cost::{Change, Cost, Subject, changes, classify};
 pub use error::InputError;
-pub use fingerprint::Fingerprint;
-pub use inputs::{
-    Certificates, Endpoint, Heal, Inputs, KeyPair, Network, Role, SecretFiles, Snapshot, Software,
-};
-pub use version::Version;
+pub use inputs::{Certificates, Endpoint, Heal, Inputs, KeyPair, Network, SecretFiles, Snapshot, Software};
 
 /// Grows when plans are rendered differently. It is written beside a plan for people to read; it is no input, so
 /// no machine gets a new plan because of it.
 pub const RENDERER: u32 = 3;
-
-/// The gate in every plan before Kubernetes is started again.
-pub const RESTART_GATE: &str = k3s::GATE;
 
 /// Names of a distribution's software in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

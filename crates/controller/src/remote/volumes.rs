@@ -2,13 +2,11 @@
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::ResourceExt as _;
-use std::collections::BTreeMap;
+
+pub use capstan_planner::facts::LocalVolumes;
 
 /// Label of a Node by which local volumes name it.
 const HOSTNAME: &str = "kubernetes.io/hostname";
-
-/// Names of volumes, by the Node that they are on.
-pub type LocalVolumes = BTreeMap<String, Vec<String>>;
 
 /// Sorts volumes that only one Node can reach by that Node. A volume that several Nodes can reach is not lost with one.
 pub(super) fn by_node(volumes: &[PersistentVolume]) -> LocalVolumes {

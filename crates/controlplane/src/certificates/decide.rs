@@ -1,6 +1,6 @@
-//! Which Secrets of a cluster are missing, and whether they may be made. Pure.
+//! Which Secrets of a cluster are missing, whether they may be made, and in which epoch plans are signed. Pure.
 
-use capstan_controller::secrets::{Purpose, pair, plan_key};
+use capstan_controller::secrets::{self, Purpose, pair, plan_key};
 use k8s_openapi::api::core::v1::Secret;
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(crate) fn decide(found: &BTreeMap<Purpose, Secret>, cluster: &str, initializ
             continue;
         };
         for key in keys(purpose) {
-            if capstan_controller::secrets::get(secret, key).is_none() {
+            if secrets::get(secret, key).is_none() {
                 return Decision::Refuse(format!(
                     "Secret {name} has no key {key}: add it, or delete the Secret before the cluster begins"
                 ));
@@ -53,8 +53,30 @@ pub(super) fn keys(purpose: Purpose) -> &'static [&'static str] {
             &[pair::CERTIFICATE, pair::KEY]
         }
         Purpose::PlanKey => &[plan_key::PRIVATE, plan_key::PUBLIC],
-        Purpose::Token | Purpose::Kubeconfig => &[capstan_controller::secrets::VALUE],
+        Purpose::Token | Purpose::Kubeconfig => &[secrets::VALUE],
     }
+}
+
+/// The epoch in which the plane speaks that makes the plan key.
+pub(super) const FIRST_EPOCH: u64 = 1;
+
+/// What goes into the Secret with the plan key so that this plane speaks, if it does not yet: its name, and the next
+/// epoch if another plane has spoken before. In one write, so that nobody speaks for this plane in the old epoch.
+pub(crate) fn take_over(key: &Secret, plane: &str) -> Option<[(&'static str, Vec<u8>); 2]> {
+    let spoke = secrets::get(key, plan_key::PLANE);
+    if spoke == Some(plane.as_bytes()) {
+        return None;
+    }
+    let epoch = epoch(key);
+    // Nobody has said where it was made: here.
+    let next = if spoke.is_some() { epoch.saturating_add(1) } else { epoch };
+    Some([(plan_key::EPOCH, next.to_string().into_bytes()), (plan_key::PLANE, plane.as_bytes().to_vec())])
+}
+
+/// The epoch of a plan key.
+pub(super) fn epoch(key: &Secret) -> u64 {
+    let text = secrets::get(key, plan_key::EPOCH).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    text.and_then(|text| text.parse().ok()).unwrap_or(FIRST_EPOCH)
 }
 
 #[cfg(test)]
@@ -101,5 +123,24 @@ mod tests {
             let Decision::Refuse(why) = decide(&found, "c", initialized) else { panic!("{initialized}") };
             assert!(why.starts_with("Secret c-ca has no key tls.key"), "{why}");
         }
+    }
+
+    fn key(data: &[(&'static str, &str)]) -> Secret {
+        let data = data.iter().map(|(key, value)| (*key, value.as_bytes().to_vec()));
+        build("default", "c", "c-plan-key".to_owned(), data)
+    }
+
+    #[test]
+    fn each_plane_that_takes_over_speaks_in_a_later_epoch() {
+        let taken = |data: &[(&'static str, &str)]| {
+            let [(_, epoch), (_, plane)] = take_over(&key(data), "here")?;
+            Some((String::from_utf8(epoch).expect("text"), String::from_utf8(plane).expect("text")))
+        };
+        let here = |epoch: &str| Some((epoch.to_owned(), "here".to_owned()));
+        assert_eq!(taken(&[]), here("1"));
+        assert_eq!(taken(&[("epoch", "4")]), here("4"));
+        assert_eq!(taken(&[("epoch", "4"), ("plane", "here")]), None);
+        assert_eq!(taken(&[("epoch", "4"), ("plane", "there")]), here("5"));
+        assert_eq!(taken(&[("plane", "there")]), here("2"));
     }
 }

@@ -1,10 +1,15 @@
 //! Keys and certificates. No I/O; what is random comes from the operating system.
 
+use capstan_controller::identity;
+use capstan_controller::secrets::{self, Purpose, pair, plan_key};
+use capstan_plan::SigningKey;
 use jiff::{Timestamp, ToSpan as _};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize, date_time_ymd,
 };
+
+use super::decide::FIRST_EPOCH;
 
 /// For how long a CA is good.
 const CA_YEARS: i64 = 10;
@@ -138,6 +143,41 @@ fn pem(label: &str, der: &[u8]) -> String {
     }
     pem.push_str(&format!("-----END {label}-----\n"));
     pem
+}
+
+/// What a Secret holds, by key.
+type Data = Vec<(&'static str, Vec<u8>)>;
+
+/// What goes into a Secret that is made.
+pub(crate) fn contents(purpose: Purpose, now: Timestamp) -> Result<Data, MakeError> {
+    let pair_of = |pair: Pair| {
+        vec![(pair::CERTIFICATE, pair.certificate.into_bytes()), (pair::KEY, pair.key.into_bytes())]
+    };
+    Ok(match purpose {
+        Purpose::Ca => pair_of(authority("kubernetes", now)?),
+        Purpose::Etcd => pair_of(authority("etcd-ca", now)?),
+        Purpose::Proxy => pair_of(authority("front-proxy-ca", now)?),
+        Purpose::ServiceAccounts => pair_of(signing_pair()?),
+        Purpose::Token | Purpose::Kubeconfig => {
+            vec![(secrets::VALUE, identity::random_secret().into_bytes())]
+        }
+        Purpose::PlanKey => {
+            let key = SigningKey::generate().map_err(|_| MakeError::Key)?;
+            let private = key.to_pkcs8().map_err(|_| MakeError::Key)?;
+            vec![
+                (plan_key::PRIVATE, private),
+                (plan_key::PUBLIC, key.public().as_bytes().to_vec()),
+                (plan_key::EPOCH, FIRST_EPOCH.to_string().into_bytes()),
+            ]
+        }
+    })
+}
+
+/// A CA for the tests of others.
+#[cfg(test)]
+pub(crate) fn tests_ca(now: Timestamp) -> k8s_openapi::api::core::v1::Secret {
+    let data = contents(Purpose::Ca, now).expect("a CA");
+    secrets::build("default", "c", "c-ca".to_owned(), data)
 }
 
 #[cfg(test)]

@@ -1,269 +1,88 @@
-//! The next step of healing a machine. Pure.
+//! A machine that nothing has cured, and whose health check has left the rest to us. Pure.
+//!
+//! A MachineHealthCheck that names a CapstanRemediationTemplate does not ask the owner of an unhealthy Machine to replace
+//! it: upstream's owners would do so at once. Here the owner is asked, at the end of the ladder, if the policy allows it.
 
-use capstan_api::controlplane::HealingStepType;
-use capstan_api::keep::{self, healing as reasons};
-use capstan_controller::Knowledge;
-use capstan_controller::text::rfc3339;
-use jiff::Timestamp;
+use capstan_api::conditions::{ConditionStatus, NewCondition, has};
+use capstan_api::core::Machine;
+use capstan_api::keep::ReplacePolicy;
+use capstan_planner::MachineFacts;
+use capstan_planner::healing::Healing;
+use kube::ResourceExt as _;
 
-use super::ladder::{Ladder, Rung, words};
-use super::record::{Active, Healed, Record, Tokens};
-use crate::facts::{MachineFacts, Progress};
+use crate::observe::machine::OWNER_REMEDIATED;
 
-/// What decides.
-pub(crate) struct Case<'a> {
-    pub(crate) machine: &'a MachineFacts,
-    pub(crate) ladder: &'a Ladder,
-    /// Other machines of the cluster that are being healed.
-    pub(crate) others: usize,
-    /// What the user can do when nothing helps, as a sentence.
-    pub(crate) remedy: &'a str,
-    pub(crate) now: Timestamp,
-}
+/// Condition of a Machine for which a health check has made a request beside it.
+const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
 
-/// How it goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Healing {
-    /// What is recorded from now on, if that is something else.
-    pub(crate) record: Option<Record>,
-    /// What is told: a reason and a message. Nothing if the machine is well and always was.
-    pub(crate) told: Option<(&'static str, String)>,
-}
+/// Reason of `OwnerRemediated` of a Machine whose owner has not acted yet.
+const WAITING_FOR_REMEDIATION: &str = "WaitingForRemediation";
 
-impl Healing {
-    fn told(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { record: None, told: Some((reason, message.into())) }
-    }
-
-    /// Whether a step is under way, so that no other machine begins.
-    pub(crate) fn is_under_way(&self) -> bool {
-        let steps = [reasons::RESTARTING, reasons::REAPPLYING, reasons::REBOOTING];
-        self.told.as_ref().is_some_and(|(reason, _)| steps.contains(reason))
-    }
-
-    /// Whether every step was taken and none has helped.
-    pub(crate) fn is_exhausted(&self) -> bool {
-        self.told.as_ref().is_some_and(|(reason, _)| *reason == reasons::EXHAUSTED)
-    }
-}
-
-/// The next step.
-pub(crate) fn decide(case: &Case<'_>) -> Healing {
-    let machine = case.machine;
-    if machine.deleting {
-        return Healing { record: None, told: None };
-    }
-    if let Some(since) = machine.silent_since {
-        return silent(case, since);
-    }
-    if !machine.is_unhealthy {
-        return well(case);
-    }
-    if machine.is_kept_out {
-        return Healing::told(
-            reasons::WAITING,
-            format!("the Machine is not healed, because it has the annotation {}", keep::HOLD),
-        );
-    }
-    if let Knowledge::Unknown(why) = &machine.node
-        && machine.has_node
-    {
-        // The health check cannot know it either: what it has found may be over.
-        let message = format!("it is not known whether Node {} is Ready: {why}", machine.node_name());
-        return Healing::told(reasons::WAITING, message);
-    }
-    match &machine.healing.active {
-        None => found_ill(case),
-        Some(active) => go_on(case, active),
-    }
-}
-
-/// Nothing can be done on a machine that does not answer, and a plan for it would be carried out at a bad time. If its health
-/// check has failed, too, it is given as long as all steps together would take.
-fn silent(case: &Case<'_>, since: Timestamp) -> Healing {
-    let machine = case.machine;
-    let message = format!(
-        "the agent has not been heard of since {}: look whether the machine is powered on and reaches the management \
-         plane; {}",
-        rfc3339(since),
-        case.remedy
-    );
-    if !machine.is_unhealthy || machine.is_kept_out {
-        return Healing::told(reasons::SILENT, message);
-    }
-    let Some(active) = &machine.healing.active else {
-        return Healing { told: Some((reasons::SILENT, message)), ..found_ill(case) };
+/// Whether the owner is to be asked. `of_group` is what is said where the Machine itself says nothing.
+pub(super) fn is_to_be_asked(
+    machine: &Machine,
+    facts: &MachineFacts,
+    healing: &Healing,
+    of_group: Result<Option<ReplacePolicy>, String>,
+) -> bool {
+    let is_ours = facts.is_unhealthy && has(machine, EXTERNALLY_REMEDIATED) && !facts.is_ill;
+    let said = match ReplacePolicy::said(machine.annotations()) {
+        Ok(None) => of_group,
+        said => said,
     };
-    // A manager that is cut off hears neither the agent nor the Node: only a Node that is known to be lost counts.
-    let is_lost = !machine.has_node || machine.is_known_lost();
-    match is_lost && has_had_its_time(case, active) {
-        false => Healing::told(reasons::SILENT, message),
-        true => Healing::told(reasons::EXHAUSTED, message),
-    }
+    let is_allowed = said == Ok(Some(ReplacePolicy::WhenNeeded));
+    is_ours && healing.is_exhausted() && !facts.is_kept_out && !facts.deleting && is_allowed
 }
 
-/// Whether a machine on which no step can be taken was given as long as all of them together would take.
-fn has_had_its_time(case: &Case<'_>, active: &Active) -> bool {
-    let ladder = case.ladder;
-    let patience = ladder.rungs.iter().fold(ladder.wait, |sum, rung| sum.saturating_add(rung.timeout));
-    case.now.duration_since(active.since) >= patience
-}
-
-/// The machine is well: what was begun and has had no effect is taken back.
-fn well(case: &Case<'_>) -> Healing {
-    let record = &case.machine.healing;
-    let told = Some((reasons::HEALTHY, String::new()));
-    let Some(active) = &record.active else {
-        return Healing { record: None, told: record.healed.as_ref().and(told) };
-    };
-    // Without effect the next illness begins with the same step.
-    let (tokens, steps) = match has_had_effect(case.machine, active) {
-        true => (record.tokens.clone(), active.begun),
-        false => (active.before.clone(), active.begun.saturating_sub(1)),
-    };
-    let healed = Some(Healed { at: case.now, steps });
-    Healing { record: Some(Record { tokens, active: None, healed }), told }
-}
-
-/// Whether the plan of the last step may have done something: it was written since the step began, and was let through its
-/// gate, or needed none.
-fn has_had_effect(machine: &MachineFacts, active: &Active) -> bool {
-    machine.plan.as_ref().is_some_and(|plan| {
-        let is_of_step = plan.record.written.is_some_and(|written| written >= active.at);
-        is_of_step && (plan.is_open || plan.progress == Progress::Applied)
-    })
-}
-
-fn found_ill(case: &Case<'_>) -> Healing {
-    let record = &case.machine.healing;
-    // One that falls ill again soon goes on where it was: what did not last is no cure.
-    let recent =
-        record.healed.as_ref().filter(|healed| case.now.duration_since(healed.at) < case.ladder.min_healthy);
-    let active = Active {
-        since: case.now,
-        begun: recent.map_or(0, |healed| healed.steps),
-        at: case.now,
-        before: record.tokens.clone(),
-    };
-    let record = Record { active: Some(active), ..record.clone() };
-    let message = "the health check of the Machine has failed";
-    Healing { record: Some(record), told: Some((reasons::WAITING, message.to_owned())) }
-}
-
-fn go_on(case: &Case<'_>, active: &Active) -> Healing {
-    let (machine, ladder, now) = (case.machine, case.ladder, case.now);
-    if machine.plan.is_none() {
-        return match has_had_its_time(case, active) {
-            true => exhausted(case, active),
-            false => Healing::told(reasons::WAITING, "the machine has no plan yet that could be carried out"),
-        };
-    }
-    let under_way = active.begun.checked_sub(1).and_then(|index| ladder.rungs.get(index));
-    // The wait counts from the beginning, the time of a step from its own; a step that was taken before the machine fell ill
-    // again has had its time.
-    let is_first = active.at == active.since;
-    let patience = match under_way {
-        Some(rung) if !is_first => rung.timeout,
-        _ => ladder.wait,
-    };
-    let lasted = now.duration_since(active.at);
-    if lasted < patience {
-        return match under_way.filter(|_| !is_first) {
-            Some(rung) => Healing::told(reason(rung.what), in_progress(*rung, active, machine)),
-            None => Healing::told(
-                reasons::WAITING,
-                format!("the machine is given {} seconds to recover by itself", patience.as_secs()),
-            ),
-        };
-    }
-    let mut next = active.begun;
-    // The boot ID comes from the Node: without a Node the reboot step is skipped.
-    while ladder.rungs.get(next).is_some_and(|rung| token(rung.what, case).is_none()) {
-        next += 1;
-    }
-    let Some(rung) = ladder.rungs.get(next) else { return exhausted(case, active) };
-    if case.others >= ladder.at_once {
-        let why = match ladder.at_once {
-            0 => "spec.healing.maxInFlight of the control plane is 0".to_owned(),
-            most => format!("spec.healing.maxInFlight of the control plane allows {most} machine at a time"),
-        };
-        return Healing::told(
-            reasons::WAITING,
-            format!("the machine waits for its turn to be healed: {why}"),
-        );
-    }
-    // Whatever it is about to become may be its cure.
-    let is_busy = machine.plan.as_ref().is_some_and(|plan| {
-        matches!(plan.progress, Progress::InFlight | Progress::AtGate) && active.begun == 0
-    });
-    if is_busy {
-        let message = "the machine carries out another plan, which may be its cure";
-        return Healing::told(reasons::WAITING, message);
-    }
-    let tokens = with_token(&machine.healing.tokens, rung.what, token(rung.what, case));
-    let begun = Active { begun: next + 1, at: now, before: machine.healing.tokens.clone(), ..active.clone() };
-    let message = in_progress(*rung, &begun, machine);
-    let record = Record { tokens, active: Some(begun), ..machine.healing.clone() };
-    Healing { record: Some(record), told: Some((reason(rung.what), message)) }
-}
-
-fn exhausted(case: &Case<'_>, active: &Active) -> Healing {
-    let steps: Vec<&str> = case.ladder.rungs.iter().map(|rung| words(rung.what)).collect();
-    Healing::told(
-        reasons::EXHAUSTED,
-        format!(
-            "the machine has been ill since {} and did not recover ({}): look at it with `capstan why machine/{}`; {}",
-            rfc3339(active.since),
-            match steps.is_empty() {
-                true => "no step of healing is allowed".to_owned(),
-                false => format!("tried: {}", steps.join(", ")),
-            },
-            case.machine.name,
-            case.remedy
-        ),
-    )
-}
-
-/// What makes a plan another one for this step; nothing if the step is impossible.
-fn token(step: HealingStepType, case: &Case<'_>) -> Option<String> {
-    match step {
-        HealingStepType::RestartKubernetes | HealingStepType::ReapplyPlan => Some(rfc3339(case.now)),
-        HealingStepType::Reboot => case.machine.boot_id().map(str::to_owned),
-    }
-}
-
-fn with_token(tokens: &Tokens, step: HealingStepType, token: Option<String>) -> Tokens {
-    let mut tokens = tokens.clone();
-    match step {
-        HealingStepType::RestartKubernetes => tokens.restart = token,
-        HealingStepType::ReapplyPlan => tokens.reapply = token,
-        HealingStepType::Reboot => tokens.reboot = token,
-    }
-    tokens
-}
-
-fn in_progress(rung: Rung, active: &Active, machine: &MachineFacts) -> String {
-    let waits = match machine.plan.as_ref().map(|plan| &plan.progress) {
-        Some(Progress::AtGate) => ", which waits for its gate",
-        _ => "",
-    };
-    format!(
-        "step {} of healing: {}{waits}, since {}; the next step follows after {} seconds",
-        active.begun,
-        words(rung.what),
-        rfc3339(active.at),
-        rung.timeout.as_secs()
-    )
-}
-
-const fn reason(step: HealingStepType) -> &'static str {
-    match step {
-        HealingStepType::RestartKubernetes => reasons::RESTARTING,
-        HealingStepType::ReapplyPlan => reasons::REAPPLYING,
-        HealingStepType::Reboot => reasons::REBOOTING,
-    }
+/// What asks the owner.
+pub(super) fn ask() -> NewCondition {
+    NewCondition::new(OWNER_REMEDIATED, ConditionStatus::False, WAITING_FOR_REMEDIATION)
+        .message("no step of healing in place has helped, and the replace policy allows another machine")
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use capstan_api::runtime::annotations::REPLACE_POLICY;
+    use capstan_planner::healing::Stage;
+    use serde_json::json;
+
+    #[test]
+    fn the_owner_is_asked_last_and_only_where_that_is_allowed() {
+        let machine = |condition: &str, policy: Option<&str>| -> Machine {
+            serde_json::from_value(json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+                "metadata": {"name": "w", "annotations": policy.map(|policy| json!({REPLACE_POLICY: policy}))},
+                "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {
+                    "kind": "HostMachine", "name": "w", "apiGroup": "infrastructure.cluster.x-k8s.io"}},
+                "status": {"conditions": [{"type": condition, "status": "False", "reason": "R", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+            }))
+            .expect("a Machine")
+        };
+        let ill = MachineFacts::worker("w").with(|m| m.is_unhealthy = true);
+        let told = |stage| Healing { record: None, told: Some((stage, String::new())) };
+        let (exhausted, allowed) = (told(Stage::Exhausted), Ok(Some(ReplacePolicy::WhenNeeded)));
+        let request = machine(EXTERNALLY_REMEDIATED, None);
+        assert!(is_to_be_asked(&request, &ill, &exhausted, allowed.clone()));
+        assert!(!is_to_be_asked(&request, &ill, &told(Stage::Waiting), allowed.clone()), "healing goes on");
+        assert!(!is_to_be_asked(&request, &ill, &exhausted, Ok(None)), "never, by default");
+        assert!(!is_to_be_asked(&request, &ill, &exhausted, Err("misspelt".to_owned())));
+        let never = machine(EXTERNALLY_REMEDIATED, Some("Never"));
+        assert!(!is_to_be_asked(&never, &ill, &exhausted, allowed.clone()), "the Machine says otherwise");
+        let when_needed = machine(EXTERNALLY_REMEDIATED, Some("WhenNeeded"));
+        assert!(is_to_be_asked(&when_needed, &ill, &exhausted, Ok(None)));
+        assert!(
+            !is_to_be_asked(&machine("Other", None), &ill, &exhausted, allowed.clone()),
+            "not left to us"
+        );
+        for other in [
+            MachineFacts::worker("w"),
+            ill.clone().with(|m| m.is_ill = true),
+            ill.clone().with(|m| m.is_kept_out = true),
+            ill.leaving(),
+        ] {
+            assert!(!is_to_be_asked(&request, &other, &exhausted, allowed.clone()), "{other:?}");
+        }
+    }
+}

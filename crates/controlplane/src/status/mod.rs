@@ -8,15 +8,17 @@ use capstan_api::core::Machine;
 use capstan_api::meta::{StatusVersion, labels};
 use capstan_controller::names::label_value;
 use capstan_distro::Version;
+use capstan_planner::ending::Ending;
+use capstan_planner::etcd::quorum;
+use capstan_planner::machines::Step;
+use capstan_planner::plans::Outcome;
+use capstan_planner::{EtcdView, MachineFacts};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
-use crate::etcd::quorum;
-use crate::facts::{EtcdView, MachineFacts};
-use crate::machines::Step;
 use crate::names::UP_TO_DATE;
-use crate::planner::Outcome;
+use crate::scope::replicas;
 
 /// Condition: the API server has been reached.
 pub(crate) const INITIALIZED: &str = "Initialized";
@@ -87,11 +89,6 @@ pub(crate) fn compute(object: &mut CapstanControlPlane, seen: &Seen<'_>) {
     for condition in conditions(seen, wanted) {
         set(object, condition, seen.now);
     }
-}
-
-/// How many machines are wanted.
-pub(crate) fn replicas(object: &CapstanControlPlane) -> usize {
-    object.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
 }
 
 fn number(count: usize) -> i32 {
@@ -273,6 +270,26 @@ fn scaling(seen: &Seen<'_>, wanted: usize) -> [NewCondition; 2] {
             false => no(types::SCALING_DOWN, reasons::NOT_SCALING_DOWN),
         },
     ]
+}
+
+/// What the control plane says of its end.
+pub(crate) fn deleting(ending: &Ending) -> NewCondition {
+    let because = |reason: &str| NewCondition::new(types::DELETING, ConditionStatus::True, reason);
+    match ending {
+        Ending::Workers(names) => because("WaitingForWorkersDeletion")
+            .message(format!("Waiting for Machines that are not of the control plane: {}", shown(names))),
+        Ending::Machines { left, .. } => {
+            because("WaitingForMachineDeletion").message(format!("Waiting for Machines: {}", shown(left)))
+        }
+        Ending::Done => because(reasons::DELETION_COMPLETED),
+    }
+}
+
+fn shown(names: &[String]) -> String {
+    match names.split_at_checked(5) {
+        Some((first, rest)) if !rest.is_empty() => format!("{}, ... ({} more)", first.join(", "), rest.len()),
+        _ => names.join(", "),
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What a control plane says of itself, situation by situation.
 
 use super::*;
-use crate::facts::Progress;
-use crate::facts::fixtures::members;
 use capstan_distro::{Change, Cost};
+use capstan_planner::facts::Progress;
+use capstan_planner::facts::fixtures::members;
 use serde_json::json;
 
 fn object(replicas: i32) -> CapstanControlPlane {

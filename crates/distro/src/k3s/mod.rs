@@ -41,12 +41,12 @@ use capstan_plan::{
     Retry, Step, StepName, Stop, Target, Undo, Unit,
 };
 
-use crate::Rendered;
 use crate::cost::Cost;
 use crate::error::InputError;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint;
 use crate::inputs::{Certificates, Inputs, Snapshot};
 use crate::user::{self, UserFile};
+use crate::{Fingerprint, RESTART_GATE, Rendered};
 use settings::On;
 use steps::{argv, command, file, name, user_command, user_file};
 
@@ -66,9 +66,6 @@ const OURS: [&str; 3] = [TLS, "/opt/capstan", "/etc/systemd/system/k3s.service.d
 /// k3s reads what lies here when it starts, and only then.
 const OWN_FOLDERS: [&str; 2] = ["/etc/rancher", "/var/lib/rancher/k3s"];
 
-/// The gate before a restart.
-pub(crate) const GATE: &str = "drained";
-
 /// Snapshots before upgrades are called this, then the node's name and the time.
 const SNAPSHOT: &str = "capstan-before-upgrade";
 
@@ -82,7 +79,7 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let files = user::files(inputs.config, inputs.secrets, is_own, is_taken)?;
     let before = user::commands(&inputs.config.before, "before")?;
     let after = user::commands(&inputs.config.after, "after")?;
-    let fingerprint = Fingerprint::of(inputs, &files, before.iter().chain(&after));
+    let fingerprint = fingerprint::of(inputs, &files, before.iter().chain(&after));
 
     let (read_at_start, files): (Vec<UserFile>, Vec<UserFile>) =
         files.into_iter().partition(|file| file.restarts);
@@ -96,7 +93,7 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     steps.extend(former.into_iter().chain([program]).map(|program| fetch(program_step(&program), program)));
     steps.extend(inputs.images.map(|images| fetch(name("images"), software::images(images))));
     steps.push(room());
-    steps.push(Step::new(name(GATE), Action::Gate(Gate {})));
+    steps.push(Step::new(name(RESTART_GATE), Action::Gate(Gate {})));
     let snapshot = inputs.snapshot.filter(|_| inputs.role.is_server());
     steps.extend(snapshot.map(|snapshot| save(&k3s, inputs, snapshot)));
     steps.extend(inputs.heal.boot_id().map(reboot));

@@ -3,7 +3,7 @@
 use capstan_api::conditions::Condition;
 use capstan_api::core::Machine;
 use capstan_api::keep;
-use capstan_controller::spare::Spare;
+use capstan_controller::spare;
 use capstan_controller::{Grounds, Knowledge};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
@@ -26,7 +26,7 @@ pub(in crate::machineset) fn check_spare(
         return Ok(());
     }
     match &templates.infrastructure {
-        Some(template) => Spare::of(template).check(),
+        Some(template) => spare::of(template).check(),
         None => Err("the infrastructure template of the MachineSet cannot be read".to_owned()),
     }
 }

@@ -1,0 +1,132 @@
+//! What is written on the control plane itself: that the cluster has begun and with which machine, its end, its status.
+
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_controller::error::{Doing as _, Error, Result, chain};
+use capstan_controller::patch::Patcher;
+use capstan_controller::{Grounds, Next, finalizers, pause};
+use capstan_distro::{Change, Cost};
+use capstan_planner::ending::{self, Ending};
+use capstan_planner::facts::Hook;
+use capstan_planner::machines::Step;
+use capstan_planner::plans::{self, Election, has_begun};
+use kube::ResourceExt as _;
+use kube::api::Api;
+
+use crate::names::{FINALIZER, INIT_MACHINE, INITIALIZED, KEY_DIGESTS, NETWORK};
+use crate::observe::Observed;
+use crate::status::{self, Seen};
+use crate::workload::Workload;
+use crate::{certificates, etcd, machines};
+
+/// Notes that the cluster has begun, once the machine that begins it says so and the API server answers. Says
+/// whether it did so now.
+pub(crate) async fn begin(seen: &mut Observed<'_>, workload: &impl Workload) -> Result<bool> {
+    let scope = seen.scope;
+    if !seen.initialized && !has_begun(scope.elected().as_ref(), &seen.facts) {
+        return Ok(false);
+    }
+    seen.answers = workload.answers(scope.namespace, &scope.cluster_name()).await;
+    if !seen.answers {
+        seen.soon();
+    } else if !seen.initialized {
+        let digests = certificates::recorded(&certificates::digests(&seen.secrets.by_purpose))?;
+        let now = scope.now.to_string();
+        scope.record(scope.owner, &[(INITIALIZED, Some(&now)), (KEY_DIGESTS, Some(&digests))]).await?;
+        seen.initialized = true;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Writes down who begins the cluster, and says whether plans may be made in this round.
+pub(crate) async fn elect(seen: &mut Observed<'_>) -> Result<bool> {
+    let scope = seen.scope;
+    match plans::elect(scope.elected().as_ref(), &seen.facts, seen.initialized) {
+        Election::Settled | Election::Wait => Ok(true),
+        Election::Elect(elected) => {
+            let network = serde_json::to_string(&scope.asked_network())
+                .map_err(|error| Error::transient("cannot write down the cluster's network", error))?;
+            let record = elected.record();
+            scope.record(scope.owner, &[(INIT_MACHINE, Some(&record)), (NETWORK, Some(&network))]).await?;
+            tracing::info!(machine = elected.name, "elected to begin the cluster");
+            seen.again();
+            Ok(false)
+        }
+    }
+}
+
+/// Deletion: the next step towards the end.
+pub(crate) async fn end(seen: &mut Observed<'_>) -> Result<()> {
+    seen.read_machines().await?;
+    seen.certificates = None;
+    let ending = ending::decide(&seen.facts);
+    if let Ending::Machines { delete, .. } = &ending {
+        for machine in seen.facts.iter().filter(|machine| machine.control_plane) {
+            // With all of etcd gone nobody has to leave it.
+            if machine.hook != Hook::None {
+                etcd::release(seen.scope, &machine.name).await?;
+            }
+        }
+        for name in delete {
+            let grounds = Grounds::asked("its control plane is deleted");
+            machines::delete(seen.scope, &seen.objects, name, &grounds).await?;
+        }
+    }
+    seen.ending = Some(ending);
+    Ok(())
+}
+
+/// Says how it stands, whatever the phases ended with.
+pub(crate) async fn finish(
+    seen: &Observed<'_>,
+    api: &Api<CapstanControlPlane>,
+    result: Result<()>,
+) -> Result<()> {
+    let owner = seen.scope.owner;
+    let cluster = seen.scope.cluster_name();
+    let step = match &result {
+        // The user must act: said where the user looks.
+        Err(Error::User { field, message }) => {
+            Step::Refuse(vec![Change::new(field.clone(), Cost::Refused, message.clone())])
+        }
+        _ => seen.step.clone(),
+    };
+    let said = Seen {
+        cluster: &cluster,
+        initialized: seen.initialized,
+        answers: seen.answers,
+        certificates: match &result {
+            // Whoever can give the right looks here first.
+            Err(error @ Error::Forbidden { .. }) => Some(error.to_string()),
+            _ => seen.certificates.clone(),
+        },
+        machines: seen.own.clone(),
+        facts: seen.own_facts(),
+        step,
+        plans: seen.plans.clone(),
+        etcd: seen.etcd.clone(),
+        held: seen.held.clone(),
+        deleting: seen.ending.as_ref().map(status::deleting),
+        now: seen.scope.now,
+    };
+    let mut told = owner.clone();
+    status::compute(&mut told, &said);
+    pause::lifted(&mut told, seen.scope.now);
+    let written = Patcher::new(api.clone(), owner).finish(&told, &status::OWNED).await;
+    if let (Err(error), Err(_)) = (&written, &result) {
+        tracing::warn!(error = %chain(error), "cannot write status");
+    }
+    result.and(written)
+}
+
+/// Lets the control plane go.
+pub(crate) async fn release(api: &Api<CapstanControlPlane>, object: &CapstanControlPlane) -> Result<Next> {
+    let latest =
+        api.get_opt(&object.name_any()).await.doing(|| "cannot read a CapstanControlPlane".to_owned())?;
+    if let Some(latest) = latest {
+        let mut released = latest.clone();
+        finalizers::remove(&mut released.metadata, FINALIZER);
+        Patcher::new(api.clone(), &latest).finish(&released, &[]).await?;
+    }
+    Ok(Next::Changed)
+}

@@ -1,0 +1,94 @@
+//! Makes what is missing, speaks for this plane, and records what the cluster was made from.
+
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_controller::error::{Doing as _, Error, Result};
+use capstan_controller::owners;
+use capstan_controller::secrets::{self, Purpose};
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::api::{Api, PostParams};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+use super::decide::take_over;
+use super::make::contents;
+use super::{Decision, KeyDigests, Keys, changed, decide, digests};
+use crate::names::KEY_DIGESTS;
+use crate::observe::Observed;
+
+/// What the cluster is kept by; made if it may be.
+pub(crate) async fn keys(seen: &mut Observed<'_>) -> Result<Option<Keys>> {
+    let (scope, cluster) = (seen.scope, seen.scope.cluster_name());
+    let missing = match decide(&seen.secrets.by_purpose, &cluster, seen.initialized) {
+        Decision::Complete => Vec::new(),
+        Decision::Make(missing) => missing,
+        Decision::Refuse(why) => {
+            seen.certificates = Some(why);
+            return Ok(None);
+        }
+    };
+    seen.certificates = Some("Keys and certificates are being made".to_owned());
+    let api: Api<Secret> = scope.api();
+    for purpose in missing {
+        create(&api, scope.owner, scope.namespace, &cluster, purpose, scope.now).await?;
+        // What is there counts, whoever made it.
+        let made = scope.get::<Secret>(&purpose.secret_name(&cluster)).await?;
+        seen.secrets.by_purpose.extend(made.map(|secret| (purpose, secret)));
+    }
+    if let Some(key) = seen.secrets.by_purpose.get(&Purpose::PlanKey)
+        && let Some(change) = take_over(key, scope.plane)
+    {
+        let data: BTreeMap<&str, ByteString> =
+            change.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
+        let patch = json!({"metadata": {"resourceVersion": key.resource_version()}, "data": data});
+        let key = scope.patch::<Secret>(&key.name_any(), &patch).await?;
+        seen.secrets.by_purpose.insert(Purpose::PlanKey, key);
+    }
+    let digests = digests(&seen.secrets.by_purpose);
+    if seen.initialized
+        && let Some(recorded) = scope.key_digests()
+        && let Some(why) = changed(&recorded, &digests, &cluster)
+    {
+        seen.certificates = Some(why);
+        return Ok(None);
+    }
+    let keys = Keys::read(&seen.secrets.by_purpose, &cluster)?;
+    seen.certificates = None;
+    if seen.initialized && scope.key_digests().is_none() {
+        // The cluster began before digests were recorded: what it is kept by now is what it was made from.
+        let digests = recorded(&digests)?;
+        scope.record(scope.owner, &[(KEY_DIGESTS, Some(&digests))]).await?;
+        seen.again();
+        seen.certificates = Some("Digests of keys and certificates are being recorded".to_owned());
+        return Ok(None);
+    }
+    Ok(Some(keys))
+}
+
+/// Digests as they are recorded.
+pub(crate) fn recorded(digests: &KeyDigests) -> Result<String> {
+    serde_json::to_string(digests).map_err(|error| Error::transient("cannot record digests of keys", error))
+}
+
+/// Makes one of the Secrets, unless somebody else has.
+async fn create(
+    api: &Api<Secret>,
+    owner: &CapstanControlPlane,
+    namespace: &str,
+    cluster: &str,
+    purpose: Purpose,
+    now: Timestamp,
+) -> Result<()> {
+    let name = purpose.secret_name(cluster);
+    let doing = || format!("cannot make Secret {namespace}/{name}");
+    let data = contents(purpose, now).map_err(|error| Error::transient(doing(), error))?;
+    let mut secret = secrets::build(namespace, cluster, name.clone(), data);
+    secret.metadata.owner_references = owners::controller(owner).map(|owner| vec![owner]);
+    match api.create(&PostParams::default(), &secret).await {
+        // Made by another replica, or by the user just now: that one counts.
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+        made => made.map(|_| ()).doing(doing),
+    }
+}

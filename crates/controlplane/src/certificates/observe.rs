@@ -1,0 +1,54 @@
+//! What a cluster is kept by, read from its Secrets.
+
+use capstan_controller::error::{Error, Result};
+use capstan_controller::secrets::{self, Purpose, pair, plan_key};
+use capstan_distro::{Certificates, KeyPair};
+use capstan_plan::{Epoch, SecretText, SigningKey};
+use k8s_openapi::api::core::v1::Secret;
+use std::collections::BTreeMap;
+
+use super::decide::{FIRST_EPOCH, epoch};
+
+/// Everything a cluster is kept by, as it is used.
+pub(crate) struct Keys {
+    pub(crate) certificates: Certificates,
+    pub(crate) token: SecretText,
+    pub(crate) signing: SigningKey,
+    pub(crate) epoch: Epoch,
+}
+
+impl Keys {
+    /// Reads what [`decide`](super::decide()) has found to be complete.
+    pub(crate) fn read(found: &BTreeMap<Purpose, Secret>, cluster: &str) -> Result<Self> {
+        let get = |purpose: Purpose, key: &str| {
+            found.get(&purpose).and_then(|secret| secrets::get(secret, key)).ok_or_else(|| {
+                Error::user(format!("Secret {}", purpose.secret_name(cluster)), format!("has no key {key}"))
+            })
+        };
+        let bytes = |purpose, key| get(purpose, key).map(|bytes| bytes.to_vec().into());
+        let pair = |purpose| {
+            Ok::<_, Error>(KeyPair {
+                certificate: bytes(purpose, pair::CERTIFICATE)?,
+                key: bytes(purpose, pair::KEY)?,
+            })
+        };
+        let token = std::str::from_utf8(get(Purpose::Token, secrets::VALUE)?).map_err(|_| {
+            Error::user(format!("Secret {}", Purpose::Token.secret_name(cluster)), "must be text")
+        })?;
+        let signing = SigningKey::from_pkcs8(get(Purpose::PlanKey, plan_key::PRIVATE)?).map_err(|error| {
+            Error::user(format!("Secret {}", Purpose::PlanKey.secret_name(cluster)), error.to_string())
+        })?;
+        let epoch = found.get(&Purpose::PlanKey).map_or(FIRST_EPOCH, epoch);
+        Ok(Self {
+            certificates: Certificates {
+                ca: pair(Purpose::Ca)?,
+                etcd: pair(Purpose::Etcd)?,
+                proxy: pair(Purpose::Proxy)?,
+                service_accounts: pair(Purpose::ServiceAccounts)?,
+            },
+            token: SecretText::new(token),
+            signing,
+            epoch: Epoch(epoch),
+        })
+    }
+}

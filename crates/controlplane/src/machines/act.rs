@@ -1,0 +1,270 @@
+//! Creates, changes and deletes the machines of a control plane, one at a time.
+
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::conditions::{delete as remove, set};
+use capstan_api::core::Machine;
+use capstan_api::keep;
+use capstan_controller::error::{Doing as _, Error, Result};
+use capstan_controller::patch::Patcher;
+use capstan_controller::{Grounds, Knowledge, destroy};
+use capstan_distro::Endpoint;
+use capstan_planner::MachineFacts;
+use capstan_planner::healing::Healing;
+use capstan_planner::machines::{Step, decide};
+use capstan_planner::plans::Outcome;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::fmt::Debug;
+
+use super::build::{self, propagate};
+use super::observe::{View, wanted};
+use super::status::{healed_in_place, up_to_date};
+use crate::names::{NEXT_MACHINE, REMEDIATION, UP_TO_DATE};
+use crate::observe::machine::OWNER_REMEDIATED;
+use crate::observe::{Machines, Observed};
+use crate::scope::{Scope, replicas};
+use crate::workload::Workload;
+
+/// Decides about the machines of the control plane, and takes the next step.
+pub(crate) async fn step(
+    seen: &mut Observed<'_>,
+    endpoint: &Endpoint,
+    workload: &impl Workload,
+) -> Result<()> {
+    let scope = seen.scope;
+    let own: Vec<MachineFacts> = seen.own_facts();
+    let remediated = scope.remediated();
+    let too_many = own.iter().filter(|machine| !machine.deleting).count() > replicas(scope.owner).max(1);
+    let volumes = match seen.initialized && too_many {
+        true => workload.local_volumes(scope.namespace, &scope.cluster_name()).await,
+        // No machine is deleted in this round, so the volumes are not listed.
+        false => Knowledge::default(),
+    };
+    let view = View { etcd: &seen.etcd, volumes: &volumes, initialized: seen.initialized };
+    let mut wanted = wanted(scope, &endpoint.host, view, remediated.as_ref());
+    let exhausted = seen.healing.iter().filter(|(_, healing)| healing.is_exhausted());
+    wanted.exhausted = exhausted.map(|(name, _)| name.clone()).collect();
+    if wanted.may_replace && !wanted.exhausted.is_empty() {
+        let template = &scope.owner.spec.machine_template.spec.infrastructure_ref;
+        wanted.spare = scope.spare(Some(template)).await?;
+    }
+    seen.step = decide(&own, &wanted);
+    act(scope, &seen.objects, &seen.step).await
+}
+
+/// Carries out a step.
+async fn act(scope: &Scope<'_>, observed: &Machines, step: &Step) -> Result<()> {
+    if matches!(step, Step::Create { .. } | Step::Delete { .. } | Step::Remediate { .. }) {
+        confirm(scope, observed).await?;
+    }
+    match step {
+        Step::Nothing | Step::Wait(_) | Step::Refuse(_) => Ok(()),
+        Step::Create { failure_domain } => create(scope, failure_domain.clone()).await,
+        Step::GiveUp(name) => give_up(scope, name).await,
+        Step::Delete { machine, grounds } => delete(scope, observed, machine, grounds).await,
+        Step::Remediate { machine, record, grounds } => {
+            let record = serde_json::to_string(record)
+                .map_err(|error| Error::transient(format!("cannot replace Machine {machine}"), error))?;
+            scope.record(scope.owner, &[(REMEDIATION, Some(&record))]).await?;
+            delete(scope, observed, machine, grounds).await
+        }
+        Step::Update(name) => update(scope, observed, name).await,
+    }
+}
+
+/// Asks the API server whether the Machines are those that were seen. Memory may be a moment old, and what comes next
+/// cannot be taken back.
+///
+/// # Errors
+/// If they are not: what was decided is decided anew.
+pub(crate) async fn confirm(scope: &Scope<'_>, observed: &Machines) -> Result<()> {
+    let mark = |machine: &Machine| {
+        (machine.name_any(), machine.uid(), machine.metadata.deletion_timestamp.is_some())
+    };
+    let mut live: Vec<_> = scope.machines_live().await?.iter().map(mark).collect();
+    live.sort();
+    if live.into_iter().eq(observed.machines.values().map(|machine| mark(machine))) {
+        return Ok(());
+    }
+    let doing = format!("cannot go on with Cluster {}: its Machines have changed", scope.cluster_name());
+    Err(Error::Conflict { doing })
+}
+
+/// Makes a machine: its name is written down first, then what it needs, and the Machine itself last, because core acts
+/// on it at once.
+async fn create(scope: &Scope<'_>, failure_domain: Option<String>) -> Result<()> {
+    let (owner, cluster) = (scope.owner, scope.cluster_name());
+    let reference = &owner.spec.machine_template.spec.infrastructure_ref;
+    let template = scope.externals.get(reference, scope.namespace).await?.ok_or_else(|| {
+        Error::user(
+            "spec.machineTemplate.spec.infrastructureRef",
+            format!("there is no {} {}: make it, or name another one", reference.kind, reference.name),
+        )
+    })?;
+    let kind = scope.externals.resource(&reference.api_group, build::kind_of(reference)?).await?;
+
+    let mut recorded = owner.clone();
+    let name = match scope.begun() {
+        Some(name) => name.to_owned(),
+        None => {
+            let name = build::name(owner, &cluster, &(scope.suffix)())?;
+            recorded = scope.record(owner, &[(NEXT_MACHINE, Some(&name))]).await?;
+            name
+        }
+    };
+    let infrastructure = build::infrastructure(owner, &cluster, &name, &template, &kind)?;
+    let machine = build::machine(owner, &cluster, &name, failure_domain)?;
+    let config: Api<CapstanConfig> = scope.api();
+    make(&config, &build::config(owner, &cluster, &name), "CapstanConfig").await?;
+    let api: Api<DynamicObject> = Api::namespaced_with(scope.client().clone(), scope.namespace, &kind);
+    make(&api, &infrastructure, &kind.kind).await?;
+    make(&scope.api::<Machine>(), &machine, "Machine").await?;
+    scope.record(&recorded, &[(NEXT_MACHINE, None)]).await?;
+    Ok(())
+}
+
+/// Makes an object, unless it was made in an earlier try.
+async fn make<K>(api: &Api<K>, object: &K, kind: &str) -> Result<()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let name = object.name_any();
+    let doing = || format!("cannot make {kind} {name}");
+    match api.create(&PostParams::default(), object).await {
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+            let there = api.get(&name).await.doing(doing)?;
+            match there.meta().deletion_timestamp.is_some() {
+                true => Err(Error::transient(doing(), "one of that name is still being deleted")),
+                false => Ok(()),
+            }
+        }
+        made => made.map(|_| ()).doing(doing),
+    }
+}
+
+/// Takes back what was made for a machine that is not wanted any more.
+async fn give_up(scope: &Scope<'_>, name: &str) -> Result<()> {
+    let reference = &scope.owner.spec.machine_template.spec.infrastructure_ref;
+    let kind = scope.externals.resource(&reference.api_group, build::kind_of(reference)?).await?;
+    let api: Api<DynamicObject> = Api::namespaced_with(scope.client().clone(), scope.namespace, &kind);
+    let grounds = Grounds::asked("no Machine was made for it, and none is wanted");
+    destroy::delete_by_name(&api, name, &grounds).await?;
+    destroy::delete_by_name::<CapstanConfig>(&scope.api(), name, &grounds).await?;
+    scope.record(scope.owner, &[(NEXT_MACHINE, None)]).await?;
+    Ok(())
+}
+
+/// Deletes a Machine as it was seen.
+pub(crate) async fn delete(
+    scope: &Scope<'_>,
+    observed: &Machines,
+    name: &str,
+    grounds: &Grounds,
+) -> Result<()> {
+    let Some(machine) = observed.machines.get(name) else { return Ok(()) };
+    destroy::delete::<Machine>(&scope.api(), &machine.metadata, grounds).await
+}
+
+/// Tells a machine what it should be now. What becomes of that is the planner's.
+async fn update(scope: &Scope<'_>, observed: &Machines, name: &str) -> Result<()> {
+    if let Some(config) = observed.configs.get(name)
+        && let Some(patch) = build::config_patch(scope.owner, config)?
+    {
+        scope.patch::<CapstanConfig>(&config.name_any(), &patch).await?;
+    }
+    let version = &scope.owner.spec.version;
+    if observed.machines.get(name).is_some_and(|machine| machine.spec.version.as_ref() != Some(version)) {
+        scope.patch::<Machine>(name, &json!({"spec": {"version": version}})).await?;
+    }
+    Ok(())
+}
+
+/// Makes the Cluster an owner of the infrastructure template, so that a move takes it along.
+pub(crate) async fn own_template(scope: &Scope<'_>) -> Result<()> {
+    let reference = &scope.owner.spec.machine_template.spec.infrastructure_ref;
+    let Some(template) = scope.externals.get(reference, scope.namespace).await? else { return Ok(()) };
+    let mut meta = template.metadata.clone();
+    let Some(owner) = capstan_controller::owners::plain(scope.cluster) else { return Ok(()) };
+    if !capstan_controller::owners::ensure(&mut meta, &owner) {
+        return Ok(());
+    }
+    let api = scope.externals.api(reference, scope.namespace).await?;
+    let patch = json!({"metadata": {
+        "resourceVersion": template.resource_version(),
+        "ownerReferences": meta.owner_references,
+    }});
+    api.patch(&reference.name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .doing(|| format!("cannot own {} {}", reference.kind, reference.name))?;
+    Ok(())
+}
+
+/// Strikes out the name of a machine to be made, if it was made and nobody got to that: the next one would be taken for
+/// it otherwise. Says whether it did.
+pub(crate) async fn note_what_was_made(seen: &Observed<'_>) -> Result<bool> {
+    let is_there = |name: &&str| seen.objects.machines.contains_key(*name);
+    if seen.scope.begun().filter(is_there).is_none() {
+        return Ok(false);
+    }
+    seen.scope.record(seen.scope.owner, &[(NEXT_MACHINE, None)]).await?;
+    Ok(true)
+}
+
+/// Says on every Machine how it stands, and brings those of the control plane what costs nothing.
+pub(crate) async fn sync(seen: &mut Observed<'_>) -> Result<()> {
+    for machine in &mut seen.own {
+        let name = machine.name_any();
+        if let Some(facts) = seen.facts.iter().find(|facts| facts.name == name) {
+            let healing = seen.healing.get(&name);
+            *machine = sync_one(seen.scope, machine, facts, seen.plans.get(&name), healing).await?;
+        }
+    }
+    for facts in seen.facts.iter().filter(|facts| !facts.control_plane) {
+        let (machine, healing) = (seen.objects.machines.get(&facts.name), seen.healing.get(&facts.name));
+        if let (Some(machine), Some(healing)) = (machine, healing) {
+            tell_healing(seen.scope, machine, healing).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings labels, annotations, gates, taints and deletion settings to a Machine, and says whether it is up to date, as far
+/// as that is known. Gives what the Machine is then.
+async fn sync_one(
+    scope: &Scope<'_>,
+    machine: &Machine,
+    facts: &MachineFacts,
+    planned: Option<&Outcome>,
+    healing: Option<&Healing>,
+) -> Result<Machine> {
+    let mut synced = machine.clone();
+    if !facts.deleting {
+        propagate(scope.owner, &scope.cluster_name(), &mut synced);
+    }
+    if let Some(condition) = up_to_date(facts, planned) {
+        set(&mut synced, condition, scope.now);
+    }
+    if let Some(condition) = healing.and_then(|healing| healed_in_place(machine, healing)) {
+        set(&mut synced, condition, scope.now);
+    }
+    if facts.has_recovered {
+        // The owner must: the MachineHealthCheck sets the condition and never removes it.
+        remove(&mut synced, OWNER_REMEDIATED);
+    }
+    let owned = [UP_TO_DATE, OWNER_REMEDIATED, keep::HEALED_IN_PLACE];
+    Patcher::new(scope.api(), machine).finish(&synced, &owned).await?;
+    Ok(synced)
+}
+
+/// Says on a worker's Machine how healing goes: its owner and the user look there.
+async fn tell_healing(scope: &Scope<'_>, machine: &Machine, healing: &Healing) -> Result<()> {
+    let Some(condition) = healed_in_place(machine, healing) else { return Ok(()) };
+    let mut told = machine.clone();
+    match set(&mut told, condition, scope.now) {
+        true => Patcher::new(scope.api(), machine).finish(&told, &[keep::HEALED_IN_PLACE]).await,
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,122 @@
+//! Facts of all machines of a cluster, taken out of its objects.
+
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::core::Machine;
+use capstan_controller::plans::report;
+use capstan_controller::{Knowledge, owners};
+use capstan_distro::cost::{Setup, field};
+use capstan_distro::{Change, Cost, Subject, classify};
+use capstan_plan::TrustedKeys;
+use capstan_planner::facts::{self, MachineFacts, NodesByName};
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Machines, machine};
+use crate::machines::template_name;
+use crate::names::{INFRASTRUCTURE_TEMPLATE, plan_secret};
+use crate::plans::plan_facts;
+
+impl Machines {
+    /// Whether the Machine belongs to the control plane.
+    pub(crate) fn is_of(machine: &Machine, owner: &CapstanControlPlane) -> bool {
+        owners::is_controlled_by(&machine.metadata, owner)
+    }
+
+    /// The facts that decisions are made from. Without `keys` no plan can be told from a forged one.
+    pub(crate) fn facts(
+        &self,
+        owner: &CapstanControlPlane,
+        plans: &BTreeMap<String, Arc<Secret>>,
+        keys: Option<&TrustedKeys>,
+        nodes: &Knowledge<NodesByName>,
+    ) -> Vec<MachineFacts> {
+        let nodes = believable(nodes, self.machines.values().map(Arc::as_ref));
+        let one = |machine: &Arc<Machine>| {
+            let name = machine.name_any();
+            let config = self.configs.get(&name).map(Arc::as_ref);
+            let mut facts = machine::of(machine, config);
+            facts.control_plane = Self::is_of(machine, owner);
+            if let Some(config) = config.filter(|_| facts.control_plane) {
+                facts.changes = changes(owner, machine, config);
+            }
+            let told = facts.id.as_ref().and_then(|id| report(self.reports.get(&name)?, &name, id));
+            facts.reported_revision = told.as_ref().and_then(facts::reported_revision);
+            let about = told.as_ref().and_then(|told| told.facts.as_ref());
+            facts.architecture = about.and_then(|about| about.architecture.clone());
+            facts.os_image = about.and_then(|about| about.os_image.clone());
+            facts.node = nodes.clone().map(|nodes| nodes.get(&name).cloned().unwrap_or_default());
+            facts.silent_since = self.silent.get(&name).copied();
+            if let (Some(secret), Some(id)) = (plans.get(&plan_secret(&name)), &facts.id) {
+                facts.plan = plan_facts(secret, &name, id, keys).map(|mut plan| {
+                    plan.progress = facts::progress(plan.id, told.as_ref());
+                    plan
+                });
+            }
+            facts
+        };
+        self.machines.values().map(one).collect()
+    }
+}
+
+/// An empty list of Nodes says nothing about Machines that have become Nodes: an API server that has lost all of them, or
+/// has not read them yet, knows no more than one that does not answer.
+fn believable<'a>(
+    nodes: &'a Knowledge<NodesByName>,
+    mut machines: impl Iterator<Item = &'a Machine>,
+) -> Knowledge<&'a NodesByName> {
+    let has_node =
+        |machine: &Machine| machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
+    match nodes.is_known_and(BTreeMap::is_empty) && machines.any(has_node) {
+        true => Knowledge::unknown("the workload cluster lists no Nodes, and Machines have had some"),
+        false => nodes.as_ref(),
+    }
+}
+
+/// What differs between a machine and what its control plane asks for, in the fields of the control plane.
+fn changes(owner: &CapstanControlPlane, machine: &Machine, config: &CapstanConfig) -> Vec<Change> {
+    let old = Setup { version: machine.spec.version.as_deref().unwrap_or_default(), config: &config.spec };
+    let new = Setup { version: &owner.spec.version, config: &owner.spec.config };
+    let mut changes = classify(old, new);
+    for change in changes.iter_mut().filter(|change| change.field != "spec.version") {
+        change.field = change.field.replacen("spec.", "spec.config.", 1);
+    }
+    let template = template_name(&owner.spec.machine_template.spec.infrastructure_ref);
+    if config.annotations().get(INFRASTRUCTURE_TEMPLATE).is_some_and(|made_from| *made_from != template) {
+        let path = "spec.machineTemplate.spec.infrastructureRef";
+        let why = field(Subject::ControlPlane, path).map_or("", |field| field.why);
+        changes.push(Change::new(path, Cost::Replace, why));
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_planner::facts::NodeView;
+    use serde_json::json;
+
+    #[test]
+    fn a_list_without_any_node_is_no_news_of_machines_that_were_nodes() {
+        let machine = |status: &serde_json::Value| -> Machine {
+            serde_json::from_value(json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m"},
+                "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {
+                    "kind": "HostMachine", "name": "m", "apiGroup": "infrastructure.cluster.x-k8s.io"}},
+                "status": status,
+            }))
+            .expect("a Machine")
+        };
+        let (old, new) = (machine(&json!({"nodeRef": {"name": "m"}})), machine(&json!({})));
+        let (none, some) = (NodesByName::new(), NodesByName::from([("x".to_owned(), NodeView::default())]));
+        let is_believed = |nodes: &NodesByName, machines: &[&Machine]| {
+            believable(&Knowledge::Known(nodes.clone()), machines.iter().copied()).is_known_and(|_| true)
+        };
+        assert!(!is_believed(&none, &[&new, &old]));
+        assert!(is_believed(&none, &[&new]), "nobody has become a Node yet");
+        assert!(is_believed(&some, &[&new, &old]));
+        assert!(!believable(&Knowledge::default(), [&new].into_iter()).is_known_and(|_| true));
+    }
+}

@@ -1,0 +1,124 @@
+//! What one reconcile has seen: objects, and the facts that decisions are made from. Reads only.
+
+mod facts;
+pub(crate) mod groups;
+pub(crate) mod machine;
+mod objects;
+
+use capstan_api::core::Machine;
+use capstan_controller::error::Result;
+use capstan_controller::{Knowledge, Next};
+use capstan_plan::TrustedKeys;
+use capstan_planner::ending::Ending;
+use capstan_planner::facts::{EtcdView, MachineFacts, NodesByName};
+use capstan_planner::healing::Healing;
+use capstan_planner::machines::Step;
+use capstan_planner::plans::Outcome;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use objects::{Machines, Secrets};
+
+use crate::certificates::Keys;
+use crate::scope::Scope;
+use crate::workload::Workload;
+
+/// How long anything that waits is left alone: watches wake it, and nothing tells that an agent has fallen silent.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// How soon an API server that should answer is asked again.
+pub(crate) const SOON: Duration = Duration::from_secs(2);
+
+/// What one reconcile has seen so far, and what its phases have decided. Status is worked out from it at the end.
+pub(crate) struct Observed<'a> {
+    pub(crate) scope: &'a Scope<'a>,
+    pub(crate) secrets: Secrets,
+    pub(crate) objects: Machines,
+    /// Machines of the control plane as they are after this reconcile has written to them.
+    pub(crate) own: Vec<Machine>,
+    pub(crate) facts: Vec<MachineFacts>,
+    nodes: Knowledge<NodesByName>,
+    pub(crate) etcd: EtcdView,
+    /// Machines on their way out that must stay for now, and why.
+    pub(crate) held: BTreeMap<String, String>,
+    /// Why certificates are missing; `None` when they are there.
+    pub(crate) certificates: Option<String>,
+    pub(crate) step: Step,
+    /// How healing goes, by machine.
+    pub(crate) healing: BTreeMap<String, Healing>,
+    pub(crate) plans: BTreeMap<String, Outcome>,
+    pub(crate) initialized: bool,
+    /// Whether the workload cluster answers.
+    pub(crate) answers: bool,
+    pub(crate) ending: Option<Ending>,
+    /// When to look again.
+    pub(crate) next: Next,
+}
+
+impl<'a> Observed<'a> {
+    pub(crate) fn new(scope: &'a Scope<'a>) -> Self {
+        Self {
+            scope,
+            secrets: Secrets::default(),
+            objects: Machines::default(),
+            own: Vec::new(),
+            facts: Vec::new(),
+            nodes: Knowledge::default(),
+            etcd: EtcdView::unknown("it was not asked"),
+            held: BTreeMap::new(),
+            certificates: Some("Waiting for the infrastructure of the Cluster".to_owned()),
+            step: Step::Nothing,
+            healing: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            initialized: scope.is_initialized(),
+            answers: false,
+            ending: None,
+            next: Next::After(LONGEST_WAIT),
+        }
+    }
+
+    /// Reads every object of the cluster, and its Nodes once there may be any.
+    pub(crate) async fn read(&mut self, workload: &impl Workload) -> Result<()> {
+        let scope = self.scope;
+        self.objects = scope.machines().await?;
+        self.secrets = scope.secrets().await?;
+        if self.initialized {
+            self.nodes = workload.nodes(scope.namespace, &scope.cluster_name()).await;
+        }
+        self.look(None);
+        Ok(())
+    }
+
+    /// Reads the Machines only: a control plane that ends needs nothing else.
+    pub(crate) async fn read_machines(&mut self) -> Result<()> {
+        self.objects = self.scope.machines().await?;
+        self.look(None);
+        Ok(())
+    }
+
+    /// Takes the facts out of the objects. Without `keys` no plan can be told from a forged one.
+    pub(crate) fn look(&mut self, keys: Option<&Keys>) {
+        let trusted: Option<TrustedKeys> = keys.map(|keys| [keys.signing.public()].into_iter().collect());
+        let (owner, plans) = (self.scope.owner, &self.secrets.plans);
+        self.facts = self.objects.facts(owner, plans, trusted.as_ref(), &self.nodes);
+        capstan_planner::etcd::hear_of(&mut self.facts, &self.etcd);
+        let own = |machine: &&Machine| Machines::is_of(machine, self.scope.owner);
+        self.own = self.objects.machines.values().map(Arc::as_ref).filter(own).cloned().collect();
+    }
+
+    /// The facts of the machines of the control plane.
+    pub(crate) fn own_facts(&self) -> Vec<MachineFacts> {
+        self.facts.iter().filter(|facts| facts.control_plane).cloned().collect()
+    }
+
+    /// Looks again at once: what comes next is decided from the objects as they are now.
+    pub(crate) fn again(&mut self) {
+        self.next = Next::After(Duration::ZERO);
+    }
+
+    /// Looks again soon, at the latest.
+    pub(crate) fn soon(&mut self) {
+        self.next = self.next.or(Next::After(SOON));
+    }
+}

@@ -1,0 +1,283 @@
+//! Gives machines their plans, drains Nodes and opens gates.
+
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::conditions::{ConditionStatus, NewCondition, has, set};
+use capstan_api::core::Machine;
+use capstan_controller::Next;
+use capstan_controller::drain::{self, Drain};
+use capstan_controller::error::{Result, chain};
+use capstan_controller::patch::Patcher;
+use capstan_distro::Endpoint;
+use capstan_planner::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
+use capstan_planner::plans::{Gate, Outcome, View, gate, is_to_be_uncordoned};
+use capstan_planner::wait;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::decide::{self, Begun, Decision, Written};
+use super::inputs::Materials;
+use super::software::Shelf;
+use super::{observe, write};
+use crate::Tools;
+use crate::certificates::Keys;
+use crate::names::{CORDONED, PLAN_REFUSED, PLANNED, plan_secret};
+use crate::observe::{Machines, Observed};
+use crate::scope::Scope;
+use crate::workload::Workload;
+
+/// How soon pods that were asked to leave are looked at again.
+const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(2);
+/// For so long a new machine's waits are not told.
+const YOUNG: Duration = Duration::from_secs(10);
+
+/// Gives every machine of the cluster the plan it should have, or says why not.
+pub(crate) async fn plan(
+    seen: &mut Observed<'_>,
+    endpoint: &Endpoint,
+    keys: &Keys,
+    tools: &Tools,
+    workload: &impl Workload,
+) -> Result<()> {
+    let scope = seen.scope;
+    let catalog = tools.software.catalog();
+    let network = scope.network();
+    let mut planner = Planner {
+        scope,
+        objects: &seen.objects,
+        plans: &seen.secrets.plans,
+        materials: Materials {
+            owner: scope.owner,
+            endpoint,
+            network: &network,
+            keys,
+            shelf: Shelf { catalog: &catalog, spare: tools.spare.as_ref() },
+            budgets: &seen.objects.budgets,
+            now: scope.now,
+        },
+        etcd: &seen.etcd,
+        answers: seen.answers,
+        workload,
+        next: seen.next,
+    };
+    seen.plans = planner.all(&mut seen.facts).await?;
+    seen.next = planner.next;
+    Ok(())
+}
+
+/// What the planner goes by, beside the machines themselves.
+struct Planner<'a, W> {
+    scope: &'a Scope<'a>,
+    objects: &'a Machines,
+    plans: &'a BTreeMap<String, Arc<Secret>>,
+    materials: Materials<'a>,
+    etcd: &'a EtcdView,
+    /// Whether the workload cluster answers.
+    answers: bool,
+    workload: &'a W,
+    /// When to look again.
+    next: Next,
+}
+
+impl<W: Workload> Planner<'_, W> {
+    /// Gives each machine its plan, or says why not. `facts` are brought up to date with what is written, so that one
+    /// plan in flight holds up the next within the same round, too.
+    async fn all(&mut self, facts: &mut [MachineFacts]) -> Result<BTreeMap<String, Outcome>> {
+        facts.sort_by(|a, b| (!a.control_plane, a.age()).cmp(&(!b.control_plane, b.age())));
+        let mut outcomes = BTreeMap::new();
+        for index in 0..facts.len() {
+            let name = facts[index].name.clone();
+            let (Some(machine), Some(config)) =
+                (self.objects.machines.get(&name), self.objects.configs.get(&name))
+            else {
+                continue;
+            };
+            if is_to_be_uncordoned(&facts[index]) {
+                self.uncordon(&mut facts[index]).await;
+            }
+            let mut outcome = self.one(machine, config, facts, index).await?;
+            if let Some(wait) = self.gate(machine, facts, index).await? {
+                outcome = Outcome::Waiting(wait);
+            }
+            self.tell(config, &outcome).await?;
+            outcomes.insert(name, outcome);
+        }
+        Ok(outcomes)
+    }
+
+    async fn one(
+        &mut self,
+        machine: &Machine,
+        config: &CapstanConfig,
+        facts: &mut [MachineFacts],
+        index: usize,
+    ) -> Result<Outcome> {
+        let scope = self.scope;
+        let cluster = Begun { elected: scope.elected(), initialized: scope.is_initialized() };
+        let prepared = match decide::prepare(&self.materials, &cluster, (machine, config), facts, index) {
+            Ok(prepared) => prepared,
+            Err(outcome) => return Ok(outcome),
+        };
+        let files = observe::secret_files(scope, config).await?;
+        let (own, read) = (&facts[index], self.plans.get(&plan_secret(&facts[index].name)).map(Arc::as_ref));
+        let new = match decide::decide(&self.materials, &prepared, (machine, config), facts, index, &files) {
+            Decision::Tell(outcome) => {
+                if let Outcome::Failed { again, .. } = &outcome {
+                    self.next = self.next.or(after(*again, scope.now));
+                }
+                return Ok(outcome);
+            }
+            Decision::Keep(revision) => {
+                write::stands_for(scope, read, machine, config).await?;
+                return Ok(Outcome::Planned(revision.get()));
+            }
+            Decision::Write(new) => new,
+        };
+        // A role is only given to a machine that has its identity.
+        let id = own.id.clone().unwrap_or_default();
+        let Written { rendered, record, revision } = *new;
+        let sealed = write::seal(&rendered, &own.name, &id, revision, self.materials.keys, scope.now)?;
+        let is_open = !record.restarts();
+        let plan = write::NewPlan {
+            id: &id,
+            config,
+            rendered: &rendered,
+            sealed: &sealed,
+            record: &record,
+            is_open,
+        };
+        write::plan(scope, machine, &plan, self.materials.keys, read).await?;
+        facts[index].plan = Some(PlanFacts {
+            id: sealed.id(),
+            epoch: sealed.plan().epoch,
+            inputs: rendered.fingerprint.whole.to_string(),
+            expires: sealed.plan().expires,
+            sound: true,
+            is_open,
+            drain_since: None,
+            record,
+            programs: capstan_distro::programs(sealed.plan()).cloned().collect(),
+            progress: Progress::InFlight,
+        });
+        Ok(Outcome::Planned(revision.get()))
+    }
+
+    /// Opens the gate of a machine's plan when it may be opened. Gives what it waits for, if it does.
+    async fn gate(
+        &mut self,
+        machine: &Machine,
+        facts: &mut [MachineFacts],
+        index: usize,
+    ) -> Result<Option<String>> {
+        let scope = self.scope;
+        // What was written in this round is looked at in the next.
+        let Some(secret) = self.plans.get(&plan_secret(&facts[index].name)) else { return Ok(None) };
+        let read = facts[index].plan.as_ref().is_some_and(|plan| observe::is_of(secret, plan.id));
+        if !read {
+            return Ok(None);
+        }
+        let budgets = &self.objects.budgets;
+        let view = View {
+            etcd: self.etcd,
+            budgets,
+            begun: scope.is_initialized(),
+            answers: self.answers,
+            now: scope.now,
+        };
+        match gate(&facts[index], facts, &view) {
+            Gate::Leave => return Ok(None),
+            Gate::Wait(why) => {
+                self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));
+                return Ok(Some(why));
+            }
+            Gate::Open => {}
+            Gate::Drain => {
+                let since = facts[index].plan.as_ref().and_then(|plan| plan.drain_since);
+                let Some(since) = since else {
+                    // Since when is written down first: a drain may outlive the manager.
+                    write::drain_since(scope, secret).await?;
+                    if let Some(plan) = &mut facts[index].plan {
+                        plan.drain_since = Some(scope.now);
+                    }
+                    self.next = Next::After(Duration::ZERO);
+                    return Ok(Some(wait::drain()));
+                };
+                let (namespace, cluster) = (scope.namespace, scope.cluster_name());
+                let drain = Drain {
+                    node: facts[index].node_name(),
+                    mark: Some((CORDONED, "")),
+                    since,
+                    now: scope.now,
+                };
+                let left = match self.workload.drain(namespace, &cluster, drain).await {
+                    Ok(drain::Outcome::Drained) => None,
+                    Ok(drain::Outcome::Waiting { message, .. }) => Some(message),
+                    // The others go on meanwhile.
+                    Err(error) => Some(chain(&error)),
+                };
+                if left.is_some() {
+                    self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));
+                    return Ok(left);
+                }
+            }
+        }
+        let plan = facts[index].plan.as_mut().filter(|plan| !plan.is_open);
+        if let Some(plan) = plan {
+            write::open_gate(scope, secret, plan.id, self.materials.keys).await?;
+            tracing::info!(machine = machine.name_any(), plan = %plan.id, "gate opened");
+            plan.is_open = true;
+        }
+        Ok(None)
+    }
+
+    async fn uncordon(&mut self, machine: &mut MachineFacts) {
+        let (namespace, cluster) = (self.scope.namespace, self.scope.cluster_name());
+        match self.workload.uncordon(namespace, &cluster, machine.node_name()).await {
+            Ok(()) => machine.note_uncordoned(),
+            Err(error) => {
+                tracing::warn!(machine = machine.name, error = chain(&error), "cannot let pods in again yet");
+                self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));
+            }
+        }
+    }
+
+    /// Says on the CapstanConfig how it stands, for workers have no other place that is ours.
+    async fn tell(&mut self, config: &CapstanConfig, outcome: &Outcome) -> Result<()> {
+        if matches!(outcome, Outcome::Waiting(_)) && is_young(config, self.scope.now) {
+            // A machine that comes up waits for many things, each for a moment: only one that lasts is told.
+            self.next = self.next.or(Next::After(YOUNG));
+            return Ok(());
+        }
+        let not = |reason: &str| NewCondition::new(PLANNED, ConditionStatus::False, reason);
+        let condition = match outcome {
+            Outcome::Planned(revision) => NewCondition::new(PLANNED, ConditionStatus::True, PLANNED)
+                .message(format!("Revision {revision}")),
+            Outcome::Waiting(why) => not("Waiting").message(why.clone()),
+            Outcome::Refused { field, message } => not(PLAN_REFUSED).message(format!("{field}: {message}")),
+            Outcome::Failed { .. } => not("Failed").message(outcome.failure().unwrap_or_default()),
+        };
+        let mut told = config.clone();
+        if set(&mut told, condition, self.scope.now) {
+            Patcher::new(self.scope.api(), config).finish(&told, &[PLANNED]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether nothing is told yet of what the machine waits for.
+fn is_young(config: &CapstanConfig, now: Timestamp) -> bool {
+    let made = config.metadata.creation_timestamp.as_ref();
+    let age = made.map(|made| now.duration_since(made.0));
+    let is_young = age.is_some_and(|age| Duration::try_from(age).is_ok_and(|age| age < YOUNG));
+    is_young && !has(config, PLANNED)
+}
+
+fn after(again: Option<Timestamp>, now: Timestamp) -> Next {
+    match again.map(|again| again.duration_since(now)).and_then(|pause| Duration::try_from(pause).ok()) {
+        Some(pause) => Next::After(pause),
+        None => Next::Changed,
+    }
+}

@@ -1,0 +1,139 @@
+//! Which plan a machine should have, as far as objects say it, and whether it gets it now. Pure.
+//!
+//! When a machine may have its plan is decided by [`capstan_planner::plans::verdict`].
+
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::core::Machine;
+use capstan_controller::{in_place, pause};
+use capstan_distro::{InputError, Rendered, Role, SecretFiles};
+use capstan_plan::Revision;
+use capstan_planner::facts::{MachineFacts, Progress};
+use capstan_planner::plans::{self, Elected, Outcome, Record, Setup, Verdict, others_serve, runs};
+use capstan_planner::wait;
+use kube::ResourceExt as _;
+
+use super::inputs::{self, Materials, Subject};
+use super::software::{self, About, Chosen, Missing};
+
+/// How the cluster began.
+pub(crate) struct Begun {
+    /// The machine that begins, or began, it.
+    pub(crate) elected: Option<Elected>,
+    /// Whether it has begun.
+    pub(crate) initialized: bool,
+}
+
+/// What a machine should be, before the Secrets are read that its files come from.
+pub(crate) struct Prepared {
+    role: Role,
+    software: Chosen,
+}
+
+/// What is to be done about the plan of a machine.
+pub(crate) enum Decision {
+    /// Nothing: it waits, is refused, or has failed.
+    Tell(Outcome),
+    /// It has the plan that it should have, of this revision.
+    Keep(Revision),
+    /// It gets another one.
+    Write(Box<Written>),
+}
+
+/// A plan that is to be written.
+pub(crate) struct Written {
+    pub(crate) rendered: Rendered,
+    pub(crate) record: Record,
+    pub(crate) revision: Revision,
+}
+
+/// What the machine at `index` should be, or why it has to wait.
+pub(crate) fn prepare(
+    materials: &Materials<'_>,
+    cluster: &Begun,
+    (machine, config): (&Machine, &CapstanConfig),
+    facts: &[MachineFacts],
+    index: usize,
+) -> Result<Prepared, Outcome> {
+    let own = &facts[index];
+    if let Some(reason) = pause::reason(None, "Machine", &machine.metadata) {
+        return Err(Outcome::Waiting(reason));
+    }
+    if own.is_kept_out {
+        return Err(Outcome::Waiting(wait::kept_out()));
+    }
+    if in_place::is_being_written(&machine.metadata) {
+        // Its config may be the new one already and its version still the old one.
+        return Err(Outcome::Waiting(wait::machine_set()));
+    }
+    let is_to_come_back = plans::is_to_come_back(own, facts);
+    let role = plans::role(own, cluster.elected.as_ref(), cluster.initialized, is_to_come_back)
+        .map_err(Outcome::Waiting)?;
+    let version = own.version.as_deref().unwrap_or_default();
+    let installed = own.plan.as_ref().map(|plan| plan.programs.as_slice()).unwrap_or_default();
+    let about = About { architecture: own.architecture.as_deref(), os_image: own.os_image.as_deref() };
+    let software = software::choose(materials.shelf, config.spec.distro, version, about, installed);
+    let software = software.map_err(|missing| match missing {
+        Missing::Wait(wait) => Outcome::Waiting(wait),
+        Missing::Unknown(message) => {
+            Outcome::Refused { field: format!("Machine {} spec.version", own.name), message }
+        }
+    })?;
+    Ok(Prepared { role, software })
+}
+
+/// What is to be done about the plan of the machine at `index`.
+pub(crate) fn decide(
+    materials: &Materials<'_>,
+    prepared: &Prepared,
+    (machine, config): (&Machine, &CapstanConfig),
+    facts: &[MachineFacts],
+    index: usize,
+    files: &SecretFiles,
+) -> Decision {
+    let own = &facts[index];
+    let Prepared { role, software } = prepared;
+    let others_serve = others_serve(own, facts);
+    let subject = Subject { machine, config, facts: own, role: *role, others_serve, files, software };
+    let ran = runs(own);
+    let current = own.plan.as_ref().map_or(Revision::FIRST, |plan| plan.id.revision());
+    let render = |revision| {
+        let rendered = inputs::rendered(materials, &subject, ran.as_ref(), revision);
+        rendered.map_err(|error| refused(config, error))
+    };
+    let mut rendered = match render(current) {
+        Ok(rendered) => rendered,
+        Err(refused) => return Decision::Tell(refused),
+    };
+    let (epoch, now) = (materials.keys.epoch, materials.now);
+    let verdict = plans::verdict(own, facts, materials.budgets, &rendered.fingerprint, epoch, now);
+    let (revision, attempt) = match verdict {
+        Verdict::Keep => return Decision::Keep(current),
+        Verdict::Wait(wait) => return Decision::Tell(Outcome::Waiting(wait)),
+        Verdict::Failed { again } => {
+            let plan = own.plan.as_ref();
+            let why = match plan.map(|plan| &plan.progress) {
+                Some(Progress::Failed(why)) => why.clone(),
+                _ => String::new(),
+            };
+            let attempts = plan.map_or(1, |plan| plan.record.attempt);
+            return Decision::Tell(Outcome::Failed { revision: current.get(), why, attempts, again });
+        }
+        Verdict::Write { revision, attempt } => (revision, attempt),
+    };
+    if own.plan.is_some() && current != revision {
+        // What is saved before an upgrade is bound to the revision.
+        rendered = match render(revision) {
+            Ok(rendered) => rendered,
+            Err(refused) => return Decision::Tell(refused),
+        };
+    }
+    let version = own.version.as_deref().unwrap_or_default();
+    let setup = Setup::new(version, &rendered.fingerprint);
+    let record = Record { setup, ran, attempt, written: Some(now), retry: own.retry.clone() };
+    Decision::Write(Box::new(Written { rendered, record, revision }))
+}
+
+fn refused(config: &CapstanConfig, error: InputError) -> Outcome {
+    let field = format!("CapstanConfig {} {}", config.name_any(), error.field);
+    Outcome::Refused { field, message: error.message }
+}

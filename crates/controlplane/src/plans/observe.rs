@@ -1,0 +1,68 @@
+//! Plans as they were written, and the Secrets that new ones need.
+
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_controller::error::Result;
+use capstan_controller::secrets;
+use capstan_distro::{RESTART_GATE, SecretFiles};
+use capstan_plan::{
+    MachineIdentity, OpenGates, PlanId, SecretData, SignedGates, SignedPlan, StepName, TrustedKeys,
+};
+use capstan_planner::facts::{PlanFacts, Progress};
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+
+use crate::names::{DRAIN_SINCE, PLAN_INPUTS, PLAN_RECORD};
+use crate::scope::Scope;
+
+/// The plan in a Secret, as if nobody had said how it goes. One that cannot be read counts as none.
+pub(crate) fn plan_facts(
+    secret: &Secret,
+    machine: &str,
+    id: &str,
+    keys: Option<&TrustedKeys>,
+) -> Option<PlanFacts> {
+    let data = data_of(secret);
+    let signed = SignedPlan::from_secret_data(&data).ok()?;
+    let ours = MachineIdentity { name: machine.parse().ok()?, machine_id: id.parse().ok()? };
+    let verified = keys.and_then(|keys| signed.verify(keys, &ours).ok());
+    let annotation = |key: &str| secret.annotations().get(key);
+    let gate: StepName = RESTART_GATE.parse().ok()?;
+    let gates = SignedGates::from_secret_data(&data).ok().flatten();
+    let gates = gates.zip(keys).and_then(|(gates, keys)| OpenGates::verify(&gates, keys, signed.id()).ok());
+    Some(PlanFacts {
+        id: signed.id(),
+        epoch: verified.as_ref().map(|plan| plan.plan().epoch).unwrap_or_default(),
+        inputs: annotation(PLAN_INPUTS).cloned().unwrap_or_default(),
+        expires: verified.as_ref().map(|plan| plan.plan().expires).unwrap_or_default(),
+        sound: verified.is_some(),
+        is_open: gates.is_some_and(|gates| gates.is_open(signed.id(), &gate)),
+        drain_since: annotation(DRAIN_SINCE).and_then(|text| text.parse().ok()),
+        record: annotation(PLAN_RECORD).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
+        programs: verified.iter().flat_map(|plan| capstan_distro::programs(plan.plan()).cloned()).collect(),
+        progress: Progress::InFlight,
+    })
+}
+
+/// Whether the Secret that was read holds this plan.
+pub(super) fn is_of(secret: &Secret, plan: PlanId) -> bool {
+    SignedPlan::from_secret_data(&data_of(secret)).is_ok_and(|signed| signed.id() == plan)
+}
+
+/// What is in a Secret.
+fn data_of(secret: &Secret) -> SecretData {
+    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
+}
+
+/// What the files of a config refer to. What is not there is left out: rendering names the field.
+pub(super) async fn secret_files(scope: &Scope<'_>, config: &CapstanConfig) -> Result<SecretFiles> {
+    let mut files = SecretFiles::new();
+    for source in config.spec.files.iter().filter_map(|file| file.content_from.as_ref()) {
+        let reference = &source.secret;
+        if let Some(secret) = scope.get::<Secret>(&reference.name).await?
+            && let Some(bytes) = secrets::get(&secret, &reference.key)
+        {
+            files.insert((reference.name.clone(), reference.key.clone()), bytes.to_vec().into());
+        }
+    }
+    Ok(files)
+}

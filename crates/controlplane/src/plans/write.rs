@@ -1,0 +1,158 @@
+//! Writes plans, and opens their gates.
+
+use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::core::Machine;
+use capstan_controller::error::{Doing as _, Error, Result};
+use capstan_controller::{identity, owners, plans, secrets};
+use capstan_distro::{RENDERER, RESTART_GATE, Rendered};
+use capstan_plan::{
+    MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SECRET_TYPE, SealedPlan, SecretData, StepName,
+};
+use capstan_planner::plans::{LIFE, Record};
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::api::{Api, PostParams};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+use crate::certificates::Keys;
+use crate::names::{
+    DRAIN_SINCE, PLAN_INPUTS, PLAN_RECORD, PLAN_RENDERER, PLAN_RESTART, PLAN_SETUP, plan_secret,
+};
+use crate::scope::Scope;
+
+/// Binds what was rendered to a machine and a revision.
+pub(crate) fn seal(
+    rendered: &Rendered,
+    machine: &str,
+    id: &str,
+    revision: Revision,
+    keys: &Keys,
+    now: Timestamp,
+) -> Result<SealedPlan> {
+    let name = || format!("Machine {machine}");
+    let wrong =
+        |error: &dyn std::fmt::Display| Error::user(name(), format!("its plan cannot be written: {error}"));
+    let identity = MachineIdentity {
+        name: machine.parse().map_err(|error| wrong(&error))?,
+        machine_id: id.parse().map_err(|error| wrong(&error))?,
+    };
+    let expires =
+        now.checked_add(LIFE).map_err(|error| Error::transient("cannot count on the clock", error))?;
+    let expires = Timestamp::from_second(expires.as_second())
+        .map_err(|error| Error::transient("cannot count on the clock", error))?;
+    let mut plan = MachinePlan::new(identity, revision, keys.epoch, expires);
+    plan.steps.clone_from(&rendered.steps);
+    plan.probes.clone_from(&rendered.probes);
+    plan.redact.clone_from(&rendered.redact);
+    plan.seal().map_err(|error| wrong(&error))
+}
+
+/// A plan that is about to be written.
+pub(crate) struct NewPlan<'a> {
+    /// Identity of the machine.
+    pub(crate) id: &'a str,
+    pub(crate) config: &'a CapstanConfig,
+    pub(crate) rendered: &'a Rendered,
+    pub(crate) sealed: &'a SealedPlan,
+    pub(crate) record: &'a Record,
+    /// Whether its gate is open from the beginning.
+    pub(crate) is_open: bool,
+}
+
+/// Writes a plan in place of the one that was read, unless that has changed meanwhile.
+pub(crate) async fn plan(
+    scope: &Scope<'_>,
+    machine: &Machine,
+    plan: &NewPlan<'_>,
+    keys: &Keys,
+    read: Option<&Secret>,
+) -> Result<()> {
+    let (machine_name, cluster) = (machine.name_any(), scope.cluster_name());
+    let name = plan_secret(&machine_name);
+    let mut secret = secrets::build(scope.namespace, &cluster, name.clone(), []);
+    secret.type_ = Some(SECRET_TYPE.to_owned());
+    let mut data = plan.sealed.sign(&keys.signing).to_secret_data();
+    if plan.is_open {
+        data.extend(gates(plan.sealed.id(), keys));
+    }
+    secret.data = Some(data.into_iter().map(|(key, value)| (key, ByteString(value))).collect());
+    secret.metadata.owner_references = owners::plain(machine).map(|owner| vec![owner]);
+    let doing = || format!("cannot write Secret {}/{name}", scope.namespace);
+    let record = serde_json::to_string(plan.record).map_err(|error| Error::transient(doing(), error))?;
+    let fingerprint = &plan.rendered.fingerprint;
+    secret.metadata.annotations = Some(BTreeMap::from([
+        (identity::MACHINE_ID.to_owned(), plan.id.to_owned()),
+        (PLAN_INPUTS.to_owned(), fingerprint.whole.to_string()),
+        (PLAN_RESTART.to_owned(), fingerprint.restart.to_string()),
+        (PLAN_RECORD.to_owned(), record),
+        (PLAN_RENDERER.to_owned(), RENDERER.to_string()),
+        (PLAN_SETUP.to_owned(), setup(machine, plan.config)),
+    ]));
+    let api: Api<Secret> = scope.api();
+    match read {
+        Some(read) => {
+            secret.metadata.resource_version = read.resource_version();
+            api.replace(&name, &PostParams::default(), &secret).await.doing(doing)?;
+        }
+        None => match api.create(&PostParams::default(), &secret).await {
+            // Written by another replica, or somebody else's: looked at in the next round.
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                return Err(Error::transient(
+                    doing(),
+                    "there is a Secret of that name that is no plan of this cluster",
+                ));
+            }
+            made => _ = made.doing(doing)?,
+        },
+    }
+    tracing::info!(machine = machine_name, plan = %plan.sealed.id(), "plan written");
+    Ok(())
+}
+
+/// What opens the gate of a plan.
+fn gates(plan: PlanId, keys: &Keys) -> SecretData {
+    let gate: StepName = RESTART_GATE.parse().expect("the name of a step");
+    OpenGates::new(plan, [gate]).seal(&keys.signing).to_secret_data()
+}
+
+/// Opens the gate of the plan in a Secret, unless that has changed since it was read.
+pub(crate) async fn open_gate(scope: &Scope<'_>, read: &Secret, plan: PlanId, keys: &Keys) -> Result<()> {
+    let data: BTreeMap<String, ByteString> =
+        gates(plan, keys).into_iter().map(|(key, value)| (key, ByteString(value))).collect();
+    let patch = json!({"metadata": {"resourceVersion": read.resource_version()}, "data": data});
+    scope.patch::<Secret>(&read.name_any(), &patch).await.map(|_| ())
+}
+
+/// Writes down since when pods are being moved away for the plan in a Secret.
+pub(crate) async fn drain_since(scope: &Scope<'_>, read: &Secret) -> Result<()> {
+    let patch = json!({"metadata": {
+        "resourceVersion": read.resource_version(),
+        "annotations": {DRAIN_SINCE: scope.now.to_string()},
+    }});
+    scope.patch::<Secret>(&read.name_any(), &patch).await.map(|_| ())
+}
+
+/// Says on a plan that is kept which setup it stands for: one that is written differently and means the same, or
+/// differs only in what no plan needs.
+pub(crate) async fn stands_for(
+    scope: &Scope<'_>,
+    read: Option<&Secret>,
+    machine: &Machine,
+    config: &CapstanConfig,
+) -> Result<()> {
+    let (Some(read), setup) = (read, setup(machine, config)) else { return Ok(()) };
+    if read.annotations().get(PLAN_SETUP) == Some(&setup) {
+        return Ok(());
+    }
+    let patch = json!({"metadata": {
+        "resourceVersion": read.resource_version(), "annotations": {PLAN_SETUP: setup},
+    }});
+    scope.patch::<Secret>(&read.name_any(), &patch).await.map(|_| ())
+}
+
+fn setup(machine: &Machine, config: &CapstanConfig) -> String {
+    plans::setup(machine.spec.version.as_deref().unwrap_or_default(), &config.spec)
+}

@@ -1,0 +1,19 @@
+//! Plans: which machine begins the cluster, which plan each machine gets, and when it may restart Kubernetes.
+
+mod decide;
+mod election;
+mod gate;
+mod outcome;
+mod record;
+
+pub(crate) use decide::runs_ahead;
+pub use decide::{LIFE, Verdict, others_serve, restart_after, role, verdict};
+pub use election::{Elected, Election, elect, has_begun};
+pub use gate::{Gate, View, drain_timeout, gate, is_drained_first, is_to_be_uncordoned, is_to_come_back};
+pub use outcome::Outcome;
+#[cfg(test)]
+pub(crate) use record::MOST_ATTEMPTS;
+pub use record::{Record, Setup, runs};
+
+/// The gate in every plan before Kubernetes is started again.
+pub const RESTART_GATE: &str = "drained";

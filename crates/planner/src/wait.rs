@@ -1,0 +1,56 @@
+//! What machines and control planes wait for, in the words of conditions.
+
+use crate::annotations::HOLD;
+
+/// Why something cannot be done yet, for people.
+pub type Wait = String;
+
+/// The control plane waits for the infrastructure provider.
+pub fn endpoint() -> Wait {
+    "waits for Cluster spec.controlPlaneEndpoint".to_owned()
+}
+
+/// The plan waits until a MachineSet has written all of what its Machine should become.
+pub fn machine_set() -> Wait {
+    "waits for its MachineSet to write what it should become".to_owned()
+}
+
+/// The gate waits until pods have left.
+pub fn drain() -> Wait {
+    "pods are being moved away".to_owned()
+}
+
+/// The plan waits for the first report of the machine, which tells the operating system.
+pub fn about() -> Wait {
+    "waits for the machine to say what it is".to_owned()
+}
+
+/// The plan waits for the first report of the machine, which tells the architecture.
+pub fn architecture() -> Wait {
+    "waits for the machine to say its architecture".to_owned()
+}
+
+/// Nothing is done to a Machine that the user keeps out.
+pub fn kept_out() -> Wait {
+    format!("nothing is changed on the Machine, because it has the annotation {HOLD}")
+}
+
+/// Another machine must carry out its plan first.
+pub(crate) fn plan_of(machine: &str) -> Wait {
+    format!("waits for Machine {machine} to carry out its plan")
+}
+
+/// Another machine must be up first.
+pub(crate) fn up(machine: &str) -> Wait {
+    format!("waits for Machine {machine} to be up")
+}
+
+/// A Node must be Ready first.
+pub(crate) fn ready(node: &str) -> Wait {
+    format!("waits for Node {node} to be Ready")
+}
+
+/// It must be known first whether a Node is Ready.
+pub(crate) fn node_known(node: &str, why: &str) -> Wait {
+    format!("waits to know whether Node {node} is Ready: {why}")
+}
