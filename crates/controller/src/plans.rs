@@ -16,7 +16,7 @@ pub const PLAN_SETUP: &str = "capstan.dev/plan-setup";
 pub const PLANNED: &str = "Planned";
 
 /// Reason of [`PLANNED`]: it cannot have one until the user changes a field.
-pub const PLAN_REFUSED: &str = "Refused";
+pub const PLAN_REFUSED: &str = capstan_api::wait::causes::REFUSED.reason;
 
 /// Name of the Secret with a machine's plan.
 pub fn secret_name(machine: &str) -> String {

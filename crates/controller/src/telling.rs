@@ -17,6 +17,9 @@ use std::future::Future;
 /// Fields of a status that say when it was written, or sum up the others in a word.
 const WORDS: [&str; 3] = ["conditions", "lastUpdated", "phase"];
 
+/// Conditions by which one controller asks another to act: whatever they say is news.
+const REQUESTS: [&str; 2] = ["HealthCheckSucceeded", "OwnerRemediated"];
+
 tokio::task_local! {
     static LOOK: Look;
 }
@@ -82,6 +85,8 @@ fn is_news(before: Told<'_>, after: Told<'_>, summaries: &[&str]) -> bool {
     }
     let gone = before.conditions.iter().any(|old| find(after.conditions, &old.type_).is_none());
     let turned = after.conditions.iter().any(|new| match find(before.conditions, &new.type_) {
+        Some(old) if REQUESTS.contains(&new.type_.as_str()) => !old.has_same_state(new),
+        None if REQUESTS.contains(&new.type_.as_str()) => true,
         Some(old) => is_true(old) != is_true(new),
         None if is_first => new.type_ == types::PAUSED && is_true(new),
         None => is_true(new),
@@ -127,6 +132,7 @@ mod tests {
             ("it is gone", &waits, vec![], true),
             ("one more that waits", &waits, [&waits[..], &[condition("Known", False, "")]].concat(), false),
             ("one more that is true", &waits, [&waits[..], &[condition("Known", True, "")]].concat(), true),
+            ("a request", &waits, [&waits[..], &[condition("OwnerRemediated", False, "")]].concat(), true),
             ("the first description", &[], vec![condition("UpToDate", True, "")], false),
             ("it is paused from the start", &[], vec![condition("Paused", True, "")], true),
         ];

@@ -1,6 +1,7 @@
 //! What Capstan's own controllers wait for. The words are on the wire: they are only ever added.
 
 use super::{Cause, Owner};
+use crate::keep::{HEALED_IN_PLACE, healing};
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident = $cause:expr;)*) => {
@@ -107,19 +108,24 @@ causes! {
     WAITING_FOR_CERTIFICATE = Cause::new("WaitingForCertificate", Owner::Bootstrap);
 
     /// Healing in place waits for its turn, or for the time of its next step.
-    HEALING = Cause::new("Waiting", Owner::ControlPlane).on("HealedInPlace");
+    HEALING = Cause::new(healing::WAITING, Owner::ControlPlane).on(HEALED_IN_PLACE);
     /// Kubernetes on the machine is being restarted.
-    RESTARTING = Cause::new("RestartingKubernetes", Owner::Agent);
+    RESTARTING = Cause::new(healing::RESTARTING, Owner::Agent);
     /// The whole plan is being carried out again.
-    REAPPLYING = Cause::new("ReapplyingPlan", Owner::Agent);
+    REAPPLYING = Cause::new(healing::REAPPLYING, Owner::Agent);
     /// The machine is being rebooted.
-    REBOOTING = Cause::new("Rebooting", Owner::Agent);
+    REBOOTING = Cause::new(healing::REBOOTING, Owner::Agent);
     /// The machine does not answer, so nothing can be done on it from here.
     SILENT = Cause::person(
-        "MachineSilent",
+        healing::SILENT,
         "power the machine on, or restore its network connection to the management plane"
     );
     /// No step of healing has helped.
     EXHAUSTED =
-        Cause::person("NeedsAttention", "look at the machine; allow its replacement, or delete the Machine");
+        Cause::person(healing::EXHAUSTED, "look at the machine; allow its replacement, or delete the Machine");
+
+    /// The plan waits for something else, or for its turn.
+    PLAN_WAITS = Cause::new("Waiting", Owner::ControlPlane).on("Planned");
+    /// The plan has failed on the machine. It is tried again if there is a time for it.
+    PLAN_FAILED = Cause::person("Failed", "look at what the machine printed (capstan why machine/NAME)").on("Planned");
 }

@@ -192,9 +192,9 @@ impl Wait {
         Some(Self { reason, owner, since, message, retry_at })
     }
 
-    /// Whether only a person can end it.
+    /// Whether only a person can end it: what is tried again may still end by itself.
     pub const fn needs_person(&self) -> bool {
-        matches!(self.owner, Owner::Person(_))
+        matches!(self.owner, Owner::Person(_)) && self.retry_at.is_none()
     }
 }
 

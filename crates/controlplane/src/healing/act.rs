@@ -1,20 +1,21 @@
 //! Takes the next step of healing each ill machine, and asks the owner where nothing has helped.
 
-use capstan_api::conditions::{get, set};
+use capstan_api::conditions::set;
 use capstan_api::core::Machine;
-use capstan_api::keep::{self, ReplacePolicy};
+use capstan_api::keep::ReplacePolicy;
+use capstan_api::wait::Owner;
 use capstan_controller::Next;
 use capstan_controller::error::{Error, Result};
 use capstan_controller::events::{Events, Tone};
 use capstan_controller::patch::Patcher;
-use capstan_planner::healing::{Case, Healing, Stage, decide, order, remedy};
+use capstan_planner::healing::{Case, Healing, decide, order, remedy};
 use kube::ResourceExt as _;
 use serde_json::json;
 use std::sync::Arc;
 
 use super::decide::{ask, is_to_be_asked};
 use super::observe::ladder;
-use super::status::reason;
+use super::status::cause;
 use crate::names::HEALING;
 use crate::observe::machine::OWNER_REMEDIATED;
 use crate::observe::{Observed, SOON};
@@ -42,8 +43,15 @@ pub(crate) async fn heal(seen: &mut Observed<'_>) -> Result<()> {
             let patch = json!({"metadata": {
                 "resourceVersion": read.resource_version(), "annotations": {HEALING: text}}});
             let written = scope.patch::<Machine>(&name, &patch).await?;
-            if let Some((stage, message)) = &healing.told {
-                tracing::info!(machine = name, reason = reason(*stage), message, "healing");
+            if let Some((stage, message)) = &healing.told
+                && let Some(cause) = cause(*stage)
+            {
+                tracing::info!(machine = name, reason = cause.reason, message, "healing");
+                // What only a person can end is told when the condition is written.
+                if !matches!(cause.owner, Owner::Person(_)) {
+                    let events = Events::new(scope.client().clone(), "capstan-control-plane");
+                    events.tell(&written, Tone::Warning, cause.reason, message, scope.now).await;
+                }
             }
             if let Some(own) = seen.own.iter_mut().find(|own| own.name_any() == name) {
                 *own = written.clone();
@@ -51,15 +59,6 @@ pub(crate) async fn heal(seen: &mut Observed<'_>) -> Result<()> {
             seen.objects.machines.insert(name.clone(), Arc::new(written));
             seen.facts[index].healing = record.clone();
             seen.soon();
-        }
-        let told = healing.told.as_ref().filter(|(stage, _)| *stage != Stage::Healthy);
-        if let (Some((stage, message)), Some(machine)) = (told, seen.objects.machines.get(&name)) {
-            let reason = reason(*stage);
-            let said = get(machine.as_ref(), keep::HEALED_IN_PLACE).is_some_and(|said| said.reason == reason);
-            if !said {
-                let events = Events::new(scope.client().clone(), "capstan-control-plane");
-                events.tell(machine.as_ref(), Tone::Warning, reason, message, scope.now).await;
-            }
         }
         seen.facts[index].is_beyond_healing = healing.is_exhausted();
         ask_owner(seen, index, &healing).await?;

@@ -12,4 +12,4 @@ mod status;
 
 pub(crate) use act::heal;
 pub(crate) use observe::ladder;
-pub(crate) use status::reason;
+pub(crate) use status::cause;

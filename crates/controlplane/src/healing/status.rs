@@ -1,17 +1,17 @@
 //! How far healing is, as a condition tells it.
 
-use capstan_api::keep::healing as reasons;
+use capstan_api::wait::{Cause, causes};
 use capstan_planner::healing::Stage;
 
-/// The reason of the condition `HealedInPlace`.
-pub(crate) const fn reason(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Healthy => reasons::HEALTHY,
-        Stage::Waiting => reasons::WAITING,
-        Stage::Restarting => reasons::RESTARTING,
-        Stage::Reapplying => reasons::REAPPLYING,
-        Stage::Rebooting => reasons::REBOOTING,
-        Stage::Silent => reasons::SILENT,
-        Stage::Exhausted => reasons::EXHAUSTED,
-    }
+/// What the condition `HealedInPlace` waits for; nothing if the machine is well.
+pub(crate) const fn cause(stage: Stage) -> Option<&'static Cause> {
+    Some(match stage {
+        Stage::Healthy => return None,
+        Stage::Waiting => &causes::HEALING,
+        Stage::Restarting => &causes::RESTARTING,
+        Stage::Reapplying => &causes::REAPPLYING,
+        Stage::Rebooting => &causes::REBOOTING,
+        Stage::Silent => &causes::SILENT,
+        Stage::Exhausted => &causes::EXHAUSTED,
+    })
 }

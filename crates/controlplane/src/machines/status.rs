@@ -3,11 +3,12 @@
 use capstan_api::conditions::{ConditionStatus, NewCondition, has, reasons};
 use capstan_api::core::Machine;
 use capstan_api::keep;
+use capstan_api::wait::Wait;
 use capstan_planner::facts::{MachineFacts, Progress};
 use capstan_planner::healing::{Healing, Stage};
 use capstan_planner::plans::Outcome;
 
-use crate::healing::reason;
+use crate::healing::cause;
 use crate::names::UP_TO_DATE;
 
 /// What is told of healing. A machine that is well and was never ill says nothing; one that was told to be silent or ill
@@ -16,8 +17,10 @@ pub(super) fn healed_in_place(machine: &Machine, healing: &Healing) -> Option<Ne
     let well = || (Stage::Healthy, String::new());
     let was_told = has(machine, keep::HEALED_IN_PLACE);
     let (stage, message) = healing.told.clone().or_else(|| was_told.then(well))?;
-    let status = if stage == Stage::Healthy { ConditionStatus::True } else { ConditionStatus::False };
-    Some(NewCondition::new(keep::HEALED_IN_PLACE, status, reason(stage)).message(message))
+    Some(match cause(stage) {
+        Some(cause) => Wait::new(cause, message).condition(keep::HEALED_IN_PLACE),
+        None => NewCondition::new(keep::HEALED_IN_PLACE, true, keep::healing::HEALTHY).message(message),
+    })
 }
 
 /// Whether a machine is what its control plane asks for. Not known while the planner has not looked, or has to wait: a plan

@@ -3,6 +3,7 @@
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{ConditionStatus, NewCondition, has, set};
 use capstan_api::core::Machine;
+use capstan_api::wait::{Wait, causes};
 use capstan_controller::Next;
 use capstan_controller::drain::{self, Drain};
 use capstan_controller::error::{Result, chain};
@@ -24,7 +25,7 @@ use super::software::Shelf;
 use super::{observe, write};
 use crate::Tools;
 use crate::certificates::Keys;
-use crate::names::{CORDONED, PLAN_REFUSED, PLANNED, plan_secret};
+use crate::names::{CORDONED, PLANNED, plan_secret};
 use crate::observe::{Machines, Observed};
 use crate::scope::Scope;
 use crate::workload::Workload;
@@ -251,13 +252,17 @@ impl<W: Workload> Planner<'_, W> {
             self.next = self.next.or(Next::After(YOUNG));
             return Ok(());
         }
-        let not = |reason: &str| NewCondition::new(PLANNED, ConditionStatus::False, reason);
         let condition = match outcome {
             Outcome::Planned(revision) => NewCondition::new(PLANNED, ConditionStatus::True, PLANNED)
                 .message(format!("Revision {revision}")),
-            Outcome::Waiting(why) => not("Waiting").message(why.clone()),
-            Outcome::Refused { field, message } => not(PLAN_REFUSED).message(format!("{field}: {message}")),
-            Outcome::Failed { .. } => not("Failed").message(outcome.failure().unwrap_or_default()),
+            Outcome::Waiting(why) => Wait::new(&causes::PLAN_WAITS, why.clone()).condition(PLANNED),
+            Outcome::Refused { field, message } => {
+                Wait::new(&causes::REFUSED, format!("{field}: {message}")).condition(PLANNED)
+            }
+            Outcome::Failed { again, .. } => {
+                let failed = Wait::new(&causes::PLAN_FAILED, outcome.failed_words().unwrap_or_default());
+                again.map_or(failed.clone(), |again| failed.until(again)).condition(PLANNED)
+            }
         };
         let mut told = config.clone();
         if set(&mut told, condition, self.scope.now) {

@@ -34,13 +34,21 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What is told of a plan that has failed.
+    /// What is told of a plan that has failed, and when it is tried again.
     pub fn failure(&self) -> Option<String> {
+        let Self::Failed { again, .. } = self else { return None };
+        self.failed(&again.map(|again| format!(", again at {}", rfc3339(again))).unwrap_or_default())
+    }
+
+    /// The same without the time.
+    pub fn failed_words(&self) -> Option<String> {
+        self.failed("")
+    }
+
+    fn failed(&self, time: &str) -> Option<String> {
         let Self::Failed { revision, why, attempts, again } = self else { return None };
         let next = match again {
-            Some(again) => {
-                format!("tried {attempts} times, again at {}", rfc3339(*again))
-            }
+            Some(_) => format!("tried {attempts} times{time}"),
             None => format!(
                 "tried {attempts} times and given up: change what it is made from, or set the annotation {RETRY} of \
                  the Machine to another value"
