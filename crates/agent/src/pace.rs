@@ -10,6 +10,9 @@ use tokio::time::{Instant, sleep_until};
 const UNDER_WAY: Duration = Duration::from_secs(2);
 /// So long the first word waits for what the machine is: it takes a moment to find out.
 const INTRODUCTION: Duration = Duration::from_secs(1);
+/// So long an agent that has carried out a plan waits for its plan before it says that it has none: right after a restart it
+/// has only not read it yet, and whoever believed it would take the machine for one that is not ready.
+const REMEMBRANCE: Duration = Duration::from_secs(30);
 
 /// Waits until the newest of what is `told` should be written; the last one was written at this time.
 pub async fn until_due(told: &mut watch::Receiver<Report>, written: Option<Instant>) {
@@ -26,6 +29,7 @@ pub async fn until_due(told: &mut watch::Receiver<Report>, written: Option<Insta
 /// Until when a report waits that could be written since `began`, if it does.
 fn waits_until(report: &Report, written: Option<Instant>, began: Instant) -> Option<Instant> {
     match &report.standing {
+        Standing::Idle if written.is_none() && report.applied.is_some() => Some(began + REMEMBRANCE),
         Standing::Idle if written.is_none() && report.facts.is_none() => Some(began + INTRODUCTION),
         Standing::Plan(progress) if progress.phase == Phase::Applying => Some(written? + UNDER_WAY),
         _ => None,
@@ -54,6 +58,11 @@ mod tests {
         assert_eq!(waits_until(&at(Phase::Applying), None, written), None, "it is the first word");
         let began = written;
         assert_eq!(waits_until(&crate::report::hello(), None, began), Some(began + INTRODUCTION));
+        let applied = at(Phase::Applied).applied();
+        assert!(applied.is_some());
+        let restarted = Report { applied, ..crate::report::hello() };
+        assert_eq!(waits_until(&restarted, None, began), Some(began + REMEMBRANCE));
+        assert_eq!(waits_until(&restarted, Some(written), began), None, "its plan was taken away");
     }
 
     #[tokio::test]
