@@ -109,7 +109,15 @@ where
     S: Future<Output = ()> + Clone + Send + Sync + 'static,
 {
     let failed = |source| StartError::Listen { address: options.listen, source };
-    let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
+    let listener = match registration::last_address(client, options.listen).await {
+        // Where it was: core need not learn another address.
+        Some(last) => TcpListener::bind(last).await.ok(),
+        None => None,
+    };
+    let listener = match listener {
+        Some(listener) => listener,
+        None => TcpListener::bind(options.listen).await.map_err(failed)?,
+    };
     let bound = listener.local_addr().map_err(failed)?;
     let (url, hosts) = reached(options.url.as_deref(), bound)?;
     let serving = Arc::new(Serving::default());

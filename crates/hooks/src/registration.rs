@@ -18,6 +18,7 @@ use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -42,6 +43,21 @@ const FIELD_MANAGER: &str = "capstan-hooks";
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// Where hooks were served before, if a free port of this address is asked for. An answer that does not come is none.
+pub(crate) async fn last_address(client: &Client, listen: SocketAddr) -> Option<SocketAddr> {
+    if listen.port() != 0 {
+        return None;
+    }
+    let registered = Api::<ExtensionConfig>::all(client.clone()).get_opt(EXTENSION).await.ok()??;
+    at_address(registered.spec.client_config.url.as_deref()?, listen)
+}
+
+/// The address in a URL that we have registered, if it differs from `listen` by its port only.
+fn at_address(url: &str, listen: SocketAddr) -> Option<SocketAddr> {
+    let address: SocketAddr = url.strip_prefix("https://")?.parse().ok()?;
+    (address.ip() == listen.ip()).then_some(address)
+}
 
 pub(crate) struct Registration {
     pub(crate) client: Client,
@@ -252,6 +268,16 @@ mod tests {
     use jiff::SignedDuration;
 
     const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
+
+    #[test]
+    fn only_the_port_of_the_last_address_is_taken_over() {
+        let listen: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+        let last = |url: &str| at_address(url, listen).map(|address| address.port());
+        assert_eq!(last("https://127.0.0.1:4711"), Some(4711));
+        for other in ["https://10.0.0.1:4711", "https://hooks.svc:443", "http://127.0.0.1:1", ""] {
+            assert_eq!(last(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn the_authority_is_kept_renewed_and_mended() {
