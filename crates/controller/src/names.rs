@@ -55,7 +55,7 @@ mod tests {
         let mut bytes = [0; 32];
         assert_eq!(suffix_of(&bytes), "bbbbb");
         bytes[..5].copy_from_slice(&[0, 1, 26, 27, 255]);
-        assert_eq!(suffix_of(&bytes), "bc9bn");
+        assert_eq!(suffix_of(&bytes), "bc9bq");
     }
 
     #[test]
