@@ -16,6 +16,10 @@ causes! {
     PAUSED = Cause::person("Paused", "take away what pauses it");
     /// What was asked for is refused.
     REFUSED = Cause::person("Refused", "change the field that is named");
+    /// The manager may not do what it must do.
+    FORBIDDEN = Cause::person("Forbidden", "give the manager the right that the message names");
+    /// An object of somebody else has the name that an object of this one must have.
+    OBJECT_IN_THE_WAY = Cause::person("ObjectInTheWay", "delete or rename the object that is named");
 
     /// No host can be claimed now.
     NO_HOST_AVAILABLE = Cause::person("NoHostAvailable", "add a host, or free one (capstan host list)");
@@ -103,8 +107,22 @@ causes! {
     WAITING_FOR_MACHINE = Cause::new("WaitingForMachine", Owner::Core);
     /// The agent has not enrolled yet.
     WAITING_FOR_AGENT = Cause::new("WaitingForMachine", Owner::Agent).on("AgentEnrolled");
+    /// The agent obeys another management plane, or this one at another address, and is told to follow.
+    WAITING_FOR_MACHINE_TO_FOLLOW = Cause::new("WaitingForMachineToFollow", Owner::Infrastructure);
     /// The certificate of the machine is not signed yet.
     WAITING_FOR_CERTIFICATE = Cause::new("WaitingForCertificate", Owner::Bootstrap);
+    /// The machine has asked for a certificate that it may not have.
+    REQUEST_REFUSED = Cause::person("RequestRefused", "see in the message why, and what makes it ask again");
+    /// The machine has not enrolled for as long as its token lives.
+    TOKEN_EXPIRED =
+        Cause::person("TokenExpired", "run the bootstrap data on the machine again, or delete the Machine");
+    /// There is no key to sign plans with, or it speaks for another management plane.
+    WAITING_FOR_PLAN_KEY = Cause::new("WaitingForPlanKey", Owner::ControlPlane);
+    /// Objects of a former machine of the same name are still being deleted.
+    WAITING_FOR_FORMER_MACHINE = Cause::new("WaitingForFormerMachine", Owner::Core);
+    /// The Secret with the bootstrap data was deleted after the machine may have started with it.
+    DATA_SECRET_DELETED =
+        Cause::person("DataSecretDeleted", "delete the Machine to get another one");
 
     /// Healing in place waits for its turn, or for the time of its next step.
     HEALING = Cause::new("Waiting", Owner::ControlPlane).on("HealedInPlace");
