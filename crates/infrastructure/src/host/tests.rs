@@ -6,6 +6,7 @@ use capstan_api::infrastructure::{
     Host, HostClaim, HostFacts, HostMachine, HostMachineSpec, HostQuarantine, HostSpec, HostState,
     SimulatedHost,
 };
+use capstan_api::wait::causes;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
@@ -141,8 +142,10 @@ fn a_real_host_must_have_answered_before_it_counts() {
     assert!(!is_reachable(&host), "nobody knows");
     let (state, host) = told(host, &reached(), &Holder::Present);
     assert!(is_reachable(&host) && state == HostState::Available);
-    let wrong =
-        DriverError::Misconfigured { reason: "HostKeyMismatch", message: "spec.ssh.hostKeys: no".into() };
+    let wrong = DriverError::Misconfigured {
+        cause: &causes::HOST_KEY_MISMATCH,
+        message: "spec.ssh.hostKeys: no".into(),
+    };
     let (state, host) = told(host, &Err(wrong), &Holder::Present);
     assert!(!is_reachable(&host) && state == HostState::Unreachable);
     let ready = get(&host, "Ready").expect("the condition");
@@ -193,7 +196,7 @@ fn only_the_machine_with_the_same_claim_holds_a_host() {
 #[test]
 fn a_host_that_falls_silent_and_comes_back_is_told_once_each() {
     let lost = |why: &str| Err(DriverError::Unreachable(why.to_owned()));
-    let wrong = || DriverError::Misconfigured { reason: "HostKeyMismatch", message: "a\nb".into() };
+    let wrong = || DriverError::Misconfigured { cause: &causes::HOST_KEY_MISMATCH, message: "a\nb".into() };
     let mut before = host();
     for (found, expected) in [
         (reached(), None),

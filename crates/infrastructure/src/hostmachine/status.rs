@@ -2,6 +2,7 @@
 
 use capstan_api::conditions::{NewCondition, get, has, reasons as shared, set, types};
 use capstan_api::infrastructure::{Host, HostMachine};
+use capstan_api::wait::{Cause, Wait, causes};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
@@ -21,10 +22,10 @@ pub(super) const OWNED: [&str; 6] =
     [types::READY, HOST_CLAIMED, BOOTSTRAP_EXECUTED, AGENT_FOLLOWS, types::DELETING, types::PAUSED];
 
 /// Says why there is no host yet, or none any more.
-pub(super) fn waiting(machine: &mut HostMachine, reason: &str, message: &str, now: Timestamp) {
-    set(machine, NewCondition::new(HOST_CLAIMED, false, reason).message(message), now);
+pub(super) fn waiting(machine: &mut HostMachine, wait: &Wait, now: Timestamp) {
+    set(machine, wait.condition(HOST_CLAIMED), now);
     if !is_provisioned(machine) {
-        set(machine, NewCondition::new(BOOTSTRAP_EXECUTED, false, reasons::WAITING_FOR_HOST), now);
+        set(machine, Wait::new(&causes::WAITING_FOR_HOST, "").condition(BOOTSTRAP_EXECUTED), now);
     }
     sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
 }
@@ -38,17 +39,20 @@ pub(super) fn started(
 ) {
     set(machine, NewCondition::new(HOST_CLAIMED, true, reasons::CLAIMED), now);
     machine.status.get_or_insert_default().failure_domain.clone_from(&host.spec.failure_domain);
-    let new = |so: bool, reason: &str| NewCondition::new(BOOTSTRAP_EXECUTED, so, reason);
     let name = host.name_any();
-    let condition = match state {
-        Ok(BootstrapState::Done) => new(true, reasons::BOOTSTRAPPED),
+    let wait = match state {
+        Ok(BootstrapState::Done) => None,
         Ok(BootstrapState::Running) => {
-            new(false, reasons::BOOTSTRAPPING).message(format!("Host {name} carries out the bootstrap data"))
+            Some(Wait::new(&causes::BOOTSTRAPPING, format!("Host {name} carries out the bootstrap data")))
         }
         Ok(BootstrapState::Failed(failure)) => {
-            new(false, reasons::BOOTSTRAP_FAILED).message(describe(&name, failure))
+            Some(Wait::new(&causes::BOOTSTRAP_FAILED, describe(&name, failure)))
         }
-        Err(error) => new(false, reasons::HOST_UNREACHABLE).message(format!("Host {name}: {error}")),
+        Err(error) => Some(unreachable(&name, error)),
+    };
+    let condition = match wait {
+        Some(wait) => wait.condition(BOOTSTRAP_EXECUTED),
+        None => NewCondition::new(BOOTSTRAP_EXECUTED, true, reasons::BOOTSTRAPPED),
     };
     set(machine, condition, now);
     sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
@@ -57,8 +61,8 @@ pub(super) fn started(
 /// Says that the bootstrap data cannot be read.
 pub(super) fn without_data(machine: &mut HostMachine, message: &str, now: Timestamp) {
     set(machine, NewCondition::new(HOST_CLAIMED, true, reasons::CLAIMED), now);
-    let waits = NewCondition::new(BOOTSTRAP_EXECUTED, false, shared::WAITING_FOR_BOOTSTRAP_DATA);
-    set(machine, waits.message(message), now);
+    let wait = Wait::new(&causes::WAITING_FOR_BOOTSTRAP_DATA, message);
+    set(machine, wait.condition(BOOTSTRAP_EXECUTED), now);
     sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
 }
 
@@ -91,27 +95,28 @@ pub(super) fn follows(
     state: Option<&Result<FollowState, DriverError>>,
     now: Timestamp,
 ) {
-    let new = |so: bool, reason: &str| NewCondition::new(AGENT_FOLLOWS, so, reason);
+    let follows = NewCondition::new(AGENT_FOLLOWS, true, reasons::FOLLOWS);
     let name = host.name_any();
     let condition = match state {
-        None if has(machine, AGENT_FOLLOWS) => new(true, reasons::FOLLOWS),
+        None if has(machine, AGENT_FOLLOWS) => follows,
         None => return,
-        Some(Ok(FollowState::Follows)) => new(true, reasons::FOLLOWS).message(format!(
+        Some(Ok(FollowState::Follows)) => follows.message(format!(
             "The agent on Host {name} obeys this management plane and is about to enrol with it"
         )),
-        Some(Ok(FollowState::Refused(why))) => new(false, reasons::FOLLOWING_REFUSED).message(format!(
-            "The agent on Host {name} does not follow to this management plane: {}",
-            cut(why)
-        )),
-        Some(Err(error)) => new(false, reasons::HOST_UNREACHABLE).message(format!("Host {name}: {error}")),
+        Some(Ok(FollowState::Refused(why))) => {
+            let message =
+                format!("The agent on Host {name} does not follow to this management plane: {}", cut(why));
+            Wait::new(&causes::FOLLOWING_REFUSED, message).condition(AGENT_FOLLOWS)
+        }
+        Some(Err(error)) => unreachable(&name, error).condition(AGENT_FOLLOWS),
     };
     set(machine, condition, now);
 }
 
 /// Says what the deletion waits for.
-pub(super) fn deleting(machine: &mut HostMachine, reason: &str, message: &str, now: Timestamp) {
-    set(machine, NewCondition::new(types::DELETING, true, reason).message(message), now);
-    set(machine, NewCondition::new(types::READY, false, shared::DELETING).message(message), now);
+pub(super) fn deleting(machine: &mut HostMachine, wait: &Wait, now: Timestamp) {
+    set(machine, wait.condition(types::DELETING), now);
+    set(machine, NewCondition::new(types::READY, false, shared::DELETING).message(&wait.message), now);
 }
 
 /// What has happened to the machine between two reconciles.
@@ -121,19 +126,24 @@ pub(super) fn news(before: &HostMachine, after: &HostMachine) -> Vec<News> {
         let was = was.map(|was| was.reason.as_str()).unwrap_or_default();
         (was != is.reason).then_some((was, is))
     };
-    let bootstrap = changed(BOOTSTRAP_EXECUTED).and_then(|(was, is)| match is.reason.as_str() {
-        reasons::BOOTSTRAPPING => Some(News::normal(events::BOOTSTRAP_STARTED, is.message.clone())),
+    let is = |told: &str, cause: &Cause| told == cause.reason;
+    let bootstrap = changed(BOOTSTRAP_EXECUTED).and_then(|(was, now)| match now.reason.as_str() {
+        told if is(told, &causes::BOOTSTRAPPING) => {
+            Some(News::normal(events::BOOTSTRAP_STARTED, now.message.clone()))
+        }
         // It was done before the first look at it.
-        reasons::BOOTSTRAPPED if ![reasons::BOOTSTRAPPING, reasons::HOST_UNREACHABLE].contains(&was) => {
+        reasons::BOOTSTRAPPED if !is(was, &causes::BOOTSTRAPPING) && !is(was, &causes::HOST_UNREACHABLE) => {
             let host = after.spec.host_name.as_deref().unwrap_or_default();
             let message = format!("Host {host} has carried out the bootstrap data");
             Some(News::normal(events::BOOTSTRAP_STARTED, message))
         }
-        reasons::BOOTSTRAP_FAILED => Some(News::warning(events::BOOTSTRAP_FAILED, first_line(&is.message))),
+        told if is(told, &causes::BOOTSTRAP_FAILED) => {
+            Some(News::warning(events::BOOTSTRAP_FAILED, first_line(&now.message)))
+        }
         _ => None,
     });
-    let reset = changed(types::DELETING).filter(|(_, is)| is.reason == reasons::HOST_UNREACHABLE);
-    let reset = reset.map(|(_, is)| News::warning(events::RESET_FAILED, first_line(&is.message)));
+    let reset = changed(types::DELETING).filter(|(_, now)| is(&now.reason, &causes::HOST_UNREACHABLE));
+    let reset = reset.map(|(_, now)| News::warning(events::RESET_FAILED, first_line(&now.message)));
     bootstrap.into_iter().chain(reset).collect()
 }
 
@@ -164,6 +174,10 @@ pub(super) fn given_back(machine: &HostMachine, host: &Host, quarantine: Option<
             ),
         ),
     }
+}
+
+fn unreachable(host: &str, error: &DriverError) -> Wait {
+    Wait::new(&causes::HOST_UNREACHABLE, format!("Host {host}: {error}"))
 }
 
 fn describe(host: &str, failure: &BootstrapFailure) -> String {

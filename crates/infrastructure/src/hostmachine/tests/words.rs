@@ -2,6 +2,7 @@
 
 use capstan_api::conditions::{NewCondition, get, is_true, set};
 use capstan_api::infrastructure::HostMachine;
+use capstan_api::wait::{Wait, causes};
 use capstan_controller::Next;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -41,7 +42,7 @@ fn a_failed_bootstrap_shows_code_step_and_last_lines() {
 #[test]
 fn a_machine_that_runs_is_ready() {
     let mut told = machine();
-    status::waiting(&mut told, "NoHostAvailable", "none", NOW);
+    status::waiting(&mut told, &Wait::new(&causes::NO_HOST_AVAILABLE, "none"), NOW);
     assert!(!is_true(&told, "Ready"));
     status::started(&mut told, &host("h"), &Ok(BootstrapState::Running), NOW);
     assert!(is_true(&told, "HostClaimed") && !is_true(&told, "Ready"));
@@ -93,7 +94,7 @@ fn a_host_comes_back_clean_or_not_at_all() {
     assert_eq!(dirty["quarantine"]["reason"], "LeftDirty");
     assert!(dirty["quarantine"]["message"].as_str().is_some_and(|text| text.contains("/etc/rancher")));
     for state in [Ok(ResetState::Running), Err(DriverError::Unreachable("no answer".to_owned()))] {
-        assert!(matches!(decide(&host, &state, None, NOW), Release::Wait(..)));
+        assert!(matches!(decide(&host, &state, None, NOW), Release::Wait(_)));
     }
 }
 
@@ -104,12 +105,13 @@ fn a_host_that_cannot_be_reset_stays_claimed_whatever_the_error_is() {
     for error in [
         DriverError::Unreachable("no answer".to_owned()),
         DriverError::NotSupported("no driver".to_owned()),
-        DriverError::Misconfigured { reason: "HostKeyMismatch", message: "another key".to_owned() },
+        DriverError::Misconfigured { cause: &causes::HOST_KEY_MISMATCH, message: "another key".to_owned() },
     ] {
-        let Release::Wait(reason, told) = decide(&host, &Err(error.clone()), Some(&since), NOW) else {
+        let Release::Wait(wait) = decide(&host, &Err(error.clone()), Some(&since), NOW) else {
             panic!("{error} releases the host")
         };
-        assert_eq!(reason, "HostUnreachable");
+        let told = wait.message;
+        assert_eq!(wait.reason, "HostUnreachable");
         assert!(told.contains(&error.to_string()) && told.contains("since 1970-01-01T00:00:00Z"), "{told}");
         assert!(told.contains("capstan host abandon h"), "{told}");
     }
@@ -177,13 +179,14 @@ fn what_happens_to_a_machine_is_told_once() {
     assert_eq!(reasons(&failed, &failed), [""; 0]);
 
     let mut silent = failed.clone();
-    status::deleting(&mut silent, "HostUnreachable", "cannot reset Host h\nmore", NOW);
+    let unreachable = |message: &str| Wait::new(&causes::HOST_UNREACHABLE, message);
+    status::deleting(&mut silent, &unreachable("cannot reset Host h\nmore"), NOW);
     assert_eq!(reasons(&failed, &silent), ["ResetFailed"]);
     let mut still = silent.clone();
-    status::deleting(&mut still, "HostUnreachable", "cannot reset Host h: other words", NOW);
+    status::deleting(&mut still, &unreachable("cannot reset Host h: other words"), NOW);
     assert_eq!(reasons(&silent, &still), [""; 0]);
     let mut resetting = silent.clone();
-    status::deleting(&mut resetting, "ResettingHost", "Host h is being reset", NOW);
+    status::deleting(&mut resetting, &Wait::new(&causes::RESETTING_HOST, "Host h is being reset"), NOW);
     assert_eq!(reasons(&silent, &resetting), [""; 0]);
 }
 
