@@ -107,7 +107,7 @@ impl Reconciler for Bootstrap {
                 // What is not in memory may be there all the same, without the label. What comes next rests on it.
                 seen.data = self.secrets(&namespace).get(&namespace, &config.name_any()).await?;
             }
-            let data = decide::decide(&seen.of_data(&config, enrolment.blocked.as_deref()), now);
+            let data = decide::decide(&seen.of_data(&config, enrolment.blocked.as_ref()), now);
             match (&data, &enrolment.step) {
                 (Decision::Identify, _) => act::identify(&configs, &config).await?,
                 (Decision::HandOut, Step::Rest) => Box::pin(self.hand_out(&config, &seen)).await?,

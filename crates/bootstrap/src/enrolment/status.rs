@@ -2,6 +2,7 @@
 
 use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig, enrolment_reasons as reasons};
 use capstan_api::conditions::{NewCondition, get};
+use capstan_api::wait::causes;
 use capstan_controller::events::Tone;
 
 use super::decide::Standing;
@@ -13,7 +14,12 @@ const REFUSED: &str = "EnrolmentRefused";
 
 /// `AgentEnrolled` of its CapstanConfig.
 pub(crate) fn condition(standing: &Standing) -> NewCondition {
-    NewCondition::new(AGENT_ENROLLED, standing.is_enrolled, standing.reason).message(&standing.message)
+    match standing {
+        Standing::Enrolled(message) => {
+            NewCondition::new(AGENT_ENROLLED, true, reasons::ENROLLED).message(message)
+        }
+        Standing::Waits(wait) => wait.condition(AGENT_ENROLLED),
+    }
 }
 
 /// An event: how it is meant, its reason, and what it says.
@@ -22,12 +28,16 @@ pub(crate) type News<'a> = (Tone, &'static str, &'a str);
 /// What has happened to a machine whose CapstanConfig said something else until now. A machine that asks for one thing
 /// after the other that it may not have is told of once.
 pub(crate) fn news<'a>(before: &CapstanConfig, standing: &'a Standing) -> Option<News<'a>> {
-    if get(before, AGENT_ENROLLED).is_some_and(|said| said.reason == standing.reason) {
-        return None;
-    }
-    match standing.reason {
-        reasons::ENROLLED => Some((Tone::Normal, ENROLLED, &standing.message)),
-        reasons::REQUEST_REFUSED => Some((Tone::Warning, REFUSED, &standing.message)),
+    let said = get(before, AGENT_ENROLLED).map(|said| said.reason.as_str());
+    match standing {
+        Standing::Enrolled(message) if said != Some(reasons::ENROLLED) => {
+            Some((Tone::Normal, ENROLLED, message))
+        }
+        Standing::Waits(wait)
+            if wait.reason == causes::REQUEST_REFUSED.reason && said != Some(&*wait.reason) =>
+        {
+            Some((Tone::Warning, REFUSED, &wait.message))
+        }
         _ => None,
     }
 }
@@ -36,6 +46,7 @@ pub(crate) fn news<'a>(before: &CapstanConfig, standing: &'a Standing) -> Option
 mod tests {
     use super::*;
     use capstan_api::conditions::set;
+    use capstan_api::wait::{Cause, Wait};
     use jiff::Timestamp;
     use serde_json::json;
 
@@ -44,23 +55,17 @@ mod tests {
         let config =
             json!({"apiVersion": "x/v1", "kind": "CapstanConfig", "metadata": {"name": "web-0"}, "spec": {}});
         let mut config: CapstanConfig = serde_json::from_value(config).expect("a CapstanConfig");
-        let standing = |reason, message: &str| Standing {
-            is_enrolled: reason == reasons::ENROLLED,
-            reason,
-            message: message.to_owned(),
-        };
+        let enrolled = |message: &str| Standing::Enrolled(message.to_owned());
+        let waits = |cause: &Cause, message: &str| Standing::Waits(Wait::new(cause, message));
         for (standing, expected) in [
-            (standing(reasons::WAITING_FOR_MACHINE, "waits"), None),
+            (waits(&causes::WAITING_FOR_AGENT, "waits"), None),
             (
-                standing(reasons::REQUEST_REFUSED, "no"),
+                waits(&causes::REQUEST_REFUSED, "no"),
                 Some((Tone::Warning, "EnrolmentRefused", "no".to_owned())),
             ),
-            (standing(reasons::REQUEST_REFUSED, "no, for another reason"), None),
-            (
-                standing(reasons::ENROLLED, "until May"),
-                Some((Tone::Normal, "Enrolled", "until May".to_owned())),
-            ),
-            (standing(reasons::ENROLLED, "until June"), None),
+            (waits(&causes::REQUEST_REFUSED, "no, for another reason"), None),
+            (enrolled("until May"), Some((Tone::Normal, "Enrolled", "until May".to_owned()))),
+            (enrolled("until June"), None),
         ] {
             let found = news(&config, &standing);
             assert_eq!(found.map(|(tone, reason, text)| (tone, reason, text.to_owned())), expected);
