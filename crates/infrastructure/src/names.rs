@@ -79,27 +79,17 @@ pub mod hostmachine {
     }
 }
 
-/// Reasons of events.
+/// Reasons of events. A wait that only a person can end is an event by itself.
 pub mod events {
-    /// Of a Host: a machine has claimed it.
-    pub const CLAIMED: &str = "Claimed";
     /// Of a Host: it was given back clean.
     pub const RELEASED: &str = "Released";
-    /// Of a Host: it was given back with something left on it.
-    pub const QUARANTINED: &str = "Quarantined";
-    /// Of a Host: it does not answer any more.
-    pub const UNREACHABLE: &str = "HostUnreachable";
     /// Of a Host: it answers again.
     pub const REACHABLE: &str = "HostReachable";
     /// Of a HostMachine: it has a host.
     pub const HOST_CLAIMED: &str = "HostClaimed";
     /// Of a HostMachine: its host was given back.
     pub const HOST_RELEASED: &str = "HostReleased";
-    /// Of a HostMachine: its host carries out the bootstrap data.
-    pub const BOOTSTRAP_STARTED: &str = "BootstrapStarted";
-    /// Of a HostMachine: its host could not carry out the bootstrap data.
-    pub const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
-    /// Of a HostMachine: its host could not be reset, or is not clean after it.
+    /// Of a HostMachine: its host is not clean after it was reset.
     pub const RESET_FAILED: &str = "ResetFailed";
     /// Of a HostPool: Hosts were made.
     pub const HOSTS_CREATED: &str = "HostsCreated";

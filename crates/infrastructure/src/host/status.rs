@@ -1,6 +1,6 @@
 //! Status and conditions of a Host, from what it answered and which machine has it. Pure.
 
-use capstan_api::conditions::{ConditionStatus, NewCondition, get, reasons as shared, set, types};
+use capstan_api::conditions::{NewCondition, get, is_false, is_true, reasons as shared, set, types};
 use capstan_api::infrastructure::Host;
 use capstan_api::wait::{Wait, causes};
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use super::observe::Observed;
 use crate::driver::{DriverError, Reached};
 use crate::names::events;
 use crate::names::host::{REACHABLE, USABLE, reasons};
-use crate::news::{News, first_line};
+use crate::news::News;
 
 /// Conditions that this controller owns.
 pub(super) const OWNED: [&str; 5] = [types::READY, REACHABLE, USABLE, types::DELETING, types::PAUSED];
@@ -39,20 +39,10 @@ pub(crate) fn tell(host: &mut Host, seen: &Observed, now: Timestamp) {
     set(host, deleting, now);
 }
 
-/// What has happened to the host between two looks: it does not answer any more, for another reason, or again.
+/// What has happened to the host between two looks: it answers again. That it does not is a wait, which tells itself.
 pub(super) fn news(before: &Host, after: &Host) -> Option<News> {
-    let was = get(before, REACHABLE);
-    let is = get(after, REACHABLE)?;
-    match (was.map(|was| &was.status), &is.status) {
-        (Some(ConditionStatus::False), ConditionStatus::True) => {
-            Some(News::normal(events::REACHABLE, "The host answers again"))
-        }
-        (_, ConditionStatus::False) if was.is_none_or(|was| was.reason != is.reason) => {
-            let message = format!("{}: {}", is.reason, first_line(&is.message));
-            Some(News::warning(events::UNREACHABLE, message))
-        }
-        _ => None,
-    }
+    let again = is_false(before, REACHABLE) && is_true(after, REACHABLE);
+    again.then(|| News::normal(events::REACHABLE, "The host answers again"))
 }
 
 fn reachable(found: &Result<Reached, DriverError>) -> NewCondition {

@@ -1,8 +1,8 @@
 //! Status and conditions of a HostMachine, from what its host and its driver say. Pure.
 
-use capstan_api::conditions::{NewCondition, get, has, reasons as shared, set, types};
+use capstan_api::conditions::{NewCondition, has, reasons as shared, set, types};
 use capstan_api::infrastructure::{Host, HostMachine};
-use capstan_api::wait::{Cause, Wait, causes};
+use capstan_api::wait::{Wait, causes};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
@@ -119,60 +119,28 @@ pub(super) fn deleting(machine: &mut HostMachine, wait: &Wait, now: Timestamp) {
     set(machine, NewCondition::new(types::READY, false, shared::DELETING).message(&wait.message), now);
 }
 
-/// What has happened to the machine between two reconciles.
-pub(super) fn news(before: &HostMachine, after: &HostMachine) -> Vec<News> {
-    let changed = |condition: &str| {
-        let (was, is) = (get(before, condition), get(after, condition)?);
-        let was = was.map(|was| was.reason.as_str()).unwrap_or_default();
-        (was != is.reason).then_some((was, is))
-    };
-    let is = |told: &str, cause: &Cause| told == cause.reason;
-    let bootstrap = changed(BOOTSTRAP_EXECUTED).and_then(|(was, now)| match now.reason.as_str() {
-        told if is(told, &causes::BOOTSTRAPPING) => {
-            Some(News::normal(events::BOOTSTRAP_STARTED, now.message.clone()))
-        }
-        // It was done before the first look at it.
-        reasons::BOOTSTRAPPED if !is(was, &causes::BOOTSTRAPPING) && !is(was, &causes::HOST_UNREACHABLE) => {
-            let host = after.spec.host_name.as_deref().unwrap_or_default();
-            let message = format!("Host {host} has carried out the bootstrap data");
-            Some(News::normal(events::BOOTSTRAP_STARTED, message))
-        }
-        told if is(told, &causes::BOOTSTRAP_FAILED) => {
-            Some(News::warning(events::BOOTSTRAP_FAILED, first_line(&now.message)))
-        }
-        _ => None,
-    });
-    let reset = changed(types::DELETING).filter(|(_, now)| is(&now.reason, &causes::HOST_UNREACHABLE));
-    let reset = reset.map(|(_, now)| News::warning(events::RESET_FAILED, first_line(&now.message)));
-    bootstrap.into_iter().chain(reset).collect()
-}
-
-/// What has happened to a host that a machine has claimed.
-pub(super) fn claimed(machine: &HostMachine, cluster: Option<&str>) -> News {
-    let of = cluster.map(|cluster| format!(" of Cluster {cluster}")).unwrap_or_default();
-    News::normal(events::CLAIMED, format!("HostMachine {}{of} has claimed the host", machine.name_any()))
-}
-
 /// What has happened to a machine whose host is recorded.
 pub(super) fn recorded(host: &Host) -> News {
     News::normal(events::HOST_CLAIMED, format!("Host {} is claimed", host.name_any()))
 }
 
-/// What has happened to a host that was given back, and to the machine that had it.
-pub(super) fn given_back(machine: &HostMachine, host: &Host, quarantine: Option<&str>) -> (News, News) {
+/// What has happened to a host that was given back, and to the machine that had it. That it is in quarantine the host says
+/// itself.
+pub(super) fn given_back(
+    machine: &HostMachine,
+    host: &Host,
+    quarantine: Option<&str>,
+) -> (Option<News>, News) {
     let (name, machine) = (host.name_any(), machine.name_any());
     match quarantine {
         None => (
-            News::normal(events::RELEASED, format!("HostMachine {machine} has given the host back")),
+            Some(News::normal(events::RELEASED, format!("HostMachine {machine} has given the host back"))),
             News::normal(events::HOST_RELEASED, format!("Host {name} is given back")),
         ),
-        Some(why) => (
-            News::warning(events::QUARANTINED, first_line(why)),
-            News::warning(
-                events::RESET_FAILED,
-                format!("Host {name} is given back into quarantine: {}", first_line(why)),
-            ),
-        ),
+        Some(why) => {
+            let message = format!("Host {name} is given back into quarantine: {}", first_line(why));
+            (None, News::warning(events::RESET_FAILED, message))
+        }
     }
 }
 
