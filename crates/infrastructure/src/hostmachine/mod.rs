@@ -11,6 +11,7 @@
 
 mod act;
 mod decide;
+mod hostless;
 mod observe;
 mod single;
 mod status;

@@ -210,8 +210,13 @@ impl Yard {
         self.change::<Host>(host, json!({"metadata": {"annotations": {"poke": number}}})).await;
     }
 
-    /// A Machine and its HostMachine, which claims the host of this name.
+    /// A Machine and its HostMachine, which claims the host with the label of this name.
     pub(crate) async fn machine(&self, name: &str, host: &str) {
+        self.machine_with(name, json!({"hostSelector": {"matchLabels": {"name": host}}})).await;
+    }
+
+    /// A Machine and its HostMachine with this spec.
+    pub(crate) async fn machine_with(&self, name: &str, of_host: Value) {
         let labels =
             json!({"labels": {"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/control-plane": ""}});
         let reference = json!({"apiGroup": GROUP, "kind": "HostMachine", "name": name});
@@ -219,8 +224,7 @@ impl Yard {
         let machine: Machine = self.create(name, labels.clone(), spec).await;
         let mut metadata = labels;
         metadata["ownerReferences"] = json!([owners::controller(&machine)]);
-        let selector = json!({"hostSelector": {"matchLabels": {"name": host}}});
-        self.create::<HostMachine>(name, metadata, selector).await;
+        self.create::<HostMachine>(name, metadata, of_host).await;
     }
 
     /// Waits until the condition has this reason, and gives its message.
