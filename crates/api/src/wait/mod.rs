@@ -5,12 +5,15 @@
 //! the managers, `capstan why` and `capstan describe`. Who must act is not stored: it is known from the cause.
 
 pub mod causes;
+mod page;
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
+
+pub use page::page;
 
 use crate::conditions::{Condition, ConditionStatus, NewCondition, types};
 
