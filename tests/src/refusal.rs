@@ -22,25 +22,45 @@ const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io/v1alpha1";
 /// again, and nothing came of it.
 pub async fn is_refused(client: &Client, deployment: &str, spec: &Value, field: &str) -> Result<()> {
     let before = standing(client).await?;
+    let refused_before = refusal(client, deployment).await?.map_or(0, |refusal| refusal.count);
     let deployments: Api<MachineDeployment> = Api::namespaced(client.clone(), "default");
     let patch = json!({ "spec": spec });
     deployments.patch(deployment, &PatchParams::default(), &Patch::Merge(&patch)).await?;
-    eventually(DEADLINE, "the change to be refused twice", async || {
-        let events: Api<Event> = Api::namespaced(client.clone(), "default");
-        let events = events.list(&ListParams::default()).await?.items;
-        let about = |event: &&Event| {
-            event.involved_object.name.as_deref() == Some(deployment)
-                && event.reason.as_deref() == Some("ChangeRefused")
-                && event.message.as_deref().is_some_and(|message| message.contains(field))
-        };
-        let event = events.iter().find(about).context("there is no event")?;
-        ensure!(event.count.is_some_and(|count| count > 1), "refused once: {:?}", event.message);
-        Ok(())
-    })
-    .await?;
+    // One event counts the refusals of all fields, so only those count that came after the field was named.
+    let first = refused_more_often(client, deployment, field, refused_before).await?;
+    refused_more_often(client, deployment, field, first).await?;
     let after = standing(client).await?;
     ensure!(before == after, "something was touched: {before:#?} became {after:#?}");
     Ok(())
+}
+
+/// What is told of the changes of a MachineDeployment that were refused.
+struct Refusal {
+    /// How many there were.
+    count: i32,
+    /// Why the last one was refused.
+    message: String,
+}
+
+async fn refusal(client: &Client, deployment: &str) -> Result<Option<Refusal>> {
+    let events: Api<Event> = Api::namespaced(client.clone(), "default");
+    let events = events.list(&ListParams::default()).await?.items;
+    let event = events.into_iter().find(|event| {
+        event.involved_object.name.as_deref() == Some(deployment)
+            && event.reason.as_deref() == Some("ChangeRefused")
+    });
+    Ok(event
+        .map(|event| Refusal { count: event.count.unwrap_or(1), message: event.message.unwrap_or_default() }))
+}
+
+/// Waits until a change was refused more than `times` times, the last time with `field`. Gives how many times it was.
+async fn refused_more_often(client: &Client, deployment: &str, field: &str, times: i32) -> Result<i32> {
+    eventually(DEADLINE, &format!("more than {times} refusals, with {field}"), async || {
+        let Refusal { count, message } = refusal(client, deployment).await?.context("there is no event")?;
+        ensure!(count > times && message.contains(field), "refused {count} times: {message}");
+        Ok(count)
+    })
+    .await
 }
 
 /// Everything that a rollout would change, by what tells changes apart.

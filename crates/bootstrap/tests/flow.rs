@@ -143,6 +143,6 @@ async fn a_machine_gets_its_identity_and_its_data_once() {
     world.secrets.delete("web-0", &DeleteParams::default()).await.unwrap();
     let poke = Patch::Merge(json!({"metadata": {"annotations": {"poke": "1"}}}));
     world.configs.patch("web-0", &merge, &poke).await.unwrap();
-    world.waits_for("NotAvailable").await;
+    world.waits_for("DataSecretDeleted").await;
     assert!(world.secrets.get_opt("web-0").await.unwrap().is_none());
 }

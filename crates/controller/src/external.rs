@@ -7,7 +7,7 @@
 use capstan_api::meta::ContractVersionedObjectReference;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DynamicObject, PartialObjectMeta};
+use kube::api::{Api, DynamicObject, ListParams, ObjectMeta, PartialObjectMeta};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
@@ -103,6 +103,34 @@ impl Externals {
         api.get_opt(&reference.name)
             .await
             .doing(|| format!("cannot read {} {namespace}/{}", reference.kind, reference.name))
+    }
+
+    /// Metadata of the objects in a namespace that have the kind of `reference` and that `owner`, a UID, owns. Read from
+    /// memory where objects are: it costs no request, and may be a moment old.
+    pub async fn owned(
+        &self,
+        reference: &ContractVersionedObjectReference,
+        namespace: &str,
+        owner: &str,
+    ) -> Result<Vec<ObjectMeta>> {
+        let kind = self.kind(&reference.api_group, &reference.kind).await?;
+        let mut found: Vec<ObjectMeta> = match &kind.objects {
+            Some(objects) => {
+                objects.of_owner(owner).await?.iter().map(|object| object.metadata.clone()).collect()
+            }
+            None => {
+                let api: Api<DynamicObject> =
+                    Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
+                let listed = api.list_metadata(&ListParams::default()).await;
+                let listed = listed.doing(|| format!("cannot list {} in {namespace}", reference.kind))?;
+                listed.items.into_iter().map(|object| object.metadata).collect()
+            }
+        };
+        found.retain(|object| {
+            object.namespace.as_deref() == Some(namespace)
+                && object.owner_references.iter().flatten().any(|reference| reference.uid == owner)
+        });
+        Ok(found)
     }
 
     /// Access to the kind that `reference` names, in one namespace.

@@ -16,6 +16,12 @@ pub fn random_suffix() -> String {
     (0..5).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
 }
 
+/// Five characters of the same alphabet that these bytes, such as a digest, always give.
+pub fn suffix_of(bytes: &[u8; 32]) -> String {
+    let five = bytes.iter().take(5);
+    five.map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
+}
+
 /// `base-suffix`, with `base` cut so that the whole is no longer than a label value.
 pub fn with_suffix(base: &str, suffix: &str) -> String {
     let room = LONGEST_LABEL_VALUE - suffix.len() - 1;
@@ -46,6 +52,10 @@ mod tests {
         let suffix = random_suffix();
         assert_eq!(suffix.len(), 5);
         assert!(suffix.bytes().all(|byte| ALPHABET.contains(&byte)), "{suffix}");
+        let mut bytes = [0; 32];
+        assert_eq!(suffix_of(&bytes), "bbbbb");
+        bytes[..5].copy_from_slice(&[0, 1, 26, 27, 255]);
+        assert_eq!(suffix_of(&bytes), "bc9bq");
     }
 
     #[test]

@@ -7,8 +7,8 @@
 //! so; it is written although metadata could not be, because it tells users why. What only tells how things stand may be
 //! held back a little: see [`crate::telling`].
 
-use capstan_api::conditions::{Condition, Conditioned, ConditionsPatch, Precedence};
-use capstan_api::wait::{NEGATIVE, Wait};
+use capstan_api::conditions::{Condition, Conditioned, ConditionsPatch, Precedence, types};
+use capstan_api::wait::Wait;
 use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
@@ -80,7 +80,9 @@ where
         let Some(controller) = telling::controller() else { return };
         let events = Events::new(self.api.clone().into_client(), controller);
         for wait in begun(self.before.conditions(), after.conditions()) {
-            events.tell(after, Tone::Warning, &wait.reason, &wait.message, Timestamp::now()).await;
+            // What commands have printed comes after the first line. It stays in the condition.
+            let message = wait.message.lines().next().unwrap_or_default();
+            events.tell(after, Tone::Warning, &wait.reason, message, Timestamp::now()).await;
         }
     }
 
@@ -141,10 +143,10 @@ where
     }
 }
 
-/// Waits for a person that are new. That something is paused, or is being deleted, somebody has asked for.
+/// Waits for a person that are new. That something is paused somebody has asked for.
 fn begun(before: &[Condition], after: &[Condition]) -> Vec<Wait> {
     let was = |new: &Condition| before.iter().any(|old| old.type_ == new.type_ && old.reason == new.reason);
-    let new = after.iter().filter(|new| !NEGATIVE.contains(&new.type_.as_str()) && !was(new));
+    let new = after.iter().filter(|new| new.type_ != types::PAUSED && !was(new));
     // Several conditions of an object may wait for the same, and are one event.
     let mut waits: Vec<Wait> = new.filter_map(Wait::read).filter(Wait::needs_person).collect();
     let mut known = HashSet::new();
@@ -264,6 +266,8 @@ mod tests {
         assert!(told(std::slice::from_ref(&no_host), std::slice::from_ref(&no_host)).is_empty());
         assert!(told(&[], &[condition("HostClaimed", "False", "Claiming")]).is_empty(), "a controller acts");
         assert!(told(&[], &[condition("Paused", "True", "Paused")]).is_empty(), "somebody has asked for it");
+        assert!(told(&[], &[condition("Deleting", "True", "ResettingHost")]).is_empty(), "the agent acts");
+        assert_eq!(told(&[], &[condition("Deleting", "True", "HostUnreachable")]), ["HostUnreachable"]);
         let summed_up = condition("Ready", "False", "NoHostAvailable");
         assert_eq!(told(&[], &[no_host, summed_up]).len(), 1);
     }

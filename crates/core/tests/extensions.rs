@@ -11,23 +11,30 @@ mod common {
 
 use anyhow::{Context as _, Result, ensure};
 use capstan_api::conditions::get;
+use capstan_api::core::{MachineDeployment, MachineSet};
 use capstan_api::runtime::ExtensionConfig;
 use capstan_api::runtime::hooks::{
-    CanUpdateMachineSet, CanUpdateMachineSetRequest, ResponseStatus, UpdateMachine,
+    CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSet, CanUpdateMachineSetRequest,
+    CanUpdateMachineSetResponse, ResponseStatus, UpdateMachine, UpdateMachineRequest, UpdateMachineResponse,
 };
 use capstan_apiserver::{ApiServer, Options, Storage, User};
+use capstan_controller::Reconciler as _;
+use capstan_core::machinedeployment::MachineDeploymentReconciler;
 use capstan_core::runtime::{CallError, Identity};
 use capstan_core::{Core, extensionconfig};
+use capstan_hooks::Extension;
 use capstan_testkit::{eventually, install_crds};
 use common::extension::{Mood, NO, register, serve, serve_known};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use k8s_openapi::api::core::v1::{Event, Secret};
-use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, ResourceExt as _};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -230,7 +237,7 @@ async fn capstan_registers_itself_and_says_no_where_users_look() -> Result<()> {
         "clusterName": "c", "version": "v1.36.0", "bootstrap": {"dataSecretName": "x"},
         "infrastructureRef": {"apiGroup": "i", "kind": "T", "name": "t"},
     }});
-    let deployment: capstan_api::core::MachineDeployment = serde_json::from_value(json!({
+    let deployment: MachineDeployment = serde_json::from_value(json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "metadata": {"name": "workers"},
         "spec": {"clusterName": "c", "replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template},
     }))?;
@@ -266,6 +273,85 @@ async fn capstan_registers_itself_and_says_no_where_users_look() -> Result<()> {
     let told = told.context("there is no event")?;
     ensure!(told.involved_object.name.as_deref() == Some("workers"), "{told:?}");
     ensure!(told.message.as_deref() == Some(why.as_str()), "{told:?}");
+    stage.end().await;
+    Ok(())
+}
+
+/// An extension that could make a part of every change, and counts how often it is asked.
+#[derive(Clone, Default)]
+struct HalfWilling(Arc<AtomicUsize>);
+
+impl Extension for HalfWilling {
+    async fn can_update_machine(&self, asked: CanUpdateMachineRequest) -> CanUpdateMachineResponse {
+        Mood::Unwilling.can_update_machine(asked).await
+    }
+
+    async fn can_update_machine_set(&self, asked: CanUpdateMachineSetRequest) -> CanUpdateMachineSetResponse {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let answer = Mood::Willing.can_update_machine_set(asked).await;
+        CanUpdateMachineSetResponse { machine_set_patch: None, ..answer }
+    }
+
+    async fn update_machine(&self, asked: UpdateMachineRequest) -> UpdateMachineResponse {
+        Mood::Unwilling.update_machine(asked).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_that_is_held_is_asked_about_once() -> Result<()> {
+    let mut stage = Stage::start().await?;
+    let extension = HalfWilling::default();
+    let (url, bundle) = serve(extension.clone(), &mut stage.running).await?;
+    register(&stage.client, "half", &url, &bundle).await?;
+    stage.until("half", "True").await?;
+    let infrastructure = "infrastructure.cluster.x-k8s.io";
+    for object in [
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"},
+            "spec": {"infrastructureRef": {"apiGroup": infrastructure, "kind": "HostCluster", "name": "c"}}}),
+        json!({"apiVersion": format!("{infrastructure}/v1alpha1"), "kind": "HostMachineTemplate",
+            "metadata": {"name": "t"}, "spec": {"template": {"spec": {}}}}),
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "metadata": {"name": "md"},
+            "spec": {"clusterName": "c", "replicas": 1, "selector": {}, "template": {"spec": {
+                "clusterName": "c", "version": "v1.36.0", "bootstrap": {"dataSecretName": "x"},
+                "infrastructureRef": {"apiGroup": infrastructure, "kind": "HostMachineTemplate", "name": "t"}}}}}),
+    ] {
+        let object: DynamicObject = serde_json::from_value(object)?;
+        let types = object.types.clone().context("a type")?;
+        let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
+        let api: Api<DynamicObject> = Api::namespaced_with(stage.client.clone(), "default", &resource);
+        api.create(&PostParams::default(), &object).await.with_context(|| types.kind.clone())?;
+    }
+    let deployments: Api<MachineDeployment> = Api::namespaced(stage.client.clone(), "default");
+    let sets: Api<MachineSet> = Api::namespaced(stage.client.clone(), "default");
+    let reconciler = MachineDeploymentReconciler::new(stage.core.clone());
+    // What is refused is an error of the user's, who is told by a condition.
+    let look = async || {
+        _ = reconciler.reconcile(Arc::new(deployments.get("md").await?)).await;
+        anyhow::Ok(())
+    };
+
+    let first = eventually(PATIENCE, "a MachineSet", async || {
+        look().await?;
+        sets.list(&ListParams::default()).await?.items.pop().context("there is none")
+    })
+    .await?;
+    let status = json!({"status": {"replicas": 1, "availableReplicas": 1}});
+    sets.patch_status(&first.name_any(), &PatchParams::default(), &Patch::Merge(&status)).await?;
+    let next = json!({"spec": {"template": {"spec": {"version": "v1.36.1"}}}});
+    deployments.patch("md", &PatchParams::default(), &Patch::Merge(&next)).await?;
+    eventually(PATIENCE, "the rollout to be held", async || {
+        look().await?;
+        let told = get(&deployments.get("md").await?, "RollingOut").cloned().context("nothing is told")?;
+        ensure!(told.reason == "RolloutHeld" && told.message.contains("spec.version"), "{}", told.message);
+        Ok(())
+    })
+    .await?;
+    for _ in 0..5 {
+        look().await?;
+    }
+    let asked = extension.0.load(Ordering::SeqCst);
+    ensure!(asked == 1, "the extension was asked {asked} times");
+    ensure!(sets.list(&ListParams::default()).await?.items.len() == 1, "a MachineSet was made");
     stage.end().await;
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 use capstan_api::core::MachineAddress;
 use capstan_api::infrastructure::{Host, HostFacts};
+use capstan_api::wait::{Cause, causes};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -31,11 +32,22 @@ pub enum DriverError {
     /// put right where nobody tells us.
     #[error("{message}")]
     Misconfigured {
-        /// Why, as one CamelCase word.
-        reason: &'static str,
+        /// Why, and what a person must do.
+        cause: &'static Cause,
         /// What is wrong, in which field, and the remedy.
         message: String,
     },
+}
+
+impl DriverError {
+    /// Why the host cannot be had, and what a person must do.
+    pub const fn cause(&self) -> &'static Cause {
+        match self {
+            Self::NotSupported(_) => &causes::NOT_SUPPORTED,
+            Self::Unreachable(_) => &causes::UNREACHABLE,
+            Self::Misconfigured { cause, .. } => cause,
+        }
+    }
 }
 
 /// What a host says when it is asked who it is.

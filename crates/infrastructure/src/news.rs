@@ -1,7 +1,8 @@
 //! What has happened to an object of the infrastructure provider, for people who describe it.
 //!
-//! News are found by comparing an object before and after a reconcile, or follow from a write that succeeded. A reconcile
-//! that changes nothing has none. Texts are those of conditions without the output of commands: no secret is in them.
+//! News follow from a write that succeeded, or from a condition that has turned true, which is written at once: a status that
+//! says only other words may be held back, and would be news at every look until it is written. A reconcile that changes
+//! nothing has none. Texts are those of conditions without the output of commands: no secret is in them.
 
 use capstan_controller::events::Tone;
 

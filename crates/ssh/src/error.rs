@@ -2,8 +2,8 @@
 //!
 //! No secret ever gets in here: texts are made of names, addresses, fingerprints and what was redacted before.
 
+use capstan_api::wait::{Cause, causes};
 use capstan_infrastructure::DriverError;
-use capstan_infrastructure::names::host::reasons;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -162,30 +162,31 @@ fn because(why: &str) -> String {
 }
 
 impl SshError {
-    /// Why, as one word.
-    pub const fn reason(&self) -> &'static str {
+    /// Why, and what a person must do.
+    pub const fn cause(&self) -> &'static Cause {
         match self {
-            Self::Credentials(_) => reasons::CREDENTIALS_MISSING,
+            Self::Credentials(_) => &causes::CREDENTIALS_MISSING,
             Self::PinnedKey { .. } | Self::NothingPinned { .. } | Self::Pin(_) => {
-                reasons::HOST_KEY_NOT_PINNED
+                &causes::HOST_KEY_NOT_PINNED
             }
-            Self::WrongHostKey { .. } | Self::NoPinnedKeyOffered { .. } => reasons::HOST_KEY_MISMATCH,
-            Self::Refused { .. } => reasons::CREDENTIALS_REFUSED,
-            Self::NotRoot(_) => reasons::NOT_ROOT,
+            Self::WrongHostKey { .. } | Self::NoPinnedKeyOffered { .. } => &causes::HOST_KEY_MISMATCH,
+            Self::Refused { .. } => &causes::CREDENTIALS_REFUSED,
+            Self::NotRoot(_) => &causes::NOT_ROOT,
             Self::Down { .. }
             | Self::Protocol { .. }
             | Self::Lost { .. }
             | Self::Slow { .. }
-            | Self::Failed { .. } => reasons::UNREACHABLE,
+            | Self::Failed { .. } => &causes::UNREACHABLE,
         }
     }
 }
 
 impl From<SshError> for DriverError {
     fn from(error: SshError) -> Self {
-        match error.reason() {
-            reasons::UNREACHABLE => Self::Unreachable(error.to_string()),
-            reason => Self::Misconfigured { reason, message: error.to_string() },
+        let (cause, message) = (error.cause(), error.to_string());
+        match *cause == causes::UNREACHABLE {
+            true => Self::Unreachable(message),
+            false => Self::Misconfigured { cause, message },
         }
     }
 }

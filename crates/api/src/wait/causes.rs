@@ -1,28 +1,36 @@
-//! What Capstan's own controllers wait for. The words are on the wire: they are only ever added.
+//! What Capstan's own controllers wait for. The words are on the wire: they are only ever added. What stands above each is
+//! printed in `docs/reference/waits.md`.
 
 use super::{Cause, Owner};
 use crate::keep::{HEALED_IN_PLACE, healing};
 
 macro_rules! causes {
-    ($($(#[$doc:meta])* $name:ident = $cause:expr;)*) => {
-        $($(#[$doc])* pub const $name: Cause = $cause;)*
+    ($($(#[doc = $doc:literal])* $name:ident = $cause:expr;)*) => {
+        $($(#[doc = $doc])* pub const $name: Cause = $cause;)*
 
         /// All of them.
         pub const ALL: &[Cause] = &[$($name),*];
+
+        /// What each of [`ALL`] means, for people.
+        pub(super) const MEANINGS: &[&str] = &[$(concat!($($doc),*)),*];
     };
 }
 
 causes! {
-    /// Somebody has asked that nobody touches it.
+    /// The object or its Cluster is paused.
     PAUSED = Cause::person("Paused", "take away what pauses it");
     /// What was asked for is refused.
     REFUSED = Cause::person("Refused", "change the field that is named");
+    /// The manager lacks a right.
+    FORBIDDEN = Cause::person("Forbidden", "give the manager the right that the message names");
+    /// An object of another owner has the name that an object of this machine must have.
+    OBJECT_IN_THE_WAY = Cause::person("ObjectInTheWay", "delete or rename the object that is named");
 
     /// No host can be claimed now.
     NO_HOST_AVAILABLE = Cause::person("NoHostAvailable", "add a host, or free one (capstan host list)");
     /// The host that was asked for by name cannot be had.
     HOST_NOT_AVAILABLE = Cause::person("HostNotAvailable", "free the host that spec.hostName asks for");
-    /// A selector that is none.
+    /// A host selector cannot be parsed.
     INVALID_HOST_SELECTOR = Cause::person("InvalidHostSelector", "correct spec.hostSelector");
     /// The claimed host does not answer.
     HOST_UNREACHABLE = Cause::person("HostUnreachable", "look after the host (capstan host check)");
@@ -70,13 +78,13 @@ causes! {
     NOT_SUPPORTED = Cause::person("NotSupported", "choose another sort of host");
     /// The host shows a key that is not pinned.
     HOST_KEY_MISMATCH = Cause::person("HostKeyMismatch", "find out why the host has another key, then pin it");
-    /// No key of the host is pinned, or what is pinned is no key.
+    /// No key of the host is pinned, or the pinned key cannot be parsed.
     HOST_KEY_NOT_PINNED = Cause::person("HostKeyNotPinned", "pin the key of the host (capstan host add)");
-    /// The credential is not there, or is none.
+    /// The Secret with the credential does not exist, or has no usable key.
     CREDENTIALS_MISSING = Cause::person("CredentialsMissing", "make the Secret that is named");
     /// The host refuses the credential.
     CREDENTIALS_REFUSED = Cause::person("CredentialsRefused", "let the key in on the host, or change the Secret");
-    /// Whoever logs in cannot become root.
+    /// The user that logs in cannot become root.
     NOT_ROOT = Cause::person("NotRoot", "let the user become root without a password (sudo)");
     /// A machine would not work on the host.
     NOT_USABLE = Cause::person("NotUsable", "put right what the message names (capstan host check)");
@@ -97,15 +105,29 @@ causes! {
     SCALING = Cause::new("Scaling", Owner::Infrastructure);
     /// Machines of a pool cannot be made, started or taken away.
     MACHINES_FAILED = Cause::person("MachinesFailed", "put right what the message names");
-    /// A Host of that name is there and belongs to somebody else.
+    /// A Host of that name exists and does not belong to the pool.
     NAME_TAKEN = Cause::person("NameTaken", "rename the pool, or delete the Host");
 
     /// No Machine owns the CapstanConfig yet.
     WAITING_FOR_MACHINE = Cause::new("WaitingForMachine", Owner::Core);
     /// The agent has not enrolled yet.
     WAITING_FOR_AGENT = Cause::new("WaitingForMachine", Owner::Agent).on("AgentEnrolled");
+    /// The agent obeys another management plane, or this one at another address, and is told to follow.
+    WAITING_FOR_MACHINE_TO_FOLLOW = Cause::new("WaitingForMachineToFollow", Owner::Infrastructure);
     /// The certificate of the machine is not signed yet.
     WAITING_FOR_CERTIFICATE = Cause::new("WaitingForCertificate", Owner::Bootstrap);
+    /// The machine has asked for a certificate that it may not have.
+    REQUEST_REFUSED = Cause::person("RequestRefused", "do what the message says, so that the machine can ask again");
+    /// The machine has not enrolled for as long as its token lives.
+    TOKEN_EXPIRED =
+        Cause::person("TokenExpired", "run the bootstrap data on the machine again, or delete the Machine");
+    /// There is no key to sign plans with, or it speaks for another management plane.
+    WAITING_FOR_PLAN_KEY = Cause::new("WaitingForPlanKey", Owner::ControlPlane);
+    /// Objects of a former machine of the same name are still being deleted.
+    WAITING_FOR_FORMER_MACHINE = Cause::new("WaitingForFormerMachine", Owner::Core);
+    /// The Secret with the bootstrap data was deleted after the machine may have started with it.
+    DATA_SECRET_DELETED =
+        Cause::person("DataSecretDeleted", "delete the Machine to get another one");
 
     /// Healing in place waits for its turn, or for the time of its next step.
     HEALING = Cause::new(healing::WAITING, Owner::ControlPlane).on(HEALED_IN_PLACE);

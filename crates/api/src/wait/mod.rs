@@ -5,12 +5,15 @@
 //! the managers, `capstan why` and `capstan describe`. Who must act is not stored: it is known from the cause.
 
 pub mod causes;
+mod page;
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
+
+pub use page::page;
 
 use crate::conditions::{Condition, ConditionStatus, NewCondition, types};
 
@@ -145,13 +148,13 @@ impl Wait {
         Self { retry_at: Some(retry_at), ..self }
     }
 
-    /// As a condition that is not true.
+    /// As a condition that is not as it should be: false, or true if it is one of [`NEGATIVE`].
     pub fn condition(&self, type_: &str) -> NewCondition {
         let message = match self.retry_at {
             Some(at) => format!("{}{RETRY}{}", self.message, whole_seconds(at)),
             None => self.message.clone(),
         };
-        NewCondition::new(type_, false, self.reason.clone()).message(message)
+        NewCondition::new(type_, NEGATIVE.contains(&type_), self.reason.clone()).message(message)
     }
 
     /// What a condition waits for; nothing if it is as it should be.
@@ -233,6 +236,7 @@ mod tests {
             ("HostClaimed", Wait::new(&causes::NO_HOST_AVAILABLE, "0 of 3 hosts fit")),
             ("HealedInPlace", Wait::new(&causes::HEALING, "restarts again").until(at)),
             ("HealedInPlace", Wait::new(&causes::HEALING, "")),
+            ("Deleting", Wait::new(&causes::RESETTING_HOST, "Host h is being reset")),
         ] {
             let read = Wait::read(&stored(wait.condition(type_))).expect("a wait");
             let since = Some(Timestamp::UNIX_EPOCH);

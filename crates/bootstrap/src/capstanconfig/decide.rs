@@ -1,8 +1,8 @@
 //! What is to be done for a CapstanConfig. Pure.
 
 use capstan_api::bootstrap::CapstanConfig;
-use capstan_api::conditions::reasons;
 use capstan_api::core::{Cluster, Machine};
+use capstan_api::wait::{Cause, Wait, causes};
 use capstan_controller::plane::hand_over;
 use capstan_controller::{Next, identity};
 use jiff::Timestamp;
@@ -34,14 +34,14 @@ pub(crate) struct Observed<'a> {
     /// UID of the Secret that the token must hang on.
     pub(crate) bound_to: Option<&'a str>,
     /// Why nothing can be made for the machine, if so.
-    pub(crate) blocked: Option<&'a str>,
+    pub(crate) blocked: Option<&'a Wait>,
 }
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// Another controller or a person must do something first.
-    Wait(Waiting),
+    Wait(Wait),
     /// The machine gets its identity. Written before anything is made from it.
     Identify,
     /// The Secret is made, or written anew with another token, because the machine has not used the one in it.
@@ -52,36 +52,25 @@ pub(crate) enum Decision {
     Done(Option<Timestamp>),
 }
 
-/// Why nothing can be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    /// Why, as one word.
-    pub(super) reason: &'static str,
-    /// Why, for people, and who must act.
-    pub(super) message: String,
-}
-
-impl Waiting {
-    /// A right is missing.
-    pub(crate) fn forbidden(message: impl Into<String>) -> Decision {
-        Self::wait("Forbidden", message)
-    }
-
-    fn wait(reason: &'static str, message: impl Into<String>) -> Decision {
-        Decision::Wait(Self { reason, message: message.into() })
+impl Decision {
+    fn wait(cause: &Cause, message: impl Into<String>) -> Self {
+        Self::Wait(Wait::new(cause, message))
     }
 }
 
 pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     let config = observed.config;
     let (Some(machine), Some(cluster)) = (observed.machine, observed.cluster) else {
-        return Waiting::wait("WaitingForMachine", "Waiting for a Machine to own this CapstanConfig");
+        return Decision::wait(
+            &causes::WAITING_FOR_MACHINE,
+            "Waiting for a Machine to own this CapstanConfig",
+        );
     };
     let identity = identity::of(config);
     if let Some(secret) = observed.secret {
         if identity.is_none() || identity::of(secret) != identity {
-            return Waiting::wait(
-                reasons::NOT_AVAILABLE,
+            return Decision::wait(
+                &causes::OBJECT_IN_THE_WAY,
                 format!(
                     "Secret {} is in the way: it is not the bootstrap data of this machine; delete or rename it",
                     secret.name_any()
@@ -102,12 +91,12 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
         };
     }
     if let Some(blocked) = observed.blocked {
-        return Waiting::wait(reasons::NOT_AVAILABLE, blocked);
+        return Decision::Wait(blocked.clone());
     }
     if was_made(config, machine) {
         // A machine may have started with it, and it would not be told of another one.
-        return Waiting::wait(
-            reasons::NOT_AVAILABLE,
+        return Decision::wait(
+            &causes::DATA_SECRET_DELETED,
             "The Secret with the bootstrap data has been deleted; it is not made again: delete the Machine to get another one",
         );
     }
@@ -117,14 +106,14 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
         .and_then(|status| status.initialization.as_ref())
         .and_then(|initialization| initialization.infrastructure_provisioned);
     if provisioned != Some(true) {
-        return Waiting::wait(
-            reasons::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY,
+        return Decision::wait(
+            &causes::WAITING_FOR_CLUSTER_INFRASTRUCTURE,
             "Waiting for Cluster status.initialization.infrastructureProvisioned to be true",
         );
     }
     if !observed.plan_key.is_some_and(|key| key.speaks_at(observed.here)) {
-        return Waiting::wait(
-            "WaitingForPlanKey",
+        return Decision::wait(
+            &causes::WAITING_FOR_PLAN_KEY,
             "Waiting for the control plane to make the key that plans are signed with, or to take it over from another \
              management plane",
         );
@@ -187,7 +176,7 @@ mod tests {
         key: Option<PlanKey>,
         secret: Option<Value>,
         is_enrolled: bool,
-        blocked: Option<&'static str>,
+        blocked: Option<Wait>,
     }
 
     fn here() -> Here {
@@ -257,7 +246,7 @@ mod tests {
                 secret: secret.as_ref(),
                 is_enrolled: self.is_enrolled,
                 bound_to: Some("uid-0"),
-                blocked: self.blocked,
+                blocked: self.blocked.as_ref(),
             };
             decide(&observed, now())
         }
@@ -265,7 +254,7 @@ mod tests {
 
     fn reason(decision: &Decision) -> &str {
         match decision {
-            Decision::Wait(waiting) => waiting.reason,
+            Decision::Wait(wait) => &wait.reason,
             Decision::Identify => "identify",
             Decision::HandOut => "hand out",
             Decision::Followed => "followed",
@@ -286,7 +275,12 @@ mod tests {
     fn each_situation_has_one_next_step() {
         for (world, expected) in [
             (World::ready(), "hand out"),
-            (World::ready().with(|w| w.blocked = Some("x")), "NotAvailable"),
+            (
+                World::ready().with(|w| {
+                    w.blocked = Some(Wait::new(&causes::WAITING_FOR_FORMER_MACHINE, "x"));
+                }),
+                "WaitingForFormerMachine",
+            ),
             (World::ready().with(|w| w.machine = None), "WaitingForMachine"),
             (World::ready().with(|w| w.config["metadata"]["annotations"] = json!({})), "identify"),
             (
@@ -303,23 +297,23 @@ mod tests {
                 }),
                 "done",
             ),
-            (World::ready().with(|w| w.secret = Some(secret("id-1"))), "NotAvailable"),
+            (World::ready().with(|w| w.secret = Some(secret("id-1"))), "ObjectInTheWay"),
             (
                 World::ready().with(|w| w.secret = Some(json!({"metadata": {"name": "web-0"}}))),
-                "NotAvailable",
+                "ObjectInTheWay",
             ),
             // Never made again once it was handed on.
             (
                 World::ready()
                     .with(|w| w.config["status"] = json!({"initialization": {"dataSecretCreated": true}})),
-                "NotAvailable",
+                "DataSecretDeleted",
             ),
             (
                 World::ready().with(|w| {
                     w.machine.as_mut().expect("a Machine")["spec"]["bootstrap"] =
                         json!({"dataSecretName": "web-0"});
                 }),
-                "NotAvailable",
+                "DataSecretDeleted",
             ),
         ] {
             assert_eq!(reason(&world.decide()), expected);
@@ -388,7 +382,7 @@ mod tests {
         let after = |seconds| Next::After(Duration::from_secs(seconds));
         let soon = Some(Duration::from_secs(7));
         let renewal = |seconds: i64| Decision::Done(Timestamp::from_second(1_000_000 + seconds).ok());
-        let waits = Waiting::forbidden("x");
+        let waits = Decision::wait(&causes::FORBIDDEN, "x");
         for (data, enrolment, expected) in [
             (&waits, None, after(60)),
             (&waits, soon, after(7)),

@@ -17,7 +17,7 @@ pub(crate) use observe::Seen;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_artifacts::Software;
 use capstan_controller::error::{Error, Result};
-use capstan_controller::events::Events;
+use capstan_controller::events::{Events, Tone};
 use capstan_controller::patch::Patcher;
 use capstan_controller::plane::PlaneName;
 use capstan_controller::{Caches, Next, Reconciler, pause};
@@ -107,7 +107,7 @@ impl Reconciler for Bootstrap {
                 // What is not in memory may be there all the same, without the label. What comes next rests on it.
                 seen.data = self.secrets(&namespace).get(&namespace, &config.name_any()).await?;
             }
-            let data = decide::decide(&seen.of_data(&config, enrolment.blocked.as_deref()), now);
+            let data = decide::decide(&seen.of_data(&config, enrolment.blocked.as_ref()), now);
             match (&data, &enrolment.step) {
                 (Decision::Identify, _) => act::identify(&configs, &config).await?,
                 (Decision::HandOut, Step::Rest) => Box::pin(self.hand_out(&config, &seen)).await?,
@@ -152,9 +152,9 @@ impl Bootstrap {
         status::tell(&mut told, data, enrolment, now);
         pause::lifted(&mut told, now);
         Patcher::new(configs.clone(), config).finish(&told, &OWNED).await?;
-        if let Some((tone, reason, message)) = enrolment::news(config, &enrolment.told) {
+        if let Some((reason, message)) = enrolment::news(config, &enrolment.told) {
             let events = Events::new(self.client().clone(), "capstan-bootstrap");
-            events.tell(config, tone, reason, message, now).await;
+            events.tell(config, Tone::Normal, reason, message, now).await;
         }
         Ok(decide::again(data, enrolment.again, now))
     }

@@ -3,6 +3,7 @@
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{ConditionStatus, get, types};
 use capstan_api::core::{Cluster, Machine};
+use capstan_api::wait::Wait;
 use capstan_controller::error::{Doing as _, Result};
 use capstan_controller::plane::hand_over;
 use capstan_controller::secrets::Purpose;
@@ -50,7 +51,7 @@ impl Seen {
     pub(super) fn of_data<'a>(
         &'a self,
         config: &'a CapstanConfig,
-        blocked: Option<&'a str>,
+        blocked: Option<&'a Wait>,
     ) -> decide::Observed<'a> {
         decide::Observed {
             config,

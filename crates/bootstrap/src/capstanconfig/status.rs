@@ -1,11 +1,12 @@
 //! Status and conditions of a CapstanConfig, from what was decided. Pure.
 
 use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig, CapstanConfigStatus};
-use capstan_api::conditions::{ConditionStatus, NewCondition, reasons, set, types};
+use capstan_api::conditions::{NewCondition, reasons, set, types};
+use capstan_api::wait::{Wait, causes};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-use super::decide::{Decision, Waiting};
+use super::decide::Decision;
 use crate::enrolment;
 
 /// Condition: the Secret with the bootstrap data is there.
@@ -21,7 +22,14 @@ pub(super) fn tell(
     enrolment: &enrolment::Decision,
     now: Timestamp,
 ) {
-    for condition in conditions(data).into_iter().chain([enrolment::condition(&enrolment.told)]) {
+    let wait = match data {
+        Decision::Done(_) => None,
+        Decision::Wait(wait) => Some(wait.clone()),
+        Decision::Identify | Decision::HandOut | Decision::Followed => {
+            Some(Wait::new(&causes::WAITING_FOR_BOOTSTRAP_DATA, ""))
+        }
+    };
+    for condition in conditions(wait.as_ref()).into_iter().chain([enrolment::condition(&enrolment.told)]) {
         set(config, condition, now);
     }
     let (generation, name) = (config.metadata.generation, config.name_any());
@@ -35,21 +43,16 @@ pub(super) fn tell(
 
 /// Says which right is missing.
 pub(super) fn forbidden(config: &mut CapstanConfig, why: String, now: Timestamp) {
-    for condition in conditions(&Waiting::forbidden(why)) {
+    for condition in conditions(Some(&Wait::new(&causes::FORBIDDEN, why))) {
         set(config, condition, now);
     }
 }
 
-/// What is said of the data.
-fn conditions(decision: &Decision) -> [NewCondition; 2] {
-    let condition = |type_: &str, good: &'static str| match decision {
-        Decision::Done(_) => NewCondition::new(type_, ConditionStatus::True, good),
-        Decision::Wait(Waiting { reason, message }) => {
-            NewCondition::new(type_, ConditionStatus::False, *reason).message(message.clone())
-        }
-        Decision::Identify | Decision::HandOut | Decision::Followed => {
-            NewCondition::new(type_, ConditionStatus::False, reasons::NOT_AVAILABLE)
-        }
+/// What is said of the data: what it waits for, or that it is there.
+fn conditions(wait: Option<&Wait>) -> [NewCondition; 2] {
+    let condition = |type_: &str, good: &'static str| match wait {
+        Some(wait) => wait.condition(type_),
+        None => NewCondition::new(type_, true, good),
     };
     [condition(types::READY, reasons::READY), condition(DATA_SECRET_AVAILABLE, reasons::AVAILABLE)]
 }

@@ -6,7 +6,7 @@ mod pem;
 pub(super) mod request;
 
 use capstan_api::agent::MachineReport;
-use capstan_api::bootstrap::enrolment_reasons as reasons;
+use capstan_api::wait::{Cause, Wait, causes};
 use capstan_plan::Digest;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -109,13 +109,11 @@ impl Change {
 
 /// How far a machine is with its enrolment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
-    /// Whether it has a certificate of its own.
-    pub(crate) is_enrolled: bool,
-    /// Why, as one word.
-    pub(crate) reason: &'static str,
-    /// Why, for people, and who must act.
-    pub(crate) message: String,
+pub(crate) enum Standing {
+    /// It has a certificate of its own. Which, for people.
+    Enrolled(String),
+    /// It has none, or none that is of use.
+    Waits(Wait),
 }
 
 /// What to do, what to say, and when to look again if nothing happens.
@@ -125,19 +123,22 @@ pub(crate) struct Decision {
     pub(crate) told: Standing,
     pub(crate) again: Option<Duration>,
     /// Why nothing can be made for this machine, if so.
-    pub(crate) blocked: Option<String>,
+    pub(crate) blocked: Option<Wait>,
 }
 
 impl Decision {
     /// Nothing to do but to say how it stands.
-    pub(crate) fn waits(reason: &'static str, message: impl Into<String>) -> Self {
-        let told = Standing { is_enrolled: false, reason, message: message.into() };
+    fn waits(cause: &Cause, message: impl Into<String>) -> Self {
+        Self::rest(Standing::Waits(Wait::new(cause, message)))
+    }
+
+    fn rest(told: Standing) -> Self {
         Self { step: Step::Rest, told, again: None, blocked: None }
     }
 
     /// Before the machine has an identity there is nothing to enrol.
     pub(crate) fn too_early() -> Self {
-        Self::waits(reasons::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the bootstrap data to be made")
+        Self::waits(&causes::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the bootstrap data to be made")
     }
 
     /// Whether the objects of the machine were looked at and found to be as they should be. A machine that must part from
@@ -149,13 +150,13 @@ impl Decision {
     fn doing(step: Step) -> Self {
         Self {
             step,
-            ..Self::waits(reasons::WAITING_FOR_CERTIFICATE, "The machine's request is being answered")
+            ..Self::waits(&causes::WAITING_FOR_CERTIFICATE, "The machine's request is being answered")
         }
     }
 
     fn refused(why: impl std::fmt::Display) -> Self {
         Self::waits(
-            reasons::REQUEST_REFUSED,
+            &causes::REQUEST_REFUSED,
             format!("The machine's request for a certificate is refused: {why}"),
         )
     }
@@ -198,7 +199,7 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
         return decision;
     }
     let Some(report) = observed.report else {
-        return Decision { again: Some(SOON), ..Decision::waits(reasons::WAITING_FOR_BOOTSTRAP_DATA, "") };
+        return Decision { again: Some(SOON), ..Decision::waits(&causes::WAITING_FOR_BOOTSTRAP_DATA, "") };
     };
     let is_news = |text: &&str| {
         let parted = report.annotations().get(PARTED);
@@ -228,18 +229,17 @@ fn current_certificate(report: &MachineReport, names: &Names) -> Option<Certific
 fn enrolled(certificate: Option<&Certificate>) -> Decision {
     let Some(certificate) = certificate else {
         return Decision::waits(
-            reasons::WAITING_FOR_CERTIFICATE,
+            &causes::WAITING_FOR_CERTIFICATE,
             "MachineReport spec.certificate is not this machine's; waiting for the machine to ask for another one",
         );
     };
     let message = format!("Its certificate is valid until {}", certificate.end());
-    let told = Standing { is_enrolled: true, reason: reasons::ENROLLED, message };
-    Decision { step: Step::Rest, told, again: None, blocked: None }
+    Decision::rest(Standing::Enrolled(message))
 }
 
 fn follows(names: &Names) -> Decision {
     Decision::waits(
-        reasons::WAITING_FOR_MACHINE_TO_FOLLOW,
+        &causes::WAITING_FOR_MACHINE_TO_FOLLOW,
         format!(
             "The agent of Machine {} obeys another management plane, or this one at another address; the infrastructure \
              provider tells it to follow",
@@ -255,10 +255,10 @@ fn waits_for_machine(observed: &Observed<'_>, now: Timestamp) -> Decision {
     let late = observed.started.filter(|started| now.duration_since(*started) > TOKEN_LIFE);
     match (observed.is_started_with, late) {
         (false, _) => {
-            Decision::waits(reasons::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the bootstrap data to be made")
+            Decision::waits(&causes::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the bootstrap data to be made")
         }
         (true, Some(started)) => Decision::waits(
-            reasons::TOKEN_EXPIRED,
+            &causes::TOKEN_EXPIRED,
             format!(
                 "The machine has had its infrastructure since {started} and has not enrolled in the time its token lives; \
                  see what its bootstrap printed, then run it again with the data in Secret {}, or delete the Machine",
@@ -266,7 +266,7 @@ fn waits_for_machine(observed: &Observed<'_>, now: Timestamp) -> Decision {
             ),
         ),
         (true, None) => {
-            Decision::waits(reasons::WAITING_FOR_MACHINE, "Waiting for the agent on the machine to enrol")
+            Decision::waits(&causes::WAITING_FOR_AGENT, "Waiting for the agent on the machine to enrol")
         }
     }
 }
@@ -305,18 +305,20 @@ fn objects_first(observed: &Observed<'_>) -> Option<Decision> {
                     "{} {} is in the way: it does not belong to this machine; delete or rename it",
                     wanted.kind.kind, wanted.name
                 );
-                let decision = Decision::waits(reasons::OBJECT_IN_THE_WAY, why.clone());
-                return Some(Decision { blocked: Some(why), ..decision });
+                let wait = Wait::new(&causes::OBJECT_IN_THE_WAY, why);
+                let told = Standing::Waits(wait.clone());
+                return Some(Decision { blocked: Some(wait), ..Decision::rest(told) });
             }
         }
     }
     let waits =
-        Decision::waits(reasons::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the machine's objects to be made");
+        Decision::waits(&causes::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the machine's objects to be made");
     match (changes.is_empty(), leaving) {
         (false, _) => Some(Decision { step: Step::Objects(changes), ..waits }),
         (true, true) => {
-            let blocked = Some("Waiting for objects of a former machine of this name to go".to_owned());
-            Some(Decision { again: Some(SOON), blocked, ..waits })
+            let why = "Waiting for objects of a former machine of this name to go";
+            let blocked = Wait::new(&causes::WAITING_FOR_FORMER_MACHINE, why);
+            Some(Decision { again: Some(SOON), blocked: Some(blocked), ..waits })
         }
         (true, false) => None,
     }
@@ -397,7 +399,7 @@ fn for_csr(observed: &Observed<'_>, request: &Request) -> Decision {
             )),
         },
         None if find("Approved").is_some() => Decision::waits(
-            reasons::WAITING_FOR_CERTIFICATE,
+            &causes::WAITING_FOR_CERTIFICATE,
             format!("Waiting for CertificateSigningRequest {name} to be signed by {SIGNER}"),
         ),
         None => Decision::doing(Step::Approve(name)),

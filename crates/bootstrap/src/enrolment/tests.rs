@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use capstan_api::agent::{MachineReport, MachineReportStatus};
-use capstan_api::bootstrap::enrolment_reasons as reasons;
+use capstan_api::bootstrap::enrolment_reasons::ENROLLED;
 use capstan_api::conditions::ConditionStatus;
+use capstan_api::wait::causes;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -75,7 +76,7 @@ impl World {
     fn ready() -> Self {
         let mut world = Self::new();
         world.settle();
-        assert_eq!(world.reason(), reasons::WAITING_FOR_MACHINE);
+        assert_eq!(world.reason(), causes::WAITING_FOR_AGENT.reason);
         world
     }
 
@@ -86,7 +87,7 @@ impl World {
         world.settle();
         world.says_hello();
         world.settle();
-        assert_eq!(world.reason(), reasons::ENROLLED);
+        assert_eq!(world.reason(), ENROLLED);
         world
     }
 
@@ -126,11 +127,11 @@ impl World {
     }
 
     fn reason(&self) -> String {
-        self.decide().told.reason.to_owned()
+        condition(&self.decide().told).reason
     }
 
     fn message(&self) -> String {
-        self.decide().told.message
+        condition(&self.decide().told).message
     }
 
     /// The machine asks, with its own key.
@@ -259,17 +260,15 @@ fn a_machine_enrols_and_its_token_dies() {
     let mut world = World::new();
     assert_eq!(world.settle(), ["objects"]);
     assert!(world.enrolment.is_some() && world.found.iter().all(Option::is_some));
-    assert_eq!(world.reason(), reasons::WAITING_FOR_MACHINE);
+    assert_eq!(world.reason(), causes::WAITING_FOR_AGENT.reason);
     world.ask();
     assert_eq!(world.settle(), ["record", "ask", "approve", "answer", "forget"]);
     assert!(world.enrolment.is_some(), "with its token the machine must still read the answer");
     world.says_hello();
     assert_eq!(world.settle(), ["objects"]);
     let decision = world.decide();
-    assert_eq!(
-        (condition(&decision.told).status, decision.told.reason),
-        (ConditionStatus::True, reasons::ENROLLED)
-    );
+    let told = condition(&decision.told);
+    assert_eq!((told.status, told.reason.as_str()), (ConditionStatus::True, ENROLLED));
     assert!(is_enrolled(&world.report().unwrap(), &here()));
     assert!(world.enrolment.is_none() && world.csr.is_none());
     // Two thirds of ninety days.
@@ -292,7 +291,7 @@ fn the_same_key_is_answered_again() {
     world.ask();
     assert_eq!(world.settle(), [""; 0]);
     assert_eq!(world.decide().again, Some(Duration::from_secs(30)));
-    assert_eq!(world.reason(), reasons::ENROLLED);
+    assert_eq!(world.reason(), ENROLLED);
     world.now += 30;
     assert_eq!(world.settle(), ["ask", "approve", "answer", "forget"]);
 }
@@ -304,7 +303,7 @@ fn the_first_key_wins_until_a_person_says_otherwise() {
     world.key = second;
     world.ask();
     assert_eq!(world.settle(), [""; 0]);
-    assert_eq!(world.reason(), reasons::REQUEST_REFUSED);
+    assert_eq!(world.reason(), causes::REQUEST_REFUSED.reason);
     assert!(world.message().contains("another key") && world.message().contains("enrolledKey"));
     // Also before the first one has been answered.
     let mut early = World::ready();
@@ -312,13 +311,13 @@ fn the_first_key_wins_until_a_person_says_otherwise() {
     let step = early.decide().step;
     early.take(&step);
     early.ask();
-    assert_eq!(early.reason(), reasons::REQUEST_REFUSED);
+    assert_eq!(early.reason(), causes::REQUEST_REFUSED.reason);
 
     world.change_report(|report| {
         report["spec"].as_object_mut().unwrap().remove("enrolledKey");
     });
     assert_eq!(world.settle(), ["objects", "record", "ask", "approve", "answer", "objects", "forget"]);
-    assert_eq!(world.reason(), reasons::ENROLLED);
+    assert_eq!(world.reason(), ENROLLED);
 }
 
 #[test]
@@ -326,7 +325,7 @@ fn what_a_machine_may_not_have_is_refused_with_the_reason() {
     let mut world = World::ready();
     world.ask_with("hello".to_owned());
     assert_eq!(world.settle(), [""; 0]);
-    assert_eq!(world.reason(), reasons::REQUEST_REFUSED);
+    assert_eq!(world.reason(), causes::REQUEST_REFUSED.reason);
     assert!(
         world.message().ends_with("it is not one PEM block of a PKCS #10 request"),
         "{}",
@@ -351,13 +350,16 @@ fn what_the_plane_makes_of_it_is_looked_at() {
     world.set_csr(json!({"conditions": [{"type": "Approved", "status": "True"}]}));
     assert_eq!(
         (world.decide().step, world.reason().as_str()),
-        (Step::Rest, reasons::WAITING_FOR_CERTIFICATE)
+        (Step::Rest, causes::WAITING_FOR_CERTIFICATE.reason)
     );
 
     for type_ in ["Denied", "Failed"] {
         let mut world = asked();
         world.set_csr(json!({"conditions": [{"type": type_, "status": "True", "message": "not\ntoday"}]}));
-        assert_eq!((world.decide().step, world.reason().as_str()), (Step::Rest, reasons::REQUEST_REFUSED));
+        assert_eq!(
+            (world.decide().step, world.reason().as_str()),
+            (Step::Rest, causes::REQUEST_REFUSED.reason)
+        );
         assert!(
             world.message().contains("nottoday") && world.message().contains("delete it"),
             "{}",
@@ -374,7 +376,10 @@ fn what_the_plane_makes_of_it_is_looked_at() {
     ] {
         let mut world = asked();
         world.set_csr(json!({"certificate": ByteString(text.into_bytes())}));
-        assert_eq!((world.decide().step, world.reason().as_str()), (Step::Rest, reasons::REQUEST_REFUSED));
+        assert_eq!(
+            (world.decide().step, world.reason().as_str()),
+            (Step::Rest, causes::REQUEST_REFUSED.reason)
+        );
     }
 
     // Something else by that name: other bytes, another signer, more rights.
@@ -387,7 +392,7 @@ fn what_the_plane_makes_of_it_is_looked_at() {
         spoil(world.csr.as_mut().unwrap());
         assert!(matches!(world.decide().step, Step::Forget(_)));
         world.settle();
-        assert_eq!(world.reason(), reasons::ENROLLED);
+        assert_eq!(world.reason(), ENROLLED);
     }
 }
 
@@ -395,17 +400,17 @@ fn what_the_plane_makes_of_it_is_looked_at() {
 fn each_wait_says_what_for() {
     let mut world = World::ready();
     world.is_started_with = false;
-    assert_eq!(world.reason(), reasons::WAITING_FOR_BOOTSTRAP_DATA);
+    assert_eq!(world.reason(), causes::WAITING_FOR_BOOTSTRAP_DATA.reason);
     world.is_started_with = true;
     world.started = at(NOW).checked_sub(SignedDuration::from_mins(59)).ok();
-    assert_eq!(world.reason(), reasons::WAITING_FOR_MACHINE);
+    assert_eq!(world.reason(), causes::WAITING_FOR_AGENT.reason);
     world.started = at(NOW).checked_sub(SignedDuration::from_mins(61)).ok();
-    assert_eq!(world.reason(), reasons::TOKEN_EXPIRED);
+    assert_eq!(world.reason(), causes::TOKEN_EXPIRED.reason);
     assert!(world.message().contains("Secret web-0"), "{}", world.message());
     // Late is better than never.
     world.ask();
     world.settle();
-    assert_eq!(world.reason(), reasons::ENROLLED);
+    assert_eq!(world.reason(), ENROLLED);
 }
 
 #[test]
@@ -413,8 +418,9 @@ fn what_is_in_the_way_is_named() {
     let mut world = World::ready();
     world.enrolment = Some(json!({"metadata": {"name": "web-0-enrolment", "uid": "x"}}));
     let decision = world.decide();
-    assert_eq!((decision.step, decision.told.reason), (Step::Rest, reasons::OBJECT_IN_THE_WAY));
-    assert!(decision.blocked.unwrap().contains("Secret web-0-enrolment"));
+    assert_eq!(decision.step, Step::Rest);
+    assert_eq!(condition(&decision.told).reason, causes::OBJECT_IN_THE_WAY.reason);
+    assert!(decision.blocked.unwrap().message.contains("Secret web-0-enrolment"));
     // Nobody else's Secret is deleted, either.
     let mut enrolled = World::enrolled();
     enrolled.enrolment = world.enrolment.clone();
@@ -438,18 +444,18 @@ fn everything_is_made_anew_after_a_move() {
     assert_eq!((report.spec.certificate, report.spec.enrolled_key), (None, key), "its key stays its key");
     assert!(world.found.iter().all(Option::is_some) && world.enrolment.is_some(), "it needs a token");
     world.follows = true;
-    assert_eq!(world.reason(), reasons::WAITING_FOR_MACHINE_TO_FOLLOW);
+    assert_eq!(world.reason(), causes::WAITING_FOR_MACHINE_TO_FOLLOW.reason);
 
     // It follows, and nobody else in its place.
     let own = std::mem::replace(&mut world.key, KeyPair::generate().unwrap());
     world.ask();
-    assert_eq!(world.reason(), reasons::REQUEST_REFUSED);
+    assert_eq!(world.reason(), causes::REQUEST_REFUSED.reason);
     world.key = own;
     world.ask();
     assert_eq!(world.settle(), ["ask", "approve", "answer", "forget"]);
     world.says_hello();
     assert_eq!(world.settle(), ["objects"]);
-    assert_eq!(world.reason(), reasons::ENROLLED);
+    assert_eq!(world.reason(), ENROLLED);
     assert!(is_enrolled(&world.report().unwrap(), &world.here) && world.enrolment.is_none());
 }
 
@@ -466,7 +472,7 @@ fn a_plane_at_another_address_does_not_answer_what_was_asked_before() {
     assert!(world.enrolment.is_some());
     world.says_hello();
     assert_eq!(world.settle(), ["objects"]);
-    assert_eq!(world.reason(), reasons::ENROLLED);
+    assert_eq!(world.reason(), ENROLLED);
 }
 
 #[test]

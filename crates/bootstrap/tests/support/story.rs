@@ -63,7 +63,7 @@ pub(crate) async fn story(stage: &Stage) {
     let enrolled = stage.address.with_certificate(&certificate, &machine.key).await;
     works(stage, &enrolled).await;
     nothing_else(stage, &enrolled, true).await;
-    told(stage, "web-0", &["Enrolled", "EnrolmentRefused"]).await;
+    told(stage, "web-0", &["Enrolled", "RequestRefused"]).await;
     told(stage, "web-1", &[]).await;
 
     // The token and everything about it is gone.

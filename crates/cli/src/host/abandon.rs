@@ -3,7 +3,8 @@
 use anyhow::{Context, Result, bail};
 use capstan_api::conditions::is_true;
 use capstan_api::infrastructure::{Host, HostQuarantine};
-use capstan_infrastructure::names::host::{REACHABLE, reasons};
+use capstan_api::wait::causes;
+use capstan_infrastructure::names::host::REACHABLE;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
@@ -54,7 +55,7 @@ fn obstacle(host: &Host) -> Option<String> {
 fn abandoned(host: &Host, now: Timestamp) -> Value {
     let was_on_it = host.spec.claim.as_ref().map_or("a machine", |claim| claim.machine_name.as_str());
     let quarantine = HostQuarantine {
-        reason: reasons::ABANDONED.to_owned(),
+        reason: causes::ABANDONED.reason.to_owned(),
         message: Some(format!(
             "given up while {was_on_it} was on it: nothing was cleaned. If the host comes back, run \
              `{CLEAN}` there"

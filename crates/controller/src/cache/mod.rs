@@ -354,6 +354,21 @@ impl<K: Cached> Cache<K> {
         }
     }
 
+    /// All objects of which the object of this UID is an owner.
+    ///
+    /// # Errors
+    /// If the kind was not listed yet.
+    pub async fn of_owner(&self, uid: &str) -> Result<Vec<Arc<K>>> {
+        match &self.source {
+            Source::Watched(shared, _) => Ok(shared.known().await?.of_owner(uid)),
+            Source::Live(_) => {
+                let mut all = self.all().await?;
+                all.retain(|object| object.owner_references().iter().any(|owner| owner.uid == uid));
+                Ok(all)
+            }
+        }
+    }
+
     async fn list(&self, api: &Api<K>, what: ListParams) -> Result<Vec<Arc<K>>> {
         let list = api.list(&what).await.doing(|| format!("cannot list objects of kind {}", self.kind))?;
         Ok(list.items.into_iter().map(Arc::new).collect())

@@ -2,7 +2,9 @@
 
 use capstan_api::meta::labels::CLUSTER_NAME;
 use kube::ResourceExt;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// Namespace and name of an object. Objects without a namespace have an empty one.
@@ -45,8 +47,30 @@ pub(super) struct State<K> {
     ahead: HashMap<Key, u64>,
     /// How many lists were completed.
     lists: u64,
-    /// Names of objects by namespace and Cluster.
-    of_cluster: HashMap<(String, String), BTreeSet<String>>,
+    /// Objects by namespace and Cluster.
+    of_cluster: Index<(String, String)>,
+    /// Objects by the UID of each owner.
+    of_owner: Index<String>,
+}
+
+/// Objects by something that they say of themselves. What has no object is not kept.
+type Index<T> = HashMap<T, BTreeSet<Key>>;
+
+fn index<T: Eq + Hash>(index: &mut Index<T>, entries: impl IntoIterator<Item = T>, key: &Key) {
+    for entry in entries {
+        index.entry(entry).or_default().insert(key.clone());
+    }
+}
+
+fn unindex<T: Eq + Hash>(index: &mut Index<T>, entries: impl IntoIterator<Item = T>, key: &Key) {
+    for entry in entries {
+        if let Entry::Occupied(mut keys) = index.entry(entry) {
+            keys.get_mut().remove(key);
+            if keys.get().is_empty() {
+                keys.remove();
+            }
+        }
+    }
 }
 
 impl<K> Default for State<K> {
@@ -57,12 +81,17 @@ impl<K> Default for State<K> {
             ahead: HashMap::new(),
             lists: 0,
             of_cluster: HashMap::new(),
+            of_owner: HashMap::new(),
         }
     }
 }
 
 fn cluster_of(object: &impl ResourceExt) -> Option<(String, String)> {
     Some((object.namespace().unwrap_or_default(), object.labels().get(CLUSTER_NAME)?.clone()))
+}
+
+fn owners_of(object: &impl ResourceExt) -> impl Iterator<Item = String> {
+    object.owner_references().iter().map(|owner| owner.uid.clone())
 }
 
 impl<K> State<K> {
@@ -89,9 +118,13 @@ impl<K> State<K> {
     }
 
     pub(super) fn of_cluster(&self, namespace: &str, cluster: &str) -> Vec<Arc<K>> {
-        let names = self.of_cluster.get(&(namespace.to_owned(), cluster.to_owned()));
-        let names = names.into_iter().flatten();
-        names.filter_map(|name| self.get(&Key::new(namespace, name))).collect()
+        let keys = self.of_cluster.get(&(namespace.to_owned(), cluster.to_owned()));
+        keys.into_iter().flatten().filter_map(|key| self.get(key)).collect()
+    }
+
+    pub(super) fn of_owner(&self, uid: &str) -> Vec<Arc<K>> {
+        let keys = self.of_owner.get(uid);
+        keys.into_iter().flatten().filter_map(|key| self.get(key)).collect()
     }
 }
 
@@ -153,9 +186,8 @@ impl<K: ResourceExt> State<K> {
             }
         }
         self.remove(&key);
-        if let Some(cluster) = cluster_of(object.as_ref()) {
-            self.of_cluster.entry(cluster).or_default().insert(key.name.clone());
-        }
+        index(&mut self.of_cluster, cluster_of(object.as_ref()), &key);
+        index(&mut self.of_owner, owners_of(object.as_ref()), &key);
         self.objects.insert(key.clone(), object);
         Some(key)
     }
@@ -163,14 +195,8 @@ impl<K: ResourceExt> State<K> {
     /// Takes an object out. Gives its key if it was there.
     fn remove(&mut self, key: &Key) -> Option<Key> {
         let object = self.objects.remove(key)?;
-        if let Some(cluster) = cluster_of(object.as_ref())
-            && let Some(names) = self.of_cluster.get_mut(&cluster)
-        {
-            names.remove(&key.name);
-            if names.is_empty() {
-                self.of_cluster.remove(&cluster);
-            }
-        }
+        unindex(&mut self.of_cluster, cluster_of(object.as_ref()), key);
+        unindex(&mut self.of_owner, owners_of(object.as_ref()), key);
         Some(key.clone())
     }
 
@@ -191,6 +217,7 @@ impl<K: ResourceExt> State<K> {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use serde_json::json;
 
     fn object(name: &str, version: u32, cluster: Option<&str>) -> Arc<ConfigMap> {
@@ -267,5 +294,29 @@ mod tests {
         assert_eq!(state.of_cluster.len(), 1, "what is empty is forgotten");
         assert_eq!(names(&state.in_namespace("n")), ["a", "c"]);
         assert!(state.in_namespace("m").is_empty());
+    }
+
+    #[test]
+    fn objects_are_found_by_each_of_their_owners() {
+        let owned = |name: &str, version: u32, owners: &[&str]| {
+            let mut object = object(name, version, None).as_ref().clone();
+            let owner = |uid: &&str| OwnerReference { uid: (*uid).to_owned(), ..OwnerReference::default() };
+            object.metadata.owner_references = Some(owners.iter().map(owner).collect());
+            Arc::new(object)
+        };
+        let mut state = State::default();
+        state.replace(vec![
+            owned("a", 1, &["set"]),
+            owned("b", 1, &["set", "cluster"]),
+            object("c", 1, None),
+        ]);
+        assert_eq!(names(&state.of_owner("set")), ["a", "b"]);
+        assert_eq!(names(&state.of_owner("cluster")), ["b"]);
+        state.bring(owned("a", 2, &["machine"]));
+        assert_eq!(names(&state.of_owner("set")), ["b"]);
+        assert_eq!(names(&state.of_owner("machine")), ["a"]);
+        state.gone(&owned("b", 3, &[]));
+        assert!(state.of_owner("set").is_empty());
+        assert_eq!(state.of_owner.len(), 1, "what is empty is forgotten");
     }
 }

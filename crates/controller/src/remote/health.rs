@@ -133,18 +133,29 @@ mod tests {
         assert_eq!(health, Health { last_success: Some(at(52)), ..Health::default() });
     }
 
+    /// Probes of a cluster that does not answer, in each minute of an hour, and how often its machines are woken.
+    fn an_hour_of_failures(until_failure: i64) -> (Vec<usize>, usize) {
+        let (mut health, mut second, mut told) = (Health::default(), 0, 0);
+        let mut probes = vec![0; 60];
+        while second < 3600 {
+            let now = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
+            probes[usize::try_from(second / 60).expect("a minute")] += 1;
+            told += usize::from(health.count(false, now) == News::ForAll);
+            second += until_failure + i64::try_from(health.pause().as_secs()).expect("a number");
+        }
+        (probes, told)
+    }
+
     #[test]
     fn a_dead_cluster_costs_little() {
-        let (mut health, mut seconds, mut told) = (Health::default(), 0, 0);
-        let mut probes = 0;
-        while seconds < 3600 {
-            let now = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
-            told += usize::from(health.count(false, now) == News::ForAll);
-            probes += 1;
-            seconds += i64::try_from(health.pause().as_secs()).expect("a number") + 5;
+        let timeout = i64::try_from(TIMEOUT.as_secs()).expect("a number");
+        for (case, until_failure) in [("says nothing", timeout), ("hangs up", 0)] {
+            let (probes, told) = an_hour_of_failures(until_failure);
+            assert!(probes.iter().sum::<usize>() < 90, "{case}: {probes:?}");
+            assert!(probes[0] < 20, "{case}: it may be about to come up, {probes:?}");
+            assert!(probes[10..].iter().all(|probes| *probes <= 2), "{case}: {probes:?}");
+            assert!(told < 10, "{case}: its machines were woken {told} times");
         }
-        assert!(probes < 90, "{probes} probes in an hour");
-        assert!(told < 10, "its machines were woken {told} times");
     }
 
     #[test]

@@ -127,11 +127,16 @@ impl Remotes {
             tracing::debug!(%namespace, %name, "kubeconfig cannot be used");
             Error::transient(format!("cannot use the kubeconfig in Secret {namespace}/{name}"), error)
         })?;
-        let signals = self.shared.signals.clone();
         let kubeconfig = kubeconfig.unwrap_or_default().to_vec();
+        let mut connections = self.connections();
+        // Another look may have connected meanwhile: its probe and its watch of Nodes are under way.
+        if let Some(known) = connections.get(&key).filter(|known| known.kubeconfig == kubeconfig) {
+            return Ok(Some(known.client.clone()));
+        }
+        let signals = self.shared.signals.clone();
         let mut connection = Connection::open(key.clone(), kubeconfig, client.clone(), signals);
         connection.version = secret.resource_version();
-        self.connections().insert(key, connection);
+        connections.insert(key, connection);
         Ok(Some(client))
     }
 

@@ -28,9 +28,10 @@ impl MachineDeploymentReconciler {
         for (set, why) in &decision.notes {
             tracing::info!(machine_deployment = %deployment.name_any(), machine_set = %set, %why, "scales");
         }
-        let is_there = |wanted: &MachineSet| sets.iter().any(|set| set.name_any() == wanted.name_any());
-        if !decision.sets.iter().all(is_there) {
-            self.confirm(deployment, sets).await?;
+        let is_there = |wanted: &&MachineSet| sets.iter().any(|set| set.name_any() == wanted.name_any());
+        let new: Vec<&MachineSet> = decision.sets.iter().filter(|wanted| !is_there(wanted)).collect();
+        if !new.is_empty() {
+            self.confirm(deployment, sets, &new).await?;
         }
         let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
         let mut new = None;
@@ -81,15 +82,24 @@ impl MachineDeploymentReconciler {
     }
 
     /// Asks the API server whether the MachineSets are those that were seen: memory may be a moment old, and a second new
-    /// one would be made for nothing.
-    async fn confirm(&self, deployment: &MachineDeployment, seen: &[MachineSet]) -> Result<()> {
+    /// one would be made for nothing. Nor may a new one be applied to another that has its name.
+    async fn confirm(
+        &self,
+        deployment: &MachineDeployment,
+        seen: &[MachineSet],
+        new: &[&MachineSet],
+    ) -> Result<()> {
         let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
         let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
         let listed = api.list(&ListParams::default()).await.doing(|| "cannot list MachineSets".to_owned())?;
-        let mut live = listed.items.iter().filter(|set| belongs(set, deployment, &selector));
-        match live.all(|live| seen.iter().any(|seen| seen.uid() == live.uid())) {
-            true => Ok(()),
-            false => Err(Error::Conflict { doing: "cannot make a MachineSet: others have come".to_owned() }),
+        let is_news = |live: &MachineSet| {
+            let is_seen = seen.iter().any(|seen| seen.uid() == live.uid());
+            let is_in_the_way = new.iter().any(|new| new.name_any() == live.name_any());
+            is_in_the_way || (belongs(live, deployment, &selector) && !is_seen)
+        };
+        match listed.items.iter().any(is_news) {
+            false => Ok(()),
+            true => Err(Error::Conflict { doing: "cannot make a MachineSet: others have come".to_owned() }),
         }
     }
 

@@ -17,7 +17,7 @@ mod observe;
 pub mod status;
 mod triggers;
 
-use capstan_api::core::{Cluster, MachineDeployment, MachineSet};
+use capstan_api::core::{Cluster, MachineDeployment};
 use capstan_api::runtime::hooks::{CanUpdateMachineSet, CanUpdateMachineSetResponse};
 use capstan_controller::apply::Applier;
 use capstan_controller::patch::Patcher;
@@ -109,10 +109,13 @@ impl MachineDeploymentReconciler {
             owners::ensure(&mut deployment.metadata, &owner);
         }
         // MachineSets before Machines: a Machine that an old MachineSet no longer counts is seen in the new one.
-        match self.sets(deployment).await {
-            Ok(sets) => seen.sets = Some(sets),
+        let others = match self.sets(deployment).await {
+            Ok(observe::Sets { ours, others }) => {
+                seen.sets = Some(ours);
+                others
+            }
             Err(problem) => return steps.check(Err(problem)),
-        }
+        };
         match observe::machines(&self.core, deployment).await {
             Ok(machines) => seen.machines = machines,
             Err(problem) => return steps.check(Err(problem)),
@@ -129,6 +132,7 @@ impl MachineDeploymentReconciler {
         let observed = Observed {
             deployment,
             sets,
+            others: &others,
             machines: &seen.machines,
             templates_exist: seen.missing_templates.is_empty(),
             now: self.core.now(),
@@ -161,9 +165,9 @@ impl MachineDeploymentReconciler {
     }
 
     /// The MachineSets that belong to the MachineDeployment; those that nobody controls are adopted.
-    async fn sets(&self, deployment: &MachineDeployment) -> Result<Vec<MachineSet>> {
+    async fn sets(&self, deployment: &MachineDeployment) -> Result<observe::Sets> {
         let mut sets = observe::sets(&self.core, deployment).await?;
-        self.adopt(deployment, &mut sets).await?;
+        self.adopt(deployment, &mut sets.ours).await?;
         Ok(sets)
     }
 

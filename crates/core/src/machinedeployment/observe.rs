@@ -12,6 +12,7 @@ use kube::core::SelectorExt as _;
 
 use super::MachineDeploymentReconciler;
 use super::decide::belongs;
+use super::decide::draft_name;
 use super::decide::limits::Limits;
 use super::decide::question::{self, Side};
 use super::decide::replace::{Reply, refused};
@@ -20,14 +21,30 @@ use crate::machineset::selector;
 use crate::runtime::answers::Question;
 use crate::runtime::{CallError, Handler};
 
-/// The MachineSets that belong to the MachineDeployment, or may be adopted by it.
-pub(super) async fn sets(core: &Core, deployment: &MachineDeployment) -> Result<Vec<MachineSet>> {
+/// The MachineSets of a namespace, as a MachineDeployment sees them.
+pub(super) struct Sets {
+    /// Those that belong to it, or may be adopted by it.
+    pub(super) ours: Vec<MachineSet>,
+    /// Names of all others that begin like those of its own.
+    pub(super) others: Vec<String>,
+}
+
+/// The MachineSets in the namespace of the MachineDeployment.
+pub(super) async fn sets(core: &Core, deployment: &MachineDeployment) -> Result<Sets> {
     let namespace = deployment.namespace().unwrap_or_default();
     let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
     // All of them: one that is ours may have lost the labels that say so.
     let listed = core.caches.of::<MachineSet>().in_namespace(&namespace).await?;
-    let ours = listed.iter().filter(|set| belongs(set, deployment, &selector));
-    Ok(ours.map(|set| set.as_ref().clone()).collect())
+    let base = draft_name::base(deployment);
+    let mut sets = Sets { ours: vec![], others: vec![] };
+    for set in &listed {
+        if belongs(set, deployment, &selector) {
+            sets.ours.push(set.as_ref().clone());
+        } else if set.metadata.name.as_ref().is_some_and(|name| name.starts_with(&base)) {
+            sets.others.push(set.name_any());
+        }
+    }
+    Ok(sets)
 }
 
 pub(super) async fn machines(core: &Core, deployment: &MachineDeployment) -> Result<Vec<Machine>> {

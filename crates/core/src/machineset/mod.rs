@@ -1,10 +1,11 @@
 //! MachineSet: keeps a number of equal Machines.
 //!
-//! Reads: the MachineSet, its Cluster and MachineDeployment, its Machines, the templates and the control plane.
+//! Reads: the MachineSet, its Cluster and MachineDeployment, its Machines, their clones, the templates and the control
+//! plane.
 //! Writes: Machines and their clones of templates, owners of the templates, and of the MachineSet finalizer, owner,
 //! labels and status.
-//! Phases: observe, own the templates, adopt Machines, remediate, hand the template down, receive Machines, scale by a
-//! live read, status.
+//! Phases: observe, own the templates, adopt Machines, remediate, hand the template down, receive Machines, delete
+//! leftover clones, scale by a live read, status.
 
 mod act;
 pub(crate) mod decide;
@@ -45,7 +46,6 @@ pub struct MachineSetReconciler {
     spec: Applier,
     metadata: Applier,
     handed_down: act::sync::HandedDown,
-    cleaned: act::create::Cleaned,
 }
 
 impl MachineSetReconciler {
@@ -56,7 +56,6 @@ impl MachineSetReconciler {
             spec: Applier::new(names::FIELD_MANAGER),
             metadata: Applier::new(names::METADATA_FIELD_MANAGER),
             handed_down: act::sync::HandedDown::default(),
-            cleaned: act::create::Cleaned::default(),
         }
     }
 }
@@ -92,7 +91,6 @@ impl Reconciler for MachineSetReconciler {
             set.status.get_or_insert_default().observed_generation = set.metadata.generation;
             if decide::is_deleting(&set) && seen.machines.as_ref().is_some_and(Vec::is_empty) {
                 finalizers::remove(&mut set.metadata, FINALIZER);
-                self.cleaned.remove(&set);
             }
             steps.add(Ok(decide::look_again(&set)));
         }
@@ -154,8 +152,12 @@ impl MachineSetReconciler {
     async fn scale(&self, situation: &Situation<'_>, seen: &mut Seen, steps: &mut Steps) {
         let set = situation.set;
         let remembered = seen.machines.as_deref().unwrap_or_default();
-        let is_clean = self.cleaned.contains(set);
-        if scale::decide(set, remembered, self.core.now()) == scale::Scale::Stay && is_clean {
+        let leftovers = self.leftovers(set).await.unwrap_or_else(|problem| {
+            steps.check(Err(problem));
+            vec![]
+        });
+        steps.check(self.clean_up(set, &leftovers).await);
+        if scale::decide(set, remembered, self.core.now()) == scale::Scale::Stay {
             return;
         }
         // The cache may be a moment old. What makes or deletes something is decided by a live read.
@@ -164,12 +166,6 @@ impl MachineSetReconciler {
             Err(problem) => return steps.check(Err(problem)),
         };
         let decision = scale::decide(set, &machines, self.core.now());
-        if !is_clean {
-            match self.clean_up(set, &machines).await {
-                Ok(()) => self.cleaned.insert(set),
-                Err(problem) => steps.check(Err(problem)),
-            }
-        }
         self.carry_out(decision, situation, &machines, seen, steps).await;
         // The status should count what was just made, deleted or handed over.
         seen.machines = Some(self.machines(set, From::Server).await.unwrap_or(machines));

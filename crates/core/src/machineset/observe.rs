@@ -9,7 +9,9 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{Selector, SelectorExt as _};
 
+use super::decide::desired::clone_reference;
 use super::decide::is_deleting;
+use super::decide::leftovers::OwnedClone;
 use crate::Core;
 
 /// Where Machines are read.
@@ -83,6 +85,20 @@ pub(super) async fn machines(core: &Core, set: &MachineSet, from: From) -> Resul
         owners::controller_of(&machine.metadata).is_none() || owners::is_controlled_by(&machine.metadata, set)
     });
     Ok(machines)
+}
+
+/// What the MachineSet owns of the kinds that it clones. From memory.
+pub(super) async fn clones(core: &Core, set: &MachineSet) -> Result<Vec<OwnedClone>> {
+    let (namespace, uid) = (set.namespace().unwrap_or_default(), set.uid().unwrap_or_default());
+    let spec = &set.spec.template.spec;
+    let mut clones = vec![];
+    for template in spec.bootstrap.config_ref.iter().chain([&spec.infrastructure_ref]) {
+        for metadata in core.externals.owned(&clone_reference(template, ""), &namespace, &uid).await? {
+            let name = metadata.name.as_deref().unwrap_or_default();
+            clones.push(OwnedClone { reference: clone_reference(template, name), metadata });
+        }
+    }
+    Ok(clones)
 }
 
 /// The control plane that new Machines would join.

@@ -46,6 +46,8 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
             })
             .flat_map(iter)
             .boxed(),
+        // A clone that no Machine owns yet: it may be a leftover.
+        core.externals.changes().boxed(),
     ]);
     let scope = core.scope.clone();
     capstan_controller::run::run(MachineSetReconciler::new(core), all, scope, also, stop).await;

@@ -110,22 +110,9 @@ fn forget<A>(known: &mut HashMap<String, Known<A>>, question: &Question, now: Ti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::fixtures::handler;
     use capstan_api::runtime::hooks::{CommonRequest, MachineObjects, UpdateMachine, UpdateMachineRequest};
     use serde_json::json;
-    use std::time::Duration;
-
-    fn handler(extension: &str, url: &str, generation: i64) -> Handler {
-        Handler {
-            name: format!("update.{extension}"),
-            extension: extension.to_owned(),
-            uid: Some("u".to_owned()),
-            generation: Some(generation),
-            client_config: serde_json::from_value(json!({ "url": url })).expect("a client config"),
-            timeout: Duration::from_secs(1),
-            is_optional: false,
-            settings: [("a".to_owned(), "b".to_owned())].into(),
-        }
-    }
 
     fn asked(handler: &Handler, machine: &str) -> Question {
         let machine = crate::machineset::fixtures::machine(machine).done();

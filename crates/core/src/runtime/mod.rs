@@ -7,6 +7,8 @@ mod address;
 pub(crate) mod answers;
 mod call;
 pub(crate) mod discovery;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub(crate) mod patches;
 mod registry;
 

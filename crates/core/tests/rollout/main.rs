@@ -219,20 +219,31 @@ async fn a_set_deletes_what_it_is_told_and_replaces_what_is_sick() -> Result<()>
 
     // A leftover of a process that died half-way is cleaned up.
     let owner = stage.sets().get("ms").await?;
-    stage
-        .create(json!({
-            "apiVersion": "test.cluster.x-k8s.io/v1", "kind": "TestMachine",
+    let leftover = |kind: &str| {
+        json!({
+            "apiVersion": "test.cluster.x-k8s.io/v1", "kind": kind,
             "metadata": {"name": "leftover", "namespace": NAMESPACE, "labels": owner.spec.selector.match_labels,
                 "ownerReferences": [{"apiVersion": CORE, "kind": "MachineSet", "name": "ms", "uid": owner.uid()}]},
-        }))
-        .await?;
+        })
+    };
+    let until_gone = async |kind: &str| {
+        eventually(Duration::from_secs(60), "the leftover to be gone", async || {
+            ensure!(stage.clones(kind).get_opt("leftover").await?.is_none(), "still there");
+            Ok(())
+        })
+        .await
+    };
+    stage.create(leftover("TestMachine")).await?;
     let touch = json!({"metadata": {"annotations": {"touched": "yes"}}});
     stage.sets().patch("ms", &PatchParams::default(), &Patch::Merge(&touch)).await?;
-    eventually(Duration::from_secs(60), "the leftover to be gone", async || {
-        ensure!(stage.clones("TestMachine").get_opt("leftover").await?.is_none(), "still there");
-        Ok(())
-    })
-    .await?;
+    until_gone("TestMachine").await?;
+    // The clone itself wakes the MachineSet, again and again.
+    for kind in ["TestConfig", "TestMachine"] {
+        stage.create(leftover(kind)).await?;
+        until_gone(kind).await?;
+    }
+    let kept = stage.machines().list(&ListParams::default()).await?.items;
+    ensure!(uids(&kept) == uids(&three), "a Machine was replaced");
 
     // The plane itself plays the workload cluster.
     let kubeconfig = std::fs::read_to_string(stage.plane.kubeconfig())?;

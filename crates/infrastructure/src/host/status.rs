@@ -1,7 +1,8 @@
 //! Status and conditions of a Host, from what it answered and which machine has it. Pure.
 
-use capstan_api::conditions::{ConditionStatus, NewCondition, get, reasons as shared, set, types};
+use capstan_api::conditions::{NewCondition, get, is_false, is_true, reasons as shared, set, types};
 use capstan_api::infrastructure::Host;
+use capstan_api::wait::{Wait, causes};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
@@ -10,7 +11,7 @@ use super::observe::Observed;
 use crate::driver::{DriverError, Reached};
 use crate::names::events;
 use crate::names::host::{REACHABLE, USABLE, reasons};
-use crate::news::{News, first_line};
+use crate::news::News;
 
 /// Conditions that this controller owns.
 pub(super) const OWNED: [&str; 5] = [types::READY, REACHABLE, USABLE, types::DELETING, types::PAUSED];
@@ -38,80 +39,74 @@ pub(crate) fn tell(host: &mut Host, seen: &Observed, now: Timestamp) {
     set(host, deleting, now);
 }
 
-/// What has happened to the host between two looks: it does not answer any more, for another reason, or again.
+/// What has happened to the host between two looks: it answers again. That it does not is a wait, which tells itself.
 pub(super) fn news(before: &Host, after: &Host) -> Option<News> {
-    let was = get(before, REACHABLE);
-    let is = get(after, REACHABLE)?;
-    match (was.map(|was| &was.status), &is.status) {
-        (Some(ConditionStatus::False), ConditionStatus::True) => {
-            Some(News::normal(events::REACHABLE, "The host answers again"))
-        }
-        (_, ConditionStatus::False) if was.is_none_or(|was| was.reason != is.reason) => {
-            let message = format!("{}: {}", is.reason, first_line(&is.message));
-            Some(News::warning(events::UNREACHABLE, message))
-        }
-        _ => None,
-    }
+    let again = is_false(before, REACHABLE) && is_true(after, REACHABLE);
+    again.then(|| News::normal(events::REACHABLE, "The host answers again"))
 }
 
 fn reachable(found: &Result<Reached, DriverError>) -> NewCondition {
-    let new = |so: bool, reason: &str| NewCondition::new(REACHABLE, so, reason);
     match found {
-        Ok(_) => new(true, reasons::REACHABLE),
-        Err(DriverError::NotSupported(why)) => new(false, reasons::NOT_SUPPORTED).message(why),
-        Err(DriverError::Unreachable(why)) => new(false, reasons::UNREACHABLE).message(why),
-        Err(DriverError::Misconfigured { reason, message }) => new(false, reason).message(message),
+        Ok(_) => NewCondition::new(REACHABLE, true, reasons::REACHABLE),
+        Err(error) => Wait::new(error.cause(), error.to_string()).condition(REACHABLE),
     }
 }
 
 fn usable(problems: &[String]) -> NewCondition {
     match problems.is_empty() {
         true => NewCondition::new(USABLE, true, reasons::USABLE),
-        false => NewCondition::new(USABLE, false, reasons::NOT_USABLE).message(problems.join("\n")),
+        false => Wait::new(&causes::NOT_USABLE, problems.join("\n")).condition(USABLE),
     }
 }
 
 fn ready(host: &Host, holder: &Holder) -> NewCondition {
-    let new = |so: bool, reason: &str| NewCondition::new(types::READY, so, reason);
+    match waits(host, holder) {
+        Some(wait) => wait.condition(types::READY),
+        None => NewCondition::new(types::READY, true, shared::READY),
+    }
+}
+
+/// What keeps the host from being of use, if anything does.
+fn waits(host: &Host, holder: &Holder) -> Option<Wait> {
     if let Some(quarantine) = &host.spec.quarantine {
         let why = quarantine.message.as_deref().unwrap_or(&quarantine.reason);
-        return new(false, reasons::QUARANTINED)
-            .message(format!("{why}\nPut the host right, then remove spec.quarantine"));
+        let message = format!("{why}\nPut the host right, then remove spec.quarantine");
+        return Some(Wait::new(&causes::QUARANTINED, message));
     }
     if let (Holder::Missing, Some(claim)) = (holder, &host.spec.claim) {
-        return new(false, reasons::CLAIM_ORPHANED).message(format!(
+        let message = format!(
             "HostMachine {}, which has this host, does not exist: if it will not come back, clean the host, then \
              remove spec.claim",
             claim.machine_name
-        ));
+        );
+        return Some(Wait::new(&causes::CLAIM_ORPHANED, message));
     }
     if let (Holder::Leaving(told), Some(claim)) = (holder, &host.spec.claim) {
         let told = told.as_deref().unwrap_or("the host is reset next");
-        return new(false, reasons::RELEASING).message(format!(
-            "HostMachine {}, which has this host, is being deleted: {told}",
-            claim.machine_name
-        ));
+        let message =
+            format!("HostMachine {}, which has this host, is being deleted: {told}", claim.machine_name);
+        return Some(Wait::new(&causes::RELEASING, message));
     }
     let unwell = match is_reachable(host) {
         true => get(host, USABLE).filter(|_| !is_usable(host)),
         false => get(host, REACHABLE),
     };
-    match unwell {
-        Some(condition) => new(false, &condition.reason).message(condition.message.clone()),
-        None => new(true, shared::READY),
-    }
+    unwell.and_then(Wait::read)
 }
 
 fn deleting(host: &Host) -> NewCondition {
     let new = |so: bool, reason: &str| NewCondition::new(types::DELETING, so, reason);
     match (&host.metadata.deletion_timestamp, &host.spec.claim) {
         (None, _) => new(false, shared::NOT_DELETING),
-        (Some(_), Some(claim)) => new(true, reasons::WAITING_FOR_RELEASE).message(format!(
-            "HostMachine {} of Cluster {} has Host {}: it goes once that machine is deleted",
-            claim.machine_name,
-            claim.cluster_name,
-            host.name_any()
-        )),
+        (Some(_), Some(claim)) => {
+            let message = format!(
+                "HostMachine {} of Cluster {} has Host {}: it goes once that machine is deleted",
+                claim.machine_name,
+                claim.cluster_name,
+                host.name_any()
+            );
+            Wait::new(&causes::WAITING_FOR_RELEASE, message).condition(types::DELETING)
+        }
         (Some(_), None) => new(true, shared::DELETING),
     }
 }

@@ -21,7 +21,7 @@ pub(super) async fn endpoint(
 ) -> Result<HostCluster> {
     let infrastructure = &clusters.infrastructure;
     match endpoint {
-        Endpoint::Known | Endpoint::Wait { .. } => Ok(host_cluster.clone()),
+        Endpoint::Known | Endpoint::Wait(_) => Ok(host_cluster.clone()),
         Endpoint::TakeOver(endpoint) => write(infrastructure, host_cluster, endpoint).await,
         Endpoint::Reserve => {
             let _turn = clusters.reserving.lock().await;

@@ -4,12 +4,12 @@ pub(super) mod domains;
 
 use capstan_api::core::Cluster;
 use capstan_api::infrastructure::{CompleteApiEndpoint, Host, HostCluster};
+use capstan_api::wait::{Wait, causes};
 use kube::ResourceExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::driver::HostKind;
-use crate::names::hostcluster::reasons;
 use crate::selector::HostSelectors;
 use domains::{ControlPlane, Domains, failure_domains};
 
@@ -28,12 +28,7 @@ pub enum Endpoint {
     /// All hosts are simulated here: a free port of this machine is to be reserved.
     Reserve,
     /// Somebody else must act.
-    Wait {
-        /// Why, as one word.
-        reason: &'static str,
-        /// Why, and who must do what.
-        message: String,
-    },
+    Wait(Wait),
 }
 
 /// All that is known when a HostCluster is looked at.
@@ -70,7 +65,7 @@ pub fn decide(seen: &Observed<'_>) -> Decision {
             let message = error.to_string();
             return Decision {
                 domains: Domains { list: before.to_vec(), unknown: Some(message.clone()) },
-                endpoint: Endpoint::Wait { reason: reasons::INVALID_SELECTOR, message },
+                endpoint: Endpoint::Wait(Wait::new(&causes::INVALID_HOST_SELECTOR, message)),
             };
         }
     };
@@ -98,20 +93,18 @@ fn endpoint(cluster: &Cluster, host_cluster: &HostCluster, hosts: &[&Host]) -> E
         return Endpoint::TakeOver(CompleteApiEndpoint { host: host.clone(), port });
     }
     if hosts.is_empty() {
-        return Endpoint::Wait {
-            reason: reasons::NO_HOSTS,
-            message: "no Host in this namespace fits spec.hostSelector: add a HostPool or Hosts, or set \
-                      spec.controlPlaneEndpoint"
-                .to_owned(),
-        };
+        return Endpoint::Wait(Wait::new(
+            &causes::NO_HOSTS,
+            "no Host in this namespace fits spec.hostSelector: add a HostPool or Hosts, or set \
+             spec.controlPlaneEndpoint",
+        ));
     }
     if hosts.iter().all(|host| HostKind::of(host) == HostKind::Simulated) {
         return Endpoint::Reserve;
     }
-    Endpoint::Wait {
-        reason: reasons::ENDPOINT_NOT_SET,
-        message: "spec.controlPlaneEndpoint is not set: set it to the virtual address, load balancer or DNS name of \
-                  the API server, or to the address of the host that will be the only control plane machine"
-            .to_owned(),
-    }
+    Endpoint::Wait(Wait::new(
+        &causes::ENDPOINT_NOT_SET,
+        "spec.controlPlaneEndpoint is not set: set it to the virtual address, load balancer or DNS name of the API \
+         server, or to the address of the host that will be the only control plane machine",
+    ))
 }

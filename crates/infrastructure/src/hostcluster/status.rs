@@ -2,6 +2,7 @@
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, reasons as shared, set, types};
 use capstan_api::infrastructure::HostCluster;
+use capstan_api::wait::{Wait, causes};
 use jiff::Timestamp;
 
 use super::decide::{Decision, Endpoint};
@@ -14,16 +15,16 @@ pub(super) const OWNED: [&str; 5] =
 
 /// Says that no Cluster has taken the object yet.
 pub(super) fn without_owner(host_cluster: &mut HostCluster, now: Timestamp) {
-    let waits = NewCondition::new(types::READY, false, reasons::WAITING_FOR_OWNER)
-        .message("waiting for a Cluster whose spec.infrastructureRef names this HostCluster");
-    set(host_cluster, waits, now);
+    let message = "waiting for a Cluster whose spec.infrastructureRef names this HostCluster";
+    let wait = Wait::new(&causes::WAITING_FOR_CLUSTER_OWNER, message);
+    set(host_cluster, wait.condition(types::READY), now);
 }
 
 /// Says that the deletion waits for as many HostMachines as are left.
 pub(super) fn deleting(host_cluster: &mut HostCluster, left: usize, now: Timestamp) {
     let message = format!("waiting for {left} HostMachines of the Cluster to give their hosts back");
-    let waits = NewCondition::new(types::DELETING, true, reasons::WAITING_FOR_MACHINES).message(message);
-    set(host_cluster, waits, now);
+    let wait = Wait::new(&causes::WAITING_FOR_HOST_MACHINES, message);
+    set(host_cluster, wait.condition(types::DELETING), now);
     let not = NewCondition::new(types::READY, false, shared::DELETING).message("being deleted");
     set(host_cluster, not, now);
 }
@@ -31,22 +32,19 @@ pub(super) fn deleting(host_cluster: &mut HostCluster, left: usize, now: Timesta
 /// Writes into status what was decided. Provisioned stays provisioned.
 pub fn tell(host_cluster: &mut HostCluster, decision: &Decision, now: Timestamp) {
     let condition = match &decision.endpoint {
-        Endpoint::Wait { reason, message } => {
-            NewCondition::new(ENDPOINT_AVAILABLE, false, *reason).message(message)
-        }
+        Endpoint::Wait(wait) => wait.condition(ENDPOINT_AVAILABLE),
         _ => NewCondition::new(ENDPOINT_AVAILABLE, true, reasons::AVAILABLE),
     };
     set(host_cluster, condition, now);
     let condition = match &decision.domains.unknown {
-        Some(why) => NewCondition::new(
-            FAILURE_DOMAINS_KNOWN,
-            ConditionStatus::Unknown,
-            reasons::CONTROL_PLANE_HOSTS_UNKNOWN,
-        )
-        .message(format!(
-            "cannot find out which hosts control plane machines may claim: {why}; status.failureDomains keeps its last \
-             known values"
-        )),
+        Some(why) => {
+            let message = format!(
+                "cannot find out which hosts control plane machines may claim: {why}; status.failureDomains keeps its \
+                 last known values"
+            );
+            let wait = Wait::new(&causes::CONTROL_PLANE_HOSTS_UNKNOWN, message);
+            NewCondition { status: ConditionStatus::Unknown, ..wait.condition(FAILURE_DOMAINS_KNOWN) }
+        }
         None => NewCondition::new(FAILURE_DOMAINS_KNOWN, true, reasons::FAILURE_DOMAINS_KNOWN),
     };
     set(host_cluster, condition, now);

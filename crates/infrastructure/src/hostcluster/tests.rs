@@ -9,6 +9,7 @@ use capstan_api::infrastructure::{
     SshAccess,
 };
 use capstan_api::meta::ApiEndpoint;
+use capstan_api::wait::{Wait, causes};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use std::sync::Arc;
@@ -56,12 +57,12 @@ fn over_ssh(name: &str) -> Host {
     host
 }
 
-fn reason(endpoint: &Endpoint) -> &'static str {
+fn reason(endpoint: &Endpoint) -> &str {
     match endpoint {
         Endpoint::Known => "Known",
         Endpoint::TakeOver(_) => "TakeOver",
         Endpoint::Reserve => "Reserve",
-        Endpoint::Wait { reason, .. } => reason,
+        Endpoint::Wait(wait) => &wait.reason,
     }
 }
 
@@ -110,7 +111,7 @@ fn the_endpoint_is_the_users_or_a_reserved_port_or_asked_for() {
 fn only_a_known_endpoint_makes_it_provisioned() {
     let mut told = HostCluster::new("hc", HostClusterSpec::default());
     let with = |endpoint| Decision { endpoint, domains: Domains::default() };
-    let wait = Endpoint::Wait { reason: "NoHosts", message: "add some".to_owned() };
+    let wait = Endpoint::Wait(Wait::new(&causes::NO_HOSTS, "add some"));
     tell(&mut told, &with(wait), Timestamp::UNIX_EPOCH);
     let provisioned =
         |told: &HostCluster| told.status.clone().and_then(|status| status.initialization).is_some();

@@ -50,10 +50,7 @@ pub(super) async fn claim(
         since: Some(Time(infrastructure.now())),
     };
     match infrastructure.swap_host(host, &json!({"claim": claim}), "claim").await {
-        Ok(_) => {
-            infrastructure.report(host, [status::claimed(machine, cluster)]).await;
-            Ok(true)
-        }
+        Ok(_) => Ok(true),
         // Another machine was faster: look again.
         Err(Error::Conflict { .. }) => Ok(false),
         Err(error) => Err(error),
@@ -82,7 +79,7 @@ pub(super) async fn give_back(
 ) -> Result<()> {
     infrastructure.swap_host(host, &json!({"claim": null}), "give back").await?;
     let (of_host, _) = status::given_back(machine, host, None);
-    infrastructure.report(host, [of_host]).await;
+    infrastructure.report(host, of_host).await;
     Ok(())
 }
 
@@ -96,7 +93,7 @@ pub(super) async fn release(
     infrastructure.swap_host(host, spec, "give back").await?;
     let quarantine = spec.pointer("/quarantine/message").and_then(Value::as_str);
     let (of_host, of_machine) = status::given_back(machine, host, quarantine);
-    infrastructure.report(host, [of_host]).await;
+    infrastructure.report(host, of_host).await;
     infrastructure.report(machine, [of_machine]).await;
     Ok(())
 }
@@ -130,16 +127,14 @@ pub(super) async fn reset(
     infrastructure.drivers.of(host)?.reset(host, claim_id(machine)).await
 }
 
-/// Writes what has changed between `before` and `after`, conditions included, and tells what has happened.
+/// Writes what has changed between `before` and `after`, conditions included.
 pub(super) async fn finish(
     infrastructure: &Infrastructure,
     before: &HostMachine,
     after: &HostMachine,
 ) -> Result<()> {
     let api = infrastructure.api::<HostMachine>(&before.namespace().unwrap_or_default());
-    Patcher::new(api, before).finish(after, &OWNED).await?;
-    infrastructure.report(before, status::news(before, after)).await;
-    Ok(())
+    Patcher::new(api, before).finish(after, &OWNED).await
 }
 
 /// Changes metadata and spec, if the object is still the one that was read.

@@ -3,9 +3,10 @@
 pub(super) mod claim;
 pub(super) mod release;
 
-use capstan_api::conditions::{get, reasons as shared};
+use capstan_api::conditions::get;
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine};
+use capstan_api::wait::{Cause, Wait, causes};
 use capstan_controller::Next;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use crate::driver::{BootstrapState, DriverError};
 use crate::names::PROVIDER_SCHEME;
-use crate::names::hostmachine::{BOOTSTRAP_EXECUTED, reasons};
+use crate::names::hostmachine::BOOTSTRAP_EXECUTED;
 use crate::selector::HostSelectors;
 use claim::{Obstacle, Wanted, choose, complaint};
 
@@ -48,12 +49,7 @@ pub struct Observed<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<'a> {
     /// Nothing, until somebody else acts.
-    Wait {
-        /// Why, as one word.
-        reason: &'static str,
-        /// Why, for people, and who must act.
-        message: String,
-    },
+    Wait(Wait),
     /// Write a new random `spec.claimID`.
     ChooseClaimId,
     /// Claim this host by compare and swap.
@@ -67,8 +63,8 @@ pub enum Step<'a> {
 }
 
 impl Step<'_> {
-    fn wait(reason: &'static str, message: impl Into<String>) -> Self {
-        Step::Wait { reason, message: message.into() }
+    fn wait(cause: &Cause, message: impl Into<String>) -> Self {
+        Step::Wait(Wait::new(cause, message))
     }
 }
 
@@ -83,14 +79,14 @@ pub fn decide<'a>(seen: Observed<'a>) -> Step<'a> {
         (Some(owner), Some(cluster)) => (owner, cluster),
         (None, _) => {
             return Step::wait(
-                reasons::WAITING_FOR_OWNER,
+                &causes::WAITING_FOR_MACHINE_OWNER,
                 "waiting for a Machine whose spec.infrastructureRef names this HostMachine",
             );
         }
         (Some(owner), None) => {
             let name = &owner.spec.cluster_name;
             return Step::wait(
-                reasons::WAITING_FOR_OWNER,
+                &causes::WAITING_FOR_MACHINE_OWNER,
                 format!("waiting for Cluster {name}, which does not exist"),
             );
         }
@@ -98,13 +94,13 @@ pub fn decide<'a>(seen: Observed<'a>) -> Step<'a> {
     let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
     if initialization.and_then(|init| init.infrastructure_provisioned) != Some(true) {
         return Step::wait(
-            shared::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY,
+            &causes::WAITING_FOR_CLUSTER_INFRASTRUCTURE,
             format!("waiting for the infrastructure of Cluster {}", cluster.name_any()),
         );
     }
     let Some(secret) = owner.spec.bootstrap.data_secret_name.as_ref().filter(|name| !name.is_empty()) else {
         return Step::wait(
-            shared::WAITING_FOR_BOOTSTRAP_DATA,
+            &causes::WAITING_FOR_BOOTSTRAP_DATA,
             format!("waiting for the bootstrap data of Machine {}", owner.name_any()),
         );
     };
@@ -135,7 +131,7 @@ fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> St
             }
         }
         _ if is_started => Step::wait(
-            reasons::HOST_LOST,
+            &causes::HOST_LOST,
             match host {
                 Some(_) => format!(
                     "Host {name} no longer carries the claim of this machine: somebody removed it; delete the Machine"
@@ -144,7 +140,7 @@ fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> St
             },
         ),
         None => Step::wait(
-            reasons::HOST_NOT_AVAILABLE,
+            &causes::HOST_NOT_AVAILABLE,
             format!("there is no Host {name}, which spec.hostName asks for: add it"),
         ),
         Some(host) => match Obstacle::of(host) {
@@ -152,7 +148,7 @@ fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> St
             Some(obstacle) => {
                 let complaint = complaint(host).map(|text| format!("\n{text}")).unwrap_or_default();
                 Step::wait(
-                    reasons::HOST_NOT_AVAILABLE,
+                    &causes::HOST_NOT_AVAILABLE,
                     format!("Host {name}, which spec.hostName asks for, is {}{complaint}", obstacle.words()),
                 )
             }
@@ -168,12 +164,12 @@ fn any<'a>(seen: Observed<'a>, owner: &Machine, claim_id: &str) -> Step<'a> {
         .and_then(|selectors| selectors.and("spec.hostSelector of the HostCluster", of_cluster));
     let selectors = match selectors {
         Ok(selectors) => selectors,
-        Err(error) => return Step::wait(reasons::INVALID_SELECTOR, error.to_string()),
+        Err(error) => return Step::wait(&causes::INVALID_HOST_SELECTOR, error.to_string()),
     };
     let failure_domain = owner.spec.failure_domain.as_deref();
     match choose(&Wanted { claim_id, selectors: &selectors, failure_domain }, seen.hosts) {
         Ok(host) => Step::Claim(host),
-        Err(message) => Step::wait(reasons::NO_HOST_AVAILABLE, message),
+        Err(message) => Step::wait(&causes::NO_HOST_AVAILABLE, message),
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod act;
 mod decide;
+mod hostless;
 mod observe;
 mod single;
 mod status;
@@ -23,6 +24,7 @@ pub use decide::release::Release;
 pub use decide::{Observed, Step, decide, provider_id};
 
 use capstan_api::infrastructure::{Host, HostMachine};
+use capstan_api::wait::Wait;
 use capstan_controller::{Next, Reconciler, Result, finalizers, pause};
 use kube::ResourceExt as _;
 use std::sync::Arc;
@@ -87,7 +89,7 @@ impl Reconciler for Machines {
                 true => infrastructure.hosts(&namespace).await?,
             };
             match decide(related.with(&machine, &hosts)) {
-                Step::Wait { reason, message } => return self.wait(&machine, reason, &message).await,
+                Step::Wait(wait) => return self.wait(&machine, &wait).await,
                 Step::ChooseClaimId => machine = act::choose_claim_id(infrastructure, &machine).await?,
                 Step::Claim(host) => {
                     if act::is_well(infrastructure, host).await? {
@@ -115,10 +117,10 @@ impl Reconciler for Machines {
 
 impl Machines {
     /// Says what the machine waits for.
-    async fn wait(&self, machine: &HostMachine, reason: &str, message: &str) -> Result<Next> {
+    async fn wait(&self, machine: &HostMachine, wait: &Wait) -> Result<Next> {
         let now = self.infrastructure.now();
         let mut told = machine.clone();
-        status::waiting(&mut told, reason, message, now);
+        status::waiting(&mut told, wait, now);
         pause::lifted(&mut told, now);
         act::finish(&self.infrastructure, machine, &told).await?;
         Ok(Next::After(WAITING))
@@ -178,8 +180,8 @@ impl Machines {
         }
         let mut told = machine.clone();
         let next = match waits {
-            Some((reason, message, again)) => {
-                status::deleting(&mut told, reason, &message, now);
+            Some((wait, again)) => {
+                status::deleting(&mut told, &wait, now);
                 Next::After(again)
             }
             None => {
@@ -192,12 +194,8 @@ impl Machines {
     }
 
     /// Has those of `hosts` reset that carry the machine's claim, and gives them back. Says what it waits for, if for
-    /// anything: as one word, for people, and for how long.
-    async fn reset(
-        &self,
-        machine: &HostMachine,
-        hosts: &[Arc<Host>],
-    ) -> Result<Option<(&'static str, String, Duration)>> {
+    /// anything, and when to look again.
+    async fn reset(&self, machine: &HostMachine, hosts: &[Arc<Host>]) -> Result<Option<(Wait, Duration)>> {
         let (infrastructure, now) = (&self.infrastructure, self.infrastructure.now());
         let (mut waits, mut again) = (None, WORKING);
         let since = machine.metadata.deletion_timestamp.as_ref();
@@ -208,9 +206,9 @@ impl Machines {
             }
             match release::decide(host, &state, since, now) {
                 Release::Write(spec) => act::release(infrastructure, machine, host, &spec).await?,
-                Release::Wait(reason, message) => waits = Some((reason, message)),
+                Release::Wait(wait) => waits = Some(wait),
             }
         }
-        Ok(waits.map(|(reason, message)| (reason, message, again)))
+        Ok(waits.map(|wait| (wait, again)))
     }
 }

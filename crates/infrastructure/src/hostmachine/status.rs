@@ -1,7 +1,8 @@
 //! Status and conditions of a HostMachine, from what its host and its driver say. Pure.
 
-use capstan_api::conditions::{NewCondition, get, has, reasons as shared, set, types};
+use capstan_api::conditions::{NewCondition, has, reasons as shared, set, types};
 use capstan_api::infrastructure::{Host, HostMachine};
+use capstan_api::wait::{Wait, causes};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
@@ -21,10 +22,10 @@ pub(super) const OWNED: [&str; 6] =
     [types::READY, HOST_CLAIMED, BOOTSTRAP_EXECUTED, AGENT_FOLLOWS, types::DELETING, types::PAUSED];
 
 /// Says why there is no host yet, or none any more.
-pub(super) fn waiting(machine: &mut HostMachine, reason: &str, message: &str, now: Timestamp) {
-    set(machine, NewCondition::new(HOST_CLAIMED, false, reason).message(message), now);
+pub(super) fn waiting(machine: &mut HostMachine, wait: &Wait, now: Timestamp) {
+    set(machine, wait.condition(HOST_CLAIMED), now);
     if !is_provisioned(machine) {
-        set(machine, NewCondition::new(BOOTSTRAP_EXECUTED, false, reasons::WAITING_FOR_HOST), now);
+        set(machine, Wait::new(&causes::WAITING_FOR_HOST, "").condition(BOOTSTRAP_EXECUTED), now);
     }
     sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
 }
@@ -38,17 +39,20 @@ pub(super) fn started(
 ) {
     set(machine, NewCondition::new(HOST_CLAIMED, true, reasons::CLAIMED), now);
     machine.status.get_or_insert_default().failure_domain.clone_from(&host.spec.failure_domain);
-    let new = |so: bool, reason: &str| NewCondition::new(BOOTSTRAP_EXECUTED, so, reason);
     let name = host.name_any();
-    let condition = match state {
-        Ok(BootstrapState::Done) => new(true, reasons::BOOTSTRAPPED),
+    let wait = match state {
+        Ok(BootstrapState::Done) => None,
         Ok(BootstrapState::Running) => {
-            new(false, reasons::BOOTSTRAPPING).message(format!("Host {name} carries out the bootstrap data"))
+            Some(Wait::new(&causes::BOOTSTRAPPING, format!("Host {name} carries out the bootstrap data")))
         }
         Ok(BootstrapState::Failed(failure)) => {
-            new(false, reasons::BOOTSTRAP_FAILED).message(describe(&name, failure))
+            Some(Wait::new(&causes::BOOTSTRAP_FAILED, describe(&name, failure)))
         }
-        Err(error) => new(false, reasons::HOST_UNREACHABLE).message(format!("Host {name}: {error}")),
+        Err(error) => Some(unreachable(&name, error)),
+    };
+    let condition = match wait {
+        Some(wait) => wait.condition(BOOTSTRAP_EXECUTED),
+        None => NewCondition::new(BOOTSTRAP_EXECUTED, true, reasons::BOOTSTRAPPED),
     };
     set(machine, condition, now);
     sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
@@ -57,8 +61,8 @@ pub(super) fn started(
 /// Says that the bootstrap data cannot be read.
 pub(super) fn without_data(machine: &mut HostMachine, message: &str, now: Timestamp) {
     set(machine, NewCondition::new(HOST_CLAIMED, true, reasons::CLAIMED), now);
-    let waits = NewCondition::new(BOOTSTRAP_EXECUTED, false, shared::WAITING_FOR_BOOTSTRAP_DATA);
-    set(machine, waits.message(message), now);
+    let wait = Wait::new(&causes::WAITING_FOR_BOOTSTRAP_DATA, message);
+    set(machine, wait.condition(BOOTSTRAP_EXECUTED), now);
     sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
 }
 
@@ -91,56 +95,28 @@ pub(super) fn follows(
     state: Option<&Result<FollowState, DriverError>>,
     now: Timestamp,
 ) {
-    let new = |so: bool, reason: &str| NewCondition::new(AGENT_FOLLOWS, so, reason);
+    let follows = NewCondition::new(AGENT_FOLLOWS, true, reasons::FOLLOWS);
     let name = host.name_any();
     let condition = match state {
-        None if has(machine, AGENT_FOLLOWS) => new(true, reasons::FOLLOWS),
+        None if has(machine, AGENT_FOLLOWS) => follows,
         None => return,
-        Some(Ok(FollowState::Follows)) => new(true, reasons::FOLLOWS).message(format!(
+        Some(Ok(FollowState::Follows)) => follows.message(format!(
             "The agent on Host {name} obeys this management plane and is about to enrol with it"
         )),
-        Some(Ok(FollowState::Refused(why))) => new(false, reasons::FOLLOWING_REFUSED).message(format!(
-            "The agent on Host {name} does not follow to this management plane: {}",
-            cut(why)
-        )),
-        Some(Err(error)) => new(false, reasons::HOST_UNREACHABLE).message(format!("Host {name}: {error}")),
+        Some(Ok(FollowState::Refused(why))) => {
+            let message =
+                format!("The agent on Host {name} does not follow to this management plane: {}", cut(why));
+            Wait::new(&causes::FOLLOWING_REFUSED, message).condition(AGENT_FOLLOWS)
+        }
+        Some(Err(error)) => unreachable(&name, error).condition(AGENT_FOLLOWS),
     };
     set(machine, condition, now);
 }
 
 /// Says what the deletion waits for.
-pub(super) fn deleting(machine: &mut HostMachine, reason: &str, message: &str, now: Timestamp) {
-    set(machine, NewCondition::new(types::DELETING, true, reason).message(message), now);
-    set(machine, NewCondition::new(types::READY, false, shared::DELETING).message(message), now);
-}
-
-/// What has happened to the machine between two reconciles.
-pub(super) fn news(before: &HostMachine, after: &HostMachine) -> Vec<News> {
-    let changed = |condition: &str| {
-        let (was, is) = (get(before, condition), get(after, condition)?);
-        let was = was.map(|was| was.reason.as_str()).unwrap_or_default();
-        (was != is.reason).then_some((was, is))
-    };
-    let bootstrap = changed(BOOTSTRAP_EXECUTED).and_then(|(was, is)| match is.reason.as_str() {
-        reasons::BOOTSTRAPPING => Some(News::normal(events::BOOTSTRAP_STARTED, is.message.clone())),
-        // It was done before the first look at it.
-        reasons::BOOTSTRAPPED if ![reasons::BOOTSTRAPPING, reasons::HOST_UNREACHABLE].contains(&was) => {
-            let host = after.spec.host_name.as_deref().unwrap_or_default();
-            let message = format!("Host {host} has carried out the bootstrap data");
-            Some(News::normal(events::BOOTSTRAP_STARTED, message))
-        }
-        reasons::BOOTSTRAP_FAILED => Some(News::warning(events::BOOTSTRAP_FAILED, first_line(&is.message))),
-        _ => None,
-    });
-    let reset = changed(types::DELETING).filter(|(_, is)| is.reason == reasons::HOST_UNREACHABLE);
-    let reset = reset.map(|(_, is)| News::warning(events::RESET_FAILED, first_line(&is.message)));
-    bootstrap.into_iter().chain(reset).collect()
-}
-
-/// What has happened to a host that a machine has claimed.
-pub(super) fn claimed(machine: &HostMachine, cluster: Option<&str>) -> News {
-    let of = cluster.map(|cluster| format!(" of Cluster {cluster}")).unwrap_or_default();
-    News::normal(events::CLAIMED, format!("HostMachine {}{of} has claimed the host", machine.name_any()))
+pub(super) fn deleting(machine: &mut HostMachine, wait: &Wait, now: Timestamp) {
+    set(machine, wait.condition(types::DELETING), now);
+    set(machine, NewCondition::new(types::READY, false, shared::DELETING).message(&wait.message), now);
 }
 
 /// What has happened to a machine whose host is recorded.
@@ -148,22 +124,28 @@ pub(super) fn recorded(host: &Host) -> News {
     News::normal(events::HOST_CLAIMED, format!("Host {} is claimed", host.name_any()))
 }
 
-/// What has happened to a host that was given back, and to the machine that had it.
-pub(super) fn given_back(machine: &HostMachine, host: &Host, quarantine: Option<&str>) -> (News, News) {
+/// What has happened to a host that was given back, and to the machine that had it. That it is in quarantine the host says
+/// itself.
+pub(super) fn given_back(
+    machine: &HostMachine,
+    host: &Host,
+    quarantine: Option<&str>,
+) -> (Option<News>, News) {
     let (name, machine) = (host.name_any(), machine.name_any());
     match quarantine {
         None => (
-            News::normal(events::RELEASED, format!("HostMachine {machine} has given the host back")),
+            Some(News::normal(events::RELEASED, format!("HostMachine {machine} has given the host back"))),
             News::normal(events::HOST_RELEASED, format!("Host {name} is given back")),
         ),
-        Some(why) => (
-            News::warning(events::QUARANTINED, first_line(why)),
-            News::warning(
-                events::RESET_FAILED,
-                format!("Host {name} is given back into quarantine: {}", first_line(why)),
-            ),
-        ),
+        Some(why) => {
+            let message = format!("Host {name} is given back into quarantine: {}", first_line(why));
+            (None, News::warning(events::RESET_FAILED, message))
+        }
     }
+}
+
+fn unreachable(host: &str, error: &DriverError) -> Wait {
+    Wait::new(&causes::HOST_UNREACHABLE, format!("Host {host}: {error}"))
 }
 
 fn describe(host: &str, failure: &BootstrapFailure) -> String {

@@ -2,24 +2,26 @@
 
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostMachine};
-use capstan_api::meta::labels;
-use capstan_controller::{Cache, run};
+use capstan_controller::run;
 use futures::stream::{BoxStream, iter};
 use futures::{Stream, StreamExt as _};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
+use std::sync::Arc;
 
 use super::decide::claim::Obstacle;
+use super::hostless::Hostless;
 use crate::context::Infrastructure;
 
 /// HostMachines that something else gives a reason to look at.
 pub(super) fn all(infrastructure: &Infrastructure) -> BoxStream<'static, ObjectRef<HostMachine>> {
-    let known = infrastructure.caches.of::<HostMachine>();
+    let hostless = Arc::new(Hostless::default());
     futures::stream::select_all([
         of_machines(infrastructure).boxed(),
-        of_clusters(infrastructure, known.clone()).boxed(),
-        of_hosts(infrastructure, known.clone()).boxed(),
-        of_drivers(infrastructure, known).boxed(),
+        of_clusters(infrastructure).boxed(),
+        without_host(infrastructure, Arc::clone(&hostless)).boxed(),
+        of_hosts(infrastructure, hostless).boxed(),
+        of_drivers(infrastructure).boxed(),
     ])
     .boxed()
 }
@@ -40,10 +42,8 @@ fn of_machines(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<
         })
 }
 
-fn of_clusters(
-    infrastructure: &Infrastructure,
-    known: Cache<HostMachine>,
-) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
+fn of_clusters(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
+    let machines = infrastructure.caches.of::<HostMachine>();
     infrastructure
         .caches
         .of::<Cluster>()
@@ -52,32 +52,63 @@ fn of_clusters(
             (cluster.spec.paused, status.and_then(|status| status.initialization.clone()))
         })
         .then(move |cluster| {
-            let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-            found(known.clone(), namespace, move |machine| {
-                machine.labels().get(labels::CLUSTER_NAME) == Some(&name)
-            })
+            let machines = machines.clone();
+            async move {
+                let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+                // A kind that was not listed yet: each object is looked at when it is.
+                let found = machines.of_cluster(&namespace, &name).await.unwrap_or_default();
+                iter(found).map(|machine| ObjectRef::from_obj(machine.as_ref()))
+            }
         })
-        .flat_map(iter)
+        .flatten()
 }
 
-/// A host that changes is news for the machine that has it; a host that is free, for all who have none.
+/// Keeps `hostless` up to date. A machine that has no host is looked at once it is known there: a host that has become free
+/// in the meantime has woken only those that were.
+fn without_host(
+    infrastructure: &Infrastructure,
+    hostless: Arc<Hostless>,
+) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
+    let machines = infrastructure.caches.of::<HostMachine>();
+    let changed =
+        machines.changed(|machine| (machine.spec.host_name.clone(), machine.spec.provider_id.is_some()));
+    changed.filter_map(move |machine| {
+        let (machines, hostless) = (machines.clone(), Arc::clone(&hostless));
+        async move {
+            let (namespace, name) = (machine.namespace().unwrap_or_default(), machine.name_any());
+            // What it was is told, too, and what is gone.
+            let now = machines.peek(&namespace, &name).await.ok().flatten();
+            hostless.note(&namespace, &name, now.as_deref()).then(|| run::reference(&namespace, &name))
+        }
+    })
+}
+
+/// A host that changes is news for the machine that has it, and for those that have none.
 fn of_hosts(
     infrastructure: &Infrastructure,
-    known: Cache<HostMachine>,
+    hostless: Arc<Hostless>,
 ) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
-    infrastructure
-        .caches
-        .of::<Host>()
-        .changed(host_facts)
+    let hosts = infrastructure.caches.of::<Host>();
+    let changed = hosts.changed(host_facts);
+    changed
         .then(move |host| {
-            let is_free = Obstacle::of(&host).is_none();
-            let (name, namespace) = (host.name_any(), host.namespace().unwrap_or_default());
-            found(known.clone(), namespace, move |machine| match &machine.spec.host_name {
-                Some(host) => *host == name,
-                None => is_free,
-            })
+            let (hosts, hostless) = (hosts.clone(), Arc::clone(&hostless));
+            async move {
+                let (namespace, name) = (host.namespace().unwrap_or_default(), host.name_any());
+                // What it was is told, too. One that has just been claimed is of no use to others.
+                let now = hosts.peek(&namespace, &name).await.ok().flatten();
+                let is_free = now.is_some_and(|now| Obstacle::of(&now).is_none());
+                let others = hostless.concerned(&namespace, &name, is_free);
+                let woken = holder(&host).into_iter().chain(others);
+                iter(woken.map(|name| run::reference(&namespace, &name)).collect::<Vec<_>>())
+            }
         })
-        .flat_map(iter)
+        .flatten()
+}
+
+/// The name of the HostMachine that has the host.
+fn holder(host: &Host) -> Option<String> {
+    host.spec.claim.as_ref().map(|claim| claim.machine_name.clone())
 }
 
 /// All of a Host that a HostMachine looks at.
@@ -87,26 +118,13 @@ pub(super) fn host_facts(host: &Host) -> impl PartialEq + Send + 'static + use<>
     (host.spec.clone(), host.metadata.labels.clone(), answers, addresses)
 }
 
-fn of_drivers(
-    infrastructure: &Infrastructure,
-    known: Cache<HostMachine>,
-) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
-    infrastructure
-        .drivers
-        .changes()
-        .then(move |(namespace, name)| {
-            found(known.clone(), namespace, move |machine| machine.spec.host_name.as_deref() == Some(&name))
-        })
-        .flat_map(iter)
-}
-
-async fn found(
-    known: Cache<HostMachine>,
-    namespace: String,
-    matches: impl Fn(&HostMachine) -> bool,
-) -> Vec<ObjectRef<HostMachine>> {
-    // A kind that was not listed yet: each object is looked at when it is.
-    let all = known.in_namespace(&namespace).await.unwrap_or_default();
-    let found = all.iter().filter(|machine| matches(machine));
-    found.map(|found| ObjectRef::from_obj(found.as_ref())).collect()
+fn of_drivers(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<HostMachine>> + use<> {
+    let hosts = infrastructure.caches.of::<Host>();
+    infrastructure.drivers.changes().filter_map(move |(namespace, name)| {
+        let hosts = hosts.clone();
+        async move {
+            let host = hosts.peek(&namespace, &name).await.ok().flatten()?;
+            holder(&host).map(|machine| run::reference(&namespace, &machine))
+        }
+    })
 }

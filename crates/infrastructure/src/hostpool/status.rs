@@ -2,6 +2,7 @@
 
 use capstan_api::conditions::{NewCondition, set, types};
 use capstan_api::infrastructure::{Host, HostPool, HostState};
+use capstan_api::wait::{Wait, causes};
 use capstan_controller::names::label_value;
 use capstan_controller::owners;
 use jiff::Timestamp;
@@ -57,37 +58,47 @@ pub(super) fn news(created: &[&Host], deleted: &[Host]) -> Vec<News> {
 }
 
 fn condition(plan: &Plan, progress: &Progress) -> NewCondition {
-    let new = |so: bool, reason: &str| NewCondition::new(HOSTS_UP_TO_DATE, so, reason);
-    if let Some((reason, why)) = &progress.refused {
-        return new(false, reason).message(why);
+    match waits(plan, progress) {
+        Some(wait) => wait.condition(HOSTS_UP_TO_DATE),
+        None => NewCondition::new(HOSTS_UP_TO_DATE, true, reasons::UP_TO_DATE),
+    }
+}
+
+/// What keeps the pool from having the hosts it should have.
+fn waits(plan: &Plan, progress: &Progress) -> Option<Wait> {
+    if progress.refused.is_some() {
+        return progress.refused.clone();
     }
     if !progress.failed.is_empty() {
-        return new(false, reasons::MACHINES_FAILED).message(progress.failed.join("\n"));
+        return Some(Wait::new(&causes::MACHINES_FAILED, progress.failed.join("\n")));
     }
     if !progress.starting.is_empty() {
-        return new(false, reasons::SCALING).message(format!("booting: {}", progress.starting.join(", ")));
+        let message = format!("booting: {}", progress.starting.join(", "));
+        return Some(Wait::new(&causes::SCALING, message));
     }
     if !plan.taken.is_empty() {
-        return new(false, reasons::NAME_TAKEN).message(format!(
+        let message = format!(
             "Hosts {} exist and do not belong to this pool: delete them, or take them out of spec.static.hosts",
             plan.taken.join(", ")
-        ));
+        );
+        return Some(Wait::new(&causes::NAME_TAKEN, message));
     }
     if plan.claimed > 0 {
-        return new(false, reasons::WAITING_FOR_RELEASE).message(format!(
+        let message = format!(
             "{} hosts too many, and machines have them: they go when the machines are deleted",
             plan.claimed
-        ));
+        );
+        return Some(Wait::new(&causes::WAITING_FOR_RELEASE, message));
     }
-    match plan.is_empty() {
-        true => new(true, reasons::UP_TO_DATE),
-        false => new(false, reasons::SCALING).message(format!(
+    (!plan.is_empty()).then(|| {
+        let message = format!(
             "{} hosts are being made, {} changed, {} taken away",
             plan.create.len(),
             plan.change.len(),
             plan.delete.len()
-        )),
-    }
+        );
+        Wait::new(&causes::SCALING, message)
+    })
 }
 
 /// How many hosts there are, can be claimed, are claimed, and need a person.

@@ -42,8 +42,8 @@ async fn a_claim_an_outage_and_a_release_are_told_once() {
     yard.host("h", "west", "10.0.0.1").await;
     yard.machine("m", "h").await;
     yard.says::<HostMachine>("m", "Ready", "Ready").await;
-    tells(&yard, "Host", "h", &[("Claimed", 1)]).await;
-    tells(&yard, "HostMachine", "m", &[("BootstrapStarted", 1), ("HostClaimed", 1)]).await;
+    tells(&yard, "HostMachine", "m", &[("HostClaimed", 1)]).await;
+    tells(&yard, "Host", "h", &[]).await;
 
     yard.bench.set("h", |answers| answers.error = Some("no answer".to_owned()));
     yard.ask_again("h").await;
@@ -51,15 +51,38 @@ async fn a_claim_an_outage_and_a_release_are_told_once() {
     yard.ask_again("h").await;
     yard.api::<HostMachine>().delete("m", &DeleteParams::default()).await.unwrap();
     yard.says::<HostMachine>("m", "Deleting", "HostUnreachable").await;
-    let outage = [("BootstrapStarted", 1), ("HostClaimed", 1), ("ResetFailed", 1)];
-    tells(&yard, "HostMachine", "m", &outage).await;
+    tells(&yard, "HostMachine", "m", &[("HostClaimed", 1), ("HostUnreachable", 1)]).await;
     yard.bench.set("h", |answers| answers.error = None);
     yard.ask_again("h").await;
     yard.says::<Host>("h", "Reachable", "Reachable").await;
 
-    let whole = [("Claimed", 1), ("HostReachable", 1), ("HostUnreachable", 1), ("Released", 1)];
+    let whole = [("HostReachable", 1), ("Released", 1), ("Unreachable", 1)];
     tells(&yard, "Host", "h", &whole).await;
-    let whole = [("BootstrapStarted", 1), ("HostClaimed", 1), ("HostReleased", 1), ("ResetFailed", 1)];
+    let whole = [("HostClaimed", 1), ("HostReleased", 1), ("HostUnreachable", 1)];
+    tells(&yard, "HostMachine", "m", &whole).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_a_person_is_told_once_and_without_the_output_of_commands() {
+    let yard = Yard::start().await;
+    yard.host("h", "west", "10.0.0.1").await;
+    yard.bench.set("h", |answers| {
+        answers.fails = Some("token=abc".to_owned());
+        answers.left = vec!["/etc/rancher".to_owned()];
+    });
+    yard.machine("m", "h").await;
+    let condition = yard.says::<HostMachine>("m", "BootstrapExecuted", "BootstrapFailed").await;
+    assert!(condition.contains("token=abc"), "{condition}");
+    tells(&yard, "HostMachine", "m", &[("BootstrapFailed", 1), ("HostClaimed", 1)]).await;
+    let all = yard.api::<Event>().list(&ListParams::default()).await.unwrap();
+    let failed = all.iter().find(|event| event.reason.as_deref() == Some("BootstrapFailed")).unwrap();
+    let message = failed.message.as_deref().unwrap();
+    assert!(message.contains("exit code 7") && !message.contains("token"), "{message}");
+
+    yard.api::<HostMachine>().delete("m", &DeleteParams::default()).await.unwrap();
+    yard.says::<Host>("h", "Ready", "Quarantined").await;
+    tells(&yard, "Host", "h", &[("Quarantined", 1)]).await;
+    let whole = [("BootstrapFailed", 1), ("HostClaimed", 1), ("ResetFailed", 1)];
     tells(&yard, "HostMachine", "m", &whole).await;
 }
 

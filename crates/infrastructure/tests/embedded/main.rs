@@ -7,4 +7,5 @@ mod addresses;
 mod domains;
 mod events;
 mod release;
+mod wakes;
 mod yard;

@@ -7,8 +7,8 @@ use capstan_api::infrastructure::{Host, HostCluster, HostMachine};
 use capstan_apiserver::{ApiServer, Options, Storage, User};
 use capstan_controller::owners;
 use capstan_infrastructure::{
-    BootstrapData, BootstrapState, DriverError, Drivers, HostDriver, HostKind, Infrastructure, Reached,
-    ResetState, controllers,
+    BootstrapData, BootstrapFailure, BootstrapState, DriverError, Drivers, HostDriver, HostKind,
+    Infrastructure, Reached, ResetState, controllers,
 };
 use capstan_testkit::{eventually, install_crds};
 use futures::FutureExt as _;
@@ -35,6 +35,8 @@ pub(crate) struct Answers {
     /// No call returns.
     pub(crate) hangs: bool,
     pub(crate) addresses: Vec<String>,
+    /// Bootstrap data fails, with this as the last line it printed.
+    pub(crate) fails: Option<String>,
     /// What is left on the host after a reset.
     pub(crate) left: Vec<String>,
     /// A reset does not end.
@@ -83,7 +85,16 @@ impl HostDriver for Bench {
         _: &'a str,
         _: &'a BootstrapData,
     ) -> BoxFuture<'a, Result<BootstrapState, DriverError>> {
-        Box::pin(async { self.ask(host).await.map(|_| BootstrapState::Done) })
+        Box::pin(async {
+            Ok(match self.ask(host).await?.fails {
+                Some(line) => BootstrapState::Failed(BootstrapFailure {
+                    step: "runcmd 1".to_owned(),
+                    exit_code: Some(7),
+                    last_lines: vec![line],
+                }),
+                None => BootstrapState::Done,
+            })
+        })
     }
 
     fn reset<'a>(
@@ -199,8 +210,13 @@ impl Yard {
         self.change::<Host>(host, json!({"metadata": {"annotations": {"poke": number}}})).await;
     }
 
-    /// A Machine and its HostMachine, which claims the host of this name.
+    /// A Machine and its HostMachine, which claims the host with the label of this name.
     pub(crate) async fn machine(&self, name: &str, host: &str) {
+        self.machine_with(name, json!({"hostSelector": {"matchLabels": {"name": host}}})).await;
+    }
+
+    /// A Machine and its HostMachine with this spec.
+    pub(crate) async fn machine_with(&self, name: &str, of_host: Value) {
         let labels =
             json!({"labels": {"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/control-plane": ""}});
         let reference = json!({"apiGroup": GROUP, "kind": "HostMachine", "name": name});
@@ -208,8 +224,7 @@ impl Yard {
         let machine: Machine = self.create(name, labels.clone(), spec).await;
         let mut metadata = labels;
         metadata["ownerReferences"] = json!([owners::controller(&machine)]);
-        let selector = json!({"hostSelector": {"matchLabels": {"name": host}}});
-        self.create::<HostMachine>(name, metadata, selector).await;
+        self.create::<HostMachine>(name, metadata, of_host).await;
     }
 
     /// Waits until the condition has this reason, and gives its message.

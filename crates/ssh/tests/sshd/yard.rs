@@ -153,9 +153,5 @@ pub(crate) fn script(text: &str) -> BootstrapData {
 }
 
 pub(crate) fn reason(error: &DriverError) -> &'static str {
-    match error {
-        DriverError::Misconfigured { reason, .. } => reason,
-        DriverError::Unreachable(_) => "Unreachable",
-        DriverError::NotSupported(_) => "NotSupported",
-    }
+    error.cause().reason
 }

@@ -1,34 +1,39 @@
-//! What a MachineSet of a MachineDeployment should look like. Pure, but for the random part of a new name.
+//! What a MachineSet of a MachineDeployment should look like. Pure.
 
 use capstan_api::core::{
     MachineDeployment, MachineSet, MachineSetSpec, MachineTemplateSpec, RolloutStrategyType,
 };
 use capstan_api::meta::{TemplateMetadata, annotations, labels};
-use capstan_controller::names::random_suffix;
+use capstan_controller::names::suffix_of;
+use capstan_plan::Digest;
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::super::names::{DESIRED_REPLICAS, MAX_REPLICAS, NOT_HANDED_DOWN};
+use super::draft_name;
 use super::limits::Limits;
 use crate::machineset::desired::controller;
 use crate::machineset::names::FINALIZER;
 
-/// A name and the random part at its end leave this much room.
-const LONGEST_BASE: usize = 58;
+/// What a MachineSet is made from.
+#[derive(Clone, Debug)]
+pub(crate) enum Basis<'a> {
+    /// It is there.
+    There(&'a MachineSet),
+    /// It is not there yet; these five characters are in its name.
+    Draft(String),
+}
 
-/// The whole MachineSet: `current` with what is handed down in place, or a new one without machines. Revisions and
-/// what steers a rollout come on top.
-pub(crate) fn machine_set(
-    deployment: &MachineDeployment,
-    limits: Limits,
-    current: Option<&MachineSet>,
-) -> MachineSet {
-    let random = random_suffix();
-    let unique = current
-        .and_then(|set| set.labels().get(labels::MACHINE_TEMPLATE_HASH).cloned())
-        .unwrap_or_else(|| format!("{}-{random}", hash(&deployment.spec.template)));
+/// The whole MachineSet: the one that is there with what is handed down in place, or a new one without machines. Revisions
+/// and what steers a rollout come on top.
+pub(crate) fn machine_set(deployment: &MachineDeployment, limits: Limits, basis: &Basis<'_>) -> MachineSet {
+    let (current, name) = match basis {
+        Basis::There(current) => (Some(*current), current.name_any()),
+        Basis::Draft(suffix) => (None, format!("{}{suffix}", draft_name::base(deployment))),
+    };
+    let unique = unique(deployment, basis);
     let with_unique = |map: &BTreeMap<String, String>| {
         let mut map = map.clone();
         map.insert(labels::MACHINE_TEMPLATE_HASH.to_owned(), unique.clone());
@@ -62,7 +67,6 @@ pub(crate) fn machine_set(
         machine_naming: deployment.spec.machine_naming.clone(),
         deletion: deployment.spec.deletion.clone(),
     };
-    let name = current.map_or_else(|| new_name(&deployment.name_any(), &random), kube::ResourceExt::name_any);
     let mut set = MachineSet::new(&name, spec);
     set.metadata = ObjectMeta {
         name: Some(name),
@@ -99,12 +103,20 @@ pub(crate) fn annotate(set: &mut MachineSet, key: &str, value: String) {
     set.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value);
 }
 
-fn new_name(deployment: &str, random: &str) -> String {
-    let base = format!("{deployment}-");
-    format!("{}{random}", base.get(..LONGEST_BASE).unwrap_or(&base))
+/// The label that tells the Machines of one MachineSet from those of another: a number for the template, and five
+/// characters. One that is adopted may be without; two of them must not get the same.
+fn unique(deployment: &MachineDeployment, basis: &Basis<'_>) -> String {
+    let suffix = match basis {
+        Basis::Draft(suffix) => suffix.clone(),
+        Basis::There(set) => match set.labels().get(labels::MACHINE_TEMPLATE_HASH) {
+            Some(unique) => return unique.clone(),
+            None => suffix_of(Digest::of(set.uid().unwrap_or_default().as_bytes()).as_bytes()),
+        },
+    };
+    format!("{}-{suffix}", hash(&deployment.spec.template))
 }
 
-/// Tells templates apart for people; nobody computes it again, because the random part follows.
+/// Tells templates apart for people; it is never computed again, because the label stays.
 fn hash(template: &MachineTemplateSpec) -> u32 {
     let spec = &template.spec;
     let mut hasher = DefaultHasher::new();
@@ -123,14 +135,18 @@ mod tests {
 
     const LIMITS: Limits = Limits { desired: 3, max_surge: 1, max_unavailable: 0 };
 
+    fn draft() -> Basis<'static> {
+        Basis::Draft("abcde".to_owned())
+    }
+
     #[test]
     fn a_new_set_has_no_machines_and_a_name_of_its_own() {
         let deployment = deployment(&json!({"metadata": {"annotations": {"x": "y", REVISION: "1"}}}));
-        let set = machine_set(&deployment, LIMITS, None);
+        let set = machine_set(&deployment, LIMITS, &draft());
+        assert_eq!(set.name_any(), "md-abcde");
         assert_eq!(set.spec.replicas, Some(0));
         let unique = &set.labels()[labels::MACHINE_TEMPLATE_HASH];
-        let random = set.name_any().strip_prefix("md-").expect("a test value").to_owned();
-        assert!(unique.ends_with(&format!("-{random}")), "{unique} {random}");
+        assert!(unique.ends_with("-abcde"), "{unique}");
         assert_eq!(
             &set.spec.selector.match_labels.as_ref().expect("a test value")[labels::MACHINE_TEMPLATE_HASH],
             unique
@@ -145,18 +161,29 @@ mod tests {
         assert!(!set.annotations().contains_key(REVISION));
         assert_eq!(set.annotations()[MAX_REPLICAS], "4");
         assert_eq!(set.owner_references()[0].block_owner_deletion, Some(true));
-        assert_eq!(new_name(&"m".repeat(80), "abcde").len(), 63);
+    }
+
+    #[test]
+    fn adopted_sets_are_told_apart() {
+        let deployment = deployment(&json!({}));
+        let unique = |name: &str| {
+            let set = crate::machineset::fixtures::machine_set(name, 1, &json!({}));
+            machine_set(&deployment, LIMITS, &Basis::There(&set)).labels()[labels::MACHINE_TEMPLATE_HASH]
+                .clone()
+        };
+        assert_ne!(unique("east-nodes"), unique("west-nodes"));
+        assert_eq!(unique("east-nodes"), unique("east-nodes"), "nothing is written twice");
     }
 
     #[test]
     fn an_old_set_keeps_what_needs_new_machines() {
         let first = deployment(&json!({}));
-        let old = machine_set(&first, LIMITS, None);
+        let old = machine_set(&first, LIMITS, &draft());
         let changed = deployment(&json!({"spec": {
             "template": {"metadata": {"labels": {"l": "1"}}, "spec": {"version": "v1.35.0", "minReadySeconds": 9}},
             "deletion": {"order": "Oldest"},
         }}));
-        let set = machine_set(&changed, LIMITS, Some(&old));
+        let set = machine_set(&changed, LIMITS, &Basis::There(&old));
         assert_eq!(set.name_any(), old.name_any());
         assert_eq!(set.spec.template.spec.version.as_deref(), Some("v1.34.0"));
         assert_eq!(set.spec.template.spec.min_ready_seconds, Some(9));

@@ -1,8 +1,8 @@
-//! Which MachineSets a MachineDeployment has, and how many Machines each should have next. Pure, but for the random part
-//! of new names.
+//! Which MachineSets a MachineDeployment has, and how many Machines each should have next. Pure.
 
 pub(super) mod defaults;
 pub(super) mod desired;
+pub(super) mod draft_name;
 pub mod limits;
 pub mod on_delete;
 pub mod plan;

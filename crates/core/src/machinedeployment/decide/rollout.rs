@@ -1,4 +1,4 @@
-//! What every MachineSet of a MachineDeployment should be next. Pure, but for the random part of new names.
+//! What every MachineSet of a MachineDeployment should be next. Pure.
 
 use capstan_api::conditions::{get, is_true, types};
 use capstan_api::core::{Machine, MachineDeployment, MachineSet, RolloutStrategyType};
@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 use super::super::names::{DESIRED_REPLICAS, MAX_REPLICAS};
-use super::desired::{self, annotate};
+use super::desired::{self, Basis, annotate};
+use super::draft_name;
 use super::limits::{BadAmount, Limits};
 use super::on_delete::on_delete;
 use super::plan::{Plan, Set, rolling_update};
@@ -34,6 +35,8 @@ pub(crate) enum Problem {
 pub(crate) struct Observed<'a> {
     pub(crate) deployment: &'a MachineDeployment,
     pub(crate) sets: &'a [MachineSet],
+    /// Names of MachineSets that belong to others: a new one must have none of them.
+    pub(crate) others: &'a [String],
     pub(crate) machines: &'a [Machine],
     pub(crate) templates_exist: bool,
     pub(crate) now: Timestamp,
@@ -72,7 +75,7 @@ pub(crate) fn draft(observed: &Observed<'_>) -> Result<Draft, Problem> {
         return Err(Problem::NoTemplates);
     }
     let strategy = strategy(deployment);
-    let mut sets = Sets::new(deployment, limits, &selection, !paused);
+    let mut sets = Sets::new(observed, limits, &selection, !paused);
     let received = sets.new.as_ref().map(|new| Received::by(new, observed.machines)).unwrap_or_default();
     if let Some(new) = sets.new.as_mut().filter(|_| !paused && strategy == RolloutStrategyType::RollingUpdate)
     {
@@ -170,17 +173,26 @@ struct Sets {
 
 impl Sets {
     /// With what is handed down in place. Makes a new one, if there is none and it is wanted.
-    fn new(deployment: &MachineDeployment, limits: Limits, selection: &Selection, make: bool) -> Self {
+    fn new(observed: &Observed<'_>, limits: Limits, selection: &Selection, make: bool) -> Self {
+        let deployment = observed.deployment;
+        let is_taken = |name: &str| {
+            observed.others.iter().any(|other| other == name)
+                || observed.sets.iter().any(|set| set.name_any() == name)
+        };
         let old = selection.old.iter().map(|current| {
-            let mut set = desired::machine_set(deployment, limits, Some(current));
+            let mut set = desired::machine_set(deployment, limits, &Basis::There(current));
             set.metadata.annotations.get_or_insert_default().extend(revision::of_old(current));
             set
         });
         let (mut new, mut revision) = (None, None);
         if selection.new.is_some() || make {
             let current = selection.new.as_ref();
-            let mut set = desired::machine_set(deployment, limits, current);
             let (annotations, number) = revision::of_new(current, &selection.old);
+            let basis = match current {
+                Some(current) => Basis::There(current),
+                None => Basis::Draft(draft_name::suffix(deployment, &number, is_taken)),
+            };
+            let mut set = desired::machine_set(deployment, limits, &basis);
             set.metadata.annotations.get_or_insert_default().extend(annotations);
             // To be compared with what the Machines say; dropped or renewed in `follow`.
             let counted = current.and_then(|set| set.annotations().get(in_place::ACKNOWLEDGED_MOVE).cloned());

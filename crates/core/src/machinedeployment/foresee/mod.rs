@@ -138,6 +138,8 @@ impl World {
         Observed {
             deployment: &self.deployment,
             sets,
+            // Nothing is made, so no name is in the way.
+            others: &[],
             machines,
             templates_exist: named.all(|reference| find(&self.templates, reference).is_some()),
             now: self.now,

@@ -1,23 +1,21 @@
 //! Makes Machines: first the clones for one, then the Machine that refers to them.
 //!
 //! All three share a name. If the process dies in between, what was cloned is still owned by the MachineSet and
-//! named by no Machine: [`clean_up`] finds it the next time.
+//! named by no Machine: [`super::clean_up`] finds it the next time.
 
 use capstan_api::core::{Machine, MachineSet};
 use capstan_api::meta::ContractVersionedObjectReference;
-use capstan_controller::error::{Doing as _, chain};
+use capstan_controller::error::chain;
 use capstan_controller::events::Tone;
-use capstan_controller::{Error, Grounds, Result, destroy, owners};
+use capstan_controller::{Error, Result, owners};
 use futures::StreamExt as _;
 use kube::ResourceExt as _;
-use kube::api::{Api, DynamicObject, ListParams};
-use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use kube::api::{Api, DynamicObject};
 
 use super::super::MachineSetReconciler;
 use super::super::decide::desired::{self, Clones, clone_reference};
 use super::super::decide::naming::machine_name;
-use super::super::observe::{Templates, selector};
+use super::super::observe::Templates;
 use crate::external;
 use crate::names::events;
 
@@ -114,69 +112,5 @@ impl MachineSetReconciler {
         rest.metadata.uid = created.and_then(|created| created.uid());
         self.spec.apply(&api, None, &rest).await?;
         Ok(clone_reference)
-    }
-
-    /// Deletes what was cloned for Machines that were never made.
-    pub(in crate::machineset) async fn clean_up(&self, set: &MachineSet, machines: &[Machine]) -> Result<()> {
-        let spec = &set.spec.template.spec;
-        let infrastructure = machines.iter().map(|machine| machine.spec.infrastructure_ref.name.as_str());
-        self.clean_up_kind(set, &spec.infrastructure_ref, infrastructure.collect()).await?;
-        if let Some(reference) = &spec.bootstrap.config_ref {
-            let configs = machines.iter().filter_map(|machine| machine.spec.bootstrap.config_ref.as_ref());
-            self.clean_up_kind(set, reference, configs.map(|config| config.name.as_str()).collect()).await?;
-        }
-        Ok(())
-    }
-
-    async fn clean_up_kind(
-        &self,
-        set: &MachineSet,
-        template: &ContractVersionedObjectReference,
-        used: HashSet<&str>,
-    ) -> Result<()> {
-        let namespace = set.namespace().unwrap_or_default();
-        let kind = clone_reference(template, "");
-        let api = self.core.externals.api(&kind, &namespace).await?;
-        let selector = selector(&set.spec.selector, "MachineSet", &set.name_any())?;
-        let doing = || format!("cannot list {} in {namespace}", kind.kind);
-        let clones = api.list_metadata(&ListParams::default().labels_from(&selector)).await.doing(doing)?;
-        for clone in clones.items {
-            // Once the Machine controller owns it, it is no longer ours to clean up.
-            let owners = clone.owner_references();
-            let ours = owners.iter().any(|owner| Some(&owner.uid) == set.uid().as_ref())
-                && owners.iter().all(|owner| owner.kind != "Machine");
-            let name = clone.name_any();
-            if ours && clone.metadata.deletion_timestamp.is_none() && !used.contains(name.as_str()) {
-                let grounds = Grounds::asked("no Machine was made for it");
-                destroy::delete(&api, &clone.metadata, &grounds).await?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// MachineSets for which nothing is left over that no Machine was made for: this process has looked, and has left nothing
-/// since.
-#[derive(Default)]
-pub(in crate::machineset) struct Cleaned(Mutex<HashSet<String>>);
-
-impl Cleaned {
-    pub(in crate::machineset) fn contains(&self, set: &MachineSet) -> bool {
-        set.uid().is_some_and(|uid| self.lock().contains(&uid))
-    }
-
-    pub(in crate::machineset) fn insert(&self, set: &MachineSet) {
-        self.lock().extend(set.uid());
-    }
-
-    pub(in crate::machineset) fn remove(&self, set: &MachineSet) {
-        if let Some(uid) = set.uid() {
-            self.lock().remove(&uid);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        // Only names are inside: a panic elsewhere has not broken anything.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,7 @@
 //! Makes, adopts, deletes and hands over Machines, as was decided.
 
-pub(super) mod create;
+mod clean_up;
+mod create;
 mod hand_over;
 mod remediate;
 pub(super) mod sync;
@@ -65,14 +66,7 @@ impl MachineSetReconciler {
     async fn scale_up(&self, situation: &Situation<'_>, number: usize, seen: &mut Seen, steps: &mut Steps) {
         let Situation { cluster, set, templates, .. } = situation;
         match self.preflight(cluster, set, templates).await {
-            Ok(failures) if failures.is_empty() => {
-                let created = self.create(set, templates, number).await;
-                if created.is_err() {
-                    // Something may have been made for a Machine that was not.
-                    self.cleaned.remove(set);
-                }
-                steps.check(created);
-            }
+            Ok(failures) if failures.is_empty() => steps.check(self.create(set, templates, number).await),
             Ok(failures) => {
                 seen.preflight_failures = failures;
                 steps.add(Ok(Next::After(preflight::RETRY)));

@@ -5,6 +5,7 @@ pub(super) mod defaults;
 pub(crate) mod desired;
 pub(crate) mod hand_over;
 pub mod keep;
+pub(super) mod leftovers;
 pub(crate) mod machine;
 pub mod naming;
 pub mod preflight;

@@ -1,6 +1,7 @@
 //! Giving a host back: cleaned and verified, or put into quarantine with the reason. Pure.
 
 use capstan_api::infrastructure::{Host, HostMachine, HostQuarantine};
+use capstan_api::wait::{Wait, causes};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
@@ -8,8 +9,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use crate::driver::{DriverError, ResetState};
-use crate::names::host::reasons as host_reasons;
-use crate::names::hostmachine::reasons;
 
 /// As much of what is left as is told.
 const MOST_LEFT: usize = 20;
@@ -17,8 +16,8 @@ const MOST_LEFT: usize = 20;
 /// What becomes of a host after it was asked to be clean.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Release {
-    /// Nothing yet: why, as one word, and for people.
-    Wait(&'static str, String),
+    /// Nothing yet.
+    Wait(Wait),
     /// This goes into the spec of the host, in one write.
     Write(Value),
 }
@@ -41,7 +40,8 @@ pub(in crate::hostmachine) fn decide(
     let since = since.map(|time| format!(" since {}", time.0)).unwrap_or_default();
     match state {
         Ok(ResetState::Running) => {
-            Release::Wait(reasons::RESETTING_HOST, format!("Host {name} is being reset{since}"))
+            let told = format!("Host {name} is being reset{since}");
+            Release::Wait(Wait::new(&causes::RESETTING_HOST, told))
         }
         Ok(ResetState::Clean) => Release::Write(json!({"claim": null})),
         Ok(ResetState::Dirty { left }) => {
@@ -51,7 +51,7 @@ pub(in crate::hostmachine) fn decide(
                 list.push_str(&format!(" and {more} more"));
             }
             let quarantine = HostQuarantine {
-                reason: host_reasons::LEFT_DIRTY.to_owned(),
+                reason: causes::LEFT_DIRTY.reason.to_owned(),
                 message: Some(format!("left on the host after its machine was deleted: {list}")),
                 since: Some(Time(now)),
             };
@@ -62,7 +62,7 @@ pub(in crate::hostmachine) fn decide(
                 "cannot reset Host {name}, tried{since}: {error}\nThe host stays claimed until it was reset. If it will \
                  never come back: capstan host abandon {name}"
             );
-            Release::Wait(reasons::HOST_UNREACHABLE, told)
+            Release::Wait(Wait::new(&causes::HOST_UNREACHABLE, told))
         }
     }
 }

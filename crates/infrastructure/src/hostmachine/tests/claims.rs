@@ -1,7 +1,8 @@
 //! One machine, step by step.
 
-use capstan_api::conditions::{NewCondition, reasons as shared, set};
+use capstan_api::conditions::{NewCondition, set};
 use capstan_api::infrastructure::{Host, HostCluster, HostClusterSpec, HostQuarantine};
+use capstan_api::wait::causes;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube::ResourceExt;
@@ -10,18 +11,17 @@ use std::sync::Arc;
 use super::fixtures::*;
 use crate::driver::Reached;
 use crate::hostmachine::{Observed, Step, decide, provider_id};
-use crate::names::hostmachine::reasons;
 
-fn waits_for(step: &Step<'_>) -> &'static str {
+fn waits_for(step: Step<'_>) -> String {
     match step {
-        Step::Wait { reason, .. } => reason,
+        Step::Wait(wait) => wait.reason.into_owned(),
         other => panic!("does not wait: {other:?}"),
     }
 }
 
 fn told(step: Step<'_>) -> String {
     match step {
-        Step::Wait { message, .. } => message,
+        Step::Wait(wait) => wait.message,
         other => panic!("does not wait: {other:?}"),
     }
 }
@@ -32,13 +32,13 @@ fn the_hand_offs_are_waited_for_in_their_order() {
     let (bare, full) = (owner(None), owner(Some("data")));
     let (early, ready) = (cluster(false), cluster(true));
     let seen = Observed { machine: &machine, owner: None, cluster: None, host_cluster: None, hosts: &hosts };
-    assert_eq!(waits_for(&decide(seen)), reasons::WAITING_FOR_OWNER);
+    assert_eq!(waits_for(decide(seen)), causes::WAITING_FOR_MACHINE_OWNER.reason);
     let seen = Observed { owner: Some(&bare), ..seen };
-    assert_eq!(waits_for(&decide(seen)), reasons::WAITING_FOR_OWNER);
+    assert_eq!(waits_for(decide(seen)), causes::WAITING_FOR_MACHINE_OWNER.reason);
     let seen = Observed { cluster: Some(&early), ..seen };
-    assert_eq!(waits_for(&decide(seen)), shared::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY);
+    assert_eq!(waits_for(decide(seen)), "WaitingForClusterInfrastructureReady");
     let seen = Observed { cluster: Some(&ready), ..seen };
-    assert_eq!(waits_for(&decide(seen)), shared::WAITING_FOR_BOOTSTRAP_DATA);
+    assert_eq!(waits_for(decide(seen)), "WaitingForBootstrapData");
     let seen = Observed { owner: Some(&full), ..seen };
     assert_eq!(decide(seen), Step::ChooseClaimId);
 }
@@ -73,9 +73,9 @@ fn from_claim_to_start() {
     assert_eq!(decide(Observed { hosts: &hosts[1..], ..seen }), Step::Start(&hosts[1], "data".to_owned()));
 
     // A claim that somebody removed is never taken again: the host may have had another life since.
-    assert_eq!(waits_for(&decide(Observed { hosts: &free, ..seen })), reasons::HOST_LOST);
+    assert_eq!(waits_for(decide(Observed { hosts: &free, ..seen })), causes::HOST_LOST.reason);
     let free_again = shared([host("z")]);
-    assert_eq!(waits_for(&decide(Observed { hosts: &free_again, ..seen })), reasons::HOST_LOST);
+    assert_eq!(waits_for(decide(Observed { hosts: &free_again, ..seen })), causes::HOST_LOST.reason);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn it_says_why_there_is_no_host() {
             host_cluster: None,
             hosts: &hosts,
         };
-        assert_eq!(waits_for(&decide(seen)), reasons::NO_HOST_AVAILABLE, "{names:?}");
+        assert_eq!(waits_for(decide(seen)), causes::NO_HOST_AVAILABLE.reason, "{names:?}");
         assert_eq!(told(decide(seen)), message, "{names:?}");
     }
 }

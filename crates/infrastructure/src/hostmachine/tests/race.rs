@@ -73,7 +73,7 @@ impl World {
         });
         let id = machine.1.spec.claim_id.clone().unwrap_or_default();
         match step {
-            Step::Wait { .. } => {}
+            Step::Wait(_) => {}
             Step::ChooseClaimId => {
                 let id = format!("claim-{index}-{}", self.clock);
                 self.write_machine(index, machine.0, |machine| machine.spec.claim_id = Some(id));

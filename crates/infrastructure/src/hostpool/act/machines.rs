@@ -1,6 +1,7 @@
 //! Makes, starts and removes the machines of a pool, as far as that is possible now.
 
 use capstan_api::infrastructure::{Host, HostPool};
+use capstan_api::wait::{Cause, Wait, causes};
 use capstan_controller::{Result, owners};
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
@@ -10,7 +11,6 @@ use crate::context::Infrastructure;
 use crate::hostpool::decide::Plan;
 use crate::hostpool::decide::machines::{PUBLIC_KEY, Progress, access, fill_in, kept, of_pool, orphans};
 use crate::hostpool::observe;
-use crate::names::hostpool::reasons;
 use crate::provisioner::MachineState;
 
 /// Sees that the machines of the plan are there, and leaves in it what can be done now: a Host is made once its
@@ -22,13 +22,13 @@ pub(in crate::hostpool) async fn ensure(
     plan: &mut Plan,
 ) -> Result<Progress> {
     let Some((wanted, nspawn)) = of_pool(pool) else { return Ok(Progress::default()) };
-    let refuse = |plan: &mut Plan, reason, why: String| {
+    let refuse = |plan: &mut Plan, cause: &Cause, why: String| {
         plan.create.clear();
-        Ok(Progress { refused: Some((reason, why)), ..Progress::default() })
+        Ok(Progress { refused: Some(Wait::new(cause, why)), ..Progress::default() })
     };
     let Some(provisioner) = &infrastructure.provisioner else {
         let why = "spec.nspawn: this manager does not make nspawn machines; use static or simulated";
-        return refuse(plan, reasons::NOT_SUPPORTED, why.to_owned());
+        return refuse(plan, &causes::NOT_SUPPORTED, why.to_owned());
     };
     let ours: Vec<&Host> = hosts
         .iter()
@@ -37,7 +37,7 @@ pub(in crate::hostpool) async fn ensure(
         .collect();
     let machines = match provisioner.list(&wanted).await {
         Ok(machines) => machines,
-        Err(error) => return refuse(plan, reasons::MACHINES_FAILED, format!("spec.nspawn: {error}")),
+        Err(error) => return refuse(plan, &causes::MACHINES_FAILED, format!("spec.nspawn: {error}")),
     };
     let mut progress = Progress::default();
     for orphan in orphans(&machines, &ours, plan) {
@@ -57,7 +57,7 @@ pub(in crate::hostpool) async fn ensure(
              `ssh-keygen -t ed25519` makes it",
             nspawn.credentials_ref.name
         );
-        return refuse(plan, reasons::CREDENTIALS_MISSING, why);
+        return refuse(plan, &causes::CREDENTIALS_MISSING, why);
     };
     let mut up = BTreeMap::new();
     for host in plan.create.iter().chain(kept.iter().copied()) {

@@ -1,6 +1,7 @@
 //! Pools that make their machines: which there should be, and what is said meanwhile. Pure.
 
 use capstan_api::infrastructure::{Host, HostPool, NspawnHosts, SshAccess};
+use capstan_api::wait::Wait;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,8 +84,8 @@ pub(in crate::hostpool) struct Progress {
     pub(in crate::hostpool) starting: Vec<String>,
     /// They cannot be made, started or taken away, and why.
     pub(in crate::hostpool) failed: Vec<String>,
-    /// What keeps any machine from being made: as one word, and for people.
-    pub(in crate::hostpool) refused: Option<(&'static str, String)>,
+    /// What keeps any machine from being made.
+    pub(in crate::hostpool) refused: Option<Wait>,
 }
 
 impl Progress {

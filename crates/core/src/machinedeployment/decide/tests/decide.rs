@@ -1,10 +1,14 @@
 //! Decisions about all MachineSets of a MachineDeployment.
 
+use super::super::question::{Side, request};
 use super::*;
 use crate::machinedeployment::fixtures::deployment;
 use crate::machinedeployment::names::REVISION;
 use crate::machineset::fixtures::machine;
+use crate::runtime::answers::{Answers, Question};
+use crate::runtime::fixtures::handler;
 use capstan_api::meta::annotations;
+use capstan_api::runtime::hooks::CanUpdateMachineSet;
 use serde_json::{Value, json};
 
 /// Whether all that could be changed in place can be.
@@ -17,8 +21,14 @@ use Extension::{None as AlwaysReplace, Willing as AlwaysInPlace};
 
 fn decided(fields: &Value, sets: &[MachineSet], machines: &[Machine], extension: Extension) -> Decision {
     let deployment = deployment(fields);
-    let observed =
-        Observed { deployment: &deployment, sets, machines, templates_exist: true, now: Timestamp::now() };
+    let observed = Observed {
+        deployment: &deployment,
+        sets,
+        others: &[],
+        machines,
+        templates_exist: true,
+        now: Timestamp::now(),
+    };
     let draft = draft(&observed).expect("a test value");
     let candidates = draft.candidates().map(|(_, old)| old).unwrap_or_default();
     let willing = candidates.into_iter().filter(|_| extension == AlwaysInPlace);
@@ -56,8 +66,14 @@ fn the_first_set_gets_all_machines_at_once() {
 fn without_templates_no_set_is_made() {
     let deployment = deployment(&json!({}));
     let now = Timestamp::now();
-    let observed =
-        Observed { deployment: &deployment, sets: &[], machines: &[], templates_exist: false, now };
+    let observed = Observed {
+        deployment: &deployment,
+        sets: &[],
+        others: &[],
+        machines: &[],
+        templates_exist: false,
+        now,
+    };
     assert!(matches!(draft(&observed), Err(Problem::NoTemplates)));
 }
 
@@ -149,7 +165,14 @@ fn only_machines_that_have_to_move_are_asked_about() {
     let asked = |fields: &Value, sets: &[MachineSet]| {
         let deployment = deployment(fields);
         let now = Timestamp::now();
-        let observed = Observed { deployment: &deployment, sets, machines: &[], templates_exist: true, now };
+        let observed = Observed {
+            deployment: &deployment,
+            sets,
+            others: &[],
+            machines: &[],
+            templates_exist: true,
+            now,
+        };
         let draft = draft(&observed).expect("a test value");
         let candidates = draft.candidates();
         candidates.map(|(new, old)| (new.metadata.uid.is_some(), old.len()))
@@ -171,4 +194,41 @@ fn only_machines_that_have_to_move_are_asked_about() {
     let mut empty = sets;
     empty[0].status.get_or_insert_default().replicas = Some(0);
     assert_eq!(asked(&version(json!({})), &empty), None, "there is no machine to change");
+}
+
+#[test]
+fn a_rollout_that_is_held_asks_the_same_question_at_every_look() {
+    let sets = stored(decided(&json!({}), &[], &[], AlwaysReplace));
+    let deployment = deployment(&json!({"spec": {"template": {"spec": {"version": "v1.35.0"}}}}));
+    let asked = |others: &[String], second: i64| {
+        let now = Timestamp::from_second(second).expect("a time");
+        let (sets, deployment) = (&sets, &deployment);
+        let observed = Observed { deployment, sets, others, machines: &[], templates_exist: true, now };
+        let draft = draft(&observed).expect("a test value");
+        let (new, old) = draft.candidates().expect("a Machine has to move");
+        let template = |kind: &str| {
+            serde_json::from_value::<kube::api::DynamicObject>(
+                json!({"kind": kind, "metadata": {"name": "t"}}),
+            )
+            .expect("a template")
+        };
+        let side =
+            |set: &MachineSet| Side { set: set.clone(), infrastructure: template("Infra"), bootstrap: None };
+        (new.name_any(), request(&side(old[0]), &side(new), draft.limits()).expect("something to ask"))
+    };
+    let (name, first) = asked(&[], 1);
+    let (again, second) = asked(&["other-abcde".to_owned()], 1_000);
+    assert_eq!(name, again);
+    assert_eq!(json!(first), json!(second));
+    // With the same question there is one call: the answer is kept.
+    let question = |request| {
+        Question::new::<CanUpdateMachineSet>(&handler("e", "https://e", 1), request).expect("a question")
+    };
+    let answers = Answers::default();
+    answers.put(question(first), "no", Timestamp::UNIX_EPOCH);
+    assert_eq!(answers.get(&question(second), Timestamp::UNIX_EPOCH), Some("no"));
+    // A MachineSet of others that has the name is left alone.
+    let (other, _) = asked(std::slice::from_ref(&name), 1);
+    assert_ne!(name, other);
+    assert_eq!(name.len(), other.len());
 }
