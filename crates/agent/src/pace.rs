@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// How far a plan has got is told no more often than this.
 const UNDER_WAY: Duration = Duration::from_secs(2);
-/// So long the first word waits for what the machine is: it takes a moment to find out.
+/// So long the first word waits for what the machine is and how it does: it takes a moment to find out.
 const INTRODUCTION: Duration = Duration::from_secs(1);
 /// So long an agent that has carried out a plan waits for its plan before it says that it has none: right after a restart it
 /// has only not read it yet, and whoever believed it would take the machine for one that is not ready.
@@ -31,6 +31,12 @@ fn waits_until(report: &Report, written: Option<Instant>, began: Instant) -> Opt
     match &report.standing {
         Standing::Idle if written.is_none() && report.applied.is_some() => Some(began + REMEMBRANCE),
         Standing::Idle if written.is_none() && report.facts.is_none() => Some(began + INTRODUCTION),
+        // It was so before the restart, too; only its probes have not run yet.
+        Standing::Plan(progress)
+            if progress.phase == Phase::Applied && written.is_none() && report.probes.is_empty() =>
+        {
+            Some(began + INTRODUCTION)
+        }
         Standing::Plan(progress) if progress.phase == Phase::Applying => Some(written? + UNDER_WAY),
         _ => None,
     }
@@ -62,6 +68,11 @@ mod tests {
         assert!(applied.is_some());
         let restarted = Report { applied, ..crate::report::hello() };
         assert_eq!(waits_until(&restarted, None, began), Some(began + REMEMBRANCE));
+        assert_eq!(
+            waits_until(&at(Phase::Applied), None, began),
+            Some(began + INTRODUCTION),
+            "no probe has run"
+        );
         assert_eq!(waits_until(&restarted, Some(written), began), None, "its plan was taken away");
     }
 
