@@ -15,7 +15,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::cache::{Cache, Cached, Caches, Key};
 use crate::error::{Doing, Error, Result};
@@ -25,7 +25,7 @@ use crate::signal::Signal;
 /// Versions of the contract that are understood, newest first.
 const CONTRACTS: [&str; 1] = ["v1beta2"];
 
-/// A CRD is read again after this time.
+/// A CRD is read again after this time, unless said otherwise.
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
 /// An object of a watched kind has changed; this is one of its owners.
@@ -43,6 +43,8 @@ pub struct Externals {
     scope: Scope,
     /// Where objects are read from memory, if they are.
     memory: Option<Caches>,
+    /// A CRD is read again after this time.
+    read_again: Duration,
     shared: Arc<Shared>,
 }
 
@@ -60,6 +62,9 @@ struct Kind {
     objects: Option<Cache<DynamicObject>>,
     /// When its CRD was read: a provider may move on to another version.
     read: Instant,
+    /// Tells owners of changes. Ended when the kind is read in another version: no client may watch one that is not
+    /// served for ever.
+    telling: AbortHandle,
 }
 
 impl Externals {
@@ -67,7 +72,8 @@ impl Externals {
     pub fn new(client: Client) -> Self {
         let shared =
             Shared { changes: Signal::default(), kinds: Mutex::default(), watches: Mutex::default() };
-        Self { client, scope: Scope::default(), memory: None, shared: Arc::new(shared) }
+        let (scope, shared) = (Scope::default(), Arc::new(shared));
+        Self { client, scope, memory: None, read_again: READ_AGAIN, shared }
     }
 
     /// The same, with objects read from memory, for controllers, which hear of every change.
@@ -79,6 +85,12 @@ impl Externals {
     #[must_use]
     pub fn within(self, scope: Scope) -> Self {
         Self { scope, ..self }
+    }
+
+    /// The same, reading each CRD again after this time: so long it may take until a provider's new version is used.
+    #[must_use]
+    pub fn reading_again_after(self, read_again: Duration) -> Self {
+        Self { read_again, ..self }
     }
 
     /// The same, writing with another client.
@@ -99,10 +111,24 @@ impl Externals {
             return Ok(Some(found.as_ref().clone()));
         }
         // One that is not in memory may be too new for that, or outside of what is watched.
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
-        api.get_opt(&reference.name)
-            .await
-            .doing(|| format!("cannot read {} {namespace}/{}", reference.kind, reference.name))
+        let ask = async |resource: &ApiResource| {
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, resource);
+            api.get(&reference.name).await
+        };
+        let mut answer = ask(&kind.resource).await;
+        if answer.as_ref().is_err_and(is_about_no_object) {
+            // The version may not be served any more, which does not mean that the object is gone.
+            let read = self.read(&reference.api_group, &reference.kind).await?;
+            if read.resource != kind.resource {
+                answer = ask(&read.resource).await;
+            }
+        }
+        match answer {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+            answer => answer
+                .map(Some)
+                .doing(|| format!("cannot read {} {namespace}/{}", reference.kind, reference.name)),
+        }
     }
 
     /// Metadata of the objects in a namespace that have the kind of `reference` and that `owner`, a UID, owns. Read from
@@ -151,9 +177,14 @@ impl Externals {
     async fn kind(&self, group: &str, kind: &str) -> Result<Kind> {
         let key = (group.to_owned(), kind.to_owned());
         let known = lock(&self.shared.kinds).get(&key).cloned();
-        if let Some(known) = known.as_ref().filter(|known| known.read.elapsed() < READ_AGAIN) {
-            return Ok(known.clone());
+        match known.filter(|known| known.read.elapsed() < self.read_again) {
+            Some(known) => Ok(known),
+            None => self.read(group, kind).await,
         }
+    }
+
+    /// Reads the CRD of a kind, and watches the kind if that is not done in this version.
+    async fn read(&self, group: &str, kind: &str) -> Result<Kind> {
         let name = format!("{}.{group}", plural(kind));
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let crd =
@@ -172,29 +203,41 @@ impl Externals {
         })?;
         let gvk = GroupVersionKind::gvk(group, &version, kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
+        let key = (group.to_owned(), kind.to_owned());
         let mut kinds = lock(&self.shared.kinds);
-        let objects = match kinds.get(&key).filter(|known| known.resource == resource) {
-            Some(known) => known.objects.clone(),
-            None => self.watch(&resource),
+        let known = kinds.get(&key).cloned();
+        let (objects, telling) = match known {
+            Some(known) if known.resource == resource => (known.objects, known.telling),
+            known => {
+                if let Some(former) = known {
+                    tracing::info!(
+                        kind,
+                        from = former.resource.version,
+                        to = version,
+                        "reads another version"
+                    );
+                    former.telling.abort();
+                }
+                self.watch(&resource)
+            }
         };
-        let kind = Kind { resource, objects, read: Instant::now() };
+        let kind = Kind { resource, objects, read: Instant::now(), telling };
         kinds.insert(key, kind.clone());
         Ok(kind)
     }
 
     /// Watches a kind: whole objects where they are read from memory, and otherwise who owns them.
-    fn watch(&self, resource: &ApiResource) -> Option<Cache<DynamicObject>> {
+    fn watch(&self, resource: &ApiResource) -> (Option<Cache<DynamicObject>>, AbortHandle) {
         if let Some(memory) = &self.memory {
             let objects = memory.of_external(&self.scope, resource);
-            self.tell_owners(&objects);
-            return Some(objects);
+            let telling = self.tell_owners(&objects);
+            return (Some(objects), telling);
         }
         let api: Api<PartialObjectMeta<DynamicObject>> = self.scope.api_of(&self.client, resource);
-        self.tell_owners(&Cache::watching(api, watcher::Config::default(), &resource.kind));
-        None
+        (None, self.tell_owners(&Cache::watching(api, watcher::Config::default(), &resource.kind)))
     }
 
-    fn tell_owners<K: Cached>(&self, objects: &Cache<K>) {
+    fn tell_owners<K: Cached>(&self, objects: &Cache<K>) -> AbortHandle {
         let changes = self.shared.changes.clone();
         let changed = objects.changed(kube::ResourceExt::resource_version);
         lock(&self.shared.watches).spawn(async move {
@@ -205,7 +248,7 @@ impl Externals {
                     changes.tell(&Owner { kind, namespace: object.namespace(), name });
                 }
             }
-        });
+        })
     }
 
     /// Which objects of kind `K` own something that has changed.
@@ -221,6 +264,12 @@ impl Externals {
             })
         })
     }
+}
+
+/// Whether an answer says that something is not there, and not that it is an object: nothing is served at the path.
+fn is_about_no_object(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.code == 404 && status.details.as_ref().is_none_or(|details| details.name.is_empty())
 }
 
 /// The version that implements the newest contract we understand: the highest of those its label lists.
