@@ -70,7 +70,8 @@ where
         }
         let written = self.write_status(&after, owned, difference(&was, &is), latest).await;
         if written.is_ok() {
-            self.tell_waits(after.as_ref()).await;
+            // In a box: it is rarely needed, and it would make every look larger.
+            Box::pin(self.tell_waits(after.as_ref())).await;
         }
         rest.and(written)
     }
