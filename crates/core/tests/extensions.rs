@@ -326,7 +326,7 @@ async fn a_rollout_that_is_held_is_asked_about_once() -> Result<()> {
     let reconciler = MachineDeploymentReconciler::new(stage.core.clone());
     // What is refused is an error of the user's, who is told by a condition.
     let look = async || {
-        _ = reconciler.reconcile(Arc::new(deployments.get("md").await?)).await;
+        _ = Box::pin(reconciler.reconcile(Arc::new(deployments.get("md").await?))).await;
         anyhow::Ok(())
     };
 

@@ -85,7 +85,7 @@ impl Reconciler for MachineSetReconciler {
         }
 
         let (mut set, mut seen, mut steps) = (before.clone(), Seen::default(), Steps::new());
-        self.phases(&cluster, &mut set, &mut seen, &mut steps).await;
+        Box::pin(self.phases(&cluster, &mut set, &mut seen, &mut steps)).await;
         status::update(&mut set, &seen, self.core.now());
         if steps.succeeded() {
             set.status.get_or_insert_default().observed_generation = set.metadata.generation;
