@@ -242,7 +242,7 @@ fn rolling_out(seen: &Seen<'_>) -> NewCondition {
 
 /// Whether a machine that was part of the cluster is on its way to another state.
 fn is_changing(machine: &MachineFacts) -> bool {
-    machine.has_node && !machine.deleting && !machine.is_up()
+    machine.has_node && !machine.deleting && machine.is_known_not_up()
 }
 
 fn scaling(seen: &Seen<'_>, wanted: usize) -> [NewCondition; 2] {

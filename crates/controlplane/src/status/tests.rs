@@ -134,6 +134,16 @@ fn scaling_says_from_where_to_where_and_what_it_waits_for() {
 }
 
 #[test]
+fn a_manager_that_has_just_started_rolls_nothing_out() {
+    let object = told(3, |seen| {
+        for machine in &mut seen.facts {
+            machine.node = Knowledge::unknown("no answer yet");
+        }
+    });
+    assert_eq!(says(&object, "RollingOut").1, "NotRollingOut");
+}
+
+#[test]
 fn rolling_out_counts_what_is_on_its_way() {
     let change = Change::new("spec.version", Cost::Restart, "another");
     let object = told(3, |seen| {

@@ -177,6 +177,15 @@ impl MachineFacts {
                 && self.kubelet_version == self.version
     }
 
+    /// Whether it is known not to be up. Right after a start of the manager no Node is known, and that is no news of a machine
+    /// which has carried out its plan.
+    pub fn is_known_not_up(&self) -> bool {
+        let only_node_is_unknown = self.is_applied()
+            && self.kubelet_version == self.version
+            && matches!(self.node, Knowledge::Unknown(_));
+        !self.is_up() && !only_node_is_unknown
+    }
+
     /// Whether its Node is known to be Ready.
     pub(crate) fn is_ready(&self) -> bool {
         self.taken_as_up || self.node.is_known_and(|node| node.ready)
@@ -305,6 +314,9 @@ mod tests {
         assert!(!lost.is_up() && lost.not_up().contains("to be Ready"));
         let unknown = up.clone().with(|m| m.node = Knowledge::unknown("no answer"));
         assert!(!unknown.is_up() && unknown.not_up().contains("no answer"));
+        assert!(!unknown.is_known_not_up(), "what is unknown is no news");
+        assert!(unknown.clone().with(|m| m.kubelet_version = None).is_known_not_up());
+        assert!(up.clone().with(|m| m.node = fixtures::ready(false)).is_known_not_up());
         assert!(!up.clone().with(|m| m.kubelet_version = Some("v1.35.0".to_owned())).is_up());
         assert!(!up.clone().says(Progress::InFlight).is_up());
         assert_eq!(up.version.as_deref(), Some(VERSION));
