@@ -19,6 +19,8 @@ static VOLATILE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"127\.0\.0\.1:\d+", "<server>"),
         // What kubectl logs begins with a time and a process.
         (r"[EWI]\d{4} [\d:.]+ +\d+ ", ""),
+        // Whether its own time limit ends a watch before the first object came is a race, with either plane.
+        (r"(?m)^reflector\.go:\d+\] .*: very short watch: .*\n", ""),
         (r"(?m)(^|\s)(\d+[smhdy]){1,2}(?P<end>\s|$)", "$1<age>$end"),
         // Columns are as wide as their widest cell, which may have been an age.
         (r" {2,}", "  "),
@@ -41,5 +43,7 @@ fn only_what_is_volatile_goes() {
     assert_eq!(plain(text, Path::new("/none")), "NAME  DATA  AGE\nmap  12  <age>\nold  1  <age>\n");
     let text = "uid: 01234567-89ab-cdef-0123-456789abcdef\nresourceVersion: \"17\"\nsize: 17\n";
     assert_eq!(plain(text, Path::new("/none")), "uid: <uid>\nresourceVersion: <revision>\nsize: 17\n");
+    let text = "gone\nW1117 00:00:01.5  7 reflector.go:492] a.go:146: watch of *T ended with: very short watch: b\nlate\n";
+    assert_eq!(plain(text, Path::new("/none")), "gone\nlate\n");
     assert_eq!(plain("/a/b/c of 2026-01-01T00:00:00Z", Path::new("/a/b")), "<folder>/c of <time>");
 }

@@ -1,6 +1,7 @@
 //! What a control plane says of itself, situation by situation.
 
 use super::*;
+use capstan_controller::Knowledge;
 use capstan_distro::{Change, Cost};
 use capstan_planner::facts::Progress;
 use capstan_planner::facts::fixtures::members;
