@@ -11,7 +11,7 @@ const UNDER_WAY: Duration = Duration::from_secs(2);
 /// So long the first word waits for what the machine is and how it does: it takes a moment to find out.
 const INTRODUCTION: Duration = Duration::from_secs(1);
 /// So long an agent that has carried out a plan waits for its plan before it says that it has none: right after a restart it
-/// has only not read it yet, and whoever believed it would take the machine for one that is not ready.
+/// has not read it yet, and the control plane provider would take the machine for one without a plan.
 const REMEMBRANCE: Duration = Duration::from_secs(30);
 
 /// Waits until the newest of what is `told` should be written; the last one was written at this time.

@@ -123,8 +123,10 @@ impl Externals {
                 answer = ask(&read.resource).await;
             }
         }
+        let is_unserved = answer.as_ref().is_err_and(is_about_no_object);
         match answer {
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+            // An object of a version that the API server does not serve is not known to be gone.
+            Err(kube::Error::Api(status)) if status.is_not_found() && !is_unserved => Ok(None),
             answer => answer
                 .map(Some)
                 .doing(|| format!("cannot read {} {namespace}/{}", reference.kind, reference.name)),

@@ -52,10 +52,11 @@ pub(crate) fn controller() -> Option<&'static str> {
     LOOK.try_with(|look| look.controller).ok()
 }
 
-/// Whether the status is to be held back now. The look is told.
+/// Whether there is a status to write that is held back now. If so, the loop is told that this object needs another look.
 pub(crate) fn is_held_back(before: Told<'_>, after: Told<'_>) -> bool {
+    let differs = before.status != after.status || before.conditions != after.conditions;
     let held = LOOK.try_with(|look| {
-        let holds = look.has_time && !is_news(before, after, look.summaries);
+        let holds = look.has_time && differs && !is_news(before, after, look.summaries);
         look.has_held.set(look.has_held.get() || holds);
         holds
     });
@@ -126,7 +127,7 @@ mod tests {
         let waits = [condition("Ready", False, "waits for a host")];
         let cases = [
             ("another word", &waits[..], vec![condition("Ready", False, "waits for data")], false),
-            ("nobody knows", &waits, vec![condition("Ready", Unknown, "")], false),
+            ("it is unknown", &waits, vec![condition("Ready", Unknown, "")], false),
             ("it has become true", &waits, vec![condition("Ready", True, "")], true),
             ("it is true no longer", &[condition("Ready", True, "")], waits.to_vec(), true),
             ("it is gone", &waits, vec![], true),
@@ -177,5 +178,12 @@ mod tests {
         assert_eq!(during("x", true, &[], async { hold() }).await, (true, true));
         assert_eq!(during("x", false, &[], async { hold() }).await, (false, false));
         assert_eq!(during("x", true, &[], async {}).await, ((), false));
+        let same = || {
+            is_held_back(
+                Told { status: &empty, conditions: &waits },
+                Told { status: &empty, conditions: &waits },
+            )
+        };
+        assert_eq!(during("x", true, &[], async { same() }).await, (false, false), "nothing is to be told");
     }
 }

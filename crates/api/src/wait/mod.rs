@@ -1,4 +1,4 @@
-//! Why something does not go on: one type for whoever tells it and whoever reads it.
+//! Why an object does not make progress: one type for the controllers that say so and for all that read it.
 //!
 //! A controller makes a [`Wait`] from one of the known [`causes`] and puts it into a condition ([`Wait::condition`]). That
 //! is the only place where it is stored. Everybody else reads it back from there ([`Wait::read`]): the events and metrics of
@@ -49,7 +49,7 @@ pub enum Owner {
     Machine,
     /// The agent on the machine.
     Agent,
-    /// The cause is none of Capstan's: nobody knows.
+    /// The reason is not in the catalogue: another provider has reported it.
     Unknown,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Owner {
             Self::ControlPlane => f.write_str("control plane provider"),
             Self::Machine => f.write_str("the machine"),
             Self::Agent => f.write_str("the machine's agent"),
-            Self::Unknown => f.write_str("nobody knows"),
+            Self::Unknown => f.write_str("unknown (the reason is not one of Capstan's)"),
         }
     }
 }
@@ -163,7 +163,7 @@ impl Wait {
         Self::of(type_, *status, reason, message, Some(last_transition_time.0))
     }
 
-    /// The same of a condition of an object that nobody knows: any provider's. What it does not say is empty.
+    /// The same for a condition of any provider's object, read without its type. Fields that it lacks are empty.
     pub fn read_untyped(condition: &Value) -> Option<Self> {
         let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
         let status = match text("status") {

@@ -16,7 +16,7 @@ pub(crate) fn condition(standing: &Standing) -> NewCondition {
 }
 
 /// What has happened to a machine whose CapstanConfig said something else until now: it has enrolled. A condition that turns
-/// true is written at once, so this is told once. Of one that was never described nobody knows whether it is news.
+/// true is written at once, so this is told once. If the condition was never set, it is unknown whether this is news.
 pub(crate) fn news<'a>(before: &CapstanConfig, standing: &'a Standing) -> Option<(&'static str, &'a str)> {
     match standing {
         Standing::Enrolled(message) if has(before, AGENT_ENROLLED) && !is_true(before, AGENT_ENROLLED) => {

@@ -105,7 +105,7 @@ fn line(handoff: &HandOff, now: Timestamp, look: Look) -> String {
         let wait = handoff.wait.as_ref();
         let since =
             wait.and_then(|wait| wait.since).map(|since| format!(", for {}", describe::age(since, now)));
-        let reason = wait.map_or("nobody has said why", |wait| &*wait.reason);
+        let reason = wait.map_or("no condition gives a reason", |wait| &*wait.reason);
         line = format!("{line}  {reason}{}", since.unwrap_or_default());
     }
     line.trim_end().to_owned()

@@ -3,7 +3,7 @@
 //! Applying what is already so changes nothing, but it still costs a request. So an intent is not sent that the object has
 //! already, by its fields and by who owns them (`owned`). To compare them takes a while; so it is remembered as long as
 //! neither the intent nor what can be intended of the object changes: its spec, which counts generations, and its metadata.
-//! Its status is nobody's intent.
+//! No applier intends anything about its status.
 
 pub(crate) mod owned;
 

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntr
 use kube::core::ObjectMeta;
 use serde_json::{Map, Value};
 
-/// Managers whose entries are kept in memory. Those of others are half of an object, and nobody reads them.
+/// Field managers whose entries are kept in memory. Entries of others can be half of an object, and no controller reads them.
 const MANAGERS: &str = "capi-machine";
 /// What names an object and is nobody's field.
 const NAMES: [&str; 6] = ["name", "namespace", "uid", "generateName", "resourceVersion", "creationTimestamp"];
