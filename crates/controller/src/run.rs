@@ -55,7 +55,8 @@ pub trait Reconciler: Send + Sync + 'static {
         Limits::default()
     }
 
-    /// Fields of the status that sum up for people, and that no controller reads: they may be told a little later.
+    /// Fields and conditions of the status that sum up for people, and that no controller acts on: they may be told a
+    /// little later.
     fn summaries(&self) -> &'static [&'static str] {
         &[]
     }

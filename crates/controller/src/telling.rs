@@ -31,8 +31,8 @@ struct Look {
     has_held: Cell<bool>,
 }
 
-/// Runs one look of a controller, and says whether something was held back. `has_time` allows it. `summaries` are fields of
-/// the status that nobody but people reads.
+/// Runs one look of a controller, and says whether something was held back. `has_time` allows it. `summaries` are fields and
+/// conditions that nobody but people reads.
 pub(crate) async fn during<T>(
     controller: &'static str,
     has_time: bool,
@@ -85,7 +85,8 @@ fn is_news(before: Told<'_>, after: Told<'_>, summaries: &[&str]) -> bool {
         return true;
     }
     let gone = before.conditions.iter().any(|old| find(after.conditions, &old.type_).is_none());
-    let turned = after.conditions.iter().any(|new| match find(before.conditions, &new.type_) {
+    let acted_on = after.conditions.iter().filter(|new| !summaries.contains(&new.type_.as_str()));
+    let turned = { acted_on }.any(|new| match find(before.conditions, &new.type_) {
         Some(old) if REQUESTS.contains(&new.type_.as_str()) => !old.has_same_state(new),
         None if REQUESTS.contains(&new.type_.as_str()) => true,
         Some(old) => is_true(old) != is_true(new),
@@ -136,12 +137,13 @@ mod tests {
             ("a request", &waits, [&waits[..], &[condition("OwnerRemediated", False, "")]].concat(), true),
             ("the first description", &[], vec![condition("UpToDate", True, "")], false),
             ("it is paused from the start", &[], vec![condition("Paused", True, "")], true),
+            ("a summary", &waits, [&waits[..], &[condition("ScalingUp", True, "")]].concat(), false),
         ];
         for (what, before, after, expected) in cases {
             let status = json!({});
             let before = Told { status: &status, conditions: before };
             let after = Told { status: &status, conditions: &after };
-            assert_eq!(is_news(before, after, &[]), expected, "{what}");
+            assert_eq!(is_news(before, after, &["ScalingUp"]), expected, "{what}");
         }
     }
 

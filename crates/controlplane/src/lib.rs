@@ -251,6 +251,10 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
         "capstancontrolplane"
     }
 
+    fn summaries(&self) -> &'static [&'static str] {
+        &["MachinesReady", "MachinesUpToDate", "ScalingUp", "ScalingDown"]
+    }
+
     async fn reconcile(&self, object: Arc<CapstanControlPlane>) -> Result<Next> {
         let uid = object.uid().unwrap_or_default();
         let caches = if self.doubts.begin(&uid) { &self.live } else { &self.caches };

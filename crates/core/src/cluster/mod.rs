@@ -53,7 +53,21 @@ impl Reconciler for ClusterReconciler {
     }
 
     fn summaries(&self) -> &'static [&'static str] {
-        &["controlPlane", "workers"]
+        // `Available` is not among them: people and scripts wait for it.
+        &[
+            "controlPlane",
+            "workers",
+            "ControlPlaneAvailable",
+            "ControlPlaneMachinesReady",
+            "ControlPlaneMachinesUpToDate",
+            "WorkersAvailable",
+            "WorkerMachinesReady",
+            "WorkerMachinesUpToDate",
+            "RollingOut",
+            "ScalingUp",
+            "ScalingDown",
+            "Remediating",
+        ]
     }
 
     async fn reconcile(&self, object: Arc<Cluster>) -> Result<Next> {

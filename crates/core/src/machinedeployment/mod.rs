@@ -67,6 +67,22 @@ impl Reconciler for MachineDeploymentReconciler {
         Limits::summing_up()
     }
 
+    fn summaries(&self) -> &'static [&'static str] {
+        // Roll-outs are decided on what MachineSets say. `Available` is not among them: people and scripts wait for it.
+        &[
+            "replicas",
+            "readyReplicas",
+            "availableReplicas",
+            "upToDateReplicas",
+            "versions",
+            "MachinesReady",
+            "MachinesUpToDate",
+            "ScalingUp",
+            "ScalingDown",
+            "Remediating",
+        ]
+    }
+
     async fn reconcile(&self, object: Arc<MachineDeployment>) -> Result<Next> {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let api: Api<MachineDeployment> = self.core.api(&namespace);

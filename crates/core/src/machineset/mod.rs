@@ -71,6 +71,10 @@ impl Reconciler for MachineSetReconciler {
         Limits::summing_up()
     }
 
+    fn summaries(&self) -> &'static [&'static str] {
+        &["versions", "MachinesReady", "MachinesUpToDate", "ScalingUp", "ScalingDown", "Remediating"]
+    }
+
     async fn reconcile(&self, object: Arc<MachineSet>) -> Result<Next> {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let api: Api<MachineSet> = self.core.api(&namespace);

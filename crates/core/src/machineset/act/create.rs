@@ -23,22 +23,34 @@ use crate::names::events;
 const PARALLEL: usize = 8;
 
 impl MachineSetReconciler {
-    /// Makes `number` Machines. One that fails does not keep the others from being made.
+    /// Makes `number` Machines, and tells of them in one event. One that fails does not keep the others from being made.
     pub(in crate::machineset) async fn create(
         &self,
         set: &MachineSet,
         templates: &Templates,
         number: usize,
     ) -> Result<()> {
-        let made: Vec<Result<()>> = futures::stream::iter(0..number)
+        let made: Vec<Result<String>> = futures::stream::iter(0..number)
             .map(|_| self.create_one(set, templates))
             .buffer_unordered(PARALLEL)
             .collect()
             .await;
-        made.into_iter().collect()
+        let mut names: Vec<&str> =
+            made.iter().filter_map(|made| made.as_ref().ok()).map(String::as_str).collect();
+        names.sort_unstable();
+        let machines = match names.as_slice() {
+            [] => None,
+            [one] => Some(format!("created Machine {one}")),
+            several => Some(format!("created Machines {}", several.join(", "))),
+        };
+        if let Some(told) = machines {
+            self.core.tell(set, Tone::Normal, events::CREATED, &told).await;
+        }
+        made.into_iter().try_for_each(|made| made.map(drop))
     }
 
-    async fn create_one(&self, set: &MachineSet, templates: &Templates) -> Result<()> {
+    /// Makes one Machine, and gives its name.
+    async fn create_one(&self, set: &MachineSet, templates: &Templates) -> Result<String> {
         let naming = set.spec.machine_naming.as_ref().and_then(|naming| naming.template.as_deref());
         let name = machine_name(naming, &set.spec.cluster_name, &set.name_any()).map_err(|problem| {
             let field = format!("MachineSet {} spec.machineNaming.template", set.name_any());
@@ -46,23 +58,15 @@ impl MachineSetReconciler {
         })?;
         let mut made = vec![];
         let created = self.create_all(set, templates, &name, &mut made).await;
-        match &created {
-            Ok(()) => {
-                let told = format!("created Machine {name}");
-                self.core.tell(set, Tone::Normal, events::CREATED, &told).await;
-            }
-            Err(error) => {
-                let told = format!("cannot create Machine {name}: {}", chain(error));
-                self.core.tell(set, Tone::Warning, events::NOT_CREATED, &told).await;
-            }
-        }
-        if created.is_err() {
+        if let Err(error) = &created {
+            let told = format!("cannot create Machine {name}: {}", chain(error));
+            self.core.tell(set, Tone::Warning, events::NOT_CREATED, &told).await;
             let namespace = set.namespace().unwrap_or_default();
             for clone in &made {
                 external::delete(&self.core, clone, &namespace).await?;
             }
         }
-        created
+        created.map(|()| name)
     }
 
     async fn create_all(
