@@ -91,6 +91,8 @@ const BORDERS: &[Border] = &[
         ],
     ),
     of("capstan-mover", &["capstan-api"]).never(&["clap"]),
+    // Pages and access; objects reach it through a trait.
+    of("capstan-ui", &[]).never(KUBERNETES),
     of(
         "capstan",
         &[
@@ -108,9 +110,11 @@ const BORDERS: &[Border] = &[
             "capstan-mover",
             "capstan-nspawn",
             "capstan-plan",
+            "capstan-planner",
             "capstan-sim",
             "capstan-ssh",
             "capstan-template",
+            "capstan-ui",
         ],
     ),
     // Tests and chores.

@@ -52,6 +52,7 @@ fn tests(lives: &'static str) -> Vec<Suite> {
         real("kept"),
         real("in_place"),
         real("plan"),
+        real("browser"),
         real("quick_start"),
         real("dialect"),
         real("install"),

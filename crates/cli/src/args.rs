@@ -21,6 +21,7 @@ use crate::release::ReleaseArgs;
 use crate::rollout::{Alpha, RolloutVerb};
 use crate::show::ShowArgs;
 use crate::tuning::TuningArgs;
+use crate::ui::UiArgs;
 use crate::version::VersionArgs;
 
 /// Cluster API in Rust, for machines people keep.
@@ -89,6 +90,9 @@ pub(crate) enum Verb {
 
     /// Say what a cluster or a machine waits for, since when, and who must act
     Why(WhyArgs),
+
+    /// Serve a web view of the management plane on this machine
+    Ui(UiArgs),
 
     /// Print what a machine said last
     Logs(LogsArgs),
@@ -224,6 +228,14 @@ pub(crate) struct UpArgs {
     /// Let the controllers go on after `capstan restore`: from now on, not only for this start
     #[arg(long)]
     pub(crate) resume_after_restore: bool,
+
+    /// Serve the web view too, on this loopback address [default: 127.0.0.1 and a free port]
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = crate::ui::LISTEN)]
+    pub(crate) ui: Option<SocketAddr>,
+
+    /// With --ui: offer actions, made with the rights of the administrator
+    #[arg(long, requires = "ui")]
+    pub(crate) ui_allow_actions: bool,
 
     #[command(flatten)]
     pub(crate) tuning: TuningArgs,

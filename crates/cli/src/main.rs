@@ -33,6 +33,7 @@ mod software;
 mod stop;
 mod terminal;
 mod tuning;
+mod ui;
 mod up;
 mod version;
 mod why;
@@ -86,6 +87,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Move(args) => movement::run(&args).await,
         Verb::Plan(args) => plan::run(&args).await,
         Verb::Why(args) => why::run(&args).await,
+        Verb::Ui(args) => ui::run(&args).await,
         Verb::Logs(args) => logs::run(&args).await,
         Verb::Rollout(verb) | Verb::Alpha(Alpha::Rollout(verb)) => rollout::run(&verb).await,
         Verb::Completion(args) => completion::run(&args),

@@ -37,6 +37,7 @@ pub use kubectl::{Ran, kubectl};
 pub use machines::{Machines, TestMachine};
 pub use managers::{FeatureGates, Manager, ManagerWebhook, UpstreamManagers};
 pub use plane::RealPlane;
+pub use ports::free as free_ports;
 pub use process::{spawn_from_lasting_thread, tied_to_this_process};
 pub use wait::eventually;
 

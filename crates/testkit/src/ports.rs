@@ -8,7 +8,10 @@ use anyhow::{Context, Result};
 const ATTEMPTS: usize = 5;
 
 /// Different ports that nothing listened on a moment ago.
-pub(crate) fn free<const N: usize>() -> Result<[u16; N]> {
+///
+/// # Errors
+/// If there are none.
+pub fn free<const N: usize>() -> Result<[u16; N]> {
     let mut ports = [0; N];
     // All are held until all are chosen, so that they differ.
     let mut held = Vec::with_capacity(N);

@@ -9,7 +9,7 @@ mod tree;
 pub(crate) use args::{Describe, DescribeArgs};
 pub(crate) use read::{external, read};
 pub(crate) use render::age;
-pub(crate) use tree::Snapshot;
+pub(crate) use tree::{Line, Snapshot, State};
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::client::Place;
 use crate::terminal::Look;
-use tree::{Line, Options};
+use tree::Options;
 
 /// How often `--watch` looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -27,6 +27,11 @@ pub(crate) async fn run(args: &DescribeArgs) -> Result<()> {
     let Place { client, namespace } = args.place.connect().await?;
     let find = async || Ok(tree::tree(&read(client.clone(), &namespace, &args.name).await?, &args.options()));
     args.show.show(LOOK, find, |tree, look| render::render(tree, Timestamp::now(), look)).await.map(drop)
+}
+
+/// The tree, with a line for each machine.
+pub(crate) fn tree(snapshot: &Snapshot) -> Line {
+    tree::tree(snapshot, &Options::default())
 }
 
 /// The tree as text, with a line for each machine.

@@ -30,7 +30,7 @@ impl Future<'_> {
             else {
                 continue;
             };
-            let is_about: Box<dyn Fn(&Machine) -> bool> = match tried.kind.as_str() {
+            let is_about: Box<dyn Fn(&Machine) -> bool + Send> = match tried.kind.as_str() {
                 "Machine" => Box::new(|machine| machine.name_any() == tried.name),
                 "CapstanConfig" => Box::new(|machine| has_config(machine, &tried.name)),
                 "HostMachine" => Box::new(|machine| {

@@ -47,7 +47,7 @@ fn is_manifest(extension: &std::ffi::OsStr) -> bool {
 
 /// Every object in a text of YAML or JSON documents. Those without a namespace get `namespace`; where the kind has
 /// none, the server's client leaves it out again.
-fn parse(text: &str, namespace: &str) -> Result<Vec<Value>> {
+pub(crate) fn parse(text: &str, namespace: &str) -> Result<Vec<Value>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).context("that is no YAML")?;
     let mut objects = Vec::new();
     for document in documents.into_iter().filter(|document| !document.is_null()) {

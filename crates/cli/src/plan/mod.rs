@@ -14,6 +14,8 @@ mod timeline;
 mod workers;
 
 use anyhow::Result;
+use kube::Client;
+use serde_json::Value;
 use std::time::Duration;
 
 use crate::args::PlanArgs;
@@ -21,7 +23,8 @@ use crate::client::Place;
 use crate::host::Exit;
 use crate::terminal::Progress;
 use future::Future;
-use report::{Action, Object, Plan};
+pub(crate) use manifests::parse;
+pub(crate) use report::{Action, Field, Machine, Object, Outcome, Plan, Refusal};
 use server::Tried;
 
 /// How often `--watch` looks.
@@ -52,15 +55,25 @@ fn code(plan: &Plan, tells_changes: bool) -> u8 {
 async fn plan(place: &Place, args: &PlanArgs) -> Result<Plan> {
     let progress = Progress::new();
     let manifests = manifests::read(&args.files, &place.namespace)?;
+    of_objects(&place.client, manifests, args.force, |text| progress.tell(text)).await
+}
+
+/// What applying these objects would do. `progress` is told what is being asked.
+pub(crate) async fn of_objects(
+    client: &Client,
+    manifests: Vec<Value>,
+    force: bool,
+    progress: impl Fn(&str),
+) -> Result<Plan> {
     let total = manifests.len();
     let mut tried = Vec::new();
     for (number, manifest) in (1..).zip(manifests) {
-        progress.tell(&format!("asking the server about {number} of {total}"));
-        tried.push(server::attempt(&place.client, manifest, args.force).await?);
+        progress(&format!("asking the server about {number} of {total}"));
+        tried.push(server::attempt(client, manifest, force).await?);
     }
     let plan = Plan { objects: tried.iter().map(object).collect(), ..Plan::default() };
-    progress.tell("asking the controllers what they would do");
-    Ok(Future::new(place.client.clone(), &tried, plan).foresee().await?.sum_up())
+    progress("asking the controllers what they would do");
+    Ok(Future::new(client.clone(), &tried, plan).foresee().await?.sum_up())
 }
 
 impl Tried {

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(crate) enum Action {
     Restart,
     Pause,
     Resume,

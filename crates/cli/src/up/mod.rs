@@ -20,7 +20,8 @@ use crate::controllers::{SIM_ADDRESS, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
-use crate::{controllers, install, log, stop};
+use crate::client::Place;
+use crate::{controllers, install, log, stop, ui};
 pub(crate) use folder::DataFolder;
 use folder::Restored;
 use pki::Pki;
@@ -79,7 +80,15 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         plane.address,
         kubeconfig.display()
     );
-    stop.await;
+    match args.ui {
+        Some(listen) => {
+            let place = Place { client: plane.client.clone(), namespace: "default".to_owned() };
+            let view = ui::serve(place, listen, args.ui_allow_actions).await?;
+            eprintln!("web view: {}   (the link works once)", view.login_link());
+            view.serve(stop).await.context("the web view ended")?;
+        }
+        None => stop.await,
+    }
     running.ended().await;
     plane.shutdown().await;
     Ok(())

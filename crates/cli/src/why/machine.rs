@@ -17,7 +17,7 @@ use crate::describe;
 use crate::terminal::{Color, Look, harmless};
 
 /// Reads all that the hand-offs are told by.
-pub(super) async fn read(client: Client, namespace: &str, name: &str) -> Result<World> {
+pub(crate) async fn read(client: Client, namespace: &str, name: &str) -> Result<World> {
     let machines: Api<Machine> = Api::namespaced(client.clone(), namespace);
     let machine = machines
         .get_opt(name)

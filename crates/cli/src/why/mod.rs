@@ -14,7 +14,8 @@ use crate::args::WhyArgs;
 use crate::client::Place;
 use crate::describe;
 use crate::terminal::{Look, harmless};
-use handoffs::World;
+pub(crate) use handoffs::{HandOff, Stand, World, handoffs};
+pub(crate) use machine::read;
 
 /// How often `--watch` looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -63,7 +64,7 @@ async fn explain(Place { client, namespace }: &Place, what: &str) -> Result<Answ
             Answer { told: cluster::json(&snapshot), about: About::Cluster(Box::new(snapshot)) }
         }
         "machine" | "machines" => {
-            let world = machine::read(client.clone(), namespace, name).await?;
+            let world = read(client.clone(), namespace, name).await?;
             Answer { told: machine::json(&world), about: About::Machine(Box::new(world)) }
         }
         other => bail!("{other:?} cannot be asked about: say cluster/NAME or machine/NAME"),

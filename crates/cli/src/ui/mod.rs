@@ -1,0 +1,134 @@
+//! `capstan ui`: a web view of the management plane, served on this machine.
+//!
+//! The pages and who may open them are in the crate `capstan-ui`; here they are filled. Objects come from caches that are fed by watches,
+//! so that a page costs the API server next to nothing; what only one page needs (events, the plan of a machine) is read when it is shown.
+//! All requests are made with the credentials of the person who started it.
+
+mod act;
+mod args;
+mod cluster;
+mod fleet;
+mod hosts;
+mod machine;
+mod objects;
+mod preview;
+mod text;
+
+pub(crate) use args::{LISTEN, UiArgs};
+
+use anyhow::{Context as _, Result};
+use capstan_ui::model::{ClusterPage, Fleet, HostPage, Hosts, MachinePage, Preview};
+use capstan_ui::{Action, Filter, Options, Problem, Server, Source, Target};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::Client;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+use crate::client::Place;
+use crate::{log, stop};
+use objects::Objects;
+
+pub(crate) async fn run(args: &UiArgs) -> Result<()> {
+    _ = log::to_stderr(None);
+    let stop = stop::on_signal()?;
+    let place = args.plane.connect().await?;
+    let server = serve(place, args.listen, args.allow_actions).await?;
+    eprintln!("web view: {}   (the link works once; stop with Ctrl-C)", server.login_link());
+    server.serve(stop).await.context("the web view ended")
+}
+
+/// Binds the web view of a plane; it answers once it is served.
+pub(crate) async fn serve(place: Place, listen: SocketAddr, allow_actions: bool) -> Result<Server> {
+    let source = PlaneSource::start(place, allow_actions).await;
+    Server::bind(listen, Arc::new(source), Options { allow_actions })
+        .await
+        .with_context(|| format!("cannot serve the web view on {listen}; pass --listen with another address"))
+}
+
+/// Fills pages from a management plane.
+struct PlaneSource {
+    client: Client,
+    namespace: String,
+    objects: Objects,
+    allow_actions: bool,
+}
+
+impl PlaneSource {
+    async fn start(Place { client, namespace }: Place, allow_actions: bool) -> Self {
+        Self { objects: Objects::watch(&client).await, client, namespace, allow_actions }
+    }
+}
+
+type Answer<'a, T> = BoxFuture<'a, Result<T, Problem>>;
+
+/// Errors as the person at the browser gets them.
+fn answer<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Answer<'a, T> {
+    async { work.await.map_err(problem) }.boxed()
+}
+
+fn problem(error: anyhow::Error) -> Problem {
+    if let Some(problem) = error.downcast_ref::<Problem>() {
+        return problem.clone();
+    }
+    let text = error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let status = error.chain().find_map(|cause| match cause.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
+    });
+    match status {
+        Some(401 | 403) => Problem::Forbidden(text),
+        Some(404) => Problem::NotFound(text),
+        Some(400 | 409 | 422) => Problem::Invalid(text),
+        _ => Problem::Unavailable(text),
+    }
+}
+
+impl Source for PlaneSource {
+    fn fleet(&self, filter: Filter) -> Answer<'_, Fleet> {
+        answer(async move { fleet::page(&self.objects, &filter, Timestamp::now()).await })
+    }
+
+    fn cluster<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, ClusterPage> {
+        answer(async move {
+            let mut page = Box::pin(cluster::page(&self.client, &self.objects, namespace, name)).await?;
+            page.offers.retain(|_| self.allow_actions);
+            Ok(page)
+        })
+    }
+
+    fn machine<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, MachinePage> {
+        answer(async move {
+            let mut page = Box::pin(machine::page(&self.client, namespace, name)).await?;
+            page.offers.retain(|_| self.allow_actions);
+            Ok(page)
+        })
+    }
+
+    fn hosts(&self, filter: Filter) -> Answer<'_, Hosts> {
+        answer(async move { hosts::list(&self.objects, &filter).await })
+    }
+
+    fn host<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, HostPage> {
+        answer(async move {
+            let mut page = hosts::page(&self.client, namespace, name).await?;
+            page.offers.retain(|_| self.allow_actions);
+            Ok(page)
+        })
+    }
+
+    fn preview(&self, manifests: String) -> Answer<'_, Preview> {
+        answer(async move { Box::pin(preview::page(&self.client, &self.namespace, &manifests)).await })
+    }
+
+    fn act(&self, action: Action, target: Target) -> Answer<'_, String> {
+        answer(async move { act::act(&self.client, action, &target).await })
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.objects.changes()
+    }
+}

@@ -1,0 +1,526 @@
+//! What pages show: plain data, ready to print.
+
+use serde::Serialize;
+
+use crate::action::{Action, Target};
+
+/// How a state is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tone {
+    /// As it should be.
+    Good,
+    /// Not yet; nothing is wrong.
+    Waiting,
+    /// A person must look.
+    Bad,
+    /// Neither.
+    #[default]
+    Neutral,
+}
+
+/// A point in time, with its distance from now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Age {
+    /// RFC 3339.
+    pub at: String,
+    /// Such as `5m`.
+    pub text: String,
+}
+
+/// What an object waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Waiting {
+    /// Kind and name of the object that waits.
+    pub object: String,
+    /// Reason of its condition.
+    pub reason: String,
+    /// Message of its condition.
+    pub message: String,
+    /// Since when.
+    pub since: Option<Age>,
+    /// Who must act.
+    pub owner: String,
+}
+
+/// A condition of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Condition {
+    /// Type.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Reason.
+    pub reason: String,
+    /// Message.
+    pub message: String,
+    /// Since when.
+    pub since: Option<Age>,
+    /// Colour.
+    pub tone: Tone,
+}
+
+/// The conditions of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ConditionList {
+    /// Kind and name of the object.
+    pub object: String,
+    /// Its conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// A Kubernetes Event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// When it happened last.
+    pub last: Option<Age>,
+    /// Kind and name of the object.
+    pub object: String,
+    /// Reason.
+    pub reason: String,
+    /// Message.
+    pub message: String,
+    /// How often it happened.
+    pub count: i32,
+    /// Colour.
+    pub tone: Tone,
+}
+
+/// Which part of a list a page shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Paging {
+    /// Page, counted from 1.
+    pub page: usize,
+    /// Last page.
+    pub last: usize,
+    /// Rows on all pages.
+    pub total: usize,
+}
+
+impl Paging {
+    /// The part of `total` rows that page `page` shows, with `size` rows on each.
+    pub fn of(total: usize, page: usize, size: usize) -> (Self, std::ops::Range<usize>) {
+        let last = total.div_ceil(size).max(1);
+        let page = page.clamp(1, last);
+        let start = (page - 1) * size;
+        (Self { page, last, total }, start..total.min(start + size))
+    }
+}
+
+/// A count with a label.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// What is counted.
+    pub label: String,
+    /// How many.
+    pub count: usize,
+    /// Colour.
+    pub tone: Tone,
+}
+
+/// Something the caller can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    /// Name of the action.
+    pub action: &'static str,
+    /// Text on the button.
+    pub label: &'static str,
+    /// What it is for.
+    pub target: Target,
+}
+
+impl Offer {
+    /// The offer of an action.
+    pub fn new(action: Action, target: Target) -> Self {
+        Self { action: action.name(), label: action.label(), target }
+    }
+}
+
+/// First page: clusters and hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fleet {
+    /// Sums over everything, whatever the filter.
+    pub totals: Vec<Count>,
+    /// One page of clusters.
+    pub clusters: Vec<ClusterRow>,
+    /// Which page.
+    pub paging: Paging,
+    /// Hosts by failure domain.
+    pub domains: Vec<Domain>,
+    /// What could not be read, and why.
+    pub notices: Vec<String>,
+}
+
+/// A cluster as a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClusterRow {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Version of Kubernetes that is asked for.
+    pub version: String,
+    /// Phase.
+    pub phase: String,
+    /// Health in one word.
+    pub health: String,
+    /// Colour.
+    pub tone: Tone,
+    /// Ready control plane machines, such as `3/3`.
+    pub servers: String,
+    /// Ready workers.
+    pub workers: String,
+    /// What it waits for.
+    pub waiting: Option<Waiting>,
+}
+
+/// Hosts of one failure domain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Domain {
+    /// Name; empty for hosts without one.
+    pub name: String,
+    /// Hosts by state.
+    pub states: Vec<Count>,
+    /// The first of them.
+    pub hosts: Vec<HostCell>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// A host as a square.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostCell {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// State.
+    pub state: String,
+    /// Colour.
+    pub tone: Tone,
+}
+
+/// One hand-off between controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HandOff {
+    /// What is handed on.
+    pub what: String,
+    /// `done`, `waiting` or `pending`.
+    pub state: String,
+    /// Kind and name of the object that says so.
+    pub object: String,
+    /// Why it waits.
+    pub waiting: Option<Waiting>,
+}
+
+/// A line of the object tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TreeLine {
+    /// Depth, from 0.
+    pub depth: usize,
+    /// Role, kind and name.
+    pub name: String,
+    /// Name of the Machine, if the line is one.
+    pub machine: Option<String>,
+    /// Name of the Host, if the line is one.
+    pub host: Option<String>,
+    /// Version of Kubernetes.
+    pub version: String,
+    /// Ready of all replicas.
+    pub ready: String,
+    /// Up-to-date replicas.
+    pub up_to_date: String,
+    /// Condition, if it has one.
+    pub condition: Option<Condition>,
+}
+
+/// A revision of a MachineDeployment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Revision {
+    /// Number.
+    pub number: i64,
+    /// MachineSet.
+    pub set: String,
+    /// Version of Kubernetes.
+    pub version: String,
+    /// When it was created.
+    pub created: Option<Age>,
+    /// Machines that it has.
+    pub replicas: i32,
+    /// Whether it is the one that is wanted.
+    pub current: bool,
+}
+
+/// The revisions of a MachineDeployment, the newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Rollout {
+    /// Name of the MachineDeployment.
+    pub deployment: String,
+    /// Its revisions.
+    pub revisions: Vec<Revision>,
+}
+
+/// One cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClusterPage {
+    /// The cluster.
+    pub row: ClusterRow,
+    /// Endpoint of its API server.
+    pub endpoint: String,
+    /// Machines by version of Kubernetes.
+    pub versions: Vec<Count>,
+    /// The machine whose hand-offs are shown.
+    pub machine: Option<String>,
+    /// Its hand-offs.
+    pub handoffs: Vec<HandOff>,
+    /// From the cluster down to the object that waits.
+    pub chain: Vec<Waiting>,
+    /// All objects.
+    pub tree: Vec<TreeLine>,
+    /// Lines that were left out.
+    pub tree_more: usize,
+    /// Conditions of the cluster and its control plane.
+    pub conditions: Vec<ConditionList>,
+    /// Newest first.
+    pub events: Vec<Event>,
+    /// Revisions of its MachineDeployments.
+    pub rollouts: Vec<Rollout>,
+    /// What the caller can do.
+    pub offers: Vec<Offer>,
+}
+
+/// A step of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PlanStep {
+    /// Name.
+    pub name: String,
+    /// `done`, `running`, `failed` or `pending`.
+    pub state: String,
+}
+
+/// The plan of a machine, and how far the agent is with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PlanProgress {
+    /// Revision.
+    pub revision: i64,
+    /// Digest, shortened.
+    pub digest: String,
+    /// Phase that the agent reports.
+    pub phase: String,
+    /// Colour.
+    pub tone: Tone,
+    /// Steps in order.
+    pub steps: Vec<PlanStep>,
+    /// Attempts at the current step.
+    pub attempts: i32,
+    /// What the agent says about it.
+    pub message: String,
+    /// End of the standard output of the current step.
+    pub stdout: String,
+    /// End of its standard error.
+    pub stderr: String,
+    /// Bytes of output that the agent left out.
+    pub omitted: i64,
+    /// Newest revision that was carried out to its end.
+    pub applied: Option<i64>,
+}
+
+/// A probe of the agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Probe {
+    /// Name.
+    pub name: String,
+    /// Whether it succeeds.
+    pub healthy: bool,
+    /// What it found.
+    pub message: String,
+    /// Since when.
+    pub since: Option<Age>,
+}
+
+/// A property of a machine or host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fact {
+    /// Label.
+    pub label: String,
+    /// Value.
+    pub value: String,
+}
+
+/// One machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MachinePage {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Cluster.
+    pub cluster: String,
+    /// Host, if it has claimed one.
+    pub host: Option<String>,
+    /// Version of Kubernetes.
+    pub version: String,
+    /// Phase.
+    pub phase: String,
+    /// Colour.
+    pub tone: Tone,
+    /// Node, once it has registered.
+    pub node: String,
+    /// Hand-offs, in order.
+    pub handoffs: Vec<HandOff>,
+    /// Its plan.
+    pub plan: Option<PlanProgress>,
+    /// Probes.
+    pub probes: Vec<Probe>,
+    /// What the machine says of itself.
+    pub facts: Vec<Fact>,
+    /// When the agent wrote last.
+    pub contact: Option<Age>,
+    /// Conditions of the Machine and the objects behind it.
+    pub conditions: Vec<ConditionList>,
+    /// Newest first.
+    pub events: Vec<Event>,
+    /// What the caller can do.
+    pub offers: Vec<Offer>,
+}
+
+/// The inventory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Hosts {
+    /// One page of hosts.
+    pub hosts: Vec<HostRow>,
+    /// Which page.
+    pub paging: Paging,
+    /// All hosts by state.
+    pub states: Vec<Count>,
+    /// What could not be read, and why.
+    pub notices: Vec<String>,
+}
+
+/// A host as a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostRow {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// State.
+    pub state: String,
+    /// Colour.
+    pub tone: Tone,
+    /// Address.
+    pub address: String,
+    /// Failure domain.
+    pub domain: String,
+    /// Cluster of the machine that has claimed it.
+    pub cluster: String,
+    /// That machine.
+    pub machine: String,
+    /// Reason why it cannot be used.
+    pub reason: String,
+    /// The same with its remedy.
+    pub problem: String,
+}
+
+/// One host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostPage {
+    /// The host.
+    pub row: HostRow,
+    /// What the host says of itself.
+    pub facts: Vec<Fact>,
+    /// Its conditions.
+    pub conditions: Vec<ConditionList>,
+    /// Newest first.
+    pub events: Vec<Event>,
+    /// What the caller can do.
+    pub offers: Vec<Offer>,
+}
+
+/// What a change would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Preview {
+    /// In one sentence.
+    pub summary: String,
+    /// Colour.
+    pub tone: Tone,
+    /// Machines in the order in which they change.
+    pub machines: Vec<PreviewMachine>,
+    /// Objects of the manifests.
+    pub objects: Vec<PreviewObject>,
+    /// What a controller would refuse.
+    pub refusals: Vec<String>,
+    /// What else is to be known.
+    pub notes: Vec<String>,
+}
+
+/// What would happen to a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PreviewMachine {
+    /// Name.
+    pub name: String,
+    /// Owner.
+    pub owner: String,
+    /// Such as `restart`.
+    pub outcome: String,
+    /// Colour.
+    pub tone: Tone,
+    /// Place in the order, counted from 1.
+    pub step: Option<usize>,
+    /// Whether it stays the same Machine on the same host.
+    pub kept: bool,
+    /// Fields that cause it.
+    pub fields: Vec<PreviewField>,
+    /// What else is to be known.
+    pub notes: Vec<String>,
+}
+
+/// What would happen to an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PreviewObject {
+    /// Kind and name.
+    pub name: String,
+    /// `create`, `change`, `unchanged` or `refused`.
+    pub action: String,
+    /// Colour.
+    pub tone: Tone,
+    /// Fields that would change.
+    pub fields: Vec<PreviewField>,
+    /// Why the server would refuse it.
+    pub refusals: Vec<String>,
+}
+
+/// A field that would change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PreviewField {
+    /// Path.
+    pub field: String,
+    /// Value now.
+    pub from: Option<String>,
+    /// Value then.
+    pub to: Option<String>,
+    /// Cost class.
+    pub cost: String,
+    /// Why it costs that.
+    pub why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_outside_the_list_is_the_nearest_one() {
+        for (total, page, expected, range) in [
+            (0, 1, 1, 0..0),
+            (120, 1, 1, 0..50),
+            (120, 3, 3, 100..120),
+            (120, 99, 3, 100..120),
+            (120, 0, 1, 0..50),
+        ] {
+            let (paging, rows) = Paging::of(total, page, 50);
+            assert_eq!((paging.page, rows), (expected, range), "{total} {page}");
+        }
+    }
+}

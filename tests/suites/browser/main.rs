@@ -1,0 +1,218 @@
+//! The web view in a real browser: every page, live updates, actions with and without rights, hostile text, a large fleet, a phone.
+//!
+//! `CAPSTAN_SCREENSHOTS` names a folder to write pictures for the documentation to.
+
+#![allow(clippy::unwrap_used)]
+
+mod browser;
+mod view;
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use capstan_testkit::eventually;
+use capstan_tests::{Embedded, capstan, kubectl};
+use serde_json::json;
+
+use browser::Browser;
+use view::View;
+
+/// Some twenty seconds are usual for the longest wait; a loaded machine needs more.
+const DEADLINE: Duration = Duration::from_secs(300);
+const OLD: &str = "v1.36.0+k3s1";
+const NEW: &str = "v1.36.1+k3s1";
+
+const POOL: &str = "
+apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
+kind: HostPool
+metadata: {name: simulated, namespace: default}
+spec:
+  replicas: 6
+  simulated: {bootMilliseconds: 100, stepMilliseconds: 20}
+";
+
+fn cluster(version: &str) -> String {
+    let version = ["--kubernetes-version", version];
+    let size = ["--control-plane-machine-count", "1", "--worker-machine-count", "2"];
+    capstan(&[&["generate", "cluster", "shop"], &version[..], &size[..]].concat()).unwrap()
+}
+
+/// One test, because the parts need the same cluster, and it takes a while.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_watched_changed_and_previewed() {
+    let view = View::with_controllers(&["--ui-allow-actions"]).await;
+    let browser = Browser::start().await.unwrap();
+    browser.open(&view.link).await;
+    browser.shows("There is no cluster yet.").await;
+    view.apply(&format!("{POOL}---\n{}", cluster(OLD))).await;
+
+    // Live: the page is never loaded again, and shows the cluster.
+    browser.mark().await;
+    browser.shows("shop").await;
+    browser.shows("available").await;
+    eventually(DEADLINE, "the cluster to be available on the page", async || {
+        let text = browser.text("table.rows").await?;
+        ensure!(text.contains("1/1") && text.contains("2/2") && text.contains(OLD), "{text}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert!(browser.is_marked().await, "the page was loaded again");
+    browser.picture("ui-fleet").await;
+
+    browser.follow("shop").await;
+    for text in ["Nothing waits: the cluster is available.", "ControlPlane - CapstanControlPlane/shop-control-plane", "Rollouts"] {
+        browser.shows(text).await;
+    }
+    browser.picture("ui-cluster").await;
+    let cluster_page = browser.address().await;
+
+    // A plan is previewed, and nothing is changed by that.
+    browser.follow("Plan preview").await;
+    browser.fill("#manifests", &cluster(NEW)).await;
+    browser.press("main form button").await;
+    browser.shows("This would change something").await;
+    for text in ["spec.version", OLD, NEW, "keeps its host"] {
+        browser.shows(text).await;
+    }
+    browser.picture("ui-plan").await;
+    assert!(view.kubectl(&["get", "machines", "-o", "jsonpath={.items[*].spec.version}"]).contains(OLD));
+
+    // The rollout is seen live on the cluster's page.
+    browser.open(&cluster_page).await;
+    browser.mark().await;
+    view.apply(&cluster(NEW)).await;
+    browser.shows(&format!("machines on {NEW}")).await;
+    eventually(DEADLINE, "the page to show the new version alone", async || {
+        let text = browser.text("main").await?;
+        ensure!(!text.contains(&format!("machines on {OLD}")), "{text}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert!(browser.is_marked().await, "the page was loaded again");
+
+    // A machine, and an action on it.
+    let machine = view.kubectl(&["get", "machines", "-l", "cluster.x-k8s.io/deployment-name", "-o", "jsonpath={.items[0].metadata.name}"]);
+    browser.follow_containing(&machine).await;
+    for text in ["Plan", "revision", "ready", "Operating system", "kubelet"] {
+        browser.shows(text).await;
+    }
+    browser.picture("ui-machine").await;
+    browser.follow_containing("Hold changes back").await;
+    browser.shows("Capstan writes no further plan for this machine").await;
+    browser.press("#confirm").await;
+    browser.shows("Done").await;
+    let held = view.kubectl(&["get", "machine", &machine, "-o", r"jsonpath={.metadata.annotations.capstan\.dev/hold}"]);
+    assert_eq!(held, "set in the web view");
+
+    browser.follow("Hosts").await;
+    browser.shows("Claimed").await;
+    browser.picture("ui-hosts").await;
+    browser.is_clean().await;
+    browser.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_needs_the_flag_and_the_callers_own_rights() {
+    let plane = Embedded::start().await.unwrap();
+    let admin = plane.kubeconfig();
+    let apply = |text: &str| kubectl(&admin, &["apply", "-f", "-"], text).unwrap();
+    apply(&json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "Host",
+        "metadata": {"name": "rack-1", "namespace": "default"},
+        "spec": {"simulated": {}, "quarantine": {"reason": "NotClean", "message": "files are left in /var/lib"}},
+    }).to_string());
+    let reader = view::reader(&admin);
+
+    let browser = Browser::start().await.unwrap();
+    let read_only = View::beside(&admin, &[]);
+    browser.open(&read_only.link().await).await;
+    browser.follow_titled("rack-1: not checked yet").await;
+    browser.shows("files are left in /var/lib").await;
+    assert!(!browser.text("main").await.unwrap().contains("End the quarantine"), "an action is offered without the flag");
+    let confirm = "/confirm?action=end-quarantine&kind=Host&namespace=default&name=rack-1";
+    browser.open(&read_only.at(confirm).await).await;
+    browser.shows("Start it with --allow-actions").await;
+
+    let without_rights = View::beside(&reader, &["--allow-actions"]);
+    browser.open(&without_rights.link().await).await;
+    browser.open(&without_rights.at(confirm).await).await;
+    browser.press("#confirm").await;
+    browser.shows("Not permitted").await;
+    let quarantine = ["get", "host", "rack-1", "-o", "jsonpath={.spec.quarantine.reason}"];
+    assert_eq!(kubectl(&admin, &quarantine, "").unwrap(), "NotClean");
+
+    let with_rights = View::beside(&admin, &["--allow-actions"]);
+    browser.open(&with_rights.link().await).await;
+    browser.follow_titled("rack-1: not checked yet").await;
+    browser.follow_containing("End the quarantine").await;
+    browser.press("#confirm").await;
+    browser.shows("Done").await;
+    assert_eq!(kubectl(&admin, &quarantine, "").unwrap(), "");
+
+    // Another browser with the same link gets nothing.
+    let stranger = Browser::start().await.unwrap();
+    stranger.open(&with_rights.link().await).await;
+    stranger.shows("Login link is not valid").await;
+    stranger.end().await;
+    browser.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_of_a_hostile_machine_stays_text() {
+    const HOSTILE: &str = r#"</pre><script>window.pwned = 1</script><img src=x onerror="window.pwned = 1">"#;
+    let plane = Embedded::start().await.unwrap();
+    let admin = plane.kubeconfig();
+    view::plant(&admin, HOSTILE);
+    let view = View::beside(&admin, &[]);
+    let browser = Browser::start().await.unwrap();
+    browser.open(&view.link().await).await;
+    for page in ["/", "/clusters/default/shop", "/machines/default/shop-0", "/hosts", "/hosts/default/rack-1"] {
+        browser.open(&view.at(page).await).await;
+        browser.shows("window.pwned = 1").await;
+        assert!(browser.run("return typeof window.pwned").await == "undefined", "{page} ran a script");
+        assert!(browser.run("return document.querySelectorAll('main script, main img').length").await == 0, "{page}");
+    }
+    browser.is_clean().await;
+    browser.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_clusters_are_paged_and_a_phone_is_wide_enough() {
+    let plane = Embedded::start().await.unwrap();
+    let admin = plane.kubeconfig();
+    let cluster = |number: usize| {
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": format!("edge-{number:04}"), "namespace": "default"},
+            "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}},
+        })
+    };
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": (0..1000).map(cluster).collect::<Vec<_>>()});
+    kubectl(&admin, &["create", "-f", "-"], &list.to_string()).unwrap();
+    let view = View::beside(&admin, &[]);
+    let browser = Browser::start().await.unwrap();
+    browser.open(&view.link().await).await;
+    browser.shows("Page 1 of 20 (1000 in total)").await;
+    assert_eq!(browser.run("return document.querySelectorAll('table.rows tbody tr').length").await, 50);
+    let bytes = browser.run("return document.documentElement.outerHTML.length").await;
+    assert!(bytes.as_u64().unwrap() < 100_000, "{bytes}");
+    browser.follow("Next").await;
+    browser.shows("edge-0099").await;
+    // By keyboard: "/" goes to the filter.
+    browser.key("/").await;
+    browser.type_text("edge-0777\n").await;
+    browser.shows("edge-0777").await;
+    assert_eq!(browser.run("return document.querySelectorAll('table.rows tbody tr').length").await, 1);
+
+    browser.resize(360, 740).await;
+    for page in ["/", "/hosts", "/plan", "/clusters/default/edge-0777"] {
+        browser.open(&view.at(page).await).await;
+        browser.shows("Capstan").await;
+        let fits = browser.run("return document.documentElement.scrollWidth <= window.innerWidth").await;
+        assert!(fits == true, "{page} is wider than a phone");
+    }
+    browser.is_clean().await;
+    browser.end().await;
+}

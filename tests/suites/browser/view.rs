@@ -1,0 +1,140 @@
+//! `capstan ui` and `capstan up --ui` as a person starts them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use capstan_testkit::eventually;
+use capstan_tests::{Running, kubectl};
+use serde_json::{Value, json};
+
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A web view that runs.
+pub(super) struct View {
+    /// The login link, of `with_controllers`.
+    pub(super) link: String,
+    kubeconfig: PathBuf,
+    log: PathBuf,
+    _running: Running,
+    _folder: tempfile::TempDir,
+}
+
+impl View {
+    /// A plane with all controllers, and its web view.
+    pub(super) async fn with_controllers(more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, log) = (folder.path().join("data"), folder.path().join("log"));
+        let args = ["up", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap(), "--ui"];
+        let running = Running::start(&[&args[..], more].concat(), &log).unwrap();
+        let kubeconfig = data.join("admin.kubeconfig");
+        let mut view = Self { link: String::new(), kubeconfig, log, _running: running, _folder: folder };
+        view.link = view.link().await;
+        view
+    }
+
+    /// `capstan ui` with this kubeconfig.
+    pub(super) fn beside(kubeconfig: &Path, more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let args = ["ui", "--kubeconfig", kubeconfig.to_str().unwrap()];
+        let running = Running::start(&[&args[..], more].concat(), &log).unwrap();
+        Self { link: String::new(), kubeconfig: kubeconfig.to_owned(), log, _running: running, _folder: folder }
+    }
+
+    /// The link that it printed.
+    pub(super) async fn link(&self) -> String {
+        eventually(DEADLINE, "a login link", async || {
+            let log = std::fs::read_to_string(&self.log)?;
+            let link = log.lines().find_map(|line| line.strip_prefix("web view: ")).with_context(|| log.clone())?;
+            Ok(link.split_whitespace().next().context("no link")?.to_owned())
+        })
+        .await
+        .unwrap()
+    }
+
+    /// A page of it.
+    pub(super) async fn at(&self, path: &str) -> String {
+        let link = self.link().await;
+        let (server, _) = link.split_once("/login").unwrap();
+        format!("{server}{path}")
+    }
+
+    pub(super) fn kubectl(&self, args: &[&str]) -> String {
+        kubectl(&self.kubeconfig, args, "").unwrap()
+    }
+
+    pub(super) async fn apply(&self, manifests: &str) {
+        eventually(DEADLINE, "the manifests to be taken", async || kubectl(&self.kubeconfig, &["apply", "-f", "-"], manifests))
+            .await
+            .unwrap();
+    }
+}
+
+/// A kubeconfig of somebody who may read everything but Secrets, and write nothing.
+pub(super) fn reader(admin: &Path) -> PathBuf {
+    let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": "default"}},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"}, "rules": [
+            {"apiGroups": ["cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io",
+                "controlplane.cluster.x-k8s.io", "agent.capstan.dev"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "reader"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+            "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}]},
+    ]});
+    kubectl(admin, &["apply", "-f", "-"], &objects.to_string()).unwrap();
+    let token = kubectl(admin, &["create", "token", "reader"], "").unwrap();
+    let mut kubeconfig: Value = serde_saphyr::from_str(&std::fs::read_to_string(admin).unwrap()).unwrap();
+    let user = kubeconfig["users"][0]["name"].clone();
+    kubeconfig["users"] = json!([{"name": user, "user": {"token": token.trim()}}]);
+    let path = admin.with_file_name("reader.kubeconfig");
+    std::fs::write(&path, kubeconfig.to_string()).unwrap();
+    path
+}
+
+/// A cluster, a machine and a host whose every text is `hostile`.
+pub(super) fn plant(admin: &Path, hostile: &str) {
+    let condition = |type_: &str| {
+        json!({"type": type_, "status": "False", "reason": "Hostile", "message": hostile,
+            "lastTransitionTime": "2026-11-17T00:00:00Z"})
+    };
+    let labels = json!({"cluster.x-k8s.io/cluster-name": "shop", "cluster.x-k8s.io/control-plane": ""});
+    let metadata = |name: &str| json!({"name": name, "namespace": "default", "labels": labels});
+    let objects = [
+        (
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata("shop"),
+                "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}}}),
+            json!({"conditions": [condition("Available")]}),
+        ),
+        (
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata("shop-0"),
+                "spec": {"clusterName": "shop", "bootstrap": {"dataSecretName": "x"},
+                    "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "HostMachine", "name": "shop-0"}}}),
+            json!({"conditions": [condition("Ready")]}),
+        ),
+        (
+            json!({"apiVersion": "agent.capstan.dev/v1alpha1", "kind": "MachineReport", "metadata": metadata("shop-0"),
+                "spec": {"machineName": "shop-0", "machineID": "0123456789abcdef0123456789abcdef"}}),
+            json!({"phase": "Failed", "message": hostile, "output": {"stdout": {"head": hostile}, "stderr": {"tail": hostile}},
+                "facts": {"hostname": hostile, "osImage": hostile, "kernelVersion": hostile},
+                "probes": [{"name": "kubelet", "healthy": false, "message": hostile}],
+                "plan": {"digest": "0".repeat(64), "revision": 1}, "step": {"name": "install", "index": 1, "total": 2}}),
+        ),
+        (
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "Host", "metadata": metadata("rack-1"),
+                "spec": {"simulated": {}, "failureDomain": "<script>window.pwned = 1</script>",
+                    "quarantine": {"reason": "Hostile", "message": hostile}}}),
+            json!({"conditions": [condition("Usable")], "facts": {"osImage": hostile}}),
+        ),
+    ];
+    for (object, status) in objects {
+        kubectl(admin, &["apply", "-f", "-"], &object.to_string()).unwrap();
+        let what = format!("{}/{}", object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
+        let patch = json!({"status": status}).to_string();
+        kubectl(admin, &["patch", &what, "--subresource=status", "--type=merge", "-p", &patch], "").unwrap();
+    }
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "hostile", "namespace": "default"},
+        "involvedObject": {"kind": "Machine", "name": "shop-0", "namespace": "default"}, "reason": hostile, "message": hostile,
+        "type": "Warning"});
+    kubectl(admin, &["create", "-f", "-"], &event.to_string()).unwrap();
+}
