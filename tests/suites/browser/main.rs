@@ -117,13 +117,12 @@ async fn a_cluster_is_watched_changed_and_previewed() {
 async fn an_action_needs_the_flag_and_the_callers_own_rights() {
     let plane = Embedded::start().await.unwrap();
     let admin = plane.kubeconfig();
-    let apply = |text: &str| kubectl(&admin, &["apply", "-f", "-"], text).unwrap();
-    apply(&json!({
+    view::apply(&admin, &json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "Host",
         "metadata": {"name": "rack-1", "namespace": "default"},
         "spec": {"simulated": {}, "quarantine": {"reason": "NotClean", "message": "files are left in /var/lib"}},
-    }).to_string());
-    let reader = view::reader(&admin);
+    })).await;
+    let reader = view::reader(&admin).await;
 
     let browser = Browser::start().await.unwrap();
     let read_only = View::beside(&admin, &[]);
@@ -164,7 +163,7 @@ async fn text_of_a_hostile_machine_stays_text() {
     const HOSTILE: &str = r#"</pre><script>window.pwned = 1</script><img src=x onerror="window.pwned = 1">"#;
     let plane = Embedded::start().await.unwrap();
     let admin = plane.kubeconfig();
-    view::plant(&admin, HOSTILE);
+    view::plant(&admin, HOSTILE).await;
     let view = View::beside(&admin, &[]);
     let browser = Browser::start().await.unwrap();
     browser.open(&view.link().await).await;
@@ -186,11 +185,11 @@ async fn a_thousand_clusters_are_paged_and_a_phone_is_wide_enough() {
         json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": format!("edge-{number:04}"), "namespace": "default"},
-            "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}},
+            "spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "HostCluster", "name": "edge"}},
         })
     };
     let list = json!({"apiVersion": "v1", "kind": "List", "items": (0..1000).map(cluster).collect::<Vec<_>>()});
-    kubectl(&admin, &["create", "-f", "-"], &list.to_string()).unwrap();
+    view::apply(&admin, &list).await;
     let view = View::beside(&admin, &[]);
     let browser = Browser::start().await.unwrap();
     browser.open(&view.link().await).await;

@@ -71,8 +71,17 @@ impl View {
     }
 }
 
+/// Applies an object as soon as the plane knows its kind.
+pub(super) async fn apply(kubeconfig: &Path, object: &Value) {
+    eventually(DEADLINE, "the object to be taken", async || {
+        kubectl(kubeconfig, &["apply", "--server-side", "-f", "-"], &object.to_string())
+    })
+    .await
+    .unwrap();
+}
+
 /// A kubeconfig of somebody who may read everything but Secrets, and write nothing.
-pub(super) fn reader(admin: &Path) -> PathBuf {
+pub(super) async fn reader(admin: &Path) -> PathBuf {
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": "default"}},
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"}, "rules": [
@@ -82,7 +91,7 @@ pub(super) fn reader(admin: &Path) -> PathBuf {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
             "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}]},
     ]});
-    kubectl(admin, &["apply", "-f", "-"], &objects.to_string()).unwrap();
+    apply(admin, &objects).await;
     let token = kubectl(admin, &["create", "token", "reader"], "").unwrap();
     let mut kubeconfig: Value = serde_saphyr::from_str(&std::fs::read_to_string(admin).unwrap()).unwrap();
     let user = kubeconfig["users"][0]["name"].clone();
@@ -93,7 +102,7 @@ pub(super) fn reader(admin: &Path) -> PathBuf {
 }
 
 /// A cluster, a machine and a host whose every text is `hostile`.
-pub(super) fn plant(admin: &Path, hostile: &str) {
+pub(super) async fn plant(admin: &Path, hostile: &str) {
     let condition = |type_: &str| {
         json!({"type": type_, "status": "False", "reason": "Hostile", "message": hostile,
             "lastTransitionTime": "2026-11-17T00:00:00Z"})
@@ -103,7 +112,7 @@ pub(super) fn plant(admin: &Path, hostile: &str) {
     let objects = [
         (
             json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata("shop"),
-                "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}}}),
+                "spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "HostCluster", "name": "shop"}}}),
             json!({"conditions": [condition("Available")]}),
         ),
         (
@@ -128,7 +137,7 @@ pub(super) fn plant(admin: &Path, hostile: &str) {
         ),
     ];
     for (object, status) in objects {
-        kubectl(admin, &["apply", "-f", "-"], &object.to_string()).unwrap();
+        apply(admin, &object).await;
         let what = format!("{}/{}", object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
         let patch = json!({"status": status}).to_string();
         kubectl(admin, &["patch", &what, "--subresource=status", "--type=merge", "-p", &patch], "").unwrap();
