@@ -318,7 +318,8 @@ impl User {
         const KINDS: &str = "clusters,machines,machinesets,machinedeployments,hosts,hostpools,hostclusters,hostmachines,\
             capstanconfigs,capstanconfigtemplates,capstancontrolplanes,machinereports,secrets,roles,\
             rolebindings,serviceaccounts,events";
-        let path = r#"jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}"#;
+        let path =
+            r#"jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}"#;
         let read = || self.kubectl(&["get", KINDS, "--output", path], "");
         let mut last = read().unwrap();
         eventually(DEADLINE, "the controllers to write nothing for a while", async || {
@@ -342,10 +343,20 @@ impl User {
                 let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(&label));
                 lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
             };
-            for controller in ["cluster", "machine", "machineset", "machinedeployment", "hostmachine", "capstancontrolplane"] {
+            for controller in [
+                "cluster",
+                "machine",
+                "machineset",
+                "machinedeployment",
+                "hostmachine",
+                "capstancontrolplane",
+            ] {
                 let looked = value("controller_runtime_reconcile_total", controller);
                 let waiting = value("workqueue_depth", controller);
-                ensure!(looked > 0.0 && waiting == 0.0, "{controller}: {looked} looks, {waiting} in the queue");
+                ensure!(
+                    looked > 0.0 && waiting == 0.0,
+                    "{controller}: {looked} looks, {waiting} in the queue"
+                );
             }
             Ok(())
         })

@@ -108,7 +108,12 @@ impl Session {
 /// Whether a `Host` header names this server. Another name means that a foreign page has led the browser here (DNS rebinding).
 pub(crate) fn is_own_host(header: &str, address: SocketAddr) -> bool {
     let port = address.port();
-    let own = [address.to_string(), format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}")];
+    let own = [
+        address.to_string(),
+        format!("localhost:{port}"),
+        format!("127.0.0.1:{port}"),
+        format!("[::1]:{port}"),
+    ];
     own.iter().any(|own| own.eq_ignore_ascii_case(header))
 }
 

@@ -72,7 +72,9 @@ impl Action {
                 "Kubernetes restarts on every machine of this object, one machine after the other. Nodes are drained first where \
                  the control plane is configured to do so."
             }
-            Self::Pause => "Capstan stops changing the machines of this object. Running workloads are not affected.",
+            Self::Pause => {
+                "Capstan stops changing the machines of this object. Running workloads are not affected."
+            }
             Self::Resume => "Capstan changes the machines of this object again. A pending change starts now.",
             Self::EndQuarantine => {
                 "The host can be claimed by a new machine. Do this only after you have cleaned the host."
@@ -96,7 +98,10 @@ impl FromStr for Action {
     type Err = UnknownAction;
 
     fn from_str(text: &str) -> Result<Self, UnknownAction> {
-        Self::ALL.into_iter().find(|action| action.name() == text).ok_or_else(|| UnknownAction(text.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|action| action.name() == text)
+            .ok_or_else(|| UnknownAction(text.to_owned()))
     }
 }
 

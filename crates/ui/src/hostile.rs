@@ -10,9 +10,9 @@ use tower::ServiceExt as _;
 
 use crate::action::{Action, Target};
 use crate::model::{
-    Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Domain, Event, Fact, Fleet, HandOff, HostCell, HostPage,
-    HostRow, Hosts, MachinePage, Offer, Paging, PlanProgress, PlanStep, Preview, PreviewField, PreviewMachine, PreviewObject,
-    Probe, Revision, Rollout, Tone, TreeLine, Waiting,
+    Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Domain, Event, Fact, Fleet, HandOff,
+    HostCell, HostPage, HostRow, Hosts, MachinePage, Offer, Paging, PlanProgress, PlanStep, Preview,
+    PreviewField, PreviewMachine, PreviewObject, Probe, Revision, Rollout, Tone, TreeLine, Waiting,
 };
 use crate::render::Renderer;
 use crate::server::{Options, Shared, router};
@@ -33,7 +33,14 @@ fn waiting() -> Waiting {
 }
 
 fn condition() -> Condition {
-    Condition { type_: text(), status: text(), reason: text(), message: text(), since: age(), tone: Tone::Bad }
+    Condition {
+        type_: text(),
+        status: text(),
+        reason: text(),
+        message: text(),
+        since: age(),
+        tone: Tone::Bad,
+    }
 }
 
 fn conditions() -> Vec<ConditionList> {
@@ -188,7 +195,13 @@ impl Source for Hostile {
     }
 
     fn host<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, HostPage> {
-        ready(HostPage { row: host_row(), facts: facts(), conditions: conditions(), events: events(), offers: offers() })
+        ready(HostPage {
+            row: host_row(),
+            facts: facts(),
+            conditions: conditions(),
+            events: events(),
+            offers: offers(),
+        })
     }
 
     fn preview(&self, _: String) -> Answer<'_, Preview> {
@@ -202,8 +215,13 @@ impl Source for Hostile {
             fields: fields(),
             notes: vec![text()],
         };
-        let object =
-            PreviewObject { name: text(), action: text(), tone: Tone::Bad, fields: fields(), refusals: vec![text()] };
+        let object = PreviewObject {
+            name: text(),
+            action: text(),
+            tone: Tone::Bad,
+            fields: fields(),
+            refusals: vec![text()],
+        };
         ready(Preview {
             summary: text(),
             tone: Tone::Bad,
@@ -360,7 +378,11 @@ async fn actions_need_permission_a_token_and_our_own_page() {
     assert_eq!(foreign.answer(&shared).await.0, StatusCode::FORBIDDEN);
     let mut silent = Ask::post("/actions", &cookie, body(&csrf));
     silent.headers.remove(2);
-    assert_eq!(silent.answer(&shared).await.0, StatusCode::FORBIDDEN, "a browser always says where a form is from");
+    assert_eq!(
+        silent.answer(&shared).await.0,
+        StatusCode::FORBIDDEN,
+        "a browser always says where a form is from"
+    );
     let unknown = body(&csrf).replace("hold", "delete");
     assert_eq!(
         Ask::post("/actions", &cookie, unknown).answer(&shared).await.0,

@@ -17,7 +17,7 @@ mod render;
 mod server;
 mod source;
 
-pub use action::{Action, Target, UnknownAction};
 pub use access::LoginLink;
+pub use action::{Action, Target, UnknownAction};
 pub use server::{Options, Server};
 pub use source::{Filter, Problem, Source};

@@ -267,14 +267,8 @@ pub(crate) fn message(
     }
     let content = Message { text, logged_in: session.is_some() };
     let csrf = session.map_or("", |session| &session.csrf);
-    let page = Page {
-        title,
-        section: "",
-        live: false,
-        allow_actions: shared.options.allow_actions,
-        csrf,
-        content,
-    };
+    let page =
+        Page { title, section: "", live: false, allow_actions: shared.options.allow_actions, csrf, content };
     (status, html(shared, "message.html", &page)).into_response()
 }
 
@@ -309,12 +303,15 @@ fn html(shared: &Shared, template: &str, page: &impl Serialize) -> Response {
     match shared.renderer.page(template, page) {
         Ok(text) => {
             let headers: HeaderMap =
-                [(CONTENT_TYPE, axum::http::HeaderValue::from_static("text/html; charset=utf-8"))].into_iter().collect();
+                [(CONTENT_TYPE, axum::http::HeaderValue::from_static("text/html; charset=utf-8"))]
+                    .into_iter()
+                    .collect();
             (headers, text).into_response()
         }
         Err(error) => {
             tracing::error!(%error, template, "cannot render a page");
-            (StatusCode::INTERNAL_SERVER_ERROR, "cannot render the page; see the log of capstan").into_response()
+            (StatusCode::INTERNAL_SERVER_ERROR, "cannot render the page; see the log of capstan")
+                .into_response()
         }
     }
 }

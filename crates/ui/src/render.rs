@@ -52,7 +52,10 @@ mod tests {
             assert!(!text.contains("|safe") && !text.contains("| safe"), "{name} marks a value as safe");
             assert!(!text.contains("autoescape"), "{name} switches escaping off");
             for forbidden in [" style=", " onclick=", " onload=", "<script>", "javascript:"] {
-                assert!(!text.contains(forbidden), "{name} has {forbidden}: the content security policy forbids it");
+                assert!(
+                    !text.contains(forbidden),
+                    "{name} has {forbidden}: the content security policy forbids it"
+                );
             }
         }
         Renderer::new().expect("templates");

@@ -3,7 +3,8 @@
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::{self, Next};
@@ -54,7 +55,11 @@ impl Server {
     ///
     /// # Errors
     /// If the address is not a loopback address, or is in use.
-    pub async fn bind(address: SocketAddr, source: Arc<dyn Source>, options: Options) -> std::io::Result<Self> {
+    pub async fn bind(
+        address: SocketAddr,
+        source: Arc<dyn Source>,
+        options: Options,
+    ) -> std::io::Result<Self> {
         if !address.ip().is_loopback() {
             let why = format!(
                 "the web view listens on a loopback address only, not on {}: to reach it from another machine, forward \
@@ -160,14 +165,17 @@ fn admit(shared: &Shared, request: &mut Request) -> Result<(), Rejected> {
     if !is_own {
         return Err(Rejected::ForeignOrigin);
     }
-    let session = header(headers, &COOKIE).and_then(|cookie| shared.access.session(cookie, shared.address.port()));
+    let session =
+        header(headers, &COOKIE).and_then(|cookie| shared.access.session(cookie, shared.address.port()));
     match session {
         Some(session) => {
             request.extensions_mut().insert(session);
             Ok(())
         }
         // The page that says so looks like the others, and needs what they need.
-        None if matches!(request.uri().path(), "/login" | "/style.css" | "/icon.svg" | "/script.js") => Ok(()),
+        None if matches!(request.uri().path(), "/login" | "/style.css" | "/icon.svg" | "/script.js") => {
+            Ok(())
+        }
         None => Err(Rejected::NotLoggedIn),
     }
 }

@@ -25,8 +25,13 @@ impl Browser {
         let [port] = free_ports()?;
         let profile = tempfile::tempdir()?;
         let mut command = tied_to_this_process("chromedriver".as_ref());
-        command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let driver = spawn_from_lasting_thread(command).context("cannot start chromedriver: install chromium-driver")?;
+        command
+            .arg(format!("--port={port}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let driver = spawn_from_lasting_thread(command)
+            .context("cannot start chromedriver: install chromium-driver")?;
         let options = json!({
             "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900",
                 format!("--user-data-dir={}", profile.path().display())],
@@ -144,8 +149,13 @@ impl Browser {
     /// Fails if the console of the browser has an error: a script that threw, or something that the policy forbade. A page that the server
     /// answers with 401, 403 or 404 on purpose is none.
     pub(super) async fn is_clean(&self) {
-        let log = self.client.issue_cmd(Command { path: "se/log", body: json!({"type": "browser"}) }).await.unwrap();
-        let errors: Vec<&Value> = log.as_array().unwrap().iter().filter(|entry| entry["level"] == "SEVERE").collect();
+        let log = self
+            .client
+            .issue_cmd(Command { path: "se/log", body: json!({"type": "browser"}) })
+            .await
+            .unwrap();
+        let errors: Vec<&Value> =
+            log.as_array().unwrap().iter().filter(|entry| entry["level"] == "SEVERE").collect();
         assert!(errors.is_empty(), "{errors:#?}");
     }
 

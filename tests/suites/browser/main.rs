@@ -32,9 +32,13 @@ spec:
 ";
 
 fn cluster(version: &str) -> String {
+    named("shop", version, "2")
+}
+
+fn named(name: &str, version: &str, workers: &str) -> String {
     let version = ["--kubernetes-version", version];
-    let size = ["--control-plane-machine-count", "1", "--worker-machine-count", "2"];
-    capstan(&[&["generate", "cluster", "shop"], &version[..], &size[..]].concat()).unwrap()
+    let size = ["--control-plane-machine-count", "1", "--worker-machine-count", workers];
+    capstan(&[&["generate", "cluster", name], &version[..], &size[..]].concat()).unwrap()
 }
 
 /// One test, because the parts need the same cluster, and it takes a while.
@@ -58,10 +62,13 @@ async fn a_cluster_is_watched_changed_and_previewed() {
     .await
     .unwrap();
     assert!(browser.is_marked().await, "the page was loaded again");
-    browser.picture("ui-fleet").await;
 
     browser.follow("shop").await;
-    for text in ["Nothing waits: the cluster is available.", "ControlPlane - CapstanControlPlane/shop-control-plane", "Rollouts"] {
+    for text in [
+        "Nothing waits: the cluster is available.",
+        "ControlPlane - CapstanControlPlane/shop-control-plane",
+        "Rollouts",
+    ] {
         browser.shows(text).await;
     }
     browser.picture("ui-cluster").await;
@@ -93,7 +100,14 @@ async fn a_cluster_is_watched_changed_and_previewed() {
     assert!(browser.is_marked().await, "the page was loaded again");
 
     // A machine, and an action on it.
-    let machine = view.kubectl(&["get", "machines", "-l", "cluster.x-k8s.io/deployment-name", "-o", "jsonpath={.items[0].metadata.name}"]);
+    let machine = view.kubectl(&[
+        "get",
+        "machines",
+        "-l",
+        "cluster.x-k8s.io/deployment-name",
+        "-o",
+        "jsonpath={.items[0].metadata.name}",
+    ]);
     browser.follow_containing(&machine).await;
     for text in ["Plan", "revision", "ready", "Operating system", "kubelet"] {
         browser.shows(text).await;
@@ -103,12 +117,31 @@ async fn a_cluster_is_watched_changed_and_previewed() {
     browser.shows("Capstan writes no further plan for this machine").await;
     browser.press("#confirm").await;
     browser.shows("Done").await;
-    let held = view.kubectl(&["get", "machine", &machine, "-o", r"jsonpath={.metadata.annotations.capstan\.dev/hold}"]);
+    let held = view.kubectl(&[
+        "get",
+        "machine",
+        &machine,
+        "-o",
+        r"jsonpath={.metadata.annotations.capstan\.dev/hold}",
+    ]);
     assert_eq!(held, "set in the web view");
 
     browser.follow("Hosts").await;
     browser.shows("Claimed").await;
-    browser.picture("ui-hosts").await;
+
+    // A cluster with more machines than there are hosts: the one that waits is named, with who must act.
+    view.apply(&named("bank", NEW, "3")).await;
+    browser.follow("Fleet").await;
+    browser.mark().await;
+    browser.shows("NoHostAvailable").await;
+    browser.shows("Who must act: you: add a host").await;
+    assert!(browser.is_marked().await, "the page was loaded again");
+    browser.picture("ui-fleet").await;
+    browser.follow("bank").await;
+    browser.shows("host claimed").await;
+    let waits = browser.text("[aria-current=step]").await.unwrap();
+    assert!(waits.contains("host claimed") && waits.contains("NoHostAvailable"), "{waits}");
+    browser.picture("ui-waiting").await;
     browser.is_clean().await;
     browser.end().await;
 }
@@ -129,7 +162,10 @@ async fn an_action_needs_the_flag_and_the_callers_own_rights() {
     browser.open(&read_only.link().await).await;
     browser.follow_titled("rack-1: not checked yet").await;
     browser.shows("files are left in /var/lib").await;
-    assert!(!browser.text("main").await.unwrap().contains("End the quarantine"), "an action is offered without the flag");
+    assert!(
+        !browser.text("main").await.unwrap().contains("End the quarantine"),
+        "an action is offered without the flag"
+    );
     let confirm = "/confirm?action=end-quarantine&kind=Host&namespace=default&name=rack-1";
     browser.open(&read_only.at(confirm).await).await;
     browser.shows("Start it with --allow-actions").await;
@@ -167,11 +203,15 @@ async fn text_of_a_hostile_machine_stays_text() {
     let view = View::beside(&admin, &[]);
     let browser = Browser::start().await.unwrap();
     browser.open(&view.link().await).await;
-    for page in ["/", "/clusters/default/shop", "/machines/default/shop-0", "/hosts", "/hosts/default/rack-1"] {
+    for page in ["/", "/clusters/default/shop", "/machines/default/shop-0", "/hosts", "/hosts/default/rack-1"]
+    {
         browser.open(&view.at(page).await).await;
         browser.shows("window.pwned = 1").await;
         assert!(browser.run("return typeof window.pwned").await == "undefined", "{page} ran a script");
-        assert!(browser.run("return document.querySelectorAll('main script, main img').length").await == 0, "{page}");
+        assert!(
+            browser.run("return document.querySelectorAll('main script, main img').length").await == 0,
+            "{page}"
+        );
     }
     browser.is_clean().await;
     browser.end().await;
@@ -188,7 +228,8 @@ async fn a_thousand_clusters_are_paged_and_a_phone_is_wide_enough() {
             "spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "HostCluster", "name": "edge"}},
         })
     };
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": (0..1000).map(cluster).collect::<Vec<_>>()});
+    let list =
+        json!({"apiVersion": "v1", "kind": "List", "items": (0..1000).map(cluster).collect::<Vec<_>>()});
     view::apply(&admin, &list).await;
     let view = View::beside(&admin, &[]);
     let browser = Browser::start().await.unwrap();

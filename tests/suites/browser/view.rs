@@ -39,14 +39,21 @@ impl View {
         let log = folder.path().join("log");
         let args = ["ui", "--kubeconfig", kubeconfig.to_str().unwrap()];
         let running = Running::start(&[&args[..], more].concat(), &log).unwrap();
-        Self { link: String::new(), kubeconfig: kubeconfig.to_owned(), log, _running: running, _folder: folder }
+        Self {
+            link: String::new(),
+            kubeconfig: kubeconfig.to_owned(),
+            log,
+            _running: running,
+            _folder: folder,
+        }
     }
 
     /// The link that it printed.
     pub(super) async fn link(&self) -> String {
         eventually(DEADLINE, "a login link", async || {
             let log = std::fs::read_to_string(&self.log)?;
-            let link = log.lines().find_map(|line| line.strip_prefix("web view: ")).with_context(|| log.clone())?;
+            let link =
+                log.lines().find_map(|line| line.strip_prefix("web view: ")).with_context(|| log.clone())?;
             Ok(link.split_whitespace().next().context("no link")?.to_owned())
         })
         .await
@@ -65,9 +72,11 @@ impl View {
     }
 
     pub(super) async fn apply(&self, manifests: &str) {
-        eventually(DEADLINE, "the manifests to be taken", async || kubectl(&self.kubeconfig, &["apply", "-f", "-"], manifests))
-            .await
-            .unwrap();
+        eventually(DEADLINE, "the manifests to be taken", async || {
+            kubectl(&self.kubeconfig, &["apply", "-f", "-"], manifests)
+        })
+        .await
+        .unwrap();
     }
 }
 
@@ -138,7 +147,8 @@ pub(super) async fn plant(admin: &Path, hostile: &str) {
     ];
     for (object, status) in objects {
         apply(admin, &object).await;
-        let what = format!("{}/{}", object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
+        let what =
+            format!("{}/{}", object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
         let patch = json!({"status": status}).to_string();
         kubectl(admin, &["patch", &what, "--subresource=status", "--type=merge", "-p", &patch], "").unwrap();
     }

@@ -50,12 +50,11 @@ pub(crate) fn waiting(snapshot: &Snapshot) -> Vec<Line> {
     chain
 }
 
-/// The line itself, or one below it that is not well; a line that only groups others has no say of its own.
+/// The line itself if it is not well, else the first one below it: a cluster can be available although one of its
+/// machines is not ready.
 fn first_unwell(line: Line) -> Option<Line> {
-    match &line.state {
-        Some(state) => (!matches!(state.status.as_str(), "True" | "Applied")).then_some(line),
-        None => line.children.into_iter().find_map(first_unwell),
-    }
+    let is_well = line.state.as_ref().is_none_or(|state| matches!(state.status.as_str(), "True" | "Applied"));
+    if is_well { line.children.into_iter().find_map(first_unwell) } else { Some(line) }
 }
 
 /// How far a cluster is, on one line.

@@ -20,10 +20,12 @@ pub(super) async fn act(client: &Client, action: Action, target: &Target) -> Res
         let what = format!("{kind}/{name}");
         rollout::act(client, namespace, action, &what).await?;
     } else {
-        let (resource, patch) = patch(action, kind, Timestamp::now())
-            .ok_or_else(|| Problem::Invalid(format!("{} is not possible for {kind} {name}.", action.label())))?;
+        let (resource, patch) = patch(action, kind, Timestamp::now()).ok_or_else(|| {
+            Problem::Invalid(format!("{} is not possible for {kind} {name}.", action.label()))
+        })?;
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let parameters =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         api.patch(name, &parameters, &Patch::Merge(&patch))
             .await
             .with_context(|| format!("cannot change {kind} {namespace}/{name}"))?;
@@ -48,7 +50,9 @@ fn patch(action: Action, kind: &str, now: Timestamp) -> Option<(ApiResource, Val
     let annotation = |key: &str, value: Value| json!({"metadata": {"annotations": {key: value}}});
     let machine = || resource("cluster.x-k8s.io", "v1beta2", "machines");
     match (action, kind) {
-        (Action::Retry, "Machine") => Some((machine(), annotation(RETRY, json!(now.as_second().to_string())))),
+        (Action::Retry, "Machine") => {
+            Some((machine(), annotation(RETRY, json!(now.as_second().to_string()))))
+        }
         (Action::Hold, "Machine") => Some((machine(), annotation(HOLD, json!("set in the web view")))),
         (Action::Release, "Machine") => Some((machine(), annotation(HOLD, Value::Null))),
         (Action::EndQuarantine, "Host") => {
@@ -67,8 +71,16 @@ mod tests {
     fn an_action_fits_its_kind_or_is_rejected() {
         let now = Timestamp::from_second(7).expect("a time");
         for (action, kind, expected) in [
-            (Action::Retry, "Machine", Some(json!({"metadata": {"annotations": {"capstan.dev/retry": "7"}}}))),
-            (Action::Release, "Machine", Some(json!({"metadata": {"annotations": {"capstan.dev/hold": null}}}))),
+            (
+                Action::Retry,
+                "Machine",
+                Some(json!({"metadata": {"annotations": {"capstan.dev/retry": "7"}}})),
+            ),
+            (
+                Action::Release,
+                "Machine",
+                Some(json!({"metadata": {"annotations": {"capstan.dev/hold": null}}})),
+            ),
             (Action::EndQuarantine, "Host", Some(json!({"spec": {"quarantine": null}}))),
             (Action::EndQuarantine, "Machine", None),
             (Action::Retry, "Secret", None),

@@ -22,9 +22,15 @@ use capstan_api::meta::annotations::PAUSED;
 const LINES: usize = 400;
 const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
 
-pub(super) async fn page(client: &Client, objects: &Objects, namespace: &str, name: &str) -> Result<ClusterPage> {
+pub(super) async fn page(
+    client: &Client,
+    objects: &Objects,
+    namespace: &str,
+    name: &str,
+) -> Result<ClusterPage> {
     let api: Api<Cluster> = Api::namespaced(client.clone(), namespace);
-    let cluster = api.get_opt(name).await.with_context(|| format!("cannot read Cluster {namespace}/{name}"))?;
+    let cluster =
+        api.get_opt(name).await.with_context(|| format!("cannot read Cluster {namespace}/{name}"))?;
     let cluster = cluster
         .ok_or_else(|| Problem::NotFound(format!("There is no Cluster {name} in namespace {namespace}.")))?;
     let mut snapshot = objects.snapshot(&cluster).await?;
@@ -68,9 +74,14 @@ async fn foreign(client: &Client, cluster: &Cluster, namespace: &str, snapshot: 
 fn machine_to_show(snapshot: &Snapshot) -> Option<String> {
     let chain = describe::waiting(snapshot);
     let waits = chain.iter().rev().find_map(|line| line.name.strip_prefix("Machine/")).map(str::to_owned);
-    let is_server = |machine: &&Value| !machine["metadata"]["labels"]["cluster.x-k8s.io/control-plane"].is_null();
-    let mut servers: Vec<String> =
-        snapshot.machines.iter().filter(is_server).map(|machine| string(&machine["metadata"]["name"])).collect();
+    let is_server =
+        |machine: &&Value| !machine["metadata"]["labels"]["cluster.x-k8s.io/control-plane"].is_null();
+    let mut servers: Vec<String> = snapshot
+        .machines
+        .iter()
+        .filter(is_server)
+        .map(|machine| string(&machine["metadata"]["name"]))
+        .collect();
     servers.sort();
     waits.or_else(|| servers.into_iter().next())
 }
@@ -98,7 +109,12 @@ fn shown(cluster: &Cluster, snapshot: &Snapshot, now: Timestamp) -> ClusterPage 
         chain: describe::waiting(snapshot).iter().filter_map(|line| waiting(line, now)).collect(),
         tree,
         tree_more: more,
-        conditions: lists.into_iter().flatten().chain(&snapshot.deployments).filter_map(|object| conditions(object, now)).collect(),
+        conditions: lists
+            .into_iter()
+            .flatten()
+            .chain(&snapshot.deployments)
+            .filter_map(|object| conditions(object, now))
+            .collect(),
         events: Vec::new(),
         rollouts: rollouts(snapshot, now),
         offers: offers(snapshot),
@@ -125,8 +141,11 @@ fn flatten(line: &Line, depth: usize, now: Timestamp, into: &mut Vec<TreeLine>) 
 fn rollouts(snapshot: &Snapshot, now: Timestamp) -> Vec<Rollout> {
     let of = |deployment: &Value| {
         let name = string(&deployment["metadata"]["name"]);
-        let current = deployment["metadata"]["annotations"][REVISION].as_str().and_then(|text| text.parse::<i64>().ok());
-        let is_its = |set: &&Value| set["metadata"]["labels"]["cluster.x-k8s.io/deployment-name"] == name.as_str();
+        let current = deployment["metadata"]["annotations"][REVISION]
+            .as_str()
+            .and_then(|text| text.parse::<i64>().ok());
+        let is_its =
+            |set: &&Value| set["metadata"]["labels"]["cluster.x-k8s.io/deployment-name"] == name.as_str();
         let revision = |set: &Value| {
             let number = set["metadata"]["annotations"][REVISION].as_str().and_then(|text| text.parse().ok());
             Revision {
@@ -134,11 +153,15 @@ fn rollouts(snapshot: &Snapshot, now: Timestamp) -> Vec<Rollout> {
                 set: string(&set["metadata"]["name"]),
                 version: string(&set["spec"]["template"]["spec"]["version"]),
                 created: age_of(&set["metadata"]["creationTimestamp"], now),
-                replicas: set["status"]["replicas"].as_i64().and_then(|count| i32::try_from(count).ok()).unwrap_or(0),
+                replicas: set["status"]["replicas"]
+                    .as_i64()
+                    .and_then(|count| i32::try_from(count).ok())
+                    .unwrap_or(0),
                 current: number.is_some() && number == current,
             }
         };
-        let mut revisions: Vec<Revision> = snapshot.machine_sets.iter().filter(is_its).map(revision).collect();
+        let mut revisions: Vec<Revision> =
+            snapshot.machine_sets.iter().filter(is_its).map(revision).collect();
         revisions.sort_by_key(|revision| std::cmp::Reverse(revision.number));
         Rollout { deployment: name, revisions }
     };
@@ -157,7 +180,8 @@ fn offers(snapshot: &Snapshot) -> Vec<Offer> {
                 namespace: string(&object["metadata"]["namespace"]),
                 name: string(&object["metadata"]["name"]),
             };
-            let is_paused = object["spec"]["paused"] == true || !object["metadata"]["annotations"][PAUSED].is_null();
+            let is_paused =
+                object["spec"]["paused"] == true || !object["metadata"]["annotations"][PAUSED].is_null();
             let actions = if is_paused { vec![Action::Resume] } else { vec![Action::Restart, Action::Pause] };
             actions.into_iter().map(move |action| Offer::new(action, target.clone()))
         })
@@ -175,7 +199,8 @@ mod tests {
             json!({"kind": "MachineSet", "metadata": {"name": name,
                 "labels": {"cluster.x-k8s.io/deployment-name": "md"}, "annotations": {REVISION: revision}}})
         };
-        let deployment = json!({"kind": "MachineDeployment", "metadata": {"name": "md", "annotations": {REVISION: "2"}}});
+        let deployment =
+            json!({"kind": "MachineDeployment", "metadata": {"name": "md", "annotations": {REVISION: "2"}}});
         let snapshot = Snapshot {
             deployments: vec![deployment],
             machine_sets: vec![set("old", "1"), set("new", "2")],
@@ -198,8 +223,8 @@ mod tests {
         };
         let offered: Vec<_> =
             offers(&snapshot).into_iter().map(|offer| (offer.action, offer.target.name)).collect();
-        let expected =
-            [("restart", "cp"), ("pause", "cp"), ("resume", "md")].map(|(action, name)| (action, name.to_owned()));
+        let expected = [("restart", "cp"), ("pause", "cp"), ("resume", "md")]
+            .map(|(action, name)| (action, name.to_owned()));
         assert_eq!(offered, expected);
     }
 }

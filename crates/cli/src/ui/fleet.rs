@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use super::hosts::state_of;
 use super::objects::Objects;
-use super::text::{counts, waiting};
-use crate::describe;
+use super::text::{cluster_waits, counts};
 
 /// Clusters on a page.
 const CLUSTERS: usize = 50;
@@ -30,9 +29,8 @@ pub(super) async fn page(objects: &Objects, filter: &Filter, now: Timestamp) -> 
     let (paging, range) = Paging::of(wanted.len(), filter.page, CLUSTERS);
     let mut rows = Vec::new();
     for cluster in &wanted[range] {
-        let chain = describe::waiting(&objects.snapshot(cluster).await?);
-        let waits = chain.last().and_then(|line| waiting(line, now));
-        rows.push(ClusterRow { waiting: waits, ..row(cluster) });
+        let waiting = cluster_waits(&objects.snapshot(cluster).await?, now);
+        rows.push(ClusterRow { waiting, ..row(cluster) });
     }
     Ok(Fleet { totals, clusters: rows, paging, domains: domains(&hosts), notices: objects.notices.clone() })
 }
@@ -89,7 +87,8 @@ fn totals(clusters: &[Arc<Cluster>], hosts: &[Arc<Host>]) -> Vec<Count> {
     let available = clusters.iter().filter(|cluster| is_available(cluster)).count();
     let machines = |ready: bool| {
         let status = clusters.iter().filter_map(|cluster| cluster.status.as_ref());
-        let parts = status.flat_map(|status| [status.control_plane.as_ref(), status.workers.as_ref()]).flatten();
+        let parts =
+            status.flat_map(|status| [status.control_plane.as_ref(), status.workers.as_ref()]).flatten();
         let count = |part: &capstan_api::core::ClusterReplicasStatus| {
             if ready { part.ready_replicas } else { part.desired_replicas }
         };
@@ -155,7 +154,10 @@ mod tests {
     #[test]
     fn a_row_sums_a_cluster_up() {
         let row = row(&cluster("shop", "False"));
-        assert_eq!((row.servers.as_str(), row.workers.as_str(), row.version.as_str()), ("2/3", "5/5", "v1.36.0"));
+        assert_eq!(
+            (row.servers.as_str(), row.workers.as_str(), row.version.as_str()),
+            ("2/3", "5/5", "v1.36.0")
+        );
         assert_eq!((row.health.as_str(), row.tone), ("not available", Tone::Waiting));
     }
 

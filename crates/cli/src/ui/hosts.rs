@@ -55,7 +55,11 @@ fn row(host: &Host) -> HostRow {
         name: host.name_any(),
         state,
         tone,
-        address: host.spec.ssh.as_ref().map_or_else(|| "simulated".to_owned(), |ssh| format!("{}:{}", ssh.address, ssh.port)),
+        address: host
+            .spec
+            .ssh
+            .as_ref()
+            .map_or_else(|| "simulated".to_owned(), |ssh| format!("{}:{}", ssh.address, ssh.port)),
         domain: host.spec.failure_domain.clone().unwrap_or_default(),
         cluster: claim.map(|claim| claim.cluster_name.clone()).unwrap_or_default(),
         machine: claim.map(|claim| claim.machine_name.clone()).unwrap_or_default(),
@@ -71,7 +75,8 @@ fn problem(host: &Host) -> (String, String) {
     }
     let conditions = host.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let is_failed = |condition: &&Condition| {
-        ["Reachable", "Usable"].contains(&condition.type_.as_str()) && condition.status != ConditionStatus::True
+        ["Reachable", "Usable"].contains(&condition.type_.as_str())
+            && condition.status != ConditionStatus::True
     };
     let failed = conditions.iter().find(is_failed);
     failed.map(|failed| (failed.reason.clone(), failed.message.clone())).unwrap_or_default()
@@ -80,10 +85,11 @@ fn problem(host: &Host) -> (String, String) {
 pub(super) async fn page(client: &Client, namespace: &str, name: &str) -> Result<HostPage> {
     let api: Api<Host> = Api::namespaced(client.clone(), namespace);
     let host = api.get_opt(name).await.with_context(|| format!("cannot read Host {namespace}/{name}"))?;
-    let host = host
-        .ok_or_else(|| Problem::NotFound(format!("There is no Host {name} in namespace {namespace}.")))?;
+    let host =
+        host.ok_or_else(|| Problem::NotFound(format!("There is no Host {name} in namespace {namespace}.")))?;
     let (now, object) = (Timestamp::now(), value(&host));
-    let target = || Target { kind: "Host".to_owned(), namespace: namespace.to_owned(), name: name.to_owned() };
+    let target =
+        || Target { kind: "Host".to_owned(), namespace: namespace.to_owned(), name: name.to_owned() };
     let offers = match &host.spec.quarantine {
         Some(_) => vec![Offer::new(Action::EndQuarantine, target())],
         None => vec![],
@@ -122,7 +128,8 @@ mod tests {
         let unusable = row(&host(&json!({}), &failed));
         assert_eq!((unusable.reason.as_str(), unusable.problem.as_str()), ("NoCgroups", "enable cgroup v2"));
         assert_eq!(unusable.tone, Tone::Bad);
-        let quarantine = json!({"quarantine": {"reason": "NotClean", "message": "files are left in /var/lib"}});
+        let quarantine =
+            json!({"quarantine": {"reason": "NotClean", "message": "files are left in /var/lib"}});
         assert_eq!(row(&host(&quarantine, &failed)).reason, "NotClean");
         assert_eq!(row(&host(&json!({}), &json!({"state": "Claimed"}))).tone, Tone::Good);
     }

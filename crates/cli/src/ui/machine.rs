@@ -30,7 +30,8 @@ pub(super) async fn page(client: &Client, namespace: &str, name: &str) -> Result
 /// Reads what hand-offs are told by; a Machine that does not exist is a page that does not exist.
 pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Result<World> {
     let machines: Api<capstan_api::core::Machine> = Api::namespaced(client.clone(), namespace);
-    let machine = machines.get_opt(name).await.with_context(|| format!("cannot read Machine {namespace}/{name}"))?;
+    let machine =
+        machines.get_opt(name).await.with_context(|| format!("cannot read Machine {namespace}/{name}"))?;
     if machine.is_none() {
         return Err(Problem::NotFound(format!("There is no Machine {name} in namespace {namespace}.")).into());
     }
@@ -95,7 +96,8 @@ fn plan(status: &Value, names: &[String]) -> Option<PlanProgress> {
     let index = usize::try_from(status["step"]["index"].as_i64().unwrap_or(0)).unwrap_or(0);
     let total = usize::try_from(status["step"]["total"].as_i64().unwrap_or(0)).unwrap_or(0);
     // Another plan was written meanwhile: the names of its steps would be wrong.
-    let fits = names.len() == total && names.get(index.wrapping_sub(1)).is_some_and(|name| status["step"]["name"] == name.as_str());
+    let fits = names.len() == total
+        && names.get(index.wrapping_sub(1)).is_some_and(|name| status["step"]["name"] == name.as_str());
     let state = |place: usize| match (place.cmp(&index), phase) {
         (_, "Applied") | (std::cmp::Ordering::Less, _) => "done",
         (std::cmp::Ordering::Equal, "Failed" | "Refused") => "failed",
@@ -110,7 +112,11 @@ fn plan(status: &Value, names: &[String]) -> Option<PlanProgress> {
     };
     let excerpt = |stream: &str| {
         let excerpt = &status["output"][stream];
-        [&excerpt["head"], &excerpt["tail"]].into_iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n…\n")
+        [&excerpt["head"], &excerpt["tail"]]
+            .into_iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join("\n…\n")
     };
     let omitted = |stream: &str| status["output"][stream]["omittedBytes"].as_i64().unwrap_or(0);
     Some(PlanProgress {
@@ -145,11 +151,17 @@ fn probes(status: &Value, now: Timestamp) -> Vec<Probe> {
 }
 
 /// Events about objects of these names, the newest first. Without the right to read events there are none.
-pub(super) async fn events_of(client: &Client, namespace: &str, names: &[&str], now: Timestamp) -> Result<Vec<Event>> {
+pub(super) async fn events_of(
+    client: &Client,
+    namespace: &str,
+    names: &[&str],
+    now: Timestamp,
+) -> Result<Vec<Event>> {
     let api: Api<KubeEvent> = Api::namespaced(client.clone(), namespace);
     let mut found = Vec::new();
     for name in names {
-        let selected = ListParams::default().fields(&format!("involvedObject.name={name}")).limit(EVENTS_READ);
+        let selected =
+            ListParams::default().fields(&format!("involvedObject.name={name}")).limit(EVENTS_READ);
         match api.list(&selected).await {
             Ok(events) => found.extend(events.items),
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
@@ -162,7 +174,12 @@ pub(super) async fn events_of(client: &Client, namespace: &str, names: &[&str], 
 
 fn last(event: &KubeEvent) -> Option<Timestamp> {
     let times = [event.last_timestamp.as_ref(), event.first_timestamp.as_ref()];
-    times.into_iter().flatten().next().map(|time| time.0).or_else(|| event.creation_timestamp().map(|time| time.0))
+    times
+        .into_iter()
+        .flatten()
+        .next()
+        .map(|time| time.0)
+        .or_else(|| event.creation_timestamp().map(|time| time.0))
 }
 
 fn shown_event(event: &KubeEvent, now: Timestamp) -> Event {

@@ -52,7 +52,8 @@ impl Drop for Objects {
 impl Objects {
     /// Watches all kinds that the server has and the caller may read.
     pub(super) async fn watch(client: &Client) -> Self {
-        let mut opening = Opening { caches: Caches::new(client.clone()), notices: Vec::new(), keys: Vec::new() };
+        let mut opening =
+            Opening { caches: Caches::new(client.clone()), notices: Vec::new(), keys: Vec::new() };
         let (clusters, machines) = (opening.kind().await, opening.kind().await);
         let (deployments, machine_sets) = (opening.kind().await, opening.kind().await);
         let (hosts, host_clusters) = (opening.kind().await, opening.kind().await);

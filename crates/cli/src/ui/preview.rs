@@ -16,7 +16,10 @@ pub(super) async fn page(client: &Client, namespace: &str, manifests: &str) -> R
         Problem::Invalid(format!("cannot read the manifests: {text}"))
     })?;
     if objects.len() > OBJECTS {
-        let why = format!("{} objects are too many for a preview of at most {OBJECTS}; use `capstan plan`", objects.len());
+        let why = format!(
+            "{} objects are too many for a preview of at most {OBJECTS}; use `capstan plan`",
+            objects.len()
+        );
         return Err(Problem::Invalid(why).into());
     }
     Ok(shown(Box::pin(plan::of_objects(client, objects, false, |_| {})).await?))
@@ -83,5 +86,9 @@ fn field(field: Field) -> PreviewField {
 }
 
 fn refusal(refusal: &Refusal) -> String {
-    if refusal.field.is_empty() { refusal.reason.clone() } else { format!("{}: {}", refusal.field, refusal.reason) }
+    if refusal.field.is_empty() {
+        refusal.reason.clone()
+    } else {
+        format!("{}: {}", refusal.field, refusal.reason)
+    }
 }

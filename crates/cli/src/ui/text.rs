@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-use crate::describe::{self, Line, State};
+use crate::describe::{self, Line, Snapshot, State};
 use crate::why::{self, Stand};
 
 pub(super) fn age(at: Timestamp, now: Timestamp) -> Age {
@@ -67,6 +67,15 @@ pub(super) fn conditions(object: &Value, now: Timestamp) -> Option<ConditionList
     Some(ConditionList { object: title(object), conditions: found.iter().map(read).collect() })
 }
 
+/// What a cluster waits for: the hand-off of the machine at the end of the chain, else what its last object says.
+pub(super) fn cluster_waits(snapshot: &Snapshot, now: Timestamp) -> Option<Waiting> {
+    let chain = describe::waiting(snapshot);
+    let last = chain.last()?;
+    let machine = last.name.strip_prefix("Machine/");
+    let waits = machine.and_then(|machine| why::hand_off(snapshot, machine));
+    waits.and_then(|waits| handoff(&waits, now).waiting).or_else(|| waiting(last, now))
+}
+
 /// What a line of the tree waits for.
 pub(super) fn waiting(line: &Line, now: Timestamp) -> Option<Waiting> {
     let state = line.state.as_ref()?;
@@ -96,7 +105,12 @@ pub(super) fn handoff(handoff: &why::HandOff, now: Timestamp) -> HandOff {
         since: handoff.wait.as_ref().and_then(|wait| wait.since).map(|since| age(since, now)),
         owner: handoff.who.clone().unwrap_or_default(),
     });
-    HandOff { what: handoff.what.to_owned(), state: state.to_owned(), object: handoff.object.clone(), waiting }
+    HandOff {
+        what: handoff.what.to_owned(),
+        state: state.to_owned(),
+        object: handoff.object.clone(),
+        waiting,
+    }
 }
 
 /// What a machine or host says of itself.

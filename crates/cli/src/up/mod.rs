@@ -16,11 +16,11 @@ use tokio::net::TcpListener;
 use tower::Layer as _;
 
 use crate::args::UpArgs;
+use crate::client::Place;
 use crate::controllers::{SIM_ADDRESS, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
-use crate::client::Place;
 use crate::{controllers, install, log, stop, ui};
 pub(crate) use folder::DataFolder;
 use folder::Restored;

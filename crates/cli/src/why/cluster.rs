@@ -1,10 +1,11 @@
 //! `capstan why NAME`: from the cluster down to the object that waits.
 
-use capstan_api::wait::Owner;
+use capstan_api::wait::{Owner, Wait};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
+use super::handoffs::{HandOff, World, handoffs, waiting};
 use super::last_lines;
 use crate::describe;
 use crate::terminal::{Color, Look, harmless};
@@ -35,12 +36,20 @@ pub(super) fn text(snapshot: &describe::Snapshot, now: Timestamp, look: Look) ->
             _ = writeln!(text, "{indent}    {message}");
         }
     }
-    if let Some(wait) = last.state.as_ref().and_then(|state| state.wait.as_ref()) {
-        if wait.owner != Owner::Unknown {
-            _ = writeln!(text, "\nWho must act: {}", wait.owner);
+    match machine_of(&last.name).and_then(|machine| hand_off(snapshot, machine)) {
+        Some(handoff) => {
+            let wait = handoff.wait.as_ref();
+            let reason = wait.map_or("no condition gives a reason", |wait| &*wait.reason);
+            _ = writeln!(text, "\nIt waits for: {} ({reason})", handoff.what);
+            text.push_str(&actor(handoff.who.as_deref(), wait));
         }
-        if let Some(at) = wait.retry_at {
-            _ = writeln!(text, "Next attempt: {at}");
+        None => {
+            let wait = last.state.as_ref().and_then(|state| state.wait.as_ref());
+            let owner = wait.filter(|wait| wait.owner != Owner::Unknown).map(|wait| wait.owner.to_string());
+            if wait.is_some() {
+                text.push('\n');
+            }
+            text.push_str(&actor(owner.as_deref(), wait));
         }
     }
     if let Some(printed) =
@@ -50,6 +59,17 @@ pub(super) fn text(snapshot: &describe::Snapshot, now: Timestamp, look: Look) ->
         text.push_str(&printed);
     }
     text
+}
+
+/// The hand-off that a machine waits for.
+pub(crate) fn hand_off(snapshot: &describe::Snapshot, machine: &str) -> Option<HandOff> {
+    waiting(&handoffs(&World::of_snapshot(snapshot, machine))).cloned()
+}
+
+fn actor(owner: Option<&str>, wait: Option<&Wait>) -> String {
+    let owner = owner.map(|owner| format!("Who must act: {owner}\n"));
+    let next = wait.and_then(|wait| wait.retry_at).map(|at| format!("Next attempt: {at}\n"));
+    [owner, next].into_iter().flatten().collect()
 }
 
 fn machine_of(line: &str) -> Option<&str> {
@@ -116,6 +136,23 @@ mod tests {
         assert!(lines.iter().any(|line| line.trim() == "no host is available"), "{told}");
         assert!(!told.contains("HostCluster"), "{told}");
         assert!(told.ends_with("    boom\n"), "{told}");
+    }
+
+    #[test]
+    fn a_machine_that_waits_is_named_although_the_cluster_is_available() {
+        let mut machine = object("Machine", "cp-1", "Ready", "False", "no host is available");
+        machine["metadata"]["labels"] = json!({"cluster.x-k8s.io/control-plane": ""});
+        let snapshot = describe::Snapshot {
+            cluster: object("Cluster", "demo", "Available", "True", ""),
+            control_plane: Some(object("CapstanControlPlane", "cp", "Available", "True", "")),
+            machines: vec![machine],
+            ..describe::Snapshot::default()
+        };
+        let told = text(&snapshot, Timestamp::UNIX_EPOCH, Look::default());
+        assert!(
+            told.starts_with("Machine/cp-1: Ready is False") && told.contains("no host is available"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
+use crate::describe::Snapshot;
+
 /// What was read of a machine. Objects are untyped: any provider's may be among them; what is not there is null.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
@@ -20,6 +22,31 @@ pub(crate) struct World {
     pub(crate) infrastructure_machine: Value,
     pub(crate) host: Value,
     pub(crate) report: Value,
+}
+
+impl World {
+    /// One machine of a cluster, as far as the snapshot has it. Hosts are not in it: no hand-off is told by one.
+    pub(crate) fn of_snapshot(snapshot: &Snapshot, machine: &str) -> Self {
+        let find = |objects: &[Value], name: &Value| {
+            let found = objects.iter().find(|object| name.is_string() && object["metadata"]["name"] == *name);
+            found.cloned().unwrap_or_default()
+        };
+        let name = Value::from(machine);
+        let machine = find(&snapshot.machines, &name);
+        Self {
+            cluster: snapshot.cluster.clone(),
+            infrastructure: snapshot.infrastructure.clone().unwrap_or_default(),
+            control_plane: snapshot.control_plane.clone().unwrap_or_default(),
+            bootstrap: find(&snapshot.bootstrap_configs, &machine["spec"]["bootstrap"]["configRef"]["name"]),
+            infrastructure_machine: find(
+                &snapshot.infrastructure_machines,
+                &machine["spec"]["infrastructureRef"]["name"],
+            ),
+            host: Value::Null,
+            report: find(&snapshot.reports, &name),
+            machine,
+        }
+    }
 }
 
 /// How one hand-off stands.

@@ -14,6 +14,7 @@ use crate::args::WhyArgs;
 use crate::client::Place;
 use crate::describe;
 use crate::terminal::{Look, harmless};
+pub(crate) use cluster::hand_off;
 pub(crate) use handoffs::{HandOff, Stand, World, handoffs};
 pub(crate) use machine::read;
 
