@@ -42,13 +42,18 @@ fn every_mistake_is_one_line_with_its_remedy() {
         (path("repository"), path("known"), path("not.yaml"), path("kubeconfig"));
 
     let cluster = ["generate", "cluster", "demo"];
-    let cases: [(Vec<&str>, &str, &[&str]); 15] = [
+    let cases: [(Vec<&str>, &str, &[&str]); 16] = [
         (
             [&cluster[..], &["--flavor", "huge"]].concat(),
             "",
             &["no flavor \"huge\"", "ha, simulated, single-node"],
         ),
-        (cluster.to_vec(), "", &["[KUBERNETES_VERSION]", "environment"]),
+        (cluster.to_vec(), "", &["[KUBERNETES_VERSION]", "environment", "--kubernetes-version"]),
+        (
+            [&cluster[..], &["--kubernetes-version", "1.2"]].concat(),
+            "",
+            &["--kubernetes-version: \"1.2\" is not a Kubernetes version", "v1.36.0", "KUBERNETES_VERSION"],
+        ),
         ([&cluster[..], &["--from", "-"]].concat(), "${B} ${A}", &["[A, B]"]),
         ([&cluster[..], &["--from", &not_yaml]].concat(), "", &["not.yaml gives no manifests", "line"]),
         (
