@@ -8,6 +8,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
 
+/// What takes long when a plane does not answer.
+pub(crate) const ASKING: &str = "asking the management plane";
+
 /// Which management plane.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct PlaneArgs {

@@ -26,6 +26,7 @@ mod manager;
 mod movement;
 mod output;
 mod plan;
+mod progress;
 mod release;
 mod rollout;
 mod show;

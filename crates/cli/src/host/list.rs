@@ -13,7 +13,9 @@ use std::io::Write as _;
 use super::args::{ListArgs, ListOutput};
 use super::table::table;
 use crate::args::Output;
+use crate::client::ASKING;
 use crate::describe::age;
+use crate::progress::waiting;
 
 pub(super) async fn run(args: &ListArgs) -> Result<()> {
     let place = args.place.connect().await?;
@@ -22,7 +24,7 @@ pub(super) async fn run(args: &ListArgs) -> Result<()> {
         Some(selector) => ListParams::default().labels(selector),
         None => ListParams::default(),
     };
-    let hosts = place.hosts().list(&params).await;
+    let hosts = waiting(ASKING, async { place.hosts().list(&params).await }).await;
     let hosts = hosts.with_context(|| format!("cannot list Hosts in {namespace}"))?.items;
     let text = match args.output {
         Some(ListOutput::Json) => Output::Json.print(&list(&hosts))?,
