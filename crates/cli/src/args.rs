@@ -12,6 +12,7 @@ use crate::completion::CompletionArgs;
 use crate::controllers::Selection;
 use crate::describe::Describe;
 use crate::generate::Generate;
+use crate::get::Get;
 use crate::host::HostVerb;
 use crate::init::{DeleteArgs, InitArgs};
 use crate::logs::LogsArgs;
@@ -73,7 +74,7 @@ pub(crate) enum Verb {
     /// Remove providers from a management cluster
     Delete(DeleteArgs),
 
-    /// Print things out of the management plane
+    /// List clusters, machines and hosts, or print the kubeconfig of a cluster
     #[command(subcommand)]
     Get(Get),
 
@@ -106,12 +107,6 @@ pub(crate) enum Verb {
 
     /// Print the version
     Version(VersionArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Get {
-    /// Print the kubeconfig of a workload cluster
-    Kubeconfig(ClusterArgs),
 }
 
 /// One cluster of a management plane.

@@ -15,16 +15,17 @@ mod describe;
 mod etcd;
 mod extensions;
 mod generate;
+mod get;
 mod host;
 mod init;
 mod install;
-mod kubeconfig;
 mod log;
 mod logs;
 mod machines;
 mod manager;
 mod movement;
 mod output;
+mod pages;
 mod plan;
 mod progress;
 mod release;
@@ -32,6 +33,7 @@ mod rollout;
 mod show;
 mod software;
 mod stop;
+mod table;
 mod terminal;
 mod tuning;
 mod up;
@@ -39,7 +41,7 @@ mod version;
 mod why;
 
 use anyhow::Result;
-use args::{Args, Get, Verb};
+use args::{Args, Verb};
 use clap::Parser;
 use describe::Describe;
 use rollout::Alpha;
@@ -79,10 +81,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Generate(verb) => generate::run(&verb).await,
         Verb::Init(args) => init::run(&args).await,
         Verb::Delete(args) => init::delete(&args).await,
-        Verb::Get(Get::Kubeconfig(args)) => {
-            let place = args.place.connect().await?;
-            kubeconfig::run(&place, &args.name).await
-        }
+        Verb::Get(verb) => get::run(verb).await,
         Verb::Describe(Describe::Cluster(args)) => describe::run(&args).await,
         Verb::Move(args) => movement::run(&args).await,
         Verb::Plan(args) => plan::run(&args).await,

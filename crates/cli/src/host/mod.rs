@@ -6,7 +6,6 @@ mod args;
 mod check;
 mod list;
 mod remove;
-mod table;
 
 pub(crate) use args::HostVerb;
 
