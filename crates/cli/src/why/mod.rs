@@ -3,6 +3,7 @@
 mod cluster;
 mod handoffs;
 mod machine;
+mod rollout;
 
 use anyhow::{Result, bail};
 use jiff::Timestamp;
@@ -60,7 +61,10 @@ async fn explain(Place { client, namespace }: &Place, what: &str) -> Result<Answ
     Ok(match kind.to_ascii_lowercase().as_str() {
         "cluster" | "clusters" => {
             let snapshot = describe::read(client.clone(), namespace, name).await?;
-            Answer { told: cluster::json(&snapshot), about: About::Cluster(Box::new(snapshot)) }
+            Answer {
+                told: cluster::json(&snapshot, Timestamp::now()),
+                about: About::Cluster(Box::new(snapshot)),
+            }
         }
         "machine" | "machines" => {
             let world = machine::read(client.clone(), namespace, name).await?;
