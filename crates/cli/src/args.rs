@@ -21,6 +21,7 @@ use crate::movement::MoveArgs;
 use crate::release::ReleaseArgs;
 use crate::rollout::{Alpha, RolloutVerb};
 use crate::show::ShowArgs;
+use crate::support::SupportVerb;
 use crate::tuning::TuningArgs;
 use crate::version::VersionArgs;
 
@@ -97,6 +98,10 @@ pub(crate) enum Verb {
     /// Restart, pause or resume what rolls changes out over machines
     #[command(subcommand)]
     Rollout(RolloutVerb),
+
+    /// Collect what is needed to look into a problem
+    #[command(subcommand)]
+    Support(SupportVerb),
 
     /// What clusterctl calls alpha
     #[command(subcommand, hide = true)]

@@ -33,6 +33,7 @@ mod rollout;
 mod show;
 mod software;
 mod stop;
+mod support;
 mod table;
 mod terminal;
 mod tuning;
@@ -88,6 +89,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Why(args) => why::run(&args).await,
         Verb::Logs(args) => logs::run(&args).await,
         Verb::Rollout(verb) | Verb::Alpha(Alpha::Rollout(verb)) => rollout::run(&verb).await,
+        Verb::Support(verb) => support::run(&verb).await,
         Verb::Completion(args) => completion::run(&args),
         Verb::Version(args) => version::run(&args),
     }

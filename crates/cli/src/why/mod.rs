@@ -33,6 +33,11 @@ pub(crate) async fn run(args: &WhyArgs) -> Result<()> {
     args.show.show(LOOK, find, text).await.map(drop)
 }
 
+/// What is said of a cluster, in plain text.
+pub(crate) fn of_cluster(snapshot: &describe::Snapshot, now: Timestamp) -> String {
+    cluster::text(snapshot, now, Look::default())
+}
+
 /// What is known, and what programs are told of it, by which answers are compared: ages count on, and are no news.
 struct Answer {
     about: About,
