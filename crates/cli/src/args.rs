@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::client::PlaceArgs;
+use crate::complete::CompleteArgs;
 use crate::completion::CompletionArgs;
 use crate::controllers::Selection;
 use crate::describe::Describe;
@@ -106,6 +107,10 @@ pub(crate) enum Verb {
     /// What clusterctl calls alpha
     #[command(subcommand, hide = true)]
     Alpha(Alpha),
+
+    /// Print names of objects for a shell that completes a word
+    #[command(hide = true)]
+    Complete(CompleteArgs),
 
     /// Print what a shell needs to complete words
     Completion(CompletionArgs),

@@ -19,7 +19,7 @@ pub(crate) struct PlaneArgs {
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "CONTEXT")]
+    #[arg(long, value_name = "CONTEXT", visible_alias = "context")]
     pub(crate) kubeconfig_context: Option<String>,
 }
 

@@ -7,6 +7,7 @@ mod args;
 mod artifacts;
 mod backup;
 mod client;
+mod complete;
 mod completion;
 mod controllers;
 mod crds;
@@ -19,6 +20,7 @@ mod get;
 mod host;
 mod init;
 mod install;
+mod invocation;
 mod log;
 mod logs;
 mod machines;
@@ -43,8 +45,8 @@ mod why;
 
 use anyhow::Result;
 use args::{Args, Verb};
-use clap::Parser;
 use describe::Describe;
+use invocation::Invocation;
 use rollout::Alpha;
 use std::process::ExitCode;
 
@@ -55,7 +57,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 async fn main() -> ExitCode {
     // An error says that there is one already, which is as good.
     _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    match run(Args::parse()).await {
+    let done = match invocation::read() {
+        Invocation::Run(args) => run(*args).await,
+        Invocation::CompleteForKubectl(words) => complete::run_for_kubectl(&words).await,
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => match error.downcast_ref() {
@@ -90,6 +96,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Logs(args) => logs::run(&args).await,
         Verb::Rollout(verb) | Verb::Alpha(Alpha::Rollout(verb)) => rollout::run(&verb).await,
         Verb::Support(verb) => support::run(&verb).await,
+        Verb::Complete(args) => complete::run(&args).await,
         Verb::Completion(args) => completion::run(&args),
         Verb::Version(args) => version::run(&args),
     }
