@@ -8,10 +8,12 @@ use std::path::PathBuf;
 
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::client::PlaceArgs;
+use crate::complete::CompleteArgs;
 use crate::completion::CompletionArgs;
 use crate::controllers::Selection;
 use crate::describe::Describe;
 use crate::generate::Generate;
+use crate::get::Get;
 use crate::host::HostVerb;
 use crate::init::{DeleteArgs, InitArgs};
 use crate::logs::LogsArgs;
@@ -20,6 +22,7 @@ use crate::movement::MoveArgs;
 use crate::release::ReleaseArgs;
 use crate::rollout::{Alpha, RolloutVerb};
 use crate::show::ShowArgs;
+use crate::support::SupportVerb;
 use crate::tuning::TuningArgs;
 use crate::ui::UiArgs;
 use crate::version::VersionArgs;
@@ -74,7 +77,7 @@ pub(crate) enum Verb {
     /// Remove providers from a management cluster
     Delete(DeleteArgs),
 
-    /// Print things out of the management plane
+    /// List clusters, machines and hosts, or print the kubeconfig of a cluster
     #[command(subcommand)]
     Get(Get),
 
@@ -101,21 +104,23 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Rollout(RolloutVerb),
 
+    /// Collect what is needed to look into a problem
+    #[command(subcommand)]
+    Support(SupportVerb),
+
     /// What clusterctl calls alpha
     #[command(subcommand, hide = true)]
     Alpha(Alpha),
+
+    /// Print names of objects for a shell that completes a word
+    #[command(hide = true)]
+    Complete(CompleteArgs),
 
     /// Print what a shell needs to complete words
     Completion(CompletionArgs),
 
     /// Print the version
     Version(VersionArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Get {
-    /// Print the kubeconfig of a workload cluster
-    Kubeconfig(ClusterArgs),
 }
 
 /// One cluster of a management plane.

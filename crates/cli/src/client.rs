@@ -8,6 +8,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
 
+/// What takes long when a plane does not answer.
+pub(crate) const ASKING: &str = "asking the management plane";
+
 /// Which management plane.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct PlaneArgs {
@@ -16,7 +19,7 @@ pub(crate) struct PlaneArgs {
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "CONTEXT")]
+    #[arg(long, value_name = "CONTEXT", visible_alias = "context")]
     pub(crate) kubeconfig_context: Option<String>,
 }
 

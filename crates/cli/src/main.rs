@@ -7,6 +7,7 @@ mod args;
 mod artifacts;
 mod backup;
 mod client;
+mod complete;
 mod completion;
 mod controllers;
 mod crds;
@@ -15,22 +16,27 @@ mod describe;
 mod etcd;
 mod extensions;
 mod generate;
+mod get;
 mod host;
 mod init;
 mod install;
-mod kubeconfig;
+mod invocation;
 mod log;
 mod logs;
 mod machines;
 mod manager;
 mod movement;
 mod output;
+mod pages;
 mod plan;
+mod progress;
 mod release;
 mod rollout;
 mod show;
 mod software;
 mod stop;
+mod support;
+mod table;
 mod terminal;
 mod tuning;
 mod ui;
@@ -39,9 +45,9 @@ mod version;
 mod why;
 
 use anyhow::Result;
-use args::{Args, Get, Verb};
-use clap::Parser;
+use args::{Args, Verb};
 use describe::Describe;
+use invocation::Invocation;
 use rollout::Alpha;
 use std::process::ExitCode;
 
@@ -52,7 +58,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 async fn main() -> ExitCode {
     // An error says that there is one already, which is as good.
     _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    match run(Args::parse()).await {
+    let done = match invocation::read() {
+        Invocation::Run(args) => run(*args).await,
+        Invocation::CompleteForKubectl(words) => complete::run_for_kubectl(&words).await,
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => match error.downcast_ref() {
@@ -79,10 +89,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Generate(verb) => generate::run(&verb).await,
         Verb::Init(args) => init::run(&args).await,
         Verb::Delete(args) => init::delete(&args).await,
-        Verb::Get(Get::Kubeconfig(args)) => {
-            let place = args.place.connect().await?;
-            kubeconfig::run(&place, &args.name).await
-        }
+        Verb::Get(verb) => get::run(verb).await,
         Verb::Describe(Describe::Cluster(args)) => describe::run(&args).await,
         Verb::Move(args) => movement::run(&args).await,
         Verb::Plan(args) => plan::run(&args).await,
@@ -90,6 +97,8 @@ async fn run(args: Args) -> Result<()> {
         Verb::Ui(args) => ui::run(&args).await,
         Verb::Logs(args) => logs::run(&args).await,
         Verb::Rollout(verb) | Verb::Alpha(Alpha::Rollout(verb)) => rollout::run(&verb).await,
+        Verb::Support(verb) => support::run(&verb).await,
+        Verb::Complete(args) => complete::run(&args).await,
         Verb::Completion(args) => completion::run(&args),
         Verb::Version(args) => version::run(&args),
     }

@@ -7,6 +7,8 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use crate::args::Output;
+use crate::client::ASKING;
+use crate::progress::waiting;
 use crate::stop;
 use crate::terminal::Look;
 
@@ -56,7 +58,7 @@ impl ShowArgs {
             // Also the first time: hosts that do not answer take long.
             let found = tokio::select! {
                 () = stop.clone() => return last.context("interrupted before there was anything to show"),
-                found = find() => found?,
+                found = waiting(ASKING, find()) => found?,
             };
             if last.as_ref() != Some(&found) || redraws && shown_at.elapsed() >= REDRAWN {
                 let printed = match self.output {

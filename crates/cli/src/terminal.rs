@@ -1,7 +1,9 @@
 //! What is known of the terminal: whether there is one, how wide it is, and whether it is to be coloured; and how a text is
 //! made to fit it.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
+
+pub(crate) use crate::progress::Progress;
 
 /// How a text is to look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,30 +121,6 @@ pub(crate) fn cut(line: &str, width: usize) -> String {
         Some((at, _)) if line.contains('\x1b') => format!("{}\x1b[0m", &line[..at]),
         Some((at, _)) => line[..at].to_owned(),
         None => line.to_owned(),
-    }
-}
-
-/// A line on the terminal that is drawn over while something takes long. Elsewhere nothing is shown.
-pub(crate) struct Progress {
-    is_shown: bool,
-}
-
-impl Progress {
-    pub(crate) fn new() -> Self {
-        Self { is_shown: std::io::stderr().is_terminal() }
-    }
-
-    pub(crate) fn tell(&self, text: &str) {
-        if self.is_shown {
-            // Nothing is lost if it cannot be drawn.
-            _ = write!(std::io::stderr(), "\r{text}\x1b[K");
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.tell("");
     }
 }
 

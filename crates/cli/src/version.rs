@@ -31,7 +31,8 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn version() -> Value {
+/// What `-o json` prints.
+pub(crate) fn version() -> Value {
     json!({
         "version": concat!("v", env!("CARGO_PKG_VERSION")),
         "contract": capstan_api::meta::V1BETA2,

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::process::{Command, Stdio};
 
 /// Runs `capstan` where there is no management plane, and gives its exit code and what it complains of.
@@ -42,13 +42,18 @@ fn every_mistake_is_one_line_with_its_remedy() {
         (path("repository"), path("known"), path("not.yaml"), path("kubeconfig"));
 
     let cluster = ["generate", "cluster", "demo"];
-    let cases: [(Vec<&str>, &str, &[&str]); 15] = [
+    let cases: [(Vec<&str>, &str, &[&str]); 16] = [
         (
             [&cluster[..], &["--flavor", "huge"]].concat(),
             "",
             &["no flavor \"huge\"", "ha, simulated, single-node"],
         ),
-        (cluster.to_vec(), "", &["[KUBERNETES_VERSION]", "environment"]),
+        (cluster.to_vec(), "", &["[KUBERNETES_VERSION]", "environment", "--kubernetes-version"]),
+        (
+            [&cluster[..], &["--kubernetes-version", "1.2"]].concat(),
+            "",
+            &["--kubernetes-version: \"1.2\" is not a Kubernetes version", "v1.36.0", "KUBERNETES_VERSION"],
+        ),
         ([&cluster[..], &["--from", "-"]].concat(), "${B} ${A}", &["[A, B]"]),
         ([&cluster[..], &["--from", &not_yaml]].concat(), "", &["not.yaml gives no manifests", "line"]),
         (
@@ -107,17 +112,20 @@ fn arguments_that_contradict_each_other_are_refused_as_usage() {
     }
 }
 
+/// A kubeconfig for that server.
+fn config(server: &str) -> String {
+    format!(
+        "clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\nusers: [{{name: u, user: {{}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\ncurrent-context: c\n"
+    )
+}
+
 #[test]
 fn whoever_waits_for_a_plane_that_says_nothing_can_stop() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
-    let server = format!("http://{}", silent.local_addr().unwrap());
-    let config = format!(
-        "clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\nusers: [{{name: u, user: {{}}}}]\n\
-         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\ncurrent-context: c\n"
-    );
-    std::fs::write(&kubeconfig, config).unwrap();
+    std::fs::write(&kubeconfig, config(&format!("http://{}", silent.local_addr().unwrap()))).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_capstan"))
         .args(["host", "check", "--all", "--kubeconfig"])
         .arg(&kubeconfig)
@@ -132,4 +140,26 @@ fn whoever_waits_for_a_plane_that_says_nothing_can_stop() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(told, "capstan: interrupted before there was anything to show\n");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_wait_that_takes_long_is_told_in_plain_lines() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, config(&format!("http://{}", silent.local_addr().unwrap()))).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_capstan"))
+        .args(["get", "clusters", "--kubeconfig"])
+        .arg(&kubeconfig)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        line.starts_with("waiting: asking the management plane (") && line.ends_with(" s)\n"),
+        "{line:?}"
+    );
 }

@@ -14,6 +14,7 @@ use kube::Client;
 use std::path::Path;
 
 use crate::client;
+use crate::progress::waiting;
 use crate::up::folder::{self, DataFolder, Taken};
 
 /// Where an embedded plane gives its backup.
@@ -21,7 +22,10 @@ const PATH: &str = "/capstan/v1/backup";
 
 pub(crate) async fn run(args: &BackupArgs) -> Result<()> {
     let backup = match &args.data_dir {
-        None => fetch(&args.plane.connect().await?.client, &args.file).await?,
+        None => {
+            let client = args.plane.connect().await?.client;
+            waiting("reading the backup from the plane", fetch(&client, &args.file)).await?
+        }
         Some(folder) => of_folder(folder, &args.file).await?,
     };
     eprintln!(

@@ -277,7 +277,7 @@ impl Show {
     }
 
     async fn workload_client(&self, folder: &Path) -> Result<Client> {
-        let kubeconfig = crate::kubeconfig::read(&self.client, NAMESPACE, CLUSTER).await?;
+        let kubeconfig = crate::get::kubeconfig::read(&self.client, NAMESPACE, CLUSTER).await?;
         let path = folder.join("workload.kubeconfig");
         std::fs::write(&path, kubeconfig).with_context(|| format!("cannot write {}", path.display()))?;
         println!("\nThe workload cluster, through its kubeconfig ({}):", path.display());

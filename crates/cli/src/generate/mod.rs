@@ -4,12 +4,13 @@
 
 mod args;
 mod source;
+mod version;
 
 pub(crate) use args::{Generate, GenerateClusterArgs};
 pub(crate) use source::BUILT_IN;
 
 use anyhow::{Context, Result, anyhow, bail};
-use capstan_template::Template;
+use capstan_template::{Missing, Template};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -31,8 +32,8 @@ async fn cluster(args: &GenerateClusterArgs) -> Result<()> {
     let out = match args.list_variables {
         true => list(&parsed(&source)?),
         false => {
-            let flags = flags(args);
-            rendered(&source, |name| flags(name).or_else(|| std::env::var(name).ok()))?
+            let environment = |name: &str| std::env::var(name).ok();
+            rendered(&source, args, environment)?
         }
     };
     match &args.write_to {
@@ -46,10 +47,29 @@ fn parsed(source: &Source) -> Result<Template> {
 }
 
 /// The manifests, which are objects in YAML.
-fn rendered(source: &Source, value: impl Fn(&str) -> Option<String>) -> Result<String> {
-    let text = parsed(source)?.render(value).with_context(|| format!("cannot use {}", source.origin))?;
+fn rendered(
+    source: &Source,
+    args: &GenerateClusterArgs,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<String> {
+    let template = parsed(source)?;
+    let from_environment =
+        environment(version::VARIABLE).filter(|_| template.variables().contains_key(version::VARIABLE));
+    version::check(args.kubernetes_version.as_deref(), from_environment.as_deref())?;
+    let flags = flags(args);
+    let text = template
+        .render(|name| flags(name).or_else(|| environment(name)))
+        .map_err(explained)
+        .with_context(|| format!("cannot use {}", source.origin))?;
     check(&text).with_context(|| format!("{} gives no manifests", source.origin))?;
     Ok(text)
+}
+
+/// What is missing; a version can also be given by a flag.
+fn explained(missing: Missing) -> anyhow::Error {
+    let names_version = missing.0.contains(version::VARIABLE);
+    let error = anyhow::Error::from(missing);
+    if names_version { error.context(version::MISSING) } else { error }
 }
 
 /// Says what is wrong with manifests before a server does, and where.

@@ -16,17 +16,18 @@ fn parsed_args(words: &[&str]) -> GenerateClusterArgs {
 fn built_in(words: &[&str]) -> Result<String> {
     let args = parsed_args(words);
     let source = source::built_in(args.flavor.as_deref(), args.infrastructure.as_deref())?;
-    let flags = flags(&args);
-    rendered(&source, |name| match name {
-        // What the flavor ha needs besides, and no flag says.
-        "CONTROL_PLANE_ENDPOINT_HOST" => Some("10.0.0.1".to_owned()),
-        name => flags(name),
-    })
+    // What the flavor ha needs besides, and no flag says.
+    rendered(&source, &args, |name| (name == "CONTROL_PLANE_ENDPOINT_HOST").then(|| "10.0.0.1".to_owned()))
 }
 
 fn of_text(text: &str) -> Result<String> {
     let source = Source { text: text.to_owned(), origin: "it".to_owned() };
-    rendered(&source, |name| (name == "NAME").then(|| "off".to_owned()))
+    let args = parsed_args(&["demo"]);
+    rendered(&source, &args, |name| match name {
+        "NAME" => Some("off".to_owned()),
+        "KUBERNETES_VERSION" => Some("1.2".to_owned()),
+        _ => None,
+    })
 }
 
 #[test]
@@ -91,7 +92,12 @@ fn strings_that_are_none(value: &Value) -> Vec<String> {
 #[test]
 fn whatever_is_wrong_is_told_in_one_line() {
     for (told, parts) in [
-        (built_in(&["demo"]), &["[KUBERNETES_VERSION]"][..]),
+        (built_in(&["demo"]), &["[KUBERNETES_VERSION]", "--kubernetes-version v1.36.0", "environment"][..]),
+        (
+            built_in(&["demo", "--kubernetes-version", "1.2"]),
+            &["--kubernetes-version: \"1.2\"", "v1.36.0", "KUBERNETES_VERSION"],
+        ),
+        (of_text("${KUBERNETES_VERSION}"), &["variable KUBERNETES_VERSION: \"1.2\"", "--kubernetes-version"]),
         (of_text("${B} ${A}\n"), &["[A, B]"]),
         (
             built_in(&["demo", "--flavor", "huge"]),

@@ -30,6 +30,7 @@ pub(super) async fn run(args: &AbandonArgs) -> Result<()> {
         }
         done => _ = done.with_context(|| format!("cannot abandon Host {namespace}/{name}"))?,
     }
+    crate::progress::clear();
     writeln!(
         std::io::stdout(),
         "host/{name} abandoned; delete the Machine that was on it, if that is still there"

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 
 use super::args::AddArgs;
+use crate::progress;
 
 /// Whose credential a Secret holds. On Secrets that this command has made, and so may replace and remove.
 pub(super) const OF_HOST: &str = "capstan.dev/host";
@@ -61,6 +62,7 @@ pub(super) async fn run(args: &AddArgs) -> Result<()> {
         Some(output) => output.print(&host)?,
         None => format!("host/{0} added; see `capstan host check {0} -n {namespace}`\n", host.name_any()),
     };
+    progress::clear();
     std::io::stdout().write_all(told.as_bytes()).map_err(Into::into)
 }
 

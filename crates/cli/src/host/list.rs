@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 
 use super::args::{ListArgs, ListOutput};
-use super::table::table;
 use crate::args::Output;
+use crate::client::ASKING;
 use crate::describe::age;
+use crate::progress::waiting;
+use crate::table::table;
 
 pub(super) async fn run(args: &ListArgs) -> Result<()> {
     let place = args.place.connect().await?;
@@ -22,7 +24,7 @@ pub(super) async fn run(args: &ListArgs) -> Result<()> {
         Some(selector) => ListParams::default().labels(selector),
         None => ListParams::default(),
     };
-    let hosts = place.hosts().list(&params).await;
+    let hosts = waiting(ASKING, async { place.hosts().list(&params).await }).await;
     let hosts = hosts.with_context(|| format!("cannot list Hosts in {namespace}"))?.items;
     let text = match args.output {
         Some(ListOutput::Json) => Output::Json.print(&list(&hosts))?,
@@ -48,7 +50,7 @@ fn narrow(hosts: &[Host], now: Timestamp) -> String {
             [host.name_any(), state(host), address(host), claim(host), reason(host), since(host, now)]
         })
         .collect();
-    table(["NAME", "STATE", "ADDRESS", "CLUSTER/MACHINE", "REASON", "AGE"], &rows)
+    table(&["NAME", "STATE", "ADDRESS", "CLUSTER/MACHINE", "REASON", "AGE"], &rows)
 }
 
 fn wide(hosts: &[Host], now: Timestamp) -> String {
@@ -87,7 +89,7 @@ fn wide(hosts: &[Host], now: Timestamp) -> String {
         "OS",
         "KERNEL",
     ];
-    table(titles, &rows)
+    table(&titles, &rows)
 }
 
 fn state(host: &Host) -> String {

@@ -6,7 +6,6 @@ mod args;
 mod check;
 mod list;
 mod remove;
-mod table;
 
 pub(crate) use args::HostVerb;
 
@@ -14,7 +13,8 @@ use anyhow::{Context, Result};
 use capstan_api::infrastructure::Host;
 use kube::api::Api;
 
-use crate::client::Place;
+use crate::client::{ASKING, Place};
+use crate::progress::waiting;
 
 /// What was asked for could not be done, everything about it has been said, and this is the exit code.
 #[derive(Debug, thiserror::Error)]
@@ -28,11 +28,11 @@ const REFUSED: u8 = 4;
 
 pub(crate) async fn run(verb: HostVerb) -> Result<()> {
     match verb {
-        HostVerb::Add(args) => add::run(&args).await,
+        HostVerb::Add(args) => waiting(ASKING, add::run(&args)).await,
         HostVerb::List(args) => list::run(&args).await,
         HostVerb::Check(args) => check::run(&args).await,
-        HostVerb::Remove(args) => remove::run(&args).await,
-        HostVerb::Abandon(args) => abandon::run(&args).await,
+        HostVerb::Remove(args) => waiting(ASKING, remove::run(&args)).await,
+        HostVerb::Abandon(args) => waiting(ASKING, abandon::run(&args)).await,
     }
 }
 

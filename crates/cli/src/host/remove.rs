@@ -39,6 +39,7 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<()> {
             gone => _ = gone.with_context(|| format!("cannot remove Secret {}", secret.name_any()))?,
         }
     }
+    crate::progress::clear();
     writeln!(std::io::stdout(), "host/{name} removed").map_err(Into::into)
 }
 

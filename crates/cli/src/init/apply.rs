@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::release::Release;
+use crate::progress::Progress;
 
 /// Who owns the fields that are written here.
 const MANAGER: &str = "capstan-init";
@@ -119,6 +120,7 @@ impl Applier {
         let label = release.choice.label();
         let params = ListParams::default().labels(&format!("{}={label}", labels::PROVIDER));
         let mut waiting = Vec::new();
+        let progress = Progress::new();
         let all_run = async {
             loop {
                 let deployments = api.list(&params).await.context("cannot list Deployments")?.items;
@@ -126,6 +128,7 @@ impl Applier {
                 if waiting.is_empty() {
                     return Ok::<_, anyhow::Error>(());
                 }
+                progress.tell(&waiting.join("; "));
                 tokio::time::sleep(LOOK).await;
             }
         };

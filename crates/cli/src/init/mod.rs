@@ -19,6 +19,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
+use crate::progress::waiting;
 use apply::Applier;
 use release::Release;
 
@@ -56,13 +57,16 @@ pub(crate) async fn run(args: &InitArgs) -> Result<()> {
     for release in &releases {
         let label = release.choice.label();
         eprintln!("installing {label} {} into namespace {}", release.version, release.namespace);
-        applier.release(release).await.with_context(|| format!("cannot install {label}"))?;
+        waiting(format!("installing {label}"), applier.release(release))
+            .await
+            .with_context(|| format!("cannot install {label}"))?;
     }
     if args.wait_providers {
         let timeout = Duration::from_secs(args.wait_provider_timeout);
         for release in &releases {
-            applier.wait(release, timeout).await?;
-            eprintln!("{} runs", release.choice.label());
+            let label = release.choice.label();
+            waiting(format!("{label} does not run yet"), applier.wait(release, timeout)).await?;
+            eprintln!("{label} runs");
         }
     }
     eprintln!(

@@ -13,7 +13,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use crate::args::Output;
-use crate::client::Place;
+use crate::client::{ASKING, Place};
+use crate::progress::waiting;
 use crate::show::Format;
 use crate::stop;
 use crate::terminal::harmless;
@@ -26,7 +27,7 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<()> {
     };
     let Place { client, namespace } = args.place.connect().await?;
     let api: Api<MachineReport> = Api::namespaced(client, &namespace);
-    let found = match api.get_opt(name).await {
+    let found = match waiting(ASKING, api.get_opt(name)).await {
         // Where nobody knows the kind there are no reports.
         Err(kube::Error::Api(status)) if status.code == 404 => None,
         found => found.with_context(|| format!("cannot read what Machine {namespace}/{name} reports"))?,

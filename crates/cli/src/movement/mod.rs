@@ -9,18 +9,20 @@ use capstan_mover::{Plane, Told, Transfer, Waits, from_folder, to_folder};
 use std::io::Write as _;
 
 use crate::client::{Place, PlaneArgs};
+use crate::progress::{self, waiting};
 
 pub(crate) async fn run(args: &MoveArgs) -> Result<()> {
-    let tell = |told: Told| eprintln!("{told}");
+    let tell = |told: Told| progress::say(&told.to_string());
     if let Some(folder) = &args.from_directory {
         let target = args.target().connect().await?.client;
-        from_folder(&Plane::target(target), folder, &tell).await?;
+        let target = Plane::target(target);
+        waiting("writing to the target", from_folder(&target, folder, &tell)).await?;
         return Ok(());
     }
     let Place { client, namespace } = args.place.connect().await?;
     let source = Plane::source(client);
     if let Some(folder) = &args.to_directory {
-        to_folder(&source, &namespace, folder, &tell).await?;
+        waiting("reading the source", to_folder(&source, &namespace, folder, &tell)).await?;
         return Ok(());
     }
     if args.to_kubeconfig.is_none() {
@@ -31,7 +33,7 @@ pub(crate) async fn run(args: &MoveArgs) -> Result<()> {
     let transfer =
         Transfer { source, target, namespace: namespace.clone(), waits: Waits::default(), tell: &tell };
     if args.dry_run {
-        let would_move = transfer.rehearse().await?;
+        let would_move = waiting("comparing both planes", transfer.rehearse()).await?;
         let mut text: String = would_move.iter().map(|title| format!("{title}\n")).collect();
         if text.is_empty() {
             text = format!("nothing in namespace {namespace} would be moved\n");
@@ -39,7 +41,7 @@ pub(crate) async fn run(args: &MoveArgs) -> Result<()> {
         return std::io::stdout().write_all(text.as_bytes()).map_err(Into::into);
     }
     tokio::select! {
-        moved = transfer.run() => moved?,
+        moved = waiting(format!("moving namespace {namespace}"), transfer.run()) => moved?,
         () = crate::stop::on_signal()? => {
             bail!("interrupted: what is on its way stays paused on both sides; run the same command again to finish");
         }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::report::{Field, Machine, Outcome};
 
 const NOT_DRAINED: &str =
-    "its pods are not moved away first: nobody else could take them, or it is not to be drained";
+    "it is not drained first: no other machine can take its pods, or its drain is switched off";
 
 /// The machines of one owner.
 pub(super) struct Owner {
@@ -115,6 +115,10 @@ impl Owner {
         let cost = self.changes.get(name).map_or(Cost::Nothing, worst);
         (machine.step, machine.outcome) = (Some(turn), cost.into());
         if cost == Cost::DrainAndRestart && !self.drained.contains(name) {
+            machine.outcome = Outcome::Restart;
+            for field in machine.fields.iter_mut().filter(|it| it.cost == Some(cost.name())) {
+                field.cost = Some(Cost::Restart.name());
+            }
             machine.notes.push(NOT_DRAINED.to_owned());
         }
     }
@@ -206,7 +210,8 @@ mod tests {
         updated.update("a");
         let expected = [
             entry("a", Outcome::DrainAndRestart, 2),
-            entry("b", Outcome::DrainAndRestart, 1),
+            // Nothing is drained there, so nothing says that it is.
+            entry("b", Outcome::Restart, 1),
             entry("c", Outcome::Live, None),
         ];
         assert_eq!(told(updated), expected);
@@ -215,6 +220,8 @@ mod tests {
         notes.update("a");
         let (machines, next) = notes.told(1);
         assert_eq!((machines[0].notes.len(), machines[1].notes.len(), next), (0, 1, 3));
+        let costs: Vec<_> = machines.iter().map(|machine| machine.fields[0].cost).collect();
+        assert_eq!(costs, [Some("drain and restart"), Some("restart"), Some("live")]);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::ApiResource;
 use std::io::Write as _;
 
-use crate::client::Place;
+use crate::client::{ASKING, Place};
+use crate::progress::waiting;
 pub(crate) use decide::Action;
 use decide::{Target, decide};
 
@@ -26,7 +27,7 @@ pub(crate) async fn run(verb: &RolloutVerb) -> Result<()> {
     let targets: Vec<Target> = args.what.iter().map(|what| what.parse()).collect::<Result<_>>()?;
     let Place { client, namespace } = args.place.connect().await?;
     for target in &targets {
-        change(&client, &namespace, action, target).await?;
+        waiting(ASKING, change(&client, &namespace, action, target)).await?;
         writeln!(std::io::stdout(), "{target} {}", action.done())?;
     }
     Ok(())

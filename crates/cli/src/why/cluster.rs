@@ -6,15 +6,21 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 use super::handoffs::{HandOff, World, handoffs, waiting};
-use super::last_lines;
+use super::{last_lines, rollout};
 use crate::describe;
 use crate::terminal::{Color, Look, harmless};
 
 /// From the cluster down: every object on the way that is not well, the last one being the one that waits.
 pub(super) fn text(snapshot: &describe::Snapshot, now: Timestamp, look: Look) -> String {
     let chain = describe::waiting(snapshot);
+    let rollouts = rollout::render(&rollout::rollouts(snapshot, now), now, look);
     let Some(last) = chain.last() else {
-        return look.paint(Color::Green, "Nothing waits: the cluster is available.") + "\n";
+        return match rollouts.is_empty() {
+            true => look.paint(Color::Green, "Nothing waits: the cluster is available.") + "\n",
+            false => {
+                format!("{rollouts}\n{}\n", look.paint(Color::Green, "The cluster is available meanwhile."))
+            }
+        };
     };
     let mut text = String::new();
     for (depth, line) in chain.iter().enumerate() {
@@ -58,6 +64,9 @@ pub(super) fn text(snapshot: &describe::Snapshot, now: Timestamp, look: Look) ->
         text.push_str("\nWhat the machine printed last:\n");
         text.push_str(&printed);
     }
+    if !rollouts.is_empty() {
+        _ = write!(text, "\n{rollouts}");
+    }
     text
 }
 
@@ -81,7 +90,7 @@ fn report<'a>(snapshot: &'a describe::Snapshot, machine: &str) -> Option<&'a Val
 }
 
 /// The same for programs: from the cluster to the object that waits.
-pub(super) fn json(snapshot: &describe::Snapshot) -> Value {
+pub(super) fn json(snapshot: &describe::Snapshot, now: Timestamp) -> Value {
     let chain: Vec<Value> = describe::waiting(snapshot)
         .into_iter()
         .filter_map(|line| {
@@ -98,7 +107,8 @@ pub(super) fn json(snapshot: &describe::Snapshot) -> Value {
             }))
         })
         .collect();
-    json!({"cluster": snapshot.cluster["metadata"]["name"], "chain": chain})
+    let rollouts = rollout::rollouts(snapshot, now);
+    json!({"cluster": snapshot.cluster["metadata"]["name"], "chain": chain, "rollouts": rollouts})
 }
 
 #[cfg(test)]

@@ -72,8 +72,8 @@ pub(super) fn text(world: &World, now: Timestamp, look: Look) -> String {
         _ = writeln!(text, "{}", line(handoff, now, look));
     }
     let Some(waiting) = waiting(&handoffs) else {
-        let well = look.paint(Color::Green, "Nothing waits: the machine is ready.");
-        _ = writeln!(text, "\n{well}");
+        text.push('\n');
+        text.push_str(&when_ready(&world.machine, look));
         return text;
     };
     text.push('\n');
@@ -91,6 +91,26 @@ pub(super) fn text(world: &World, now: Timestamp, look: Look) -> String {
     if let Some(printed) = last_lines(&world.report) {
         _ = write!(text, "\nWhat the machine printed last:\n{printed}");
     }
+    text
+}
+
+/// A machine whose hand-offs are done may still be one that a rollout has not come to.
+fn when_ready(machine: &Value, look: Look) -> String {
+    let conditions = machine["status"]["conditions"].as_array();
+    let outdated =
+        conditions.into_iter().flatten().find(|told| told["type"] == "UpToDate" && told["status"] == "False");
+    let Some(outdated) = outdated else {
+        return look.paint(Color::Green, "Nothing waits: the machine is ready.") + "\n";
+    };
+    let mut text =
+        look.paint(Color::Yellow, "The machine is ready, and waits for its turn in a rollout:") + "\n";
+    let message = outdated["message"].as_str().unwrap_or_default();
+    for line in harmless(message).lines() {
+        // Writing to a String cannot fail.
+        _ = writeln!(text, "  {line}");
+    }
+    let cluster = machine["spec"]["clusterName"].as_str().unwrap_or("NAME");
+    _ = writeln!(text, "Which machine is next: capstan why {cluster}");
     text
 }
 
@@ -129,6 +149,20 @@ pub(super) fn json(world: &World) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ready_machine_that_is_not_up_to_date_waits_for_its_turn() {
+        let machine = |conditions: Value| json!({"spec": {"clusterName": "shop"}, "status": {"conditions": conditions}});
+        let told = json!([{"type": "UpToDate", "status": "False", "message": "* spec.version: another version\x1b[2J"}]);
+        let text = when_ready(&machine(told), Look::default());
+        assert_eq!(
+            text,
+            "The machine is ready, and waits for its turn in a rollout:\n  * spec.version: another version\u{fffd}[2J\n\
+             Which machine is next: capstan why shop\n"
+        );
+        let well = json!([{"type": "UpToDate", "status": "True"}]);
+        assert_eq!(when_ready(&machine(well), Look::default()), "Nothing waits: the machine is ready.\n");
+    }
 
     #[test]
     fn people_see_where_it_stands_and_who_must_act() {

@@ -3,6 +3,7 @@
 mod cluster;
 mod handoffs;
 mod machine;
+mod rollout;
 
 use anyhow::{Result, bail};
 use jiff::Timestamp;
@@ -34,6 +35,11 @@ pub(crate) async fn run(args: &WhyArgs) -> Result<()> {
     args.show.show(LOOK, find, text).await.map(drop)
 }
 
+/// What is said of a cluster, in plain text.
+pub(crate) fn of_cluster(snapshot: &describe::Snapshot, now: Timestamp) -> String {
+    cluster::text(snapshot, now, Look::default())
+}
+
 /// What is known, and what programs are told of it, by which answers are compared: ages count on, and are no news.
 struct Answer {
     about: About,
@@ -62,7 +68,10 @@ async fn explain(Place { client, namespace }: &Place, what: &str) -> Result<Answ
     Ok(match kind.to_ascii_lowercase().as_str() {
         "cluster" | "clusters" => {
             let snapshot = describe::read(client.clone(), namespace, name).await?;
-            Answer { told: cluster::json(&snapshot), about: About::Cluster(Box::new(snapshot)) }
+            Answer {
+                told: cluster::json(&snapshot, Timestamp::now()),
+                about: About::Cluster(Box::new(snapshot)),
+            }
         }
         "machine" | "machines" => {
             let world = read(client.clone(), namespace, name).await?;

@@ -6,10 +6,11 @@ use kube::Client;
 use kube::api::Api;
 use std::io::Write as _;
 
-use crate::client::Place;
+use crate::client::{ASKING, Place};
+use crate::progress::waiting;
 
 pub(crate) async fn run(place: &Place, cluster: &str) -> Result<()> {
-    let kubeconfig = read(&place.client, &place.namespace, cluster).await?;
+    let kubeconfig = waiting(ASKING, read(&place.client, &place.namespace, cluster)).await?;
     std::io::stdout().write_all(&kubeconfig).map_err(Into::into)
 }
 

@@ -1,0 +1,43 @@
+//! Rows in columns. Pure.
+
+use crate::terminal::harmless;
+
+/// Rows below titles, as wide as they must be. What cells say comes from objects, so no cell steers the terminal or takes
+/// more than one line.
+pub(crate) fn table<R: AsRef<[String]>>(titles: &[&str], rows: &[R]) -> String {
+    let titles: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
+    let cells = |row: &R| row.as_ref().iter().map(|cell| one_line(cell)).collect::<Vec<_>>();
+    let all: Vec<Vec<String>> = std::iter::once(titles).chain(rows.iter().map(cells)).collect();
+    let columns = all.iter().map(Vec::len).max().unwrap_or(0);
+    let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
+    let width = |column| all.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    all.iter()
+        .map(|row| {
+            let cells: Vec<String> = widths
+                .iter()
+                .enumerate()
+                .map(|(column, width)| format!("{:<width$}", cell(row, column)))
+                .collect();
+            format!("{}\n", cells.join("   ").trim_end())
+        })
+        .collect()
+}
+
+fn one_line(cell: &str) -> String {
+    harmless(cell).replace(['\n', '\t'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_no_cell_leaves_its_line() {
+        let rows = [["a".to_owned(), "b\nc".to_owned()], ["long name".to_owned(), "\x1b[2Jd".to_owned()]];
+        assert_eq!(
+            table(&["NAME", "STATE"], &rows),
+            "NAME        STATE\na           b c\nlong name   \u{fffd}[2Jd\n"
+        );
+    }
+}

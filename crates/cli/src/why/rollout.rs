@@ -1,0 +1,319 @@
+//! What a rollout is at: what changes, which machine is being changed, which one is next. Pure.
+//!
+//! Nothing is judged here: that something rolls out, and which machines are not up to date, is what the control plane and
+//! core say in their conditions; the next worker is the one that core's own order of Machines puts first.
+
+use capstan_api::core::{Machine, MachineSet};
+use capstan_api::keep;
+use capstan_core::machineset::priority::first_to_go;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+use crate::describe::{Snapshot, age};
+use crate::terminal::{Color, Look, harmless};
+
+const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+const DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
+const SET: &str = "cluster.x-k8s.io/set-name";
+
+/// One object that rolls a change out over its Machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Rollout {
+    /// Kind and name.
+    pub(super) object: String,
+    /// The version that its Machines get.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
+    machines: usize,
+    up_to_date: usize,
+    /// Why it does not go on, as its controller says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<String>,
+    /// What differs on the Machines that are not up to date.
+    changes: Vec<String>,
+    /// Those that are not up to date or not ready, in the order of their turns.
+    turns: Vec<MachineTurn>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MachineTurn {
+    machine: String,
+    turn: Turn,
+    /// What the machine does, or waits for.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    doing: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Turn {
+    /// Its plan has failed, or its agent rejects it: nothing goes on before that is dealt with.
+    Failed,
+    /// It is being changed, made or deleted.
+    Now,
+    Next,
+    Later,
+    /// The user has excluded it.
+    Held,
+}
+
+/// Every rollout of the cluster: the control plane first, because workers wait for it.
+pub(super) fn rollouts(snapshot: &Snapshot, now: Timestamp) -> Vec<Rollout> {
+    let servers: Vec<&Value> =
+        snapshot.machines.iter().filter(|machine| label(machine, CONTROL_PLANE).is_some()).collect();
+    let control_plane = snapshot.control_plane.iter().filter_map(|owner| {
+        let version = &owner["spec"]["version"];
+        rollout(snapshot, owner, version, &servers, oldest)
+    });
+    let deployments = snapshot.deployments.iter().filter_map(|owner| {
+        let is_of = |machine: &&Value| label(machine, DEPLOYMENT) == owner["metadata"]["name"].as_str();
+        let machines: Vec<&Value> = snapshot.machines.iter().filter(is_of).collect();
+        let version = &owner["spec"]["template"]["spec"]["version"];
+        rollout(snapshot, owner, version, &machines, |waiting| first_of_sets(snapshot, waiting, now))
+    });
+    control_plane.chain(deployments).collect()
+}
+
+fn rollout(
+    snapshot: &Snapshot,
+    owner: &Value,
+    version: &Value,
+    machines: &[&Value],
+    next: impl Fn(&[&Value]) -> Option<String>,
+) -> Option<Rollout> {
+    let rolling = condition(owner, "RollingOut").filter(|told| told["status"] == "True")?;
+    let message = text(&rolling["message"]);
+    let mut turns = Vec::new();
+    let mut waiting = Vec::new();
+    for machine in machines.iter().copied() {
+        let told = told_of(&message, name(machine));
+        match now(machine, report(snapshot, machine), told) {
+            Some(turn) => turns.push(turn),
+            None if !is(machine, "UpToDate", "False") => {}
+            None if !machine["metadata"]["annotations"][keep::HOLD].is_null() => {
+                let doing = format!("has the annotation {}", keep::HOLD);
+                turns.push(turn(machine, Turn::Held, doing, None));
+            }
+            None => waiting.push(machine),
+        }
+    }
+    turns.sort_by(|a, b| (a.turn, &a.machine).cmp(&(b.turn, &b.machine)));
+    let next = next(&waiting);
+    let is_next = |machine: &&&Value| next.as_deref() == Some(name(machine));
+    let told = |machine: &Value| told_of(&message, name(machine)).unwrap_or_default().to_owned();
+    turns.extend(waiting.iter().filter(is_next).map(|it| turn(it, Turn::Next, told(it), None)));
+    turns.extend(waiting.iter().filter(|it| !is_next(it)).map(|it| turn(it, Turn::Later, told(it), None)));
+    Some(Rollout {
+        object: format!("{}/{}", text(&owner["kind"]), name(owner)),
+        version: version.as_str().map(str::to_owned),
+        since: timestamp(&rolling["lastTransitionTime"]),
+        machines: machines.len(),
+        up_to_date: machines.iter().filter(|machine| is(machine, "UpToDate", "True")).count(),
+        waits: waits(rolling, machines),
+        changes: changes(machines),
+        turns,
+    })
+}
+
+/// What a Machine does now, if it is its turn.
+fn now(machine: &Value, report: Option<&Value>, told: Option<&str>) -> Option<MachineTurn> {
+    if machine["metadata"]["deletionTimestamp"].is_string() {
+        let deleting = condition(machine, "Deleting");
+        let why = deleting.map(first_line).filter(|why| !why.is_empty());
+        let doing = why.map_or_else(|| "is deleted".to_owned(), |why| format!("is deleted: {why}"));
+        return Some(turn(machine, Turn::Now, doing, timestamp(&machine["metadata"]["deletionTimestamp"])));
+    }
+    if let Some(turn) = report.and_then(|report| plan(machine, report, told)) {
+        return Some(turn);
+    }
+    if let Some(updating) = condition(machine, "Updating").filter(|told| told["status"] == "True") {
+        let doing = format!("is updated in place: {}", first_line(updating));
+        return Some(turn(machine, Turn::Now, doing, timestamp(&updating["lastTransitionTime"])));
+    }
+    let ready = condition(machine, "Ready").filter(|told| told["status"] != "True")?;
+    let what = match machine["status"]["nodeRef"].is_object() {
+        true => "is not ready",
+        false => "is made",
+    };
+    let doing = format!("{what}: {}", first_line(ready));
+    Some(turn(machine, Turn::Now, doing, timestamp(&ready["lastTransitionTime"])))
+}
+
+/// The step of a plan that has not been carried out.
+fn plan(machine: &Value, report: &Value, told: Option<&str>) -> Option<MachineTurn> {
+    let status = &report["status"];
+    let (place, what) = match status["phase"].as_str()? {
+        "Applying" => (Turn::Now, "carries out its plan"),
+        "Waiting" => (Turn::Now, "has stopped in its plan until the control plane lets it go on"),
+        "Failed" => (Turn::Failed, "has failed to carry out its plan"),
+        "Refused" => (Turn::Failed, "rejects its plan"),
+        _ => return None,
+    };
+    let step = &status["step"];
+    let mut doing = what.to_owned();
+    if let (Some(index), Some(total), Some(name)) =
+        (step["index"].as_i64(), step["total"].as_i64(), step["name"].as_str())
+    {
+        // Writing to a String cannot fail.
+        _ = write!(doing, ", step {index} of {total}, {name}");
+    }
+    let why = told.map(str::to_owned).unwrap_or_else(|| text(&status["message"]));
+    if let Some(why) = why.lines().next().filter(|why| !why.is_empty()) {
+        _ = write!(doing, ": {why}");
+    }
+    let since = timestamp(&step["started"]).or_else(|| timestamp(&status["lastUpdated"]));
+    Some(turn(machine, place, doing, since))
+}
+
+fn turn(machine: &Value, turn: Turn, doing: String, since: Option<Timestamp>) -> MachineTurn {
+    MachineTurn { machine: name(machine).to_owned(), turn, doing, since }
+}
+
+/// The control plane changes its oldest Machine first.
+fn oldest(waiting: &[&Value]) -> Option<String> {
+    let age = |machine: &&&Value| (text(&machine["metadata"]["creationTimestamp"]), name(machine).to_owned());
+    waiting.iter().min_by_key(age).map(|machine| name(machine).to_owned())
+}
+
+/// Core takes Machines from the oldest MachineSet that still has some, in the order in which that one would delete them.
+fn first_of_sets(snapshot: &Snapshot, waiting: &[&Value], now: Timestamp) -> Option<String> {
+    let mut sets: Vec<&Value> = snapshot.machine_sets.iter().collect();
+    sets.sort_by_key(|set| (text(&set["metadata"]["creationTimestamp"]), name(set).to_owned()));
+    sets.into_iter().find_map(|set| {
+        let order =
+            typed::<MachineSet>(set)?.spec.deletion.and_then(|deletion| deletion.order).unwrap_or_default();
+        let is_in = |machine: &&&Value| label(machine, SET) == Some(name(set));
+        let machines: Vec<Machine> =
+            waiting.iter().filter(is_in).filter_map(|machine| typed(machine)).collect();
+        first_to_go(&machines, order, now).first().and_then(|machine| machine.metadata.name.clone())
+    })
+}
+
+fn typed<K: DeserializeOwned>(object: &Value) -> Option<K> {
+    serde_json::from_value(object.clone()).ok()
+}
+
+/// What the controller says in its condition of this Machine.
+fn told_of<'a>(message: &'a str, machine: &str) -> Option<&'a str> {
+    let start = format!("* Machine {machine}: ");
+    message.lines().find_map(|line| line.strip_prefix(&start))
+}
+
+/// Why nothing goes on, where the owner says so: a line of its condition that is about no single Machine.
+fn waits(rolling: &Value, machines: &[&Value]) -> Option<String> {
+    let message = text(&rolling["message"]);
+    if let Some(held) = message.strip_prefix("Held: ") {
+        return held.lines().next().map(str::to_owned);
+    }
+    let known: Vec<String> = machines.iter().flat_map(|machine| lines_of(machine)).collect();
+    let is_about_one =
+        |line: &str| machines.iter().any(|it| line.starts_with(&format!("Machine {}: ", name(it))));
+    let mut lines = message.lines().skip(1).filter_map(|line| line.strip_prefix("* "));
+    lines.find(|line| !is_about_one(line) && !known.iter().any(|it| it == line)).map(str::to_owned)
+}
+
+/// What a Machine says of why it is not up to date.
+fn lines_of(machine: &Value) -> Vec<String> {
+    let told = condition(machine, "UpToDate").filter(|told| told["status"] == "False");
+    let message = told.map(|told| text(&told["message"])).unwrap_or_default();
+    message.lines().map(|line| line.strip_prefix("* ").unwrap_or(line).to_owned()).collect()
+}
+
+/// Every difference once. What a machine does about it is told at its turn.
+fn changes(machines: &[&Value]) -> Vec<String> {
+    let is_change = |line: &String| !line.starts_with("The machine ") && !line.starts_with("In-place update");
+    let mut lines: Vec<String> = machines.iter().flat_map(|it| lines_of(it)).filter(is_change).collect();
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+/// For people.
+pub(super) fn render(rollouts: &[Rollout], now: Timestamp, look: Look) -> String {
+    let mut text = String::new();
+    for rollout in rollouts {
+        let since = rollout.since.map(|since| format!(", for {}", age(since, now))).unwrap_or_default();
+        let version = rollout.version.as_ref().map(|version| format!(" {}", harmless(version)));
+        let version = version.unwrap_or_default();
+        _ = writeln!(
+            text,
+            "{} rolls out{version}: {} of {} machines are up to date{since}",
+            rollout.object, rollout.up_to_date, rollout.machines
+        );
+        if let Some(why) = &rollout.waits {
+            _ = writeln!(text, "    {} {}", look.paint(Color::Yellow, "waits:"), harmless(why));
+        }
+        for change in &rollout.changes {
+            _ = writeln!(text, "    change: {}", harmless(change));
+        }
+        for turn in &rollout.turns {
+            _ = writeln!(text, "    {}", line(turn, now, look));
+        }
+    }
+    text
+}
+
+fn line(turn: &MachineTurn, now: Timestamp, look: Look) -> String {
+    let (mark, color) = match turn.turn {
+        Turn::Failed => ("failed", Color::Red),
+        Turn::Now => ("now", Color::Yellow),
+        Turn::Next => ("next", Color::Cyan),
+        Turn::Later => ("later", Color::Gray),
+        Turn::Held => ("held", Color::Gray),
+    };
+    let blanks = " ".repeat(6_usize.saturating_sub(mark.len()));
+    let since = turn.since.map(|since| format!(" (for {})", age(since, now))).unwrap_or_default();
+    let doing = match turn.doing.is_empty() {
+        true => String::new(),
+        false => format!(" {}{since}", harmless(&turn.doing)),
+    };
+    format!("{}{blanks} Machine/{}{doing}", look.paint(color, mark), turn.machine)
+}
+
+fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}
+
+fn is(object: &Value, type_: &str, status: &str) -> bool {
+    condition(object, type_).is_some_and(|condition| condition["status"] == status)
+}
+
+/// The first line of a message, else the reason.
+fn first_line(condition: &Value) -> String {
+    let line =
+        condition["message"].as_str().and_then(|message| message.lines().find(|line| !line.is_empty()));
+    let line = line.map(|line| line.trim_start().trim_start_matches("* ").to_owned());
+    line.unwrap_or_else(|| text(&condition["reason"]))
+}
+
+fn report<'a>(snapshot: &'a Snapshot, machine: &Value) -> Option<&'a Value> {
+    snapshot.reports.iter().find(|report| name(report) == name(machine))
+}
+
+fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object["metadata"]["labels"][key].as_str()
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn timestamp(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;
