@@ -32,7 +32,9 @@ fn mdbook(log: &Log) -> Result<PathBuf> {
     let program = place.join("bin/mdbook");
     if !is_pinned(&program) {
         let place = place.to_str().with_context(|| format!("{} is not text", place.display()))?;
-        cargo::succeed(&["install", "mdbook", "--version", MDBOOK, "--locked", "--root", place], log)?;
+        let what = ["install", "mdbook", "--version", MDBOOK, "--locked", "--root", place];
+        // Without its web server and its file watcher: they are most of what would be compiled.
+        cargo::succeed(&[&what[..], &["--no-default-features", "--features", "search"]].concat(), log)?;
     }
     Ok(program)
 }

@@ -78,6 +78,7 @@ fn done(result: Result<()>) -> Result<ExitCode> {
 /// Builds every third-party program, then says where each one is.
 fn tools() -> Result<()> {
     capstan_tools::build_all(&capstan_tools::to_stderr)?;
+    capstan_tools::build(&[capstan_tools::Program::SystemAgent], &capstan_tools::to_stderr)?;
     capstan_tools::build_machines(&capstan_tools::to_stderr)?;
     for status in capstan_tools::list()? {
         let origin = if status.own { "the machine's own" } else { status.version };
