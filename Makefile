@@ -1,49 +1,67 @@
-# The front door. Each target does its own set-up; the logic is in xtask/.
+# The front door. Each target installs the Debian packages it uses, and no others; the logic is in xtask/.
 
-# A test that cannot run is skipped with the reason in the table; STRICT=1 makes a skip a failure.
+# A suite that cannot run is skipped, with the reason in the table; STRICT=1 makes a skip a failure.
 STRICT ?= 0
 export STRICT
 
-XTASK := cargo run --quiet --locked --package xtask --
+# By `--bin` and not by `--package`: then third-party crates have the features that the whole workspace asks for, and
+# no later command compiles them a second time.
+CAPSTAN := cargo run --locked --bin capstan --
+XTASK := cargo run --locked --bin xtask --
+PACKAGES := @sh tools/packages.sh
 
-.PHONY: help demo demo-real test check test-all bench agent release tools generate packages clean
+.PHONY: help demo demo-real test check test-all bench agent release tools generate book packages clean
 
-help: ## Say what there is
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: packages ## Set everything up and show what works today
-	@$(XTASK) demo
+demo: ## Build Capstan and show the main job on simulated hosts. Needs Rust and a C compiler
+	$(PACKAGES) build
+	$(CAPSTAN) demo
 
-demo-real: packages ## The same on real machines: systemd-nspawn, SSH, k3s. Needs root
-	@$(XTASK) demo --real
+demo-real: ## The same on real machines: systemd-nspawn, SSH, k3s. Needs root and Go
+	$(PACKAGES) build go machines
+	$(XTASK) demo --real
 
-test: packages ## Set everything up and run the tests, the slow suites last
-	@$(XTASK) test
+check: ## Format, repository rules, lints, unit tests: run it before every commit
+	$(PACKAGES) build git
+	$(XTASK) check
 
-check: packages ## Format, lints, unit tests: what to run before every commit
-	@$(XTASK) check
+test: ## Every suite that decides whether a change lands. Needs Go, and root for real machines
+	$(PACKAGES) build git go machines clients browser
+	$(XTASK) test
 
-test-all: packages ## Every test there is, however long it takes
-	@$(XTASK) test --all
+test-all: ## Every suite there is, also the long forms. Takes hours
+	$(PACKAGES) build git go machines clients sshd browser
+	$(XTASK) test --all
 
-bench: packages ## Run the benchmarks
-	@$(XTASK) bench
+bench: ## Run the benchmarks
+	$(PACKAGES) build go machines
+	$(XTASK) bench
 
-agent: packages ## Build the agent as machines get it: target/agent/capstan-agent
-	@$(XTASK) agent
+agent: ## Build the agent as machines get it: target/agent/capstan-agent
+	$(PACKAGES) build
+	$(XTASK) agent
 
-release: packages ## Build what is published: target/dist/VERSION. Say which: make release VERSION=v0.1.0
-	@$(XTASK) release $(VERSION)
+release: ## Build what is published: target/dist/VERSION. Name it: make release VERSION=v0.1.0
+	$(PACKAGES) build
+	$(XTASK) release $(VERSION)
 
-tools: packages ## Build the pinned third-party programs the tests run against
-	@$(XTASK) tools
+tools: ## Build the pinned third-party programs that the tests run against
+	$(PACKAGES) build go machines
+	$(XTASK) tools
 
-generate: packages ## Write config/crd and the reference of every field from the types
-	@cargo run --quiet --locked --package capstan -- crds --out-dir config/crd
-	@cargo run --quiet --locked --package capstan -- crds --reference-dir docs/reference/api
+generate: ## Write config/crd and the reference of every field from the types
+	$(PACKAGES) build
+	$(CAPSTAN) crds --out-dir config/crd
+	$(CAPSTAN) crds --reference-dir docs/reference/api
 
-packages:
-	@sh tools/packages.sh
+book: ## Build the documentation as a book: target/book
+	$(PACKAGES) build
+	$(XTASK) book
+
+packages: ## Install the Debian packages of all targets
+	$(PACKAGES)
 
 clean: ## Remove what cargo has built; the third-party programs stay in their cache
-	@cargo clean
+	cargo clean

@@ -55,7 +55,7 @@ fn release() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let version = concat!("v", env!("CARGO_PKG_VERSION"));
     let status = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--locked", "--package", "xtask", "--", "release", version])
+        .args(["run", "--quiet", "--locked", "--bin", "xtask", "--", "release", version])
         .current_dir(root)
         .status()
         .unwrap();

@@ -1,6 +1,7 @@
-//! Builds what is missing, one program after the other, under the cache's lock.
+//! Builds what is missing under the cache's lock: the programs of one Go module with one call.
 
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -17,19 +18,21 @@ use crate::{check, go, images, k3s, rootfs, status};
 pub fn build(programs: &[Program], progress: Progress<'_>) -> Result<()> {
     let cache = Cache::of_user()?;
     let _lock = cache.lock(progress)?;
-    programs.iter().try_for_each(|&program| build_one(&cache, program, progress))
+    build_missing(&cache, programs, progress)
 }
 
-/// What most tests need: every program, and upstream's CRDs.
+/// What most tests need: upstream's CRDs, and every program but the one that only a benchmark compares with.
 pub fn build_all(progress: Progress<'_>) -> Result<()> {
     let cache = Cache::of_user()?;
     let _lock = cache.lock(progress)?;
     UpstreamCrds::copy(&cache, progress)?;
-    Program::ALL.iter().try_for_each(|&program| build_one(&cache, program, progress))
+    let tested: Vec<Program> =
+        Program::ALL.into_iter().filter(|program| *program != Program::SystemAgent).collect();
+    build_missing(&cache, &tested, progress)
 }
 
-/// What real machines need: k3s, and what they are made of. They need root themselves, so that somebody who is not root
-/// can do without.
+/// What real machines need: k3s, and what they are made of. They need root themselves, so a user who is
+/// not root can do without.
 pub fn build_machines(progress: Progress<'_>) -> Result<()> {
     let cache = &Cache::of_user()?;
     let _lock = cache.lock(progress)?;
@@ -42,31 +45,95 @@ pub fn build_machines(progress: Progress<'_>) -> Result<()> {
     k3s::make(cache, progress)
 }
 
-fn build_one(cache: &Cache, program: Program, progress: Progress<'_>) -> Result<()> {
-    let (name, version) = (program.name(), program.version());
-    let path = cache.path_of(program);
-    if path.is_file() {
-        progress(&format!("{name} {version}: there"));
-        return Ok(());
+fn build_missing(cache: &Cache, programs: &[Program], progress: Progress<'_>) -> Result<()> {
+    let missing = programs.iter().copied().filter(|program| !is_there(cache, *program, progress));
+    groups(missing).iter().try_for_each(|group| build_group(cache, group, progress))
+}
+
+fn is_there(cache: &Cache, program: Program, progress: Progress<'_>) -> bool {
+    let name = program.name();
+    if cache.path_of(program).is_file() {
+        progress(&format!("{name} {}: there", program.version()));
+        return true;
     }
-    if let Some(own) = status::own(program)
-        && check::runs(program, &own)
-    {
+    let own = status::own(program).filter(|own| check::runs(program, own));
+    if let Some(own) = &own {
         progress(&format!("{name}: the machine's own, {}", own.display()));
-        return Ok(());
     }
-    go::require(program.module())?;
+    own.is_some()
+}
+
+/// Programs that one call of `go build` can make: of one module, with the same link flags, under different names.
+fn groups(programs: impl Iterator<Item = Program>) -> Vec<Vec<Program>> {
+    let mut groups: Vec<Vec<Program>> = Vec::new();
+    for program in programs {
+        let name = go::file_name(program.package());
+        let fits = |group: &&mut Vec<Program>| {
+            group.iter().all(|other| {
+                other.module().dir() == program.module().dir()
+                    && other.ldflags() == program.ldflags()
+                    && go::file_name(other.package()) != name
+            })
+        };
+        match groups.iter_mut().find(fits) {
+            Some(group) => group.push(program),
+            None => groups.push(vec![program]),
+        }
+    }
+    groups
+}
+
+fn build_group(cache: &Cache, group: &[Program], progress: Progress<'_>) -> Result<()> {
+    let Some(first) = group.first() else { return Ok(()) };
+    go::require(first.module())?;
+    remove_partials(cache.root())?;
+    // By process: a `go` that outlives its killed parent must not write into what we have checked.
+    let folder = cache.root().join(format!("build-{}.partial", std::process::id()));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let names: Vec<&str> = group.iter().map(|program| program.name()).collect();
+    let label = format!("{} {}", names.join(", "), first.version());
+    progress(&format!("{label}: building"));
+    let started = Instant::now();
+    let build = Build {
+        label: &label,
+        folder: first.module().dir(),
+        packages: group.iter().map(|program| program.package()).collect(),
+        ldflags: first.ldflags(),
+        tags: "",
+        cgo: false,
+    };
+    build.run(&folder, progress)?;
+    for &program in group {
+        keep(cache, program, &folder.join(go::file_name(program.package())))?;
+    }
+    fs::remove_dir(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    progress(&format!("{label}: built in {}", took(started.elapsed())));
+    Ok(())
+}
+
+/// Puts a program that says the right version where it is looked for.
+fn keep(cache: &Cache, program: Program, built: &Path) -> Result<()> {
+    check::version(program, built)?;
+    let path = cache.path_of(program);
     let folder = path.parent().context("a program has a folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    remove_partials(folder)?;
-    // By process: a `go` that outlives its killed parent must not write into what we have checked.
-    let partial = path.with_extension(format!("{}.partial", std::process::id()));
-    progress(&format!("{name} {version}: building"));
-    let started = Instant::now();
-    let label = format!("{name} {version}");
-    Build::of(program, &label).run(&partial, progress)?;
-    check::version(program, &partial)?;
-    publish(&partial, &path)?;
-    progress(&format!("{name} {version}: built in {}", took(started.elapsed())));
-    Ok(())
+    publish(built, &path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_one_module_are_built_together_unless_their_names_collide() {
+        let groups = groups(Program::ALL.into_iter());
+        let group_of =
+            |program| groups.iter().position(|group| group.contains(&program)).expect("in a group");
+        assert_eq!(group_of(Program::KubeApiserver), group_of(Program::Kubectl));
+        assert_eq!(group_of(Program::Clusterctl), group_of(Program::CapiCore));
+        // Both are called kubeadm.
+        assert_ne!(group_of(Program::CapiKubeadmBootstrap), group_of(Program::CapiKubeadmControlPlane));
+        assert_ne!(group_of(Program::Etcd), group_of(Program::Kubectl));
+        assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), Program::ALL.len());
+    }
 }

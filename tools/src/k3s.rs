@@ -189,32 +189,49 @@ fn unpack_source(work: &Path) -> Result<PathBuf> {
 fn build_parts(work: &Path, progress: Progress<'_>) -> Result<PathBuf> {
     let folder = work.join("parts");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for part in &PARTS {
-        let path = folder.join(part.name);
-        if path.is_file() {
-            continue;
-        }
-        let label = format!("{} for k3s", part.name);
-        progress(&format!("{label}: building"));
-        let is_runc = part.kind == Kind::Runc;
-        let ldflags = match is_runc {
-            true => format!("{STATIC} -X main.version={}", RUNC.version.trim_start_matches('v')),
-            false => "-s -w".to_owned(),
-        };
-        let tags = if is_runc { RUNC_TAGS } else { "" };
-        let build = Build {
-            label: &label,
-            folder: part.module.dir(),
-            package: part.package,
-            ldflags,
-            tags,
-            cgo: is_runc,
-        };
-        let partial = path.with_extension("partial");
-        build.run(&partial, progress)?;
-        publish(&partial, &path)?;
+    let missing = || PARTS.iter().filter(|part| !folder.join(part.name).is_file());
+    let (of_k3s, others): (Vec<&Part>, Vec<&Part>) = missing().partition(|part| part.is_go_of_k3s());
+    let groups = others.into_iter().map(|part| vec![part]).chain((!of_k3s.is_empty()).then_some(of_k3s));
+    for group in groups {
+        build_group(&group, &folder, work, progress)?;
     }
     Ok(folder)
+}
+
+/// Parts of one module with the same flags, with one call.
+fn build_group(group: &[&Part], folder: &Path, work: &Path, progress: Progress<'_>) -> Result<()> {
+    let Some(first) = group.first() else { return Ok(()) };
+    let names: Vec<&str> = group.iter().map(|part| part.name).collect();
+    let label = format!("{} for k3s", names.join(", "));
+    progress(&format!("{label}: building"));
+    let is_runc = first.kind == Kind::Runc;
+    let ldflags = match is_runc {
+        true => format!("{STATIC} -X main.version={}", RUNC.version.trim_start_matches('v')),
+        false => "-s -w".to_owned(),
+    };
+    let build = Build {
+        label: &label,
+        folder: first.module.dir(),
+        packages: group.iter().map(|part| part.package).collect(),
+        ldflags,
+        tags: if is_runc { RUNC_TAGS } else { "" },
+        cgo: is_runc,
+    };
+    remove_partials(work)?;
+    let partial = work.join("parts.partial");
+    fs::create_dir(&partial).with_context(|| format!("cannot make {}", partial.display()))?;
+    build.run(&partial, progress)?;
+    for part in group {
+        publish(&partial.join(go::file_name(part.package)), &folder.join(part.name))?;
+    }
+    remove_partials(work)
+}
+
+impl Part {
+    /// Whether it is Go alone, from the module of k3s.
+    fn is_go_of_k3s(&self) -> bool {
+        std::ptr::eq(self.module, &K3S) && self.kind != Kind::Runc
+    }
 }
 
 struct Assembly<'a> {
@@ -265,7 +282,7 @@ fn assemble(assembly: &Assembly<'_>, path: &Path, progress: Progress<'_>) -> Res
     let server = Build {
         label: &label,
         folder: source.to_path_buf(),
-        package: SERVER,
+        packages: vec![SERVER],
         ldflags: format!("{STATIC}{}", assembly.stamps()),
         tags: SERVER_TAGS,
         cgo: true,
@@ -287,7 +304,7 @@ fn assemble(assembly: &Assembly<'_>, path: &Path, progress: Progress<'_>) -> Res
     let wrapper = Build {
         label: &label,
         folder: source.to_path_buf(),
-        package: WRAPPER,
+        packages: vec![WRAPPER],
         ldflags: format!("-s -w{}", assembly.stamps()),
         tags: WRAPPER_TAGS,
         cgo: false,

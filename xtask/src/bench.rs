@@ -1,10 +1,9 @@
 //! What is measured, one thing after the other. Each prints its figures and their limits; `docs/benchmarks.md` keeps them.
 
-use std::path::PathBuf;
-
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use capstan_tools::{Program, build, build_all, build_machines, locate, to_stderr};
 
+use crate::log::Log;
 use crate::{agent, cargo};
 
 type Bench = fn() -> Result<()>;
@@ -30,7 +29,8 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
 
 /// A thousand machines decided, in the profile that users get.
 fn planner() -> Result<()> {
-    cargo::succeed(&["bench", "--locked", "--package=capstan-benches", "--bench=planner"]).map(drop)
+    cargo::succeed(&["bench", "--locked", "--package=capstan-benches", "--bench=planner"], &Log::Terminal)
+        .map(drop)
 }
 
 /// The embedded plane in the profile that users get, beside kube-apiserver and etcd.
@@ -48,26 +48,19 @@ fn fleet() -> Result<()> {
 /// Runs a benchmark of the program `capstan` as users get it.
 fn with_release_build(bench: &str) -> Result<()> {
     // Of the workspace, as the bench below, so that third-party crates are compiled once for both.
-    let words = ["build", "--release", "--locked", "--workspace", "--bin=capstan", "--message-format=json"];
-    let capstan = built(&cargo::output(&words)?).context("cargo did not say where it put capstan")?;
+    let capstan = cargo::build_program("capstan", &["--release"], &Log::Terminal)?;
     cargo::succeed_with(
         &["bench", "--locked", "--workspace", "--features=capstan-benches/real", &format!("--bench={bench}")],
         &[("CAPSTAN_BINARY", capstan.as_path())],
+        &Log::Terminal,
     )
     .map(drop)
-}
-
-/// The program that cargo's messages name.
-fn built(messages: &[u8]) -> Option<PathBuf> {
-    let text = String::from_utf8_lossy(messages);
-    let after = text.rsplit_once(r#""executable":""#)?.1;
-    Some(after.split_once('"')?.0.into())
 }
 
 /// The agent as it is shipped, beside rancher/system-agent. The plane and whoever watches are as in tests: they are not
 /// what is measured.
 fn at_rest() -> Result<()> {
-    let ours = agent::build()?;
+    let ours = agent::build(&Log::Terminal)?;
     build(&[Program::SystemAgent], &to_stderr)?;
     let theirs = locate(Program::SystemAgent)?;
     let environment = [("CAPSTAN_AGENT_BINARY", ours.as_path()), ("CAPSTAN_SYSTEM_AGENT", theirs.as_path())];
@@ -81,6 +74,7 @@ fn at_rest() -> Result<()> {
             "--bench=agent",
         ],
         &environment,
+        &Log::Terminal,
     )
     .map(drop)
 }
@@ -89,5 +83,5 @@ fn at_rest() -> Result<()> {
 fn real_cluster() -> Result<()> {
     build_machines(&to_stderr)?;
     let words = ["test", "--locked", "--workspace", "--features=capstan-tests/real", "--test=measure"];
-    cargo::succeed(&[&words[..], &["--", "--nocapture"]].concat()).map(drop)
+    cargo::succeed(&[&words[..], &["--", "--nocapture"]].concat(), &Log::Terminal).map(drop)
 }

@@ -1,27 +1,29 @@
-//! Runs cargo, shows what it prints, and counts the tests it ran.
+//! Runs cargo, keeps what it prints, and counts the tests it ran.
 
 use anyhow::{Context, Result, bail};
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use crate::log::Log;
 use crate::suite::Tests;
 
 /// The cargo that runs us, so that a wrapper's choice of toolchain holds.
-fn command(args: &[&str]) -> Command {
+pub(crate) fn command(args: &[&str], log: &Log) -> Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(args);
-    command
+    command.args(args).stdout(log.stdio()?).stderr(log.stdio()?);
+    Ok(command)
 }
 
 /// Runs cargo for its exit code alone.
-pub(crate) fn succeed(args: &[&str]) -> Result<Tests> {
-    succeed_with(args, &[])
+pub(crate) fn succeed(args: &[&str], log: &Log) -> Result<Tests> {
+    succeed_with(args, &[], log)
 }
 
 /// The same with paths in its environment.
-pub(crate) fn succeed_with(args: &[&str], environment: &[(&str, &Path)]) -> Result<Tests> {
-    let status = command(args).envs(environment.iter().copied()).status().context("cannot run cargo")?;
+pub(crate) fn succeed_with(args: &[&str], environment: &[(&str, &Path)], log: &Log) -> Result<Tests> {
+    let status =
+        command(args, log)?.envs(environment.iter().copied()).status().context("cannot run cargo")?;
     if !status.success() {
         bail!("`cargo {}` failed", args.join(" "));
     }
@@ -29,30 +31,27 @@ pub(crate) fn succeed_with(args: &[&str], environment: &[(&str, &Path)]) -> Resu
 }
 
 /// Runs `cargo test` and adds up the closing lines of its test programs.
-pub(crate) fn test(args: &[&str]) -> Result<Tests> {
-    test_with(args, &[])
+pub(crate) fn test(args: &[&str], log: &Log) -> Result<Tests> {
+    test_with(args, &[], log)
 }
 
 /// The same with more in its environment.
-pub(crate) fn test_with(args: &[&str], environment: &[(&str, &str)]) -> Result<Tests> {
-    let mut command = command(args);
-    command.envs(environment.iter().copied());
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
-    let out = child.stdout.take().context("cargo has no standard output")?;
-    let mut tests = Tests::default();
-    for line in BufReader::new(out).lines() {
-        let line = line.context("cannot read what cargo prints")?;
-        writeln!(std::io::stdout(), "{line}")?;
-        if let Some(more) = closing_line(&line) {
-            tests.passed += more.passed;
-            tests.failed += more.failed;
-        }
-    }
-    let status = child.wait().context("cannot wait for cargo")?;
+pub(crate) fn test_with(args: &[&str], environment: &[(&str, &str)], log: &Log) -> Result<Tests> {
+    let before = log.len();
+    let status =
+        command(args, log)?.envs(environment.iter().copied()).status().context("cannot run cargo")?;
+    let tests = count(&log.after(before)?);
     if !status.success() && tests.failed == 0 {
         bail!("`cargo {}` failed before its tests ended", args.join(" "));
     }
     Ok(tests)
+}
+
+fn count(printed: &str) -> Tests {
+    printed.lines().filter_map(closing_line).fold(Tests::default(), |sum, more| Tests {
+        passed: sum.passed + more.passed,
+        failed: sum.failed + more.failed,
+    })
 }
 
 /// `test result: ok. 3 passed; 0 failed; …`
@@ -65,19 +64,35 @@ fn closing_line(line: &str) -> Option<Tests> {
 }
 
 /// What cargo prints, for another program to read.
-pub(crate) fn output(args: &[&str]) -> Result<Vec<u8>> {
-    let output = command(args).stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+pub(crate) fn output(args: &[&str], log: &Log) -> Result<Vec<u8>> {
+    let output = command(args, log)?.stdout(std::process::Stdio::piped()).output();
+    let output = output.context("cannot run cargo")?;
     if !output.status.success() {
         bail!("`cargo {}` failed", args.join(" "));
     }
     Ok(output.stdout)
 }
 
+/// Builds a program of the workspace, with the features that the whole workspace asks for, and gives its path.
+pub(crate) fn build_program(name: &str, more: &[&str], log: &Log) -> Result<PathBuf> {
+    let bin = format!("--bin={name}");
+    let words = ["build", "--locked", "--workspace", &bin, "--message-format=json-render-diagnostics"];
+    let messages = output(&[&words[..], more].concat(), log)?;
+    executable(&String::from_utf8_lossy(&messages))
+        .with_context(|| format!("cargo did not print the path of {name}"))
+}
+
+/// The program that cargo's messages name.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let message = |line: &str| serde_json::from_str::<Value>(line).ok();
+    messages.lines().filter_map(message).find_map(|it| it["executable"].as_str().map(PathBuf::from))
+}
+
 /// What cargo knows of the workspace and of all that it depends on, as JSON.
-pub(crate) fn metadata() -> Result<Vec<u8>> {
+pub(crate) fn metadata(log: &Log) -> Result<Vec<u8>> {
     // Of the platform we ship for: the crates of all the others would have to be fetched to be read.
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    output(&["metadata", "--locked", "--format-version", "1", "--filter-platform", &platform])
+    output(&["metadata", "--locked", "--format-version", "1", "--filter-platform", &platform], log)
 }
 
 #[cfg(test)]
@@ -85,12 +100,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closing_lines_are_read() {
+    fn closing_lines_are_added_up() {
         let ok =
             "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.40s";
         assert_eq!(closing_line(ok), Some(Tests { passed: 3, failed: 0 }));
         let bad = "test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out";
         assert_eq!(closing_line(bad), Some(Tests { passed: 2, failed: 1 }));
         assert_eq!(closing_line("test a ... ok"), None);
+        assert_eq!(count(&format!("test a ... ok\n{ok}\n\n{bad}\n")), Tests { passed: 5, failed: 1 });
+    }
+
+    #[test]
+    fn the_path_of_a_program_is_found() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
+                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/capstan\"}\n";
+        assert_eq!(executable(messages), Some(PathBuf::from("/t/capstan")));
+        assert_eq!(executable("not JSON"), None);
     }
 }

@@ -1,26 +1,22 @@
-//! `make demo` and `make demo-real`: build Capstan and show the main job.
+//! `make demo-real`: builds what real machines need and shows the main job on them.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::Path;
 
-use crate::{agent, cargo};
+use crate::log::Log;
+use crate::{agent, cargo, paths};
 
+/// The machines' root file system and k3s are built first, and the agent as it is shipped.
 pub(crate) fn run() -> Result<()> {
-    capstan(&["demo"])
-}
-
-/// On real machines: their root file system and k3s are built first, and the agent as it is shipped.
-pub(crate) fn run_real() -> Result<()> {
     capstan_tools::build_machines(&capstan_tools::to_stderr)?;
-    let agent = agent::build()?;
+    let agent = agent::build(&Log::Terminal)?;
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => bail!("there is no k3s for {other} here"),
     };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has a parent folder")?;
-    let folder = root.join("target/demo-real");
+    let folder = paths::root()?.join("target/demo-real");
     // What a demo before this one had may be of other versions.
     if folder.exists() {
         fs::remove_dir_all(&folder).context("cannot remove target/demo-real")?;
@@ -39,7 +35,8 @@ pub(crate) fn run_real() -> Result<()> {
 }
 
 fn capstan(words: &[&str]) -> Result<()> {
-    cargo::succeed(&[&["run", "--quiet", "--locked", "--package", "capstan", "--"], words].concat())?;
+    let run = ["run", "--locked", "--bin", "capstan", "--"];
+    cargo::succeed(&[&run[..], words].concat(), &Log::Terminal)?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::cargo;
+use crate::log::Log;
 
 const ALLOWED: [&str; 13] = [
     "0BSD",
@@ -25,9 +26,9 @@ const ALLOWED: [&str; 13] = [
     "Zlib",
 ];
 
-pub(crate) fn check() -> Result<()> {
+pub(crate) fn check(log: &Log) -> Result<()> {
     let metadata: Value =
-        serde_json::from_slice(&cargo::metadata()?).context("cannot read cargo's metadata")?;
+        serde_json::from_slice(&cargo::metadata(log)?).context("cannot read cargo's metadata")?;
     let packages = metadata["packages"].as_array().context("cargo's metadata has no packages")?;
     let refused: Vec<String> = packages.iter().filter_map(refusal).collect();
     if !refused.is_empty() {

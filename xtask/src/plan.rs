@@ -1,100 +1,32 @@
-//! Which suites there are, and in what order: the quick ones first, the slow ones last.
+//! Which suites there are, what each needs and how much of the machine it takes. Quick ones come first.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use std::process::Command;
 
+use crate::log::Log;
 use crate::suite::{Suite, Tests};
-use crate::{cargo, licences, release, tidy};
+use crate::{cargo, install, licences, release, tidy, words};
 
 /// What to run before every commit.
 pub(crate) fn check() -> Vec<Suite> {
-    vec![
-        suite("format", || cargo::succeed(&["fmt", "--all", "--check"])),
-        suite("tidy", || tidy::check().map(|()| Tests::ONE)),
-        suite("licences", || licences::check().map(|()| Tests::ONE)),
-        suite("lints", || {
-            cargo::succeed(&[
-                "clippy",
-                "--quiet",
-                "--locked",
-                "--workspace",
-                "--all-targets",
-                "--all-features",
-                "--",
-                "--deny=warnings",
-            ])
-        }),
-        suite("unit", || cargo::test(&["test", "--locked", "--workspace", "--no-fail-fast"])),
-    ]
+    let mut suites = rules();
+    suites.extend([lints(), unit()]);
+    suites
 }
 
 /// What decides whether a change lands.
 pub(crate) fn test() -> Vec<Suite> {
-    tests("500")
-}
-
-fn tests(lives: &'static str) -> Vec<Suite> {
-    let mut suites = check();
-    suites.push(simulation(lives));
-    suites.push(suite("packing", || release::check_packing().map(|()| Tests::ONE)));
-    suites.push(suite("tools", || {
-        capstan_tools::build_all(&capstan_tools::to_stderr)?;
-        Ok(Tests::ONE)
-    }));
-    suites.extend([
-        real("real_plane"),
-        real("crds"),
-        real("access"),
-        real("clients"),
-        real("differential"),
-        real("agent"),
-        real("upstream_managers"),
-        real("keel"),
-        real("kept"),
-        real("in_place"),
-        real("plan"),
-        real("browser"),
-        real("quick_start"),
-        real("dialect"),
-        real("install"),
-        real("movement"),
-        real("follow"),
-        real("clusterctl"),
-        real("pods"),
-        suite("machines", || {
-            capstan_tools::build_machines(&capstan_tools::to_stderr)?;
-            Ok(Tests::ONE)
-        }),
-        on_machines("e2e_small"),
-    ]);
+    let mut suites = rules();
+    suites.extend([lints(), compile(), unit(), simulation(), packing()]);
+    suites.extend(builds());
+    suites.extend(real_suites());
     suites
 }
 
-/// Every test there is: also what each crate proves against real programs by itself, and a death at every write.
+/// Every suite there is.
 pub(crate) fn test_all() -> Vec<Suite> {
-    let mut suites = tests("10000");
-    suites.extend([
-        durability("200"),
-        nonsense("30000"),
-        differential("3000"),
-        Suite { needs: Some("machines"), ..of_crate("nspawn", "capstan-nspawn") },
-        on_machines("real_k3s"),
-        on_machines("e2e"),
-        on_machines("e2e_kept"),
-        on_machines("e2e_follow"),
-        on_machines("e2e_upstream"),
-        on_machines("e2e_kubeadm"),
-        on_machines("e2e_hosts"),
-        on_machines("e2e_quick_start"),
-        on_machines("e2e_pivot"),
-        of_crate("core", "capstan-core"),
-        of_crate("infrastructure", "capstan-infrastructure"),
-        of_crate("ssh", "capstan-ssh"),
-        of_crate("cli", "capstan"),
-        of_crate("sim", "capstan-sim"),
-        of_crate("bootstrap", "capstan-bootstrap"),
-        of_crate("controlplane", "capstan-controlplane"),
-        suite("release", || release::check_twice().map(|()| Tests::ONE)),
-    ]);
+    let mut suites = test();
+    suites.extend(nightly());
     suites
 }
 
@@ -103,76 +35,233 @@ pub(crate) fn only(names: &[&str]) -> Result<Vec<Suite>> {
     let all = test_all();
     if let Some(unknown) = names.iter().find(|name| all.iter().all(|suite| suite.name != **name)) {
         let known: Vec<&str> = all.iter().map(|suite| suite.name).collect();
-        bail!("there is no suite {unknown}: take some of {}", known.join(", "));
+        bail!("there is no suite {unknown}: use some of {}", known.join(", "));
     }
-    let named = all.into_iter().filter(|suite| names.contains(&suite.name));
-    Ok(named
-        .map(|suite| Suite { needs: suite.needs.filter(|needed| names.contains(needed)), ..suite })
-        .collect())
+    let mut named: Vec<Suite> = all.into_iter().filter(|suite| names.contains(&suite.name)).collect();
+    for suite in &mut named {
+        suite.needs.retain(|needed| names.contains(needed));
+    }
+    Ok(named)
 }
 
-/// So many seeded lives of control planes; among the unit tests there are only a few.
-fn simulation(lives: &'static str) -> Suite {
-    let run = move || {
-        cargo::test_with(
-            &["test", "--locked", "--workspace", "--test", "simulation"],
-            &[("CAPSTAN_SIMULATIONS", lives)],
-        )
+/// What `make test` leaves to `make test-all`, for the end of a run.
+pub(crate) fn not_covered() -> String {
+    let suites = nightly();
+    let width = suites.iter().map(|suite| suite.name.len()).max().unwrap_or_default();
+    let lines = suites.iter().map(|suite| format!("  {:<width$}  {}\n", suite.name, suite.about));
+    format!("\nnot covered by `make test`, only by `make test-all`:\n{}", lines.collect::<String>())
+}
+
+/// Checks of files and of metadata: seconds.
+fn rules() -> Vec<Suite> {
+    vec![
+        Suite::new("format", "rustfmt", |log| cargo::succeed(&["fmt", "--all", "--check"], log)),
+        Suite::new(
+            "tidy",
+            "repository rules, links in the documentation, dependencies between crates",
+            |log| tidy::check(log).map(|()| Tests::ONE),
+        ),
+        Suite::new("words", "words that hide the meaning of texts for users", |log| {
+            words::check(log).map(|()| Tests::ONE)
+        }),
+        Suite::new("licences", "licences of all dependencies", |log| {
+            licences::check(log).map(|()| Tests::ONE)
+        }),
+    ]
+}
+
+fn lints() -> Suite {
+    let run = |log: &Log| {
+        let words = ["clippy", "--locked", "--workspace", "--all-targets", "--all-features"];
+        cargo::succeed(&[&words[..], &["--", "--deny=warnings"]].concat(), log)
     };
-    suite("simulation", run)
+    Suite::new("lints", "clippy on every target with every feature", run).alone()
 }
 
-/// The embedded API server is killed so many times; among the unit tests it is a dozen.
-fn durability(times: &'static str) -> Suite {
-    let run = move || {
-        cargo::test_with(
-            &["test", "--locked", "--workspace", "--test", "durability"],
-            &[("CAPSTAN_KILLS", times)],
-        )
+/// Once for all suites that follow, so that none of them waits for the compiler of another.
+fn compile() -> Suite {
+    let run = |log: &Log| {
+        let words = ["test", "--no-run", "--locked", "--workspace", "--features", "capstan-tests/real"];
+        cargo::succeed(&words, log)
     };
-    suite("durability", run)
+    Suite::new("compile", "every test program", run).alone()
 }
 
-/// The embedded API server is sent so many inputs that make no sense; among the unit tests it is a few.
-fn nonsense(inputs: &'static str) -> Suite {
-    let run = move || {
-        cargo::test_with(&["test", "--locked", "--workspace", "--test", "fuzz"], &[("CAPSTAN_FUZZ", inputs)])
+fn unit() -> Suite {
+    let run = |log: &Log| cargo::test(&["test", "--locked", "--workspace", "--no-fail-fast"], log);
+    Suite::new("unit", "unit tests, and tests of crates that need no third-party program", run).alone()
+}
+
+fn packing() -> Suite {
+    let run = |log: &Log| release::check_packing(log).map(|()| Tests::ONE);
+    Suite::new("packing", "release archive, image and SBOM, packed twice from stand-ins and compared", run)
+}
+
+/// Builds at low priority, while suites run that do not need them.
+fn builds() -> Vec<Suite> {
+    vec![
+        Suite::new("tools", "third-party programs: etcd, Kubernetes, Cluster API", |log| {
+            own_chore(&["tools", "programs"], log)
+        })
+        .background(),
+        Suite::new("agent_build", "the agent as machines get it: static and small", |log| {
+            own_chore(&["agent"], log)
+        })
+        .background(),
+        Suite::new("machines", "root file system of machines, and k3s for them", |log| {
+            own_chore(&["tools", "machines"], log)
+        })
+        .background(),
+    ]
+}
+
+/// Suites against real programs, the long ones first: a long one that starts last would run alone at the end.
+fn real_suites() -> Vec<Suite> {
+    vec![
+        real("differential", "generated requests, answered alike by the embedded plane and a real one")
+            .alone(),
+        real("keel", "life of a cluster on simulated hosts, also with the process killed"),
+        real("upstream_managers", "upstream's four managers with our CRDs"),
+        real("in_place", "workers changed in place through hooks, by upstream's core and by ours"),
+        real("kept", "health checks that never delete a machine unasked"),
+        real("pods", "managers as Deployments run them: replicas, rights, scopes"),
+        real("clusterctl", "release installed, upgraded and removed by the real clusterctl"),
+        real("follow", "the real clusterctl move, and agents that follow it"),
+        real("movement", "capstan move between planes and through a folder"),
+        real("plan", "capstan plan, compared with what the controllers then do"),
+        real("browser", "the web view in Chromium: pages, live updates, actions, hostile text, a phone"),
+        real("clients", "kubectl and Python's client, on the embedded plane and a real one"),
+        real("access", "authentication, RBAC and enrolment, on the embedded plane and a real one"),
+        real("agent", "the agent's binary against the embedded plane and a real API server"),
+        real("install", "capstan init and delete, interchangeable with clusterctl"),
+        real("quick_start", "the quick start on simulated hosts, as printed"),
+        real("crds", "our CRDs on a real API server"),
+        real("dialect", "templates, compared with the real clusterctl"),
+        real("real_plane", "the test plane itself"),
+        on_machines(
+            "e2e_small",
+            "real cluster of one server and one worker: created, changed in place, deleted",
+        ),
+    ]
+}
+
+/// The long forms, and what takes hours.
+fn nightly() -> Vec<Suite> {
+    vec![
+        simulation_long(),
+        durability(),
+        nonsense(),
+        differential_long(),
+        of_crate("nspawn", "capstan-nspawn", "machines of systemd-nspawn").needs(&["machines"]).alone(),
+        on_machines("real_k3s", "k3s as the tests build it, installed by hand"),
+        on_machines("e2e", "real clusters through their lives: scaled, upgraded, machines killed"),
+        on_machines("e2e_kept", "power and network cuts of real machines with a health check"),
+        on_machines("e2e_follow", "a real machine that follows its cluster to another plane and back"),
+        on_machines("e2e_upstream", "a real cluster under upstream's core"),
+        on_machines("e2e_kubeadm", "real hosts under upstream's kubeadm providers"),
+        on_machines("e2e_hosts", "hosts that cannot work or fail on the way, and pools"),
+        on_machines("e2e_quick_start", "the quick start over SSH, as printed"),
+        on_machines("e2e_pivot", "a management plane that moves into its own cluster"),
+        of_crate("core", "capstan-core", "core's controllers on a real API server"),
+        of_crate("infrastructure", "capstan-infrastructure", "infrastructure provider on a real API server"),
+        of_crate("ssh", "capstan-ssh", "hosts over SSH, with a real sshd"),
+        of_crate("cli", "capstan", "capstan host, with a real sshd"),
+        of_crate("sim", "capstan-sim", "simulated hosts on a real API server"),
+        of_crate("bootstrap", "capstan-bootstrap", "bootstrap provider and enrolment on a real API server"),
+        of_crate(
+            "controlplane",
+            "capstan-controlplane",
+            "control plane provider on a real API server and etcd, killed at every write",
+        ),
+        Suite::new("release", "make release, twice from nothing, compared byte by byte", |log| {
+            release::check_twice(log).map(|()| Tests::ONE)
+        })
+        .alone(),
+        Suite::new("cargo_install", "cargo install, and the demo with what it installed", |log| {
+            install::check(log).map(|()| Tests::ONE)
+        })
+        .alone(),
+    ]
+}
+
+/// A chore of ours as a process of its own, at low priority with everything it starts.
+fn own_chore(words: &[&str], log: &Log) -> Result<Tests> {
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let status = Command::new("nice")
+        .args(["-n", "15"])
+        .arg(own)
+        .args(words)
+        .stdout(log.stdio()?)
+        .stderr(log.stdio()?)
+        .status()
+        .context("cannot run `nice`")?;
+    ensure!(status.success(), "{}", log.last_line());
+    Ok(Tests::ONE)
+}
+
+/// A test of the workspace that runs as long as its environment says; among the unit tests it is short.
+fn long(
+    name: &'static str,
+    about: &'static str,
+    test: &'static str,
+    length: (&'static str, &'static str),
+) -> Suite {
+    let run = move |log: &Log| {
+        cargo::test_with(&["test", "--locked", "--workspace", "--test", test], &[length], log)
     };
-    suite("nonsense", run)
+    Suite::new(name, about, run).alone()
 }
 
-/// The embedded API server and a real one are compared by so many sequences of requests, others than in the short form.
-fn differential(sequences: &'static str) -> Suite {
-    let run = move || {
+fn simulation() -> Suite {
+    long("simulation", "500 seeded lives of control planes", "simulation", ("CAPSTAN_SIMULATIONS", "500"))
+}
+
+fn simulation_long() -> Suite {
+    let about = "10,000 seeded lives of control planes";
+    long("simulation_long", about, "simulation", ("CAPSTAN_SIMULATIONS", "10000"))
+}
+
+fn durability() -> Suite {
+    let about = "the embedded API server, killed 200 times";
+    long("durability", about, "durability", ("CAPSTAN_KILLS", "200"))
+}
+
+fn nonsense() -> Suite {
+    let about = "30,000 invalid inputs for the embedded API server";
+    long("nonsense", about, "fuzz", ("CAPSTAN_FUZZ", "30000"))
+}
+
+/// Other sequences than in the short form.
+fn differential_long() -> Suite {
+    let run = |log: &Log| {
         let test =
             ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", "differential"];
-        cargo::test_with(&test, &[("CAPSTAN_SEQUENCES", sequences), ("CAPSTAN_SEED", "2")])
+        cargo::test_with(&test, &[("CAPSTAN_SEQUENCES", "3000"), ("CAPSTAN_SEED", "2")], log)
     };
-    Suite { needs: Some("tools"), ..suite("differential_long", run) }
+    let about = "3,000 sequences of requests to the embedded plane and a real one";
+    Suite::new("differential_long", about, run).needs(&["tools", "compile"]).alone()
 }
 
 /// All tests of one crate, with those that need the programs that `tools` builds.
-fn of_crate(name: &'static str, package: &'static str) -> Suite {
-    let run = move || cargo::test(&["test", "--locked", "--package", package, "--features", "real"]);
-    Suite { needs: Some("tools"), ..suite(name, run) }
-}
-
-fn suite(name: &'static str, run: impl Fn() -> Result<Tests> + 'static) -> Suite {
-    Suite { name, needs: None, run: Box::new(run) }
+fn of_crate(name: &'static str, package: &'static str, about: &'static str) -> Suite {
+    let run =
+        move |log: &Log| cargo::test(&["test", "--locked", "--package", package, "--features", "real"], log);
+    Suite::new(name, about, run).needs(&["tools"])
 }
 
 /// A suite of the `tests` package, which runs against the programs that `tools` builds. The whole workspace is
 /// named, so that dependencies have the same features as for the unit tests and are not compiled once more.
-fn real(name: &'static str) -> Suite {
-    let run = move || {
-        cargo::test(&["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", name])
+fn real(name: &'static str, about: &'static str) -> Suite {
+    let run = move |log: &Log| {
+        let words = ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", name];
+        cargo::test(&words, log)
     };
-    Suite { needs: Some("tools"), ..suite(name, run) }
+    Suite::new(name, about, run).needs(&["tools", "compile"])
 }
 
-/// The same on real machines.
-fn on_machines(name: &'static str) -> Suite {
-    Suite { needs: Some("machines"), ..real(name) }
+/// The same on real machines, which share this machine's cores with the planes that look after them.
+fn on_machines(name: &'static str, about: &'static str) -> Suite {
+    real(name, about).needs(&["tools", "compile", "agent_build", "machines"]).alone()
 }
 
 #[cfg(test)]
@@ -180,13 +269,39 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
 
     #[test]
     fn suites_are_found_by_name_and_need_only_each_other() {
         let suites = only(&["e2e", "machines"]).unwrap();
-        let found: Vec<_> = suites.iter().map(|suite| (suite.name, suite.needs)).collect();
-        assert_eq!(found, [("machines", None), ("e2e", Some("machines"))]);
-        assert_eq!(only(&["e2e"]).unwrap()[0].needs, None);
+        let found: Vec<_> = suites.iter().map(|suite| (suite.name, suite.needs.clone())).collect();
+        assert_eq!(found, [("machines", vec![]), ("e2e", vec!["machines"])]);
+        assert!(only(&["e2e"]).unwrap()[0].needs.is_empty());
         assert!(only(&["e3e"]).err().unwrap().to_string().contains("no suite e3e"));
+    }
+
+    #[test]
+    fn names_differ_and_needs_exist() {
+        let suites = test_all();
+        let names: BTreeSet<&str> = suites.iter().map(|suite| suite.name).collect();
+        assert_eq!(names.len(), suites.len());
+        for suite in &suites {
+            assert!(suite.needs.iter().all(|needed| names.contains(needed)), "{}", suite.name);
+        }
+    }
+
+    #[test]
+    fn the_documentation_lists_every_suite() {
+        let path = crate::paths::root().unwrap().join("docs/contributing/testing.md");
+        let text = fs::read_to_string(path).unwrap();
+        let (_, lists) = text.split_once("## Suites of `make test`").unwrap();
+        let (short, long) = lists.split_once("## What only `make test-all` covers").unwrap();
+        for (section, suites) in [(short, test()), (long, nightly())] {
+            let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).collect();
+            let expected: Vec<String> =
+                suites.iter().map(|suite| format!("| `{}` | {} |", suite.name, suite.about)).collect();
+            assert_eq!(rows, expected, "the rows should be:\n{}", expected.join("\n"));
+        }
     }
 }

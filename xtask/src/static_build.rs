@@ -3,7 +3,9 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use crate::log::Log;
+use crate::{cargo, paths};
 
 /// A program of the workspace.
 pub(crate) struct Shipped {
@@ -14,16 +16,11 @@ pub(crate) struct Shipped {
     pub(crate) most_bytes: u64,
 }
 
-pub(crate) fn root() -> Result<&'static Path> {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has a parent folder")
-}
-
 /// Builds it below `target`, looks whether it is what it should be, and says where it is.
-pub(crate) fn build(shipped: &Shipped, target: &Path) -> Result<PathBuf> {
-    let root = root()?;
+pub(crate) fn build(shipped: &Shipped, target: &Path, log: &Log) -> Result<PathBuf> {
+    let root = paths::root()?;
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--locked"])
+    let status = cargo::command(&["build", "--locked"], log)?
         .args([&format!("--profile={}", shipped.profile), &format!("--package={}", shipped.package)])
         .arg(format!("--bin={}", shipped.name))
         // Named, so that only what runs on the machine is linked statically, and no build script or macro.

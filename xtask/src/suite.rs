@@ -1,18 +1,58 @@
-//! A suite, how it is run, and what came of it.
+//! A suite: its name, what it needs, how much of the machine it takes, and its result.
 
 use anyhow::Result;
-use std::io::Write;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::table;
+use crate::log::Log;
 
 /// Something that can pass or fail, under a name.
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
-    /// What must have passed before; when it did not, this suite is skipped.
-    pub(crate) needs: Option<&'static str>,
-    pub(crate) run: Box<dyn Fn() -> Result<Tests>>,
+    /// What it covers, as a noun phrase: `docs/contributing/testing.md` has the same words.
+    pub(crate) about: &'static str,
+    /// The suites that must have passed before; if one did not, this suite is skipped.
+    pub(crate) needs: Vec<&'static str>,
+    pub(crate) load: Load,
+    pub(crate) run: Run,
+}
+
+type Run = Box<dyn Fn(&Log) -> Result<Tests> + Send + Sync>;
+
+/// How much of the machine a suite takes while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// A build at low priority, which only later suites need: runs beside everything but another such build.
+    Background,
+    /// Waits most of the time, for programs to start and for conditions: runs beside others of its sort.
+    Shared,
+    /// Keeps every core busy: nothing but a build in the background runs beside it.
+    Alone,
+}
+
+impl Suite {
+    pub(crate) fn new(
+        name: &'static str,
+        about: &'static str,
+        run: impl Fn(&Log) -> Result<Tests> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, about, needs: Vec::new(), load: Load::Shared, run: Box::new(run) }
+    }
+
+    pub(crate) fn needs(self, needs: &[&'static str]) -> Self {
+        Self { needs: needs.to_vec(), ..self }
+    }
+
+    pub(crate) fn load(self, load: Load) -> Self {
+        Self { load, ..self }
+    }
+
+    pub(crate) fn alone(self) -> Self {
+        self.load(Load::Alone)
+    }
+
+    pub(crate) fn background(self) -> Self {
+        self.load(Load::Background)
+    }
 }
 
 /// How many tests a suite ran. A suite that is a single check counts as one.
@@ -24,6 +64,11 @@ pub(crate) struct Tests {
 
 impl Tests {
     pub(crate) const ONE: Self = Self { passed: 1, failed: 0 };
+
+    /// `1 test`, `12 tests`: those that passed.
+    pub(crate) fn words(self) -> String {
+        format!("{} {}", self.passed, if self.passed == 1 { "test" } else { "tests" })
+    }
 }
 
 pub(crate) struct Outcome {
@@ -38,39 +83,8 @@ pub(crate) enum Ran {
     Skipped(String),
 }
 
-/// Runs the suites in order, prints the table, and says whether all is well. A failure does not stop the
-/// suites after it: one run should show everything that is wrong.
-pub(crate) fn run_all(suites: &[Suite]) -> ExitCode {
-    let strict = std::env::var("STRICT").is_ok_and(|value| !matches!(value.as_str(), "" | "0"));
-    let mut outcomes: Vec<Outcome> = Vec::new();
-    for suite in suites {
-        announce(suite.name);
-        let started = Instant::now();
-        let result = match blocked(suite, &outcomes) {
-            Some(why) => Ran::Skipped(why),
-            None => verdict((suite.run)()),
-        };
-        if let Ran::Failed(why) | Ran::Skipped(why) = &result {
-            eprintln!("{}: {why}", suite.name);
-        }
-        outcomes.push(Outcome { name: suite.name, result, took: started.elapsed() });
-    }
-    // A reader of the log may be gone; the exit code still tells.
-    _ = std::io::stdout().write_all(table::render(&outcomes, strict).as_bytes());
-    if is_green(&outcomes, strict) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn announce(name: &str) {
-    eprintln!("\n=== {name}");
-}
-
-fn blocked(suite: &Suite, before: &[Outcome]) -> Option<String> {
-    let needed = suite.needs?;
-    let passed = before.iter().any(|o| o.name == needed && matches!(o.result, Ran::Passed(_)));
-    (!passed).then(|| format!("needs `{needed}`, which did not pass"))
-}
-
-fn verdict(result: Result<Tests>) -> Ran {
+/// What a suite's return value means.
+pub(crate) fn verdict(result: Result<Tests>) -> Ran {
     match result {
         Ok(tests) if tests.failed > 0 => Ran::Failed(format!("{} tests failed", tests.failed)),
         Ok(Tests { passed: 0, .. }) => Ran::Failed("not a single test was run".to_owned()),
@@ -79,7 +93,8 @@ fn verdict(result: Result<Tests>) -> Ran {
     }
 }
 
-fn is_green(outcomes: &[Outcome], strict: bool) -> bool {
+/// Whether a run succeeds. A skip is a failure only if `strict`.
+pub(crate) fn is_green(outcomes: &[Outcome], strict: bool) -> bool {
     outcomes.iter().all(|outcome| match outcome.result {
         Ran::Passed(_) => true,
         Ran::Failed(_) => false,
@@ -112,13 +127,5 @@ mod tests {
         assert!(matches!(verdict(Ok(Tests::default())), Ran::Failed(_)));
         assert!(matches!(verdict(Ok(Tests { passed: 2, failed: 1 })), Ran::Failed(_)));
         assert!(matches!(verdict(Ok(Tests::ONE)), Ran::Passed(Tests::ONE)));
-    }
-
-    #[test]
-    fn a_suite_waits_for_what_it_needs() {
-        let suite = Suite { name: "b", needs: Some("a"), run: Box::new(|| Ok(Tests::ONE)) };
-        assert!(blocked(&suite, &[]).is_some());
-        assert!(blocked(&suite, &[outcome("a", Ran::Failed(String::new()))]).is_some());
-        assert!(blocked(&suite, &[outcome("a", Ran::Passed(Tests::ONE))]).is_none());
     }
 }

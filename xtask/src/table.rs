@@ -12,7 +12,7 @@ pub(crate) fn render(outcomes: &[Outcome], strict: bool) -> String {
         let (word, note) = match result {
             Ran::Passed(tests) => {
                 passed += 1;
-                ("passed", format!("{} tests", tests.passed))
+                ("passed", tests.words())
             }
             Ran::Failed(why) => {
                 failed += 1;

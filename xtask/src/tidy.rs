@@ -1,24 +1,32 @@
 //! Rules that every file of the repository keeps, and every crate: see [`borders`].
 
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{borders, cargo};
+use crate::log::Log;
+use crate::{borders, cargo, links, paths};
 
 /// A file longer than this is two rooms.
 const MOST_LINES: usize = 800;
 
-pub(crate) fn check() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has a parent folder")?;
+pub(crate) fn check(log: &Log) -> Result<()> {
+    let root = paths::root()?;
     let mut faults = Vec::new();
+    let mut pages = BTreeMap::new();
     for file in files(root)? {
         let Ok(text) = std::fs::read_to_string(root.join(&file)) else { continue };
         faults.extend(
             faults_of(&file, &text).into_iter().map(|fault| format!("  {}: {fault}", file.display())),
         );
+        if file.extension().is_some_and(|extension| extension == "md") {
+            pages.insert(file, text);
+        }
     }
-    let crossed = borders::faults(&cargo::metadata()?)?;
+    let broken = links::faults(&pages, &|path| root.join(path).exists());
+    faults.extend(broken.into_iter().map(|fault| format!("  {fault}")));
+    let crossed = borders::faults(&cargo::metadata(log)?)?;
     faults.extend(crossed.into_iter().map(|fault| format!("  {fault}")));
     if !faults.is_empty() {
         bail!("{} faults:\n{}", faults.len(), faults.join("\n"));
@@ -27,7 +35,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// What git tracks or would track.
-fn files(root: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
@@ -55,7 +63,7 @@ fn faults_of(file: &Path, text: &str) -> Vec<String> {
             faults.push(format!("line {number} ends in white space"));
         }
         if is_rust && line.trim_start().starts_with(IGNORE) {
-            faults.push(format!("line {number} ignores a test: mend it or delete it"));
+            faults.push(format!("line {number} ignores a test: repair it or delete it"));
         }
     }
     if !text.is_empty() && !text.ends_with('\n') {

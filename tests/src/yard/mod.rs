@@ -310,7 +310,7 @@ pub(crate) fn agent() -> Result<PathBuf> {
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("a workspace")?;
     let status = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--locked", "--package", "xtask", "--", "agent"])
+        .args(["run", "--quiet", "--locked", "--bin", "xtask", "--", "agent"])
         .current_dir(root)
         .status()
         .context("cannot run cargo")?;

@@ -19,7 +19,9 @@ use std::process::Command;
 
 use crate::agent::AGENT;
 use crate::cargo;
-use crate::static_build::{self, Shipped, root};
+use crate::log::Log;
+use crate::paths::root;
+use crate::static_build::{self, Shipped};
 use image::Image;
 
 /// Capstan itself: it carries an API server, all controllers and simulated hosts.
@@ -37,22 +39,23 @@ struct Programs {
 /// Builds and packs a release.
 pub(crate) fn run(version: &str) -> Result<()> {
     let root = root()?;
-    let programs = build(version, &root.join("target/static"))?;
+    let log = &Log::Terminal;
+    let programs = build(version, &root.join("target/static"), log)?;
     let folder = root.join("target/dist").join(version);
-    pack(version, &programs, &folder)?;
-    eprintln!("  {}", folder.display());
+    pack(version, &programs, &folder, log)?;
+    log.line(&format!("  {}", folder.display()));
     Ok(())
 }
 
 /// Builds and packs the release of the workspace's version twice, the second time from nothing in another folder,
 /// and compares every byte.
-pub(crate) fn check_twice() -> Result<()> {
+pub(crate) fn check_twice(log: &Log) -> Result<()> {
     let root = root()?;
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let (other, dist) = (root.join("target/static-again"), root.join("target/dist"));
     let folders = [dist.join(&version), dist.join(format!("{version}-again"))];
     for (target, folder) in [root.join("target/static"), other.clone()].iter().zip(&folders) {
-        pack(&version, &build(&version, target)?, folder)?;
+        pack(&version, &build(&version, target, log)?, folder, log)?;
     }
     compare(&folders[0], &folders[1])?;
     for folder in [&other, &folders[1]] {
@@ -63,16 +66,15 @@ pub(crate) fn check_twice() -> Result<()> {
 
 /// Packs a release twice, with small files in place of the programs, and compares every byte: what can be said about a
 /// release without the time it takes to build one.
-pub(crate) fn check_packing() -> Result<()> {
+pub(crate) fn check_packing(log: &Log) -> Result<()> {
     let root = root()?;
-    cargo::succeed(&["build", "--quiet", "--locked", "--workspace", "--bin=capstan"])?;
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let place = root.join("target/dist-check");
     fs::create_dir_all(&place).context("cannot make target/dist-check")?;
     let programs = Programs {
         capstan: place.join("capstan"),
         agent: place.join("capstan-agent"),
-        teller: root.join("target/debug/capstan"),
+        teller: cargo::build_program("capstan", &[], log)?,
     };
     for (path, text) in
         [(&programs.capstan, "in place of capstan"), (&programs.agent, "in place of its agent")]
@@ -81,29 +83,31 @@ pub(crate) fn check_packing() -> Result<()> {
     }
     let folders = [place.join("one"), place.join("other")];
     for folder in &folders {
-        pack(&version, &programs, folder)?;
+        pack(&version, &programs, folder, log)?;
     }
     compare(&folders[0], &folders[1])?;
     let sums = Command::new("sha256sum")
         .args(["--check", "--quiet", "SHA256SUMS"])
         .current_dir(&folders[0])
+        .stdout(log.stdio()?)
+        .stderr(log.stdio()?)
         .status();
     ensure!(sums.context("cannot run sha256sum")?.success(), "the digests are not those of the files");
     fs::remove_dir_all(&place).context("cannot remove target/dist-check")
 }
 
-fn build(version: &str, target: &Path) -> Result<Programs> {
+fn build(version: &str, target: &Path, log: &Log) -> Result<Programs> {
     let own = format!("v{}", env!("CARGO_PKG_VERSION"));
     ensure!(
         version == own,
         "the programs would call themselves {own}: set the version in Cargo.toml to {version} first"
     );
-    let capstan = static_build::build(&CAPSTAN, target)?;
-    Ok(Programs { teller: capstan.clone(), capstan, agent: static_build::build(&AGENT, target)? })
+    let capstan = static_build::build(&CAPSTAN, target, log)?;
+    Ok(Programs { teller: capstan.clone(), capstan, agent: static_build::build(&AGENT, target, log)? })
 }
 
 /// Fills a folder with everything that is published.
-fn pack(version: &str, programs: &Programs, folder: &Path) -> Result<()> {
+fn pack(version: &str, programs: &Programs, folder: &Path, log: &Log) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
@@ -124,7 +128,7 @@ fn pack(version: &str, programs: &Programs, folder: &Path) -> Result<()> {
         programs: &[("capstan", &capstan), ("capstan-agent", &agent)],
     };
     write(&folder.join(format!("capstan-image-{platform}.tar")), &image::archive(&image)?)?;
-    write(&folder.join("sbom.cdx.json"), parts(version)?.as_bytes())?;
+    write(&folder.join("sbom.cdx.json"), parts(version, log)?.as_bytes())?;
     let sums = digest::sums(folder)?;
     write(&folder.join("SHA256SUMS"), sums.as_bytes())
 }
@@ -155,11 +159,9 @@ fn image_name(repository: &Path) -> Result<String> {
     Ok(found.context("core-components.yaml names no image")?.trim_matches(['"', '\'']).to_owned())
 }
 
-fn parts(version: &str) -> Result<String> {
-    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let metadata =
-        cargo::output(&["metadata", "--locked", "--format-version", "1", "--filter-platform", &platform])?;
-    let metadata: Value = serde_json::from_slice(&metadata).context("cannot read cargo's metadata")?;
+fn parts(version: &str, log: &Log) -> Result<String> {
+    let metadata: Value =
+        serde_json::from_slice(&cargo::metadata(log)?).context("cannot read cargo's metadata")?;
     let lock = String::from_utf8(read(&root()?.join("Cargo.lock"))?).context("Cargo.lock is not text")?;
     sbom::sbom(&metadata, &lock, &[CAPSTAN.package, AGENT.package], version)
 }
