@@ -50,7 +50,8 @@ fn refusal(package: &Value) -> Option<String> {
             package["version"].as_str().unwrap_or("?")
         )
     };
-    let is_in_tests = IN_TESTS.iter().any(|known| (package["name"].as_str(), licence) == (Some(known.0), known.1));
+    let is_in_tests =
+        IN_TESTS.iter().any(|known| (package["name"].as_str(), licence) == (Some(known.0), known.1));
     match is_allowed(licence) || is_in_tests {
         true => None,
         false if licence.is_empty() => Some(format!("{}: names none", name())),

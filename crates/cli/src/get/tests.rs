@@ -19,7 +19,7 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({"type": type_, "status": status, "reason": reason, "message": message})
 }
 
-fn object(name: &str, spec: Value, status: Value) -> Value {
+fn object(name: &str, spec: &Value, status: &Value) -> Value {
     json!({
         "metadata": {"name": name, "namespace": "shop", "creationTimestamp": "1970-01-01T00:00:00Z"},
         "spec": spec, "status": status,
@@ -33,7 +33,7 @@ fn cluster(conditions: &[Value]) -> Value {
         "controlPlane": {"desiredReplicas": 3, "readyReplicas": 2, "upToDateReplicas": 1, "versions": versions},
         "workers": {"desiredReplicas": 5, "upToDateReplicas": 1},
     });
-    object("demo", json!({"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}}), status)
+    object("demo", &json!({"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}}), &status)
 }
 
 fn told(objects: &[Value], words: &[&str], shown: &Shown, width: Option<usize>) -> String {
@@ -100,8 +100,8 @@ fn a_machine_names_its_node_and_host() {
     let spec = json!({"clusterName": "demo", "version": "v1.36.0", "providerID": "capstan://shop/rack-1/c"});
     let mut machine = object(
         "web-0",
-        spec,
-        json!({
+        &spec,
+        &json!({
             "phase": "Running", "nodeRef": {"name": "web-0"}, "addresses": [{"type": "InternalIP", "address": "10.0.0.9"}],
             "conditions": [condition("Ready", "True", "Ready", ""), condition("UpToDate", "True", "UpToDate", "")],
         }),
@@ -120,8 +120,8 @@ fn a_host_names_its_pool_and_who_has_it() {
     let spec = json!({"ssh": {"address": "10.0.0.1", "port": 2222}, "claim": {"clusterName": "demo", "machineName": "m"}});
     let mut host = object(
         "rack-1",
-        spec,
-        json!({
+        &spec,
+        &json!({
             "state": "Claimed", "facts": {"memoryBytes": 2_147_483_648_i64, "cpus": 4},
             "conditions": [condition("Ready", "False", "Unreachable", "no route\x1b[2J")],
         }),
@@ -155,7 +155,7 @@ fn programs_get_objects_or_names() {
 #[test]
 fn objects_are_sorted_and_control_plane_machines_come_first() {
     let machine = |name: &str, cluster: &str, is_server: bool| {
-        let mut machine = object(name, json!({"clusterName": cluster}), json!({}));
+        let mut machine = object(name, &json!({"clusterName": cluster}), &json!({}));
         if is_server {
             machine["metadata"]["labels"] = json!({"cluster.x-k8s.io/control-plane": ""});
         }

@@ -166,7 +166,11 @@ mod tests {
         let clusters = [cluster("shop", "True"), cluster("bank", "False")];
         let names = |text: &str, state: &str| {
             let filter = Filter { text: text.to_owned(), state: state.to_owned(), page: 1 };
-            clusters.iter().filter(|c| is_wanted(c, &filter)).map(|c| c.name_any()).collect::<Vec<_>>()
+            clusters
+                .iter()
+                .filter(|c| is_wanted(c, &filter))
+                .map(kube::ResourceExt::name_any)
+                .collect::<Vec<_>>()
         };
         assert_eq!(names("", ""), ["shop", "bank"]);
         assert_eq!(names("sh", ""), ["shop"]);

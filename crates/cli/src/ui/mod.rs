@@ -67,10 +67,10 @@ type Answer<'a, T> = BoxFuture<'a, Result<T, Problem>>;
 
 /// Errors as the person at the browser gets them.
 fn answer<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Answer<'a, T> {
-    async { work.await.map_err(problem) }.boxed()
+    async { work.await.map_err(|error| problem(&error)) }.boxed()
 }
 
-fn problem(error: anyhow::Error) -> Problem {
+fn problem(error: &anyhow::Error) -> Problem {
     if let Some(problem) = error.downcast_ref::<Problem>() {
         return problem.clone();
     }
