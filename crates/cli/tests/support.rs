@@ -134,7 +134,10 @@ async fn plant(client: &Client) {
     };
     apply(client, &json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata("shop"),
-        "spec": {"controlPlaneEndpoint": {"host": "shop.example.com", "port": 6443}},
+        "spec": {
+                "controlPlaneEndpoint": {"host": "shop.example.com", "port": 6443},
+                "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "HostCluster", "name": "shop"},
+            },
         "status": {"conditions": [{
             "type": "Available", "status": "False", "reason": "NotAvailable", "observedGeneration": 1,
             "lastTransitionTime": "2026-11-15T02:00:00Z", "message": format!("join failed: token={PLANTED}"),

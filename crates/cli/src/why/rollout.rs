@@ -19,6 +19,9 @@ const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 const DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
 const SET: &str = "cluster.x-k8s.io/set-name";
 
+/// How core begins what it says of a Machine that it updates in place.
+const IN_PLACE: &str = "In-place update in progress";
+
 /// One object that rolls a change out over its Machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -118,7 +121,7 @@ fn rollout(
         since: timestamp(&rolling["lastTransitionTime"]),
         machines: machines.len(),
         up_to_date: machines.iter().filter(|machine| is(machine, "UpToDate", "True")).count(),
-        waits: waits(rolling, machines),
+        waits: waits(owner, rolling, machines),
         changes: changes(machines),
         turns,
     })
@@ -136,7 +139,12 @@ fn now(machine: &Value, report: Option<&Value>, told: Option<&str>) -> Option<Ma
         return Some(turn);
     }
     if let Some(updating) = condition(machine, "Updating").filter(|told| told["status"] == "True") {
-        let doing = format!("is updated in place: {}", first_line(updating));
+        let doing =
+            match first_line(updating).strip_prefix(IN_PLACE).map(|rest| rest.trim_start_matches(": ")) {
+                Some("") => "is updated in place".to_owned(),
+                Some(why) => format!("is updated in place: {why}"),
+                None => format!("is updated in place: {}", first_line(updating)),
+            };
         return Some(turn(machine, Turn::Now, doing, timestamp(&updating["lastTransitionTime"])));
     }
     let ready = condition(machine, "Ready").filter(|told| told["status"] != "True")?;
@@ -148,30 +156,35 @@ fn now(machine: &Value, report: Option<&Value>, told: Option<&str>) -> Option<Ma
     Some(turn(machine, Turn::Now, doing, timestamp(&ready["lastTransitionTime"])))
 }
 
-/// The step of a plan that has not been carried out.
+/// The step of a plan that has not been carried out. `told` is what the control plane says of the machine.
 fn plan(machine: &Value, report: &Value, told: Option<&str>) -> Option<MachineTurn> {
     let status = &report["status"];
-    let (place, what) = match status["phase"].as_str()? {
-        "Applying" => (Turn::Now, "carries out its plan"),
-        "Waiting" => (Turn::Now, "has stopped in its plan until the control plane lets it go on"),
-        "Failed" => (Turn::Failed, "has failed to carry out its plan"),
-        "Refused" => (Turn::Failed, "rejects its plan"),
+    let step = &status["step"];
+    let place = match (step["index"].as_i64(), step["total"].as_i64(), step["name"].as_str()) {
+        (Some(index), Some(total), Some(name)) => format!("step {index} of {total} ({name})"),
+        _ => "a step".to_owned(),
+    };
+    let said = text(&status["message"]);
+    let why = told.or_else(|| said.lines().next()).filter(|why| !why.is_empty());
+    let (turn_now, doing) = match status["phase"].as_str()? {
+        "Applying" => (Turn::Now, format!("carries out {place} of its plan")),
+        // The agent only says that a gate is closed; why is known to the control plane.
+        "Waiting" => match told {
+            Some(why) => (Turn::Now, format!("waits at {place} of its plan: {why}")),
+            None => {
+                (Turn::Now, format!("waits at {place} of its plan, until the control plane lets it go on"))
+            }
+        },
+        "Failed" => (Turn::Failed, format!("has failed at {place} of its plan")),
+        "Refused" => (Turn::Failed, "rejects its plan".to_owned()),
         _ => return None,
     };
-    let step = &status["step"];
-    let mut doing = what.to_owned();
-    if let (Some(index), Some(total), Some(name)) =
-        (step["index"].as_i64(), step["total"].as_i64(), step["name"].as_str())
-    {
-        // Writing to a String cannot fail.
-        _ = write!(doing, ", step {index} of {total}, {name}");
-    }
-    let why = told.map(str::to_owned).unwrap_or_else(|| text(&status["message"]));
-    if let Some(why) = why.lines().next().filter(|why| !why.is_empty()) {
-        _ = write!(doing, ": {why}");
-    }
+    let doing = match why.filter(|_| status["phase"] != "Waiting") {
+        Some(why) => format!("{doing}: {why}"),
+        None => doing,
+    };
     let since = timestamp(&step["started"]).or_else(|| timestamp(&status["lastUpdated"]));
-    Some(turn(machine, place, doing, since))
+    Some(turn(machine, turn_now, doing, since))
 }
 
 fn turn(machine: &Value, turn: Turn, doing: String, since: Option<Timestamp>) -> MachineTurn {
@@ -208,17 +221,20 @@ fn told_of<'a>(message: &'a str, machine: &str) -> Option<&'a str> {
     message.lines().find_map(|line| line.strip_prefix(&start))
 }
 
-/// Why nothing goes on, where the owner says so: a line of its condition that is about no single Machine.
-fn waits(rolling: &Value, machines: &[&Value]) -> Option<String> {
+/// Why nothing goes on, where the owner says so. Of a control plane it is a line of its condition that is about no single
+/// Machine; core repeats there what its Machines say.
+fn waits(owner: &Value, rolling: &Value, machines: &[&Value]) -> Option<String> {
     let message = text(&rolling["message"]);
     if let Some(held) = message.strip_prefix("Held: ") {
         return held.lines().next().map(str::to_owned);
     }
-    let known: Vec<String> = machines.iter().flat_map(|machine| lines_of(machine)).collect();
+    if owner["kind"] == "MachineDeployment" {
+        return None;
+    }
     let is_about_one =
         |line: &str| machines.iter().any(|it| line.starts_with(&format!("Machine {}: ", name(it))));
     let mut lines = message.lines().skip(1).filter_map(|line| line.strip_prefix("* "));
-    lines.find(|line| !is_about_one(line) && !known.iter().any(|it| it == line)).map(str::to_owned)
+    lines.find(|line| !is_about_one(line)).map(str::to_owned)
 }
 
 /// What a Machine says of why it is not up to date.
@@ -230,7 +246,7 @@ fn lines_of(machine: &Value) -> Vec<String> {
 
 /// Every difference once. What a machine does about it is told at its turn.
 fn changes(machines: &[&Value]) -> Vec<String> {
-    let is_change = |line: &String| !line.starts_with("The machine ") && !line.starts_with("In-place update");
+    let is_change = |line: &String| !line.starts_with("The machine ") && !line.starts_with(IN_PLACE);
     let mut lines: Vec<String> = machines.iter().flat_map(|it| lines_of(it)).filter(is_change).collect();
     lines.sort();
     lines.dedup();

@@ -76,18 +76,24 @@ fn it_says_what_rolls_which_machine_is_next_and_what_the_current_one_does() {
         (
             ROLLING,
             Some(report("c", "Applying", "")),
-            "    now    Machine/c carries out its plan, step 3 of 9, install (for 10s)\n    next   Machine/b\n",
+            "    now    Machine/c carries out step 3 of 9 (install) of its plan (for 10s)\n    next   Machine/b\n",
         ),
         (
             waiting.as_str(),
-            Some(report("c", "Waiting", "")),
-            "    now    Machine/c has stopped in its plan until the control plane lets it go on, step 3 of 9, install: \
-             waits until etcd has a quorum (for 10s)\n    next   Machine/b\n",
+            Some(report("c", "Waiting", "the gate is closed")),
+            "    now    Machine/c waits at step 3 of 9 (install) of its plan: waits until etcd has a quorum (for 10s)\n    \
+             next   Machine/b\n",
+        ),
+        (
+            ROLLING,
+            Some(report("c", "Waiting", "the gate is closed")),
+            "    now    Machine/c waits at step 3 of 9 (install) of its plan, until the control plane lets it go on (for 10s)\n    \
+             next   Machine/b\n",
         ),
         (
             ROLLING,
             Some(report("c", "Failed", "exit code 1\x1b[2J")),
-            "    failed Machine/c has failed to carry out its plan, step 3 of 9, install: exit code 1\u{fffd}[2J (for 10s)\n    \
+            "    failed Machine/c has failed at step 3 of 9 (install) of its plan: exit code 1\u{fffd}[2J (for 10s)\n    \
              next   Machine/b\n",
         ),
         (ROLLING, Some(report("c", "Applied", "")), "    next   Machine/c\n    later  Machine/b\n"),
@@ -106,6 +112,20 @@ fn a_machine_that_is_not_ready_yet_still_has_its_turn() {
         text.contains("    now    Machine/c is not ready: NodeHealthy: Node is not ready (for 30s)\n    next   Machine/b\n"),
         "{text}"
     );
+}
+
+#[test]
+fn a_machine_that_core_updates_in_place_says_what_it_waits_for() {
+    for (message, expected) in [
+        ("In-place update in progress", "is updated in place (for 30s)"),
+        ("In-place update in progress: waits for x", "is updated in place: waits for x (for 30s)"),
+        ("asks somebody else", "is updated in place: asks somebody else (for 30s)"),
+    ] {
+        let updating = condition_of("Updating", "True", "InPlaceUpdating", message);
+        let servers = [&[ready(), outdated(), updating][..], &[ready(), current()], &[ready(), current()]];
+        let text = told(&snapshot(ROLLING, servers, &[]));
+        assert!(text.ends_with(&format!("    now    Machine/a {expected}\n")), "{text}");
+    }
 }
 
 #[test]
