@@ -313,10 +313,11 @@ impl User {
     }
 
     /// The version of every object that controllers write, once they have not changed for longer than a controller holds
-    /// a status back. Without HostMachineTemplates: their free hosts are counted once a minute, and after a start.
+    /// a status back. Without HostMachineTemplates, whose free hosts are counted once a minute and after a start, and without
+    /// MachineReports: simulated agents start again with the plane, and each reports once.
     async fn settled_versions(&self) -> Vec<String> {
         const KINDS: &str = "clusters,machines,machinesets,machinedeployments,hosts,hostpools,hostclusters,hostmachines,\
-            capstanconfigs,capstanconfigtemplates,capstancontrolplanes,machinereports,secrets,roles,\
+            capstanconfigs,capstanconfigtemplates,capstancontrolplanes,secrets,roles,\
             rolebindings,serviceaccounts,events";
         let path =
             r#"jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}"#;
