@@ -18,6 +18,7 @@ mod links;
 mod log;
 mod paths;
 mod plan;
+mod recording;
 mod release;
 mod run;
 mod schedule;
@@ -33,7 +34,7 @@ use std::process::ExitCode;
 use log::Log;
 
 const USAGE: &str = "usage: cargo run --bin xtask -- demo --real | test [--all | SUITE…] | check | bench [NAME…] | \
-                     tools [programs | machines] | agent | release VERSION | book | tidy | words [--lower] | licences";
+                     tools [programs | machines] | agent | recording | release VERSION | book | tidy | words [--lower] | licences";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -62,6 +63,7 @@ fn run(words: &[&str]) -> Result<ExitCode> {
         ["release"] => bail!("name the version: make release VERSION=v{}", env!("CARGO_PKG_VERSION")),
         ["demo", "--real"] => done(demo::run()),
         ["bench", names @ ..] => done(bench::run(names)),
+        ["recording"] => done(recording::run(log)),
         ["book"] => done(book::build(log)),
         ["tidy"] => done(tidy::check(log)),
         ["words"] => done(words::check(log)),

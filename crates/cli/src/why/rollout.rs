@@ -161,21 +161,20 @@ fn plan(machine: &Value, report: &Value, told: Option<&str>) -> Option<MachineTu
     let status = &report["status"];
     let step = &status["step"];
     let place = match (step["index"].as_i64(), step["total"].as_i64(), step["name"].as_str()) {
-        (Some(index), Some(total), Some(name)) => format!("step {index} of {total} ({name})"),
-        _ => "a step".to_owned(),
+        (Some(index), Some(total), Some(name)) => format!("step {index} of {total} ({name}) of its plan"),
+        // It has just begun.
+        _ => "its plan".to_owned(),
     };
     let said = text(&status["message"]);
     let why = told.or_else(|| said.lines().next()).filter(|why| !why.is_empty());
     let (turn_now, doing) = match status["phase"].as_str()? {
-        "Applying" => (Turn::Now, format!("carries out {place} of its plan")),
+        "Applying" => (Turn::Now, format!("carries out {place}")),
         // The agent only says that a gate is closed; why is known to the control plane.
         "Waiting" => match told {
-            Some(why) => (Turn::Now, format!("waits at {place} of its plan: {why}")),
-            None => {
-                (Turn::Now, format!("waits at {place} of its plan, until the control plane lets it go on"))
-            }
+            Some(why) => (Turn::Now, format!("waits at {place}: {why}")),
+            None => (Turn::Now, format!("waits at {place}, until the control plane lets it go on")),
         },
-        "Failed" => (Turn::Failed, format!("has failed at {place} of its plan")),
+        "Failed" => (Turn::Failed, format!("has failed at {place}")),
         "Refused" => (Turn::Failed, "rejects its plan".to_owned()),
         _ => return None,
     };

@@ -96,6 +96,11 @@ fn it_says_what_rolls_which_machine_is_next_and_what_the_current_one_does() {
             "    failed Machine/c has failed at step 3 of 9 (install) of its plan: exit code 1\u{fffd}[2J (for 10s)\n    \
              next   Machine/b\n",
         ),
+        (
+            ROLLING,
+            Some(json!({"metadata": {"name": "c"}, "status": {"phase": "Applying"}})),
+            "    now    Machine/c carries out its plan\n    next   Machine/b\n",
+        ),
         (ROLLING, Some(report("c", "Applied", "")), "    next   Machine/c\n    later  Machine/b\n"),
     ] {
         let snapshot = snapshot(message, servers, &Vec::from_iter(report));
