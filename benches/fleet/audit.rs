@@ -201,8 +201,6 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn line(stage: &str, verb: &str, uri: &str, object: &str, code: u16) -> String {

@@ -102,13 +102,13 @@ impl Follower {
         look: impl Fn(&Census) -> usize,
     ) -> Result<()> {
         let started = Instant::now();
-        let (mut told, mut last) = (Instant::now(), None);
+        let (mut printed_at, mut last) = (Instant::now(), None);
         loop {
             let seen = look(&self.census.borrow_and_update());
             let is_done = seen >= count;
-            if (is_done || told.elapsed() >= TOLD_EVERY) && last != Some(seen) {
+            if (is_done || printed_at.elapsed() >= TOLD_EVERY) && last != Some(seen) {
                 eprintln!("  {seen} {what} ({:.0} s)", started.elapsed().as_secs_f64());
-                (told, last) = (Instant::now(), Some(seen));
+                (printed_at, last) = (Instant::now(), Some(seen));
             }
             if is_done {
                 return Ok(());

@@ -88,8 +88,6 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn given(variables: &[(&str, &str)]) -> Result<Settings, Unusable> {

@@ -91,10 +91,10 @@ impl Log {
         }
     }
 
-    /// Waits until no controller has written for as long as `quiet`, at most for `deadline`.
-    pub(crate) async fn settle(&mut self, quiet: Duration, deadline: Duration) -> Result<Rest> {
+    /// Waits until no controller has written for as long as `quiet_period`, at most for `deadline`.
+    pub(crate) async fn settle(&mut self, quiet_period: Duration, deadline: Duration) -> Result<Rest> {
         let started = Instant::now();
-        let (mut last_write, mut told) = (started, started);
+        let (mut last_write, mut printed_at) = (started, started);
         let mut rest = Rest::default();
         loop {
             let news = self.take()?;
@@ -106,12 +106,12 @@ impl Log {
                 last_write = now;
             }
             rest.traffic.merge(&news);
-            rest.is_settled = now - last_write >= quiet;
+            rest.is_settled = now - last_write >= quiet_period;
             if rest.is_settled || now - started >= deadline {
                 break;
             }
-            if told.elapsed() >= TOLD_EVERY && all.writes > 0 {
-                told = now;
+            if printed_at.elapsed() >= TOLD_EVERY && all.writes > 0 {
+                printed_at = now;
                 let top = news.controllers.top(3, |tally| tally.writes);
                 let top: Vec<_> = top
                     .iter()

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::machine::{self, MARK, PATH};
-use crate::wire::{Client, Door};
+use crate::wire::{Client, PlaneEndpoint};
 
 /// How many create at once.
 pub(crate) const CLIENTS: usize = 16;
@@ -48,12 +48,12 @@ impl Latencies {
 }
 
 /// Creates machines with the numbers in this range, [`CLIENTS`] at a time.
-pub(crate) async fn create(door: &Door, numbers: Range<usize>) -> Result<Created> {
+pub(crate) async fn create(endpoint: &PlaneEndpoint, numbers: Range<usize>) -> Result<Created> {
     let bodies: Arc<Vec<Bytes>> = Arc::new(numbers.map(machine::body).collect());
     let next = Arc::new(AtomicUsize::new(0));
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        clients.push(door.enter().await?);
+        clients.push(endpoint.enter().await?);
     }
     let started = Instant::now();
     let mut tasks = JoinSet::new();
@@ -79,12 +79,12 @@ pub(crate) async fn create(door: &Door, numbers: Range<usize>) -> Result<Created
 
 /// Creates machines with these numbers, one after the other, before [`WATCHERS`] eyes. From a creation being sent until
 /// a watcher has its event: the write itself is in it.
-pub(crate) async fn watch(door: &Door, numbers: Range<usize>) -> Result<Latencies> {
+pub(crate) async fn watch(endpoint: &PlaneEndpoint, numbers: Range<usize>) -> Result<Latencies> {
     let (seen, mut sightings) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
-    let revision = revision(&mut door.enter().await?).await?;
+    let revision = revision(&mut endpoint.enter().await?).await?;
     for _ in 0..WATCHERS {
-        let mut client = door.enter().await?;
+        let mut client = endpoint.enter().await?;
         let path = format!("{PATH}?watch=1&resourceVersion={revision}");
         let mut body = client.send(Method::GET, &path, Bytes::new()).await?.into_body();
         let seen = seen.clone();
@@ -105,7 +105,7 @@ pub(crate) async fn watch(door: &Door, numbers: Range<usize>) -> Result<Latencie
         });
     }
     drop(seen);
-    let mut client = door.enter().await?;
+    let mut client = endpoint.enter().await?;
     let mut sent = Vec::new();
     let mut pace = tokio::time::interval(PACE);
     for number in numbers.clone() {

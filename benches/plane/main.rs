@@ -18,7 +18,7 @@ use anyhow::Result;
 use capstan_benches::process::{memory, processor, written};
 use load::Created;
 use machine::{PATH, name};
-use planes::Plane;
+use planes::BenchPlane;
 
 /// How much is measured.
 struct Sizes {
@@ -71,26 +71,26 @@ async fn run() -> Result<()> {
     let work = host::work();
     let [p50, p99] = [0.5, 0.99].map(|share| work.percentile(share));
     println!("the same work takes {p50:.1?} (median) and {p99:.1?} (p99) here, with nothing else to do");
-    let ours = measure(Plane::embedded().await?, &sizes, sizes.many).await?;
+    let ours = measure(BenchPlane::embedded().await?, &sizes, sizes.many).await?;
     if is_set("ALONE") {
         return Ok(());
     }
-    let theirs = measure(Plane::real().await?, &sizes, sizes.some).await?;
+    let theirs = measure(BenchPlane::real().await?, &sizes, sizes.some).await?;
     compare(&ours, &theirs, sizes.some);
     Ok(())
 }
 
-async fn measure(mut plane: Plane, sizes: &Sizes, most: usize) -> Result<Figures> {
+async fn measure(mut plane: BenchPlane, sizes: &Sizes, most: usize) -> Result<Figures> {
     let &Sizes { few, some, sample, shown, starts, .. } = sizes;
-    let say = |plane: &Plane, what: &str| println!("{:<10}{what}", plane.name());
-    let door = plane.door()?;
-    load::create(&door, 0..few).await?;
+    let say = |plane: &BenchPlane, what: &str| println!("{:<10}{what}", plane.name());
+    let endpoint = plane.endpoint()?;
+    load::create(&endpoint, 0..few).await?;
     let mut costs = vec![cost(&plane, few, sample).await?];
-    load::create(&door, few + sample..some).await?;
+    load::create(&endpoint, few + sample..some).await?;
     plane.settle().await?;
     let loaded = resident(&plane);
-    say(&plane, &format!("with {some} objects: {}", told(&loaded)));
-    let watched = load::watch(&door, some..some + shown).await?;
+    say(&plane, &format!("with {some} objects: {}", memory_of(&loaded)));
+    let watched = load::watch(&endpoint, some..some + shown).await?;
     let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|share| watched.percentile(share));
     say(&plane, &format!("watch p50 {p50:.1?}, p90 {p90:.1?}, p99 {p99:.1?}"));
     let last = format!("{PATH}/{}", name(some - 1));
@@ -101,19 +101,19 @@ async fn measure(mut plane: Plane, sizes: &Sizes, most: usize) -> Result<Figures
     times.sort_unstable();
     plane.settle().await?;
     let started = resident(&plane);
-    say(&plane, &format!("started in {times:.1?}: {}", told(&started)));
+    say(&plane, &format!("started in {times:.1?}: {}", memory_of(&started)));
     let there = some + shown;
     costs.push(cost(&plane, there, sample).await?);
     if most > there + sample {
-        load::create(&plane.door()?, there + sample..most).await?;
+        load::create(&plane.endpoint()?, there + sample..most).await?;
         costs.push(cost(&plane, most, sample).await?);
     }
     Ok(Figures { costs, watched, memory: [loaded, started], start: times[starts / 2] })
 }
 
-async fn cost(plane: &Plane, objects: usize, sample: usize) -> Result<Cost> {
+async fn cost(plane: &BenchPlane, objects: usize, sample: usize) -> Result<Cost> {
     let (used, sent) = (plane.total(processor), plane.total(written));
-    let created = load::create(&plane.door()?, objects..objects + sample).await?;
+    let created = load::create(&plane.endpoint()?, objects..objects + sample).await?;
     let cost = Cost {
         objects,
         processor: (plane.total(processor) - used) / sample as u32,
@@ -132,11 +132,11 @@ async fn cost(plane: &Plane, objects: usize, sample: usize) -> Result<Cost> {
     Ok(cost)
 }
 
-fn resident(plane: &Plane) -> Vec<(&'static str, u64)> {
+fn resident(plane: &BenchPlane) -> Vec<(&'static str, u64)> {
     plane.processes().into_iter().map(|(name, id)| (name, memory(id))).collect()
 }
 
-fn told(processes: &[(&str, u64)]) -> String {
+fn memory_of(processes: &[(&str, u64)]) -> String {
     let each = processes.iter().map(|(name, bytes)| format!("{name} {}", megabytes(*bytes)));
     each.collect::<Vec<_>>().join(", ")
 }

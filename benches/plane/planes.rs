@@ -10,19 +10,19 @@ use capstan_tests::Running;
 use http::Method;
 use tempfile::TempDir;
 
-use crate::wire::Door;
+use crate::wire::PlaneEndpoint;
 
 const READY: Duration = Duration::from_secs(300);
 /// How often it is looked whether a plane is ready.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// A plane that can be stopped and started again on its data.
-pub(crate) enum Plane {
+pub(crate) enum BenchPlane {
     Embedded { running: Option<Running>, folder: TempDir },
     Real(Box<DurablePlane>),
 }
 
-impl Plane {
+impl BenchPlane {
     /// `capstan up` without controllers, out of the binary that `CAPSTAN_BINARY` names.
     pub(crate) async fn embedded() -> Result<Self> {
         ensure!(
@@ -50,8 +50,8 @@ impl Plane {
         }
     }
 
-    pub(crate) fn door(&self) -> Result<Door> {
-        Door::of(&self.kubeconfig())
+    pub(crate) fn endpoint(&self) -> Result<PlaneEndpoint> {
+        PlaneEndpoint::of(&self.kubeconfig())
     }
 
     fn kubeconfig(&self) -> PathBuf {
@@ -118,7 +118,7 @@ impl Plane {
             let log = std::fs::read_to_string(folder.path().join("log"))?;
             ensure!(log.lines().any(|line| line.starts_with("ready: ")), "it does not say so yet");
         }
-        let mut client = self.door()?.enter().await?;
+        let mut client = self.endpoint()?.enter().await?;
         for path in std::iter::once("/readyz").chain(path) {
             client.ask(Method::GET, path, Bytes::new()).await?;
         }

@@ -22,13 +22,13 @@ use tokio_rustls::TlsConnector;
 
 /// Where a plane is and whom it knows, out of an administrator's kubeconfig.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct PlaneEndpoint {
     /// Host and port.
     address: String,
     connector: TlsConnector,
 }
 
-impl Door {
+impl PlaneEndpoint {
     pub(crate) fn of(kubeconfig: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(kubeconfig).context("cannot read the kubeconfig")?;
         let config: Value = serde_saphyr::from_str(&text).context("the kubeconfig is no YAML")?;

@@ -2,14 +2,14 @@
 //! the real `clusterctl move`, over SSH. k3s and its pods do not notice, the new plane changes the machine in place, and
 //! the machine refuses whoever had it before. Both managers run all the time.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use capstan_testkit::{RealPlane, eventually};
-use capstan_tests::{K3S, Running, Yard, capstan_told, clusterctl, condition, namespaced, not_true};
+use capstan_tests::{K3S, Running, Yard, capstan_output, clusterctl, condition, namespaced, not_true};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
@@ -30,14 +30,14 @@ async fn a_real_machine_follows_and_refuses_who_had_it_before() {
     cluster.run_pods().await.unwrap();
     let nodes: Api<Node> = Api::all(cluster.client().await.unwrap());
     let node = nodes.list(&ListParams::default()).await.unwrap().items[0].clone();
-    let here = Told::by(&yard).await.unwrap();
-    here.obeys(1).unwrap();
+    let before = AgentConfig::by(&yard).await.unwrap();
+    before.obeys(1).unwrap();
     let runs = runs(&yard).await.unwrap();
 
     let plane = RealPlane::start_at(yard.machines().gateway()).await.unwrap();
-    let (code, _, told) =
-        capstan_told(&["init", "--kubeconfig", plane.kubeconfig().to_str().unwrap()], "").unwrap();
-    assert_eq!(code, 0, "{told}");
+    let (code, _, stderr) =
+        capstan_output(&["init", "--kubeconfig", plane.kubeconfig().to_str().unwrap()], "").unwrap();
+    assert_eq!(code, 0, "{stderr}");
     let mut manager = manager(&yard, &plane).unwrap();
     let old = yard.machine("first").unwrap().run("cat /etc/capstan/agent.json").await.unwrap();
 
@@ -67,10 +67,10 @@ async fn a_real_machine_follows_and_refuses_who_had_it_before() {
     let said: Value = serde_json::from_str(said.trim()).unwrap();
     assert_eq!(said["follows"], false, "{said}");
     assert!(said["refused"].as_str().unwrap().contains("epoch 2"), "{said}");
-    Told::by(&yard).await.unwrap().obeys(2).unwrap();
+    AgentConfig::by(&yard).await.unwrap().obeys(2).unwrap();
 
     clusterctl_move(plane.kubeconfig(), &yard.kubeconfig()).unwrap();
-    until_followed(&yard, &yard.client(), &here.server, 3).await.unwrap();
+    until_followed(&yard, &yard.client(), &before.server, 3).await.unwrap();
     cluster.until_ready(1, K3S[0]).await.unwrap();
     assert_eq!(nodes.get(&node.name_any()).await.unwrap().uid(), node.uid());
     manager.ensure_running().unwrap();
@@ -79,12 +79,12 @@ async fn a_real_machine_follows_and_refuses_who_had_it_before() {
 }
 
 /// What the agent says of itself.
-struct Told {
+struct AgentConfig {
     server: String,
     whole: Value,
 }
 
-impl Told {
+impl AgentConfig {
     async fn by(yard: &Yard) -> Result<Self> {
         let text = yard.machine("first")?.run("/opt/capstan/capstan-agent explain -o json").await?;
         let whole: Value = serde_json::from_str(&text)?;
@@ -142,9 +142,9 @@ async fn until_followed(yard: &Yard, plane: &Client, server: &str, epoch: u64) -
         let secrets: Api<Secret> = Api::namespaced(plane.clone(), "default");
         let asked = secrets.list(&ListParams::default().labels("capstan.dev/follow")).await?.items;
         ensure!(asked.is_empty(), "it is told still");
-        let told = Told::by(yard).await?;
-        ensure!(told.server.trim_end_matches('/') == server.trim_end_matches('/'), "{}", told.whole);
-        told.obeys(epoch)
+        let config = AgentConfig::by(yard).await?;
+        ensure!(config.server.trim_end_matches('/') == server.trim_end_matches('/'), "{}", config.whole);
+        config.obeys(epoch)
     })
     .await
 }

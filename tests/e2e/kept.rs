@@ -4,7 +4,7 @@
 //!
 //! `CAPSTAN_CUT_SECONDS` says how long the network is cut; 600 when unset.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ async fn machines_with_data_survive_power_cuts_and_partitions() {
     let mut yard = Yard::embedded(&["first", "second", "spare"]).await.unwrap();
     yard.add_hosts(&["first"], &["second", "spare"]).await.unwrap();
     let began = Instant::now();
-    let told = |what: &str| eprintln!("{:>6.1} s  {what}", began.elapsed().as_secs_f64());
+    let log = |what: &str| eprintln!("{:>6.1} s  {what}", began.elapsed().as_secs_f64());
     let cluster = yard.cluster("kept");
     cluster.make(1, 1, K3S[0]).await.unwrap();
     cluster.until_ready(2, K3S[0]).await.unwrap();
@@ -34,17 +34,17 @@ async fn machines_with_data_survive_power_cuts_and_partitions() {
         yard.machine(host).unwrap().run(&store).await.unwrap();
     }
     let before = cluster.kept().await.unwrap();
-    told("a cluster with a health check and data stands");
+    log("a cluster with a health check and data stands");
 
     // The worker loses its power, until its health check has failed and the manager was killed.
     yard.machine(&worker).unwrap().pull_the_plug().await.unwrap();
     until_unhealthy(&yard, &before_machine(&before, &worker)).await.unwrap();
-    told("the worker without power is unhealthy");
+    log("the worker without power is unhealthy");
     yard.kill_and_restart().await.unwrap();
     is_kept(&yard, 30).await.unwrap();
     yard.machine(&worker).unwrap().start().await.unwrap();
     is_as_before(&yard, &before, &worker).await.unwrap();
-    told("the worker is back");
+    log("the worker is back");
 
     // The only server does, and nothing is known of any Node meanwhile.
     yard.machine("first").unwrap().pull_the_plug().await.unwrap();
@@ -52,7 +52,7 @@ async fn machines_with_data_survive_power_cuts_and_partitions() {
     is_kept(&yard, 60).await.unwrap();
     yard.machine("first").unwrap().start().await.unwrap();
     is_as_before(&yard, &before, &worker).await.unwrap();
-    told("the server is back");
+    log("the server is back");
 
     // The worker's network is cut, with everything on it running.
     let seconds = std::env::var("CAPSTAN_CUT_SECONDS").map_or(600, |text| text.parse().unwrap());
@@ -64,7 +64,7 @@ async fn machines_with_data_survive_power_cuts_and_partitions() {
     yard.kill_and_restart().await.unwrap();
     is_kept(&yard, seconds / 2).await.unwrap();
     is_as_before(&yard, &before, &worker).await.unwrap();
-    told("the network is back");
+    log("the network is back");
 
     yard.cluster("kept").delete().await.unwrap();
     yard.until_available(&["first", &worker]).await.unwrap();
@@ -72,7 +72,7 @@ async fn machines_with_data_survive_power_cuts_and_partitions() {
         let data = yard.machine(host).unwrap().run(&format!("cat {STORED}")).await.unwrap();
         assert_eq!(data.trim(), "precious", "{host}");
     }
-    told("the cluster is gone, and the data are there");
+    log("the cluster is gone, and the data are there");
 }
 
 async fn worker_host(cluster: &Cluster<'_>) -> Result<String> {
@@ -108,8 +108,8 @@ async fn until_unhealthy(yard: &Yard, machine: &str) -> Result<()> {
     let machines = capstan_tests::namespaced(&yard.client(), "default", CORE, "Machine");
     eventually(DEADLINE, "the health check to fail", async || {
         let machine = machines.get(machine).await?;
-        let told = capstan_tests::condition(&machine, "HealthCheckSucceeded");
-        ensure!(told == Some("False"), "{}", machine.data["status"]["conditions"]);
+        let healthy = capstan_tests::condition(&machine, "HealthCheckSucceeded");
+        ensure!(healthy == Some("False"), "{}", machine.data["status"]["conditions"]);
         Ok(())
     })
     .await

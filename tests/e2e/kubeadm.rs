@@ -5,8 +5,6 @@
 //! there notes how it is called. The API server of the cluster is a real one that the test runs beside it, with the
 //! cluster's authority, and the test makes the Nodes, as kubelets with these arguments would.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -254,7 +252,8 @@ impl User<'_> {
             ensure!(status["failureDomain"] == DOMAIN, "{status}");
             let addresses = status["addresses"].as_array().context("no addresses")?;
             for wanted in [("InternalIP", address.as_str()), ("Hostname", host)] {
-                let is_there = |told: &Value| told["type"] == wanted.0 && told["address"] == wanted.1;
+                let is_there =
+                    |address: &Value| address["type"] == wanted.0 && address["address"] == wanted.1;
                 ensure!(addresses.iter().any(is_there), "{wanted:?} is not in {status}");
             }
 
@@ -319,8 +318,8 @@ impl User<'_> {
     /// Does what kubeadm and the kubelet would with what they were told: a Node of that name with that provider ID;
     /// and the first one says that there is a cluster.
     async fn becomes_a_node(&self, host: &str, verb: &str, provider_id: &str) -> Result<()> {
-        let told = self.yard.machine(host)?.run(&format!("cat /var/log/kubeadm.{verb}.yaml")).await?;
-        let node = registration(&told)?;
+        let config = self.yard.machine(host)?.run(&format!("cat /var/log/kubeadm.{verb}.yaml")).await?;
+        let node = registration(&config)?;
         ensure!(node.1 == provider_id, "the kubelet is told {} instead of {provider_id}", node.1);
         ensure!(node.0 == host, "the Node is called {}", node.0);
         let client = self.workload.client();
@@ -398,11 +397,13 @@ impl User<'_> {
         let message = eventually(DEADLINE, &format!("{host} to say what failed"), async || {
             let ours = self.host_machine(host).await?;
             let status = ours.status.context("no status")?;
-            let told = status.conditions.iter().find(|told| told.type_ == "BootstrapExecuted");
-            let told = told.filter(|told| told.reason == "BootstrapFailed").context("it has not failed")?;
+            let condition = status.conditions.iter().find(|condition| condition.type_ == "BootstrapExecuted");
+            let condition = condition
+                .filter(|condition| condition.reason == "BootstrapFailed")
+                .context("it has not failed")?;
             let provisioned = status.initialization.and_then(|done| done.provisioned);
             ensure!(provisioned != Some(true), "it is provisioned all the same");
-            Ok(told.message.clone())
+            Ok(condition.message.clone())
         })
         .await?;
         for part in ["exit code 3", step, "the moon is in the wrong quarter"] {

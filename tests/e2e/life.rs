@@ -2,7 +2,7 @@
 //! machines and the manager die, shrink to one server and grow again, and go; and the same machines serve a second
 //! cluster after them.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,33 +22,33 @@ const WORKERS: [&str; 2] = ["w1", "w2"];
 async fn clusters_live_on_machines_that_stay() {
     let mut yard = Yard::embedded(&[&SERVERS[..], &WORKERS[..]].concat()).await.unwrap();
     yard.add_hosts(&SERVERS, &WORKERS).await.unwrap();
-    let told = Told::new();
-    three_servers_come_up(&yard, &told).await.unwrap();
-    workers_are_scaled(&yard, &told).await.unwrap();
-    everything_is_upgraded_while_things_die(&mut yard, &told).await.unwrap();
-    servers_are_scaled(&yard, &told).await.unwrap();
+    let clock = Clock::new();
+    three_servers_come_up(&yard, &clock).await.unwrap();
+    workers_are_scaled(&yard, &clock).await.unwrap();
+    everything_is_upgraded_while_things_die(&mut yard, &clock).await.unwrap();
+    servers_are_scaled(&yard, &clock).await.unwrap();
 
     yard.cluster("first").delete().await.unwrap();
     yard.until_available(&[&SERVERS[..], &WORKERS[..]].concat()).await.unwrap();
-    told.tell("deleted, and every host is clean");
+    clock.tell("deleted, and every host is clean");
 
-    one_server_is_upgraded_alone(&yard, &told).await.unwrap();
+    one_server_is_upgraded_alone(&yard, &clock).await.unwrap();
     yard.cluster("second").delete().await.unwrap();
     yard.until_available(&[&SERVERS[..], &WORKERS[..]].concat()).await.unwrap();
-    told.tell("deleted again");
+    clock.tell("deleted again");
 }
 
-async fn three_servers_come_up(yard: &Yard, told: &Told) -> Result<()> {
+async fn three_servers_come_up(yard: &Yard, clock: &Clock) -> Result<()> {
     let cluster = yard.cluster("first");
     cluster.make(3, 1, K3S[0]).await?;
     cluster.until_ready(4, K3S[0]).await?;
     ensure!(members(yard, &cluster).await? == 3, "etcd has other members");
     cluster.run_pods().await?;
-    told.tell("three servers and a worker stand");
+    clock.tell("three servers and a worker stand");
     Ok(())
 }
 
-async fn workers_are_scaled(yard: &Yard, told: &Told) -> Result<()> {
+async fn workers_are_scaled(yard: &Yard, clock: &Clock) -> Result<()> {
     let cluster = yard.cluster("first");
     let before = cluster.kept().await?;
     cluster.change_workers(json!({"replicas": 2})).await?;
@@ -60,11 +60,11 @@ async fn workers_are_scaled(yard: &Yard, told: &Told) -> Result<()> {
     let kept = cluster.kept().await?;
     let free = WORKERS.into_iter().find(|name| !kept.values().any(|kept| kept.host == **name));
     yard.until_available(&[free.context("no worker is free")?]).await?;
-    told.tell("a worker came and went");
+    clock.tell("a worker came and went");
     Ok(())
 }
 
-async fn everything_is_upgraded_while_things_die(yard: &mut Yard, told: &Told) -> Result<()> {
+async fn everything_is_upgraded_while_things_die(yard: &mut Yard, clock: &Clock) -> Result<()> {
     let cluster = yard.cluster("first");
     cluster.run_pods().await?;
     let (before, born) = (cluster.kept().await?, born(yard, &cluster).await?);
@@ -74,13 +74,13 @@ async fn everything_is_upgraded_while_things_die(yard: &mut Yard, told: &Told) -
     // The agent of the first server that is at it dies, then the manager, and the next server loses its power.
     let first = at_work(yard, &[]).await?;
     yard.machine(&first)?.run("systemctl kill --signal=KILL capstan-agent").await?;
-    told.tell(&format!("killed the agent on {first}"));
+    clock.tell(&format!("killed the agent on {first}"));
     yard.kill_and_restart().await?;
-    told.tell("killed the manager");
+    clock.tell("killed the manager");
     let second = at_work(yard, &[&first]).await?;
     yard.machine(&second)?.pull_the_plug().await?;
     yard.machine(&second)?.start().await?;
-    told.tell(&format!("pulled the plug of {second}"));
+    clock.tell(&format!("pulled the plug of {second}"));
 
     let cluster = yard.cluster("first");
     cluster.until_ready(4, K3S[1]).await?;
@@ -93,41 +93,41 @@ async fn everything_is_upgraded_while_things_die(yard: &mut Yard, told: &Told) -
         let snapshots = yard.machine(&kept.host)?.run(snapshots).await?;
         ensure!(snapshots.contains("capstan"), "{}: no snapshot was saved: {snapshots}", kept.host);
     }
-    told.tell("everything is upgraded in place");
+    clock.tell("everything is upgraded in place");
     Ok(())
 }
 
-async fn servers_are_scaled(yard: &Yard, told: &Told) -> Result<()> {
+async fn servers_are_scaled(yard: &Yard, clock: &Clock) -> Result<()> {
     let cluster = yard.cluster("first");
     let before = cluster.kept().await?;
     cluster.change_control_plane(json!({"replicas": 1})).await?;
     cluster.until_ready(2, K3S[1]).await?;
     ensure!(members(yard, &cluster).await? == 1, "etcd has other members");
-    told.tell("one server is left");
+    clock.tell("one server is left");
     cluster.change_control_plane(json!({"replicas": 3})).await?;
     cluster.until_ready(4, K3S[1]).await?;
     ensure!(members(yard, &cluster).await? == 3, "etcd has other members");
     let now = cluster.kept().await?;
     let stayed = before.iter().filter(|(name, kept)| now.get(*name) == Some(kept)).count();
     ensure!(stayed == 2, "{before:?} became {now:?}");
-    told.tell("three servers again");
+    clock.tell("three servers again");
     Ok(())
 }
 
 /// The same machines, another cluster; its only server is upgraded without a second one.
-async fn one_server_is_upgraded_alone(yard: &Yard, told: &Told) -> Result<()> {
+async fn one_server_is_upgraded_alone(yard: &Yard, clock: &Clock) -> Result<()> {
     let cluster = yard.cluster("second");
     cluster.make(1, 1, K3S[0]).await?;
     cluster.until_ready(2, K3S[0]).await?;
     cluster.run_pods().await?;
-    told.tell("a second cluster stands");
+    clock.tell("a second cluster stands");
     let (before, born) = (cluster.kept().await?, born(yard, &cluster).await?);
     cluster.change_control_plane(json!({"version": K3S[1]})).await?;
     cluster.change_workers(json!({"template": {"spec": {"version": K3S[1]}}})).await?;
     cluster.until_ready(2, K3S[1]).await?;
     ensure!(cluster.kept().await? == before, "{before:?} became {:?}", cluster.kept().await?);
     ensure!(self::born(yard, &cluster).await? == born, "data were lost");
-    told.tell("its only server is upgraded");
+    clock.tell("its only server is upgraded");
     Ok(())
 }
 
@@ -173,9 +173,9 @@ async fn members(yard: &Yard, cluster: &Cluster<'_>) -> Result<usize> {
 }
 
 /// What has happened so far, and when.
-struct Told(Instant);
+struct Clock(Instant);
 
-impl Told {
+impl Clock {
     fn new() -> Self {
         Self(Instant::now())
     }

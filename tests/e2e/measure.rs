@@ -1,8 +1,7 @@
 //! How much of the time a cluster takes is Capstan's: the same k3s on the same kind of machine, once started by hand and
 //! once through every hand-off, in turn. Nothing is asserted; `make bench` prints what comes out.
 
-#![allow(clippy::unwrap_used)]
-#![allow(clippy::print_stdout, reason = "it prints what it measures")]
+#![cfg(test)]
 
 use std::time::{Duration, Instant};
 
@@ -135,7 +134,8 @@ async fn until_node_is_ready(mut client: impl AsyncFnMut() -> Result<Client>) ->
         let nodes = nodes.list(&ListParams::default()).await?.items;
         let status = nodes.first().context("no Node yet")?.status.clone().unwrap_or_default();
         let conditions = status.conditions.unwrap_or_default();
-        let is_ready = conditions.iter().any(|told| told.type_ == "Ready" && told.status == "True");
+        let is_ready =
+            conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
         ensure!(is_ready, "it is not");
         Ok(())
     })

@@ -1,14 +1,14 @@
 //! How one outgrows one machine: Capstan makes a cluster, is installed into it by the real clusterctl and runs there as
 //! pods; makes a simulated cluster from there; and then the cluster moves into itself and goes on being changed in place.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use capstan_testkit::eventually;
-use capstan_tests::{K3S, Surroundings, Yard, capstan, capstan_told, follow, kubectl};
+use capstan_tests::{K3S, Surroundings, Yard, capstan, capstan_output, follow, kubectl};
 use capstan_tools::k3s_bundle;
 use serde_json::Value;
 
@@ -36,9 +36,9 @@ async fn a_cluster_is_made_into_its_own_management_plane() {
     eventually(DEADLINE, "the change to be made", async || {
         let config: Value = serde_json::from_str(&machine.run("cat /etc/rancher/k3s/config.yaml").await?)?;
         anyhow::ensure!(config["debug"] == true, "{config}");
-        let told = kubectl(&home, &["get", "machines", "-o", "json"], "")?;
-        let told: Value = serde_json::from_str(&told)?;
-        let machine = &told["items"][0];
+        let machines = kubectl(&home, &["get", "machines", "-o", "json"], "")?;
+        let machines: Value = serde_json::from_str(&machines)?;
+        let machine = &machines["items"][0];
         let is_up_to_date = machine["status"]["conditions"]
             .as_array()
             .is_some_and(|all| all.iter().any(|c| c["type"] == "UpToDate" && c["status"] == "True"));
@@ -79,8 +79,8 @@ async fn install(yard: &Yard, release: &Path, home: &Path) {
         machine.address(),
         release.join("repository").display(),
     );
-    let told = follow("clusterctl.md", Surroundings::Machines(&values)).await.unwrap();
-    assert!(told.contains("cluster.cluster.x-k8s.io/blue condition met"), "{told}");
+    let printed = follow("clusterctl.md", Surroundings::Machines(&values)).await.unwrap();
+    assert!(printed.contains("cluster.cluster.x-k8s.io/blue condition met"), "{printed}");
     let pods = json(home, &["get", "pods", "-A", "-l", "cluster.x-k8s.io/provider", "-o", "json"]);
     let pods = pods["items"].as_array().unwrap();
     assert_eq!(pods.len(), 5);
@@ -109,8 +109,8 @@ async fn pivot(yard: &Yard, home: &Path) {
     kubectl(Path::new(home), &map, "").unwrap();
     let from = yard.kubeconfig();
     let args = ["move", "--kubeconfig", from.to_str().unwrap(), "--to-kubeconfig", home];
-    let (code, _, told) = capstan_told(&args, "").unwrap();
-    assert_eq!(code, 0, "{told}");
+    let (code, _, stderr) = capstan_output(&args, "").unwrap();
+    assert_eq!(code, 0, "{stderr}");
     let left = json(&from, &["get", "clusters,machines,hosts", "-o", "json"]);
     assert_eq!(left["items"].as_array().unwrap().len(), 0, "{left}");
     eventually(DEADLINE, "the pods to look after the cluster", async || {

@@ -1,7 +1,5 @@
 //! The quick start over SSH, as printed, with a real machine.
 
-#![allow(clippy::unwrap_used)]
-
 use capstan_testkit::Machines;
 use capstan_tests::{K3S, Surroundings, follow, is_clean, settings};
 use capstan_tools::k3s_bundle;
@@ -21,7 +19,7 @@ async fn on_a_machine_over_ssh() {
         bundle.images.path.display(),
         settings().to_string().trim_start_matches('{').trim_end_matches('}'),
     );
-    let told = follow("ssh.md", Surroundings::Machines(&values)).await.unwrap();
-    assert!(told.contains("cluster.cluster.x-k8s.io/shop condition met"), "{told}");
+    let printed = follow("ssh.md", Surroundings::Machines(&values)).await.unwrap();
+    assert!(printed.contains("cluster.cluster.x-k8s.io/shop condition met"), "{printed}");
     is_clean(machine).await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! A real cluster of one server and one worker, from two machines that can be reached over SSH to two machines that are
 //! as they were: made, changed in place, deleted.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ async fn a_cluster_of_two_is_made_changed_in_place_and_deleted() {
 async fn process(machine: &TestMachine, unit: &str) -> String {
     let words =
         format!("systemctl show {unit} --property MainPID,ExecMainStartTimestampMonotonic,ActiveState");
-    let told = machine.run(&words).await.unwrap();
-    assert!(told.contains("ActiveState=active"), "{unit}: {told}");
-    told
+    let properties = machine.run(&words).await.unwrap();
+    assert!(properties.contains("ActiveState=active"), "{unit}: {properties}");
+    properties
 }

@@ -18,7 +18,7 @@ pub fn capstan(args: &[&str]) -> Result<String> {
 }
 
 /// Runs `capstan` on an input, and gives its exit code, what it prints and what it complains of.
-pub fn capstan_told(args: &[&str], input: &str) -> Result<(i32, String, String)> {
+pub fn capstan_output(args: &[&str], input: &str) -> Result<(i32, String, String)> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let path = match BUILT.get() {
         Some(path) => path,

@@ -55,10 +55,10 @@ pub async fn follow(page: &str, around: Surroundings<'_>) -> Result<String> {
     let ran = tokio::process::Command::from(shell).kill_on_drop(true).output();
     let output = tokio::time::timeout(DEADLINE, ran).await.context("it takes too long")??;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    let printed = format!("{}{}", text(&output.stdout), text(&output.stderr));
     let log = std::fs::read_to_string(folder.path().join("plane.log")).unwrap_or_default();
-    ensure!(output.status.success(), "{page} failed ({}):\n{told}\nThe plane:\n{log}", output.status);
-    Ok(told)
+    ensure!(output.status.success(), "{page} failed ({}):\n{printed}\nThe plane:\n{log}", output.status);
+    Ok(printed)
 }
 
 /// A program under the name that readers know. Not as a link: `capstan` looks for the agent beside itself.

@@ -72,19 +72,19 @@ async fn standing(client: &Client) -> Result<Vec<String>> {
         (INFRASTRUCTURE, "HostMachine"),
         (INFRASTRUCTURE, "Host"),
     ];
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for (group_version, kind) in kinds {
         let api = namespaced(client, "default", group_version, kind);
         for object in api.list(&ListParams::default()).await? {
             let (uid, generation) = (object.uid().unwrap_or_default(), object.metadata.generation);
-            told.push(format!("{kind}/{} {uid} {generation:?}", object.name_any()));
+            lines.push(format!("{kind}/{} {uid} {generation:?}", object.name_any()));
         }
     }
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
     let plans = secrets.list(&ListParams::default().fields("type=agent.capstan.dev/machine-plan")).await?;
     for plan in plans {
         let revision = plan.data.iter().flatten().find(|(key, _)| *key == "revision");
-        told.push(format!("plan {} {:?}", plan.name_any(), revision.map(|(_, value)| &value.0)));
+        lines.push(format!("plan {} {:?}", plan.name_any(), revision.map(|(_, value)| &value.0)));
     }
-    Ok(told)
+    Ok(lines)
 }

@@ -45,8 +45,8 @@ impl Running {
     /// Asks it to stop, as a kubelet does.
     pub fn terminate(&self) -> Result<()> {
         let id = self.child.id().to_string();
-        let told = std::process::Command::new("kill").args(["-TERM", &id]).status().context("no kill")?;
-        ensure!(told.success(), "cannot tell capstan to stop");
+        let killed = std::process::Command::new("kill").args(["-TERM", &id]).status().context("no kill")?;
+        ensure!(killed.success(), "cannot tell capstan to stop");
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Templates give what the real clusterctl makes of them: generated ones, and those it refuses.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::fmt::Write as _;
 

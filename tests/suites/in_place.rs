@@ -2,7 +2,7 @@
 //! real plane and on the embedded one. The same Machines, hosts and Nodes before and after; and what cannot be made in
 //! place is refused by name, and nothing is touched.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -238,14 +238,14 @@ impl User {
                 self.of("agent.capstan.dev/v1alpha1", "MachineReport").list(&ListParams::default()).await?;
             let failed = reports.iter().any(|report| report.data["status"]["phase"] == "Failed");
             ensure!(failed, "no machine says so");
-            let told = self.workers().await?.into_iter().find_map(|machine| {
+            let condition = self.workers().await?.into_iter().find_map(|machine| {
                 let conditions = machine.status?.conditions;
-                conditions.into_iter().find(|told| told.reason == "InPlaceUpdateFailed")
+                conditions.into_iter().find(|condition| condition.reason == "InPlaceUpdateFailed")
             });
-            let told = told.context("no Machine says so")?;
+            let condition = condition.context("no Machine says so")?;
             // Upstream's core sends everybody to its log.
-            let logged = told.message.contains("please check controller logs");
-            ensure!(logged || told.message.contains("tune-in: not found"), "{}", told.message);
+            let logged = condition.message.contains("please check controller logs");
+            ensure!(logged || condition.message.contains("tune-in: not found"), "{}", condition.message);
             Ok(())
         })
         .await?;
@@ -263,11 +263,10 @@ impl User {
             let status = deployment.status.clone().unwrap_or_default();
             ensure!(status.observed_generation == deployment.metadata.generation, "not looked at");
             let counts = [status.replicas, status.available_replicas, status.up_to_date_replicas];
-            let told = status
-                .conditions
-                .iter()
-                .map(|told| format!("{} {}: {}", told.type_, told.status, told.message));
-            ensure!(counts == [Some(2); 3], "{counts:?} {:#?}", told.collect::<Vec<_>>());
+            let conditions = status.conditions.iter().map(|conditions| {
+                format!("{} {}: {}", conditions.type_, conditions.status, conditions.message)
+            });
+            ensure!(counts == [Some(2); 3], "{counts:?} {:#?}", conditions.collect::<Vec<_>>());
             let sets: Api<MachineSet> = Api::namespaced(self.client.clone(), "default");
             let sets = sets.list(&ListParams::default()).await?.items;
             ensure!(sets.len() == 1, "{} MachineSets", sets.len());

@@ -1,14 +1,14 @@
 //! `capstan init` and `capstan delete` on a real API server: the inventory is clusterctl's, and each tool can take away what
 //! the other has installed. The embedded plane needs neither.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use capstan_testkit::{RealPlane, eventually};
-use capstan_tests::{Embedded, capstan_told};
+use capstan_tests::{Embedded, capstan_output};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -26,37 +26,37 @@ const OURS: &str = "crd,namespace,clusterrole,clusterrolebinding";
 #[tokio::test(flavor = "multi_thread")]
 async fn clusterctl_and_we_see_and_remove_what_the_other_has_installed() {
     let plane = RealPlane::start().await.unwrap();
-    let rehearsed = told(plane.kubeconfig(), &["init", "--dry-run"], 0);
+    let rehearsed = output_of(plane.kubeconfig(), &["init", "--dry-run"], 0);
     assert!(rehearsed.0.contains("infrastructure-capstan v"), "{rehearsed:?}");
     assert_eq!(ours(&plane).await.unwrap(), "");
 
     // Twice, as after an interruption.
     for _ in 0..2 {
-        told(plane.kubeconfig(), &["init"], 0);
+        output_of(plane.kubeconfig(), &["init"], 0);
     }
     let names =
         kubectl(&plane, &["get", "providers.clusterctl.cluster.x-k8s.io", "-A", "-o", "name"]).await.unwrap();
     assert_eq!(names.lines().count(), 5, "{names}");
-    let elsewhere = told(plane.kubeconfig(), &["init", "-i", "capstan", "-n", "elsewhere"], 1).1;
+    let elsewhere = output_of(plane.kubeconfig(), &["init", "-i", "capstan", "-n", "elsewhere"], 1).1;
     assert!(elsewhere.contains("cannot be installed beside infrastructure-capstan"), "{elsewhere}");
 
     // Without the kinds: clusterctl trips over those that it has deleted itself a moment ago.
     clusterctl(&plane, &["delete", "--all", "--include-namespace"]);
     only_kinds_are_left(&plane).await;
 
-    told(plane.kubeconfig(), &["init", "--target-namespace", "capstan"], 0);
+    output_of(plane.kubeconfig(), &["init", "--target-namespace", "capstan"], 0);
     let manager = kubectl(&plane, &["get", "deployments", "-n", "capstan", "-o", "name"]).await.unwrap();
     assert_eq!(manager.lines().count(), 5, "{manager}");
     // What would take clusters along is refused; what leaves them is not.
     plane.apply_yaml(CLUSTER).await.unwrap();
     let all = ["delete", "--all", "--include-namespace", "--include-crd"];
-    let refused = told(plane.kubeconfig(), &all, 1).1;
+    let refused = output_of(plane.kubeconfig(), &all, 1).1;
     assert!(refused.contains("there still are objects of Cluster of cluster-api"), "{refused}");
-    told(plane.kubeconfig(), &["delete", "-i", "capstan"], 0);
+    output_of(plane.kubeconfig(), &["delete", "-i", "capstan"], 0);
     kubectl(&plane, &["delete", "cluster", "c"]).await.unwrap();
-    let unknown = told(plane.kubeconfig(), &["delete", "-i", "capstan"], 1).1;
+    let unknown = output_of(plane.kubeconfig(), &["delete", "-i", "capstan"], 1).1;
     assert!(unknown.contains("it is not installed"), "{unknown}");
-    told(plane.kubeconfig(), &all, 0);
+    output_of(plane.kubeconfig(), &all, 0);
     eventually(DEADLINE, "only the kinds of what was removed before to be left", async || {
         let left = ours(&plane).await?;
         ensure!(left.lines().all(|name| name.ends_with(".infrastructure.cluster.x-k8s.io")), "{left}");
@@ -69,16 +69,16 @@ async fn clusterctl_and_we_see_and_remove_what_the_other_has_installed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_plane_needs_nothing() {
     let plane = Embedded::start().await.unwrap();
-    let (_, said) = told(&plane.kubeconfig(), &["init"], 0);
+    let (_, said) = output_of(&plane.kubeconfig(), &["init"], 0);
     assert!(said.contains("nothing needs to be installed"), "{said}");
-    let (_, said) = told(&plane.kubeconfig(), &["delete", "--all"], 1);
+    let (_, said) = output_of(&plane.kubeconfig(), &["delete", "--all"], 1);
     assert!(said.contains("its providers are part of it"), "{said}");
 }
 
 /// What `capstan` prints and complains of.
-fn told(kubeconfig: &Path, args: &[&str], expected: i32) -> (String, String) {
+fn output_of(kubeconfig: &Path, args: &[&str], expected: i32) -> (String, String) {
     let args = [args, &["--kubeconfig", kubeconfig.to_str().unwrap()]].concat();
-    let (code, printed, complaint) = capstan_told(&args, "").unwrap();
+    let (code, printed, complaint) = capstan_output(&args, "").unwrap();
     assert_eq!(code, expected, "{args:?}: {complaint}");
     (printed, complaint)
 }

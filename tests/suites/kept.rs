@@ -2,7 +2,7 @@
 //! started again, Secrets are touched, Nodes are lost and come back, and no machine is ever deleted that nobody asked to
 //! delete. A Node that is lost is healed in place; what does not recover is left for the user, with a reason.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -173,7 +173,7 @@ impl User {
         let nodes: Api<Node> = Api::all(self.workload().await?);
         let conditions =
             nodes.get(name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
-        if conditions.iter().any(|told| told.type_ == "Ready" && told.status == ready) {
+        if conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == ready) {
             // It has been so for a while, which must go on counting.
             return Ok(());
         }
@@ -187,8 +187,9 @@ impl User {
     async fn machine_says(&self, name: &str, type_: &str) -> Result<(String, String, String)> {
         let machine = self.of(CORE, "Machine").get(name).await?;
         let conditions = machine.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let told = conditions.into_iter().find(|told| told["type"] == type_).context("not told")?;
-        let text = |field: &str| told[field].as_str().unwrap_or_default().to_owned();
+        let condition =
+            conditions.into_iter().find(|condition| condition["type"] == type_).context("not told")?;
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
         Ok((text("status"), text("reason"), text("message")))
     }
 }
@@ -233,10 +234,13 @@ async fn no_healthy_machine_is_deleted_by_mistake() {
     secrets.patch("kept-ca", &PatchParams::default(), &Patch::Merge(&other)).await.unwrap();
     eventually(DEADLINE, "the edited Secret to be refused", async || {
         let owner = user.of(CONTROL_PLANE, "CapstanControlPlane").get("kept-control-plane").await?;
-        let told = owner.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let told = told.iter().find(|told| told["type"] == "CertificatesAvailable").context("not told")?;
-        let message = told["message"].as_str().unwrap_or_default();
-        ensure!(message.contains("Secret kept-ca was changed after the cluster began"), "{told}");
+        let condition = owner.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let condition = condition
+            .iter()
+            .find(|condition| condition["type"] == "CertificatesAvailable")
+            .context("not told")?;
+        let message = condition["message"].as_str().unwrap_or_default();
+        ensure!(message.contains("Secret kept-ca was changed after the cluster began"), "{condition}");
         Ok(())
     })
     .await

@@ -4,7 +4,7 @@
 //! Simulated hosts live in a folder, as real ones live in a rack. The manager of the old plane is stopped before that of the
 //! new one starts, on the same folder.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,91 +12,80 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use capstan_testkit::{RealPlane, eventually, kubectl as run_kubectl};
-use capstan_tests::{Embedded, Running, capstan, capstan_told};
+use capstan_tests::{Embedded, MOVED_KINDS, Running, capstan, capstan_output, simulated_hosts};
 use serde_json::Value;
 
 /// Some twenty seconds are usual for the longest wait; a loaded machine needs more.
 const DEADLINE: Duration = Duration::from_secs(300);
 const VERSION: &str = "v1.36.0+k3s1";
 
-const POOL: &str = "
-apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
-kind: HostPool
-metadata: {name: simulated, namespace: default}
-spec:
-  replicas: 3
-  simulated: {bootMilliseconds: 100, stepMilliseconds: 20}
-";
-
-/// What is moved, of which each object must be found again.
-const KINDS: &str = "clusters,hostclusters,capstancontrolplanes,machinedeployments,machinesets,machines,hostmachines,\
-                     hostmachinetemplates,capstanconfigs,capstanconfigtemplates,hosts,hostpools";
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_moves_to_a_real_plane_and_back() {
     let folder = tempfile::Builder::new().prefix("capstan-movement-").tempdir().unwrap();
     let embedded = Embedded::start().await.unwrap();
     let real = RealPlane::start().await.unwrap();
-    let (here, there) = (Plane(embedded.kubeconfig()), Plane(real.kubeconfig().to_owned()));
-    let manager = manager(&here, folder.path());
-    here.apply(POOL).await;
+    let (first, second) = (MovementPlane(embedded.kubeconfig()), MovementPlane(real.kubeconfig().to_owned()));
+    let manager = manager(&first, folder.path());
+    first.apply(&simulated_hosts(3)).await;
     let version = ["--kubernetes-version", VERSION, "--worker-machine-count", "1"];
-    here.apply(&capstan(&[&["generate", "cluster", "barge"][..], &version].concat()).unwrap()).await;
-    here.is_well().await;
-    let before = here.cluster().await;
+    first.apply(&capstan(&[&["generate", "cluster", "barge"][..], &version].concat()).unwrap()).await;
+    first.is_well().await;
+    let before = first.cluster().await;
     assert_eq!(before.claims.len(), 2, "{before:?}");
 
     // A plane that knows nothing of clusters, then one whose source is paused: refused, and nothing is touched.
-    let refused = here.refused_move_to(&there);
+    let refused = first.refused_move_to(&second);
     for line in [
         "provider infrastructure-capstan is missing at the target",
         "the target does not know Cluster (cluster.x-k8s.io/v1beta2)",
     ] {
         assert!(refused.contains(line), "{refused}");
     }
-    let told = there.told(&["init"]);
-    assert_eq!(told.0, 0, "{}", told.2);
-    here.kubectl(&["patch", "cluster", "barge", "--type=merge", "-p", r#"{"spec":{"paused":true}}"#])
+    let initialized = second.output_of(&["init"]);
+    assert_eq!(initialized.0, 0, "{}", initialized.2);
+    first
+        .kubectl(&["patch", "cluster", "barge", "--type=merge", "-p", r#"{"spec":{"paused":true}}"#])
         .await
         .unwrap();
-    let refused = here.refused_move_to(&there);
+    let refused = first.refused_move_to(&second);
     assert!(refused.starts_with("capstan: Cluster default/barge is paused"), "{refused}");
-    here.kubectl(&["patch", "cluster", "barge", "--type=merge", "-p", r#"{"spec":{"paused":null}}"#])
+    first
+        .kubectl(&["patch", "cluster", "barge", "--type=merge", "-p", r#"{"spec":{"paused":null}}"#])
         .await
         .unwrap();
-    let refused = here.refused_move_to(&here);
+    let refused = first.refused_move_to(&first);
     assert!(refused.contains("source and target are the same plane"), "{refused}");
-    assert_eq!(there.cluster().await, Cluster::default());
-    here.is_well().await;
+    assert_eq!(second.cluster().await, Cluster::default());
+    first.is_well().await;
 
     // Into a folder: the cluster stays where it is, and is awake.
     let backup = folder.path().join("backup");
-    here.succeeds(&["move", "--to-directory", backup.to_str().unwrap()]);
-    assert_eq!(here.cluster().await, before);
+    first.succeeds(&["move", "--to-directory", backup.to_str().unwrap()]);
+    assert_eq!(first.cluster().await, before);
 
-    let rehearsed = here.succeeds(&["move", "--dry-run", "--to-kubeconfig", there.path()]);
+    let rehearsed = first.succeeds(&["move", "--dry-run", "--to-kubeconfig", second.path()]);
     assert!(
         rehearsed.starts_with("Cluster default/barge\n") || rehearsed.contains("\nCluster default/barge\n")
     );
-    here.succeeds(&["move", "--to-kubeconfig", there.path()]);
-    assert_eq!(here.cluster().await, Cluster::default());
-    assert_eq!(there.cluster().await, before);
+    first.succeeds(&["move", "--to-kubeconfig", second.path()]);
+    assert_eq!(first.cluster().await, Cluster::default());
+    assert_eq!(second.cluster().await, before);
     manager.kill().unwrap();
-    let manager = self::manager(&there, folder.path());
-    there.is_well().await;
-    assert_eq!(there.cluster().await, before);
+    let manager = self::manager(&second, folder.path());
+    second.is_well().await;
+    assert_eq!(second.cluster().await, before);
 
-    there.succeeds(&["move", "--to-kubeconfig", here.path()]);
-    assert_eq!(there.cluster().await, Cluster::default());
+    second.succeeds(&["move", "--to-kubeconfig", first.path()]);
+    assert_eq!(second.cluster().await, Cluster::default());
     manager.kill().unwrap();
-    let mut manager = self::manager(&here, folder.path());
-    here.is_well().await;
-    assert_eq!(here.cluster().await, before);
+    let mut manager = self::manager(&first, folder.path());
+    first.is_well().await;
+    assert_eq!(first.cluster().await, before);
 
     // It is still a cluster that can be taken down, and its hosts come back clean.
-    here.kubectl(&["delete", "cluster", "barge", "--wait=false"]).await.unwrap();
+    first.kubectl(&["delete", "cluster", "barge", "--wait=false"]).await.unwrap();
     eventually(DEADLINE, "every host to be clean", async || {
-        let states = here.kubectl(&["get", "hosts", "-o", "jsonpath={.items[*].status.state}"]).await?;
+        let states = first.kubectl(&["get", "hosts", "-o", "jsonpath={.items[*].status.state}"]).await?;
         ensure!(states == "Available Available Available", "hosts: {states}");
         Ok(())
     })
@@ -106,7 +95,7 @@ async fn a_cluster_moves_to_a_real_plane_and_back() {
 
     // And what was written to the folder can be read anywhere.
     let elsewhere = Embedded::start().await.unwrap();
-    let elsewhere = (Plane(elsewhere.kubeconfig()), elsewhere);
+    let elsewhere = (MovementPlane(elsewhere.kubeconfig()), elsewhere);
     eventually(DEADLINE, "the plane to know its providers", async || {
         let providers = elsewhere.0.list("providers").await?;
         ensure!(providers.len() == 5, "{}", providers.len());
@@ -115,12 +104,12 @@ async fn a_cluster_moves_to_a_real_plane_and_back() {
     .await
     .unwrap();
     let args = ["move", "--from-directory", backup.to_str().unwrap(), "--to-kubeconfig", elsewhere.0.path()];
-    let (code, _, told) = capstan_told(&args, "").unwrap();
-    assert_eq!(code, 0, "{told}");
+    let (code, _, stderr) = capstan_output(&args, "").unwrap();
+    assert_eq!(code, 0, "{stderr}");
     assert_eq!(elsewhere.0.cluster().await, before);
 }
 
-fn manager(plane: &Plane, folder: &Path) -> Running {
+fn manager(plane: &MovementPlane, folder: &Path) -> Running {
     let data = folder.join("data");
     let args = ["manager", "--kubeconfig", plane.path(), "--data-dir", data.to_str().unwrap()];
     Running::start(&args, &folder.join("manager.log")).unwrap()
@@ -139,9 +128,9 @@ struct Cluster {
     secrets: BTreeMap<String, Value>,
 }
 
-struct Plane(PathBuf);
+struct MovementPlane(PathBuf);
 
-impl Plane {
+impl MovementPlane {
     fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
@@ -164,19 +153,19 @@ impl Plane {
 
     /// Runs `capstan` with this plane as source, and gives what it prints.
     fn succeeds(&self, args: &[&str]) -> String {
-        let (code, printed, told) = self.told(args);
-        assert_eq!(code, 0, "{told}");
+        let (code, printed, stderr) = self.output_of(args);
+        assert_eq!(code, 0, "{stderr}");
         printed
     }
 
-    fn told(&self, args: &[&str]) -> (i32, String, String) {
-        capstan_told(&[args, &["--kubeconfig", self.path()]].concat(), "").unwrap()
+    fn output_of(&self, args: &[&str]) -> (i32, String, String) {
+        capstan_output(&[args, &["--kubeconfig", self.path()]].concat(), "").unwrap()
     }
 
     fn refused_move_to(&self, target: &Self) -> String {
-        let (code, _, told) = self.told(&["move", "--to-kubeconfig", target.path()]);
-        assert_eq!(code, 1, "{told}");
-        told
+        let (code, _, stderr) = self.output_of(&["move", "--to-kubeconfig", target.path()]);
+        assert_eq!(code, 1, "{stderr}");
+        stderr
     }
 
     async fn is_well(&self) {
@@ -210,7 +199,7 @@ impl Plane {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let name = |object: &Value| text(&object["metadata"]["name"]);
         let mut cluster = Cluster::default();
-        for object in self.list(KINDS).await.unwrap() {
+        for object in self.list(MOVED_KINDS).await.unwrap() {
             let kind = text(&object["kind"]);
             let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
             let owners =

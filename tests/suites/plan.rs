@@ -1,7 +1,7 @@
 //! `capstan plan` says beforehand what the controllers do afterwards: each change is planned, applied with kubectl, and
 //! what became of every Machine is compared with what was said. On the embedded plane, with simulated hosts.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use capstan_testkit::eventually;
-use capstan_tests::{Running, capstan, capstan_told, kubectl};
+use capstan_tests::{Running, capstan, capstan_output, kubectl};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ struct Seen {
     record: Value,
     drained: bool,
     /// Everything that may be told to the Machine itself.
-    told: String,
+    desired: String,
 }
 
 type Machines = BTreeMap<String, Seen>;
@@ -125,7 +125,7 @@ impl User {
     fn plan(&self, input: &str, args: &[&str]) -> Result<(i32, String)> {
         let kubeconfig = self.kubeconfig();
         let always = ["plan", "-f", "-", "--kubeconfig", kubeconfig.to_str().context("a path")?];
-        let (code, stdout, stderr) = capstan_told(&[&always, args].concat(), input)?;
+        let (code, stdout, stderr) = capstan_output(&[&always, args].concat(), input)?;
         ensure!(stderr.is_empty(), "capstan plan: {stderr}");
         Ok((code, stdout))
     }
@@ -229,10 +229,11 @@ impl User {
         let started = Instant::now();
         let (code, plan) = self.planned(&wanted)?;
         ensure!(code == 0 && plan["changes"] == true, "{change}: {code}: {plan:#}");
-        let mut told: Vec<&str> = machines(&plan).filter_map(|machine| machine["outcome"].as_str()).collect();
-        told.retain(|outcome| *outcome != "nothing");
-        told.sort_unstable();
-        ensure!(told == outcomes, "{change}: {plan:#}");
+        let mut planned: Vec<&str> =
+            machines(&plan).filter_map(|machine| machine["outcome"].as_str()).collect();
+        planned.retain(|outcome| *outcome != "nothing");
+        planned.sort_unstable();
+        ensure!(planned == outcomes, "{change}: {plan:#}");
         let before = self.machines()?;
         self.apply(&wanted)?;
         self.objects.insert((what.0.to_owned(), what.1.to_owned()), wanted.clone());
@@ -265,12 +266,12 @@ impl User {
             let object = self.get(&[what.0, what.1])?;
             let conditions = object["status"]["conditions"].as_array().context("no conditions")?;
             let generation = &object["metadata"]["generation"];
-            let told = conditions.iter().find(|condition| {
+            let refusal = conditions.iter().find(|condition| {
                 condition["message"].as_str().is_some_and(|message| message.contains(field))
                     && (condition["observedGeneration"].is_null()
                         || condition["observedGeneration"] == *generation)
             });
-            ensure!(told.is_some(), "{conditions:#?}");
+            ensure!(refusal.is_some(), "{conditions:#?}");
             Ok(())
         })
         .await
@@ -354,9 +355,9 @@ impl User {
             let record = annotation("capstan.dev/plan-record").unwrap_or_default();
             let record: Value = serde_json::from_str(record.as_str().unwrap_or("null"))?;
             let revision = secret.and_then(|plan| plan["data"]["revision"].as_str()).unwrap_or_default();
-            let mut told = machine["spec"].clone();
+            let mut spec = machine["spec"].clone();
             for field in ["version", "bootstrap", "providerID"] {
-                told[field] = Value::Null;
+                spec[field] = Value::Null;
             }
             let labels = machine["metadata"]["labels"].as_object().context("labels")?;
             let is_core = |key: &str| key == "machine-template-hash" || key == "cluster.x-k8s.io/set-name";
@@ -369,7 +370,7 @@ impl User {
                     revision: decoded(revision)?,
                     record,
                     drained: annotation("capstan.dev/drain-since").is_some_and(|since| since.is_string()),
-                    told: format!("{told} {labels:?}"),
+                    desired: format!("{spec} {labels:?}"),
                 },
             );
         }
@@ -402,7 +403,7 @@ fn happened(before: Option<&Seen>, after: Option<&Seen>) -> Result<&'static str>
     ensure!(before.uid == after.uid, "it is another Machine");
     ensure!(after.revision <= before.revision + 1, "told {} times", after.revision - before.revision);
     if before.revision == after.revision {
-        return Ok(if before.told == after.told { "nothing" } else { "live" });
+        return Ok(if before.desired == after.desired { "nothing" } else { "live" });
     }
     let differs = |digest: &str| after.record["ran"][digest] != after.record["setup"][digest];
     Ok(match (differs("restart"), differs("drain") && after.drained) {
@@ -436,8 +437,8 @@ fn as_planned(plan: &Value, before: &Machines, after: &Machines) -> Result<()> {
             ensure!(machine["notes"].is_null(), "{name} is drained, and something else is said: {machine}");
         }
     }
-    let told: Vec<&str> = machines(plan).filter_map(|machine| machine["name"].as_str()).collect();
-    for (name, seen) in before.iter().filter(|(name, _)| !told.contains(&name.as_str())) {
+    let planned: Vec<&str> = machines(plan).filter_map(|machine| machine["name"].as_str()).collect();
+    for (name, seen) in before.iter().filter(|(name, _)| !planned.contains(&name.as_str())) {
         ensure!(after.get(name) == Some(seen), "{name} was not spoken of and has changed");
     }
     let new = after.keys().filter(|name| !before.contains_key(*name)).count();

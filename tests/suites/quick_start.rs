@@ -1,16 +1,14 @@
 //! The quick start on simulated hosts, as printed; and that the book is whole.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 
 use capstan_tests::{Surroundings, follow};
 
 #[tokio::test]
 async fn on_simulated_hosts() {
-    let told = follow("simulated.md", Surroundings::Nothing).await.unwrap();
+    let printed = follow("simulated.md", Surroundings::Nothing).await.unwrap();
     for expected in ["the same machines", "v1.36.0+k3s1", "cluster.cluster.x-k8s.io/first condition met"] {
-        assert!(told.contains(expected), "{told}");
+        assert!(printed.contains(expected), "{printed}");
     }
 }
 

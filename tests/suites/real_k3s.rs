@@ -2,8 +2,6 @@
 //! without Capstan. A server and an agent come up without a network, run pods that reach each other, are upgraded in
 //! place, and survive a reboot and a power cut.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};

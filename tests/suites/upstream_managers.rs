@@ -2,7 +2,7 @@
 //! core CRDs and webhooks, which shows that the plane and the recipe are right, and once with ours, which shows that ours
 //! can stand in for them; and on the embedded plane, which must look no different to them.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,21 +29,21 @@ const OLD: &str = "cluster.x-k8s.io/v1beta1";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_comes_and_goes_with_upstreams_crds() {
     let real = RealPlane::start().await.unwrap();
-    let plane = Plane::at(real.kubeconfig()).await;
+    let plane = AdminPlane::at(real.kubeconfig()).await;
     plane.with_webhooks().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_comes_and_goes_on_the_embedded_plane() {
     let embedded = Embedded::start().await.unwrap();
-    let plane = Plane::at(&embedded.kubeconfig()).await;
+    let plane = AdminPlane::at(&embedded.kubeconfig()).await;
     plane.with_webhooks().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_comes_and_goes_with_our_crds() {
     let real = RealPlane::start().await.unwrap();
-    let plane = Plane::at(real.kubeconfig()).await;
+    let plane = AdminPlane::at(real.kubeconfig()).await;
     install_crds(&plane.client, &capstan_api::crd::all()).await.unwrap();
     install_upstream_crds(&plane.client, &PROVIDERS).await.unwrap();
     let managers = plane.managers().await;
@@ -51,12 +51,12 @@ async fn a_cluster_comes_and_goes_with_our_crds() {
 }
 
 /// Any plane, as its administrator sees it.
-struct Plane {
+struct AdminPlane {
     kubeconfig: PathBuf,
     client: kube::Client,
 }
 
-impl Plane {
+impl AdminPlane {
     async fn at(kubeconfig: &Path) -> Self {
         let client = client(kubeconfig).await.unwrap();
         Self { kubeconfig: kubeconfig.to_owned(), client }

@@ -82,12 +82,9 @@ impl Cache {
 
 /// Gives the finished `partial` its final name, durably: after a crash there is the whole of it or nothing.
 pub(crate) fn publish(partial: &Path, path: &Path) -> Result<()> {
-    let rename = || -> std::io::Result<()> {
-        File::open(partial)?.sync_all()?;
-        fs::rename(partial, path)?;
-        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-    };
-    rename().with_context(|| format!("cannot move {} to {}", partial.display(), path.display()))
+    capstan_files::publish(partial, path)
+        .map_err(|error| error.source)
+        .with_context(|| format!("cannot move {} to {}", partial.display(), path.display()))
 }
 
 /// Removes what a build that was killed has left in `folder`.

@@ -49,27 +49,27 @@ struct Part {
     name: &'static str,
     module: &'static Module,
     package: &'static str,
-    kind: Kind,
+    kind: PartKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PartKind {
     Runc,
     Shim,
     Plugin,
 }
 
 const fn plugin(name: &'static str, module: &'static Module, package: &'static str) -> Part {
-    Part { name, module, package, kind: Kind::Plugin }
+    Part { name, module, package, kind: PartKind::Plugin }
 }
 
 static PARTS: [Part; 9] = [
-    Part { name: "runc", module: &RUNC, package: "github.com/opencontainers/runc", kind: Kind::Runc },
+    Part { name: "runc", module: &RUNC, package: "github.com/opencontainers/runc", kind: PartKind::Runc },
     Part {
         name: "containerd-shim-runc-v2",
         module: &K3S,
         package: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
-        kind: Kind::Shim,
+        kind: PartKind::Shim,
     },
     plugin("bandwidth", &K3S, "github.com/containernetworking/plugins/plugins/meta/bandwidth"),
     plugin("bridge", &K3S, "github.com/containernetworking/plugins/plugins/main/bridge"),
@@ -204,7 +204,7 @@ fn build_group(group: &[&Part], folder: &Path, work: &Path, progress: Progress<'
     let names: Vec<&str> = group.iter().map(|part| part.name).collect();
     let label = format!("{} for k3s", names.join(", "));
     progress(&format!("{label}: building"));
-    let is_runc = first.kind == Kind::Runc;
+    let is_runc = first.kind == PartKind::Runc;
     let ldflags = match is_runc {
         true => format!("{STATIC} -X main.version={}", RUNC.version.trim_start_matches('v')),
         false => "-s -w".to_owned(),
@@ -230,7 +230,7 @@ fn build_group(group: &[&Part], folder: &Path, work: &Path, progress: Progress<'
 impl Part {
     /// Whether it is Go alone, from the module of k3s.
     fn is_go_of_k3s(&self) -> bool {
-        std::ptr::eq(self.module, &K3S) && self.kind != Kind::Runc
+        std::ptr::eq(self.module, &K3S) && self.kind != PartKind::Runc
     }
 }
 
@@ -327,11 +327,11 @@ fn fill(bin: &Path, parts: &Path) -> Result<()> {
     let mut files = vec!["k3s".to_owned(), "cni".to_owned()];
     for part in &PARTS {
         let name = match part.kind {
-            Kind::Plugin => {
+            PartKind::Plugin => {
                 link(part.name, "cni")?;
                 format!("plugins/{}", part.name)
             }
-            Kind::Runc | Kind::Shim => part.name.to_owned(),
+            PartKind::Runc | PartKind::Shim => part.name.to_owned(),
         };
         fs::copy(parts.join(part.name), bin.join(&name))?;
         files.push(name);

@@ -26,7 +26,7 @@ pub(crate) fn build(log: &Log) -> Result<PathBuf> {
     // By rename: a program that runs the old file keeps it.
     let new = place.with_extension("new");
     let bytes = fs::copy(&built, &new).context("cannot copy the agent")?;
-    fs::rename(&new, &place).context("cannot put the agent in its place")?;
+    capstan_files::publish(&new, &place).context("cannot put the agent in its place")?;
     log.line(&format!("  {} ({:.1} MB, static)", place.display(), bytes as f64 / 1e6));
     Ok(place)
 }

@@ -36,21 +36,24 @@ fn planner() -> Result<()> {
 /// The embedded plane in the profile that users get, beside kube-apiserver and etcd.
 fn plane() -> Result<()> {
     build(&[Program::Etcd, Program::KubeApiserver], &to_stderr)?;
-    with_release_build("plane")
+    with_release_build("plane", &[])
 }
 
 /// Many clusters: Capstan whole, and our core beside upstream's, in the profile that users get.
 fn fleet() -> Result<()> {
     build_all(&to_stderr)?;
-    with_release_build("fleet")
+    // Whoever watches is as in tests: it is not what is measured, and its load is next to nothing.
+    with_release_build("fleet", &["--profile=dev"])
 }
 
 /// Runs a benchmark of the program `capstan` as users get it.
-fn with_release_build(bench: &str) -> Result<()> {
+fn with_release_build(bench: &str, options: &[&str]) -> Result<()> {
     // Of the workspace, as the bench below, so that third-party crates are compiled once for both.
     let capstan = cargo::build_program("capstan", &["--release"], &Log::Terminal)?;
+    let bench = format!("--bench={bench}");
+    let words = ["bench", "--locked", "--workspace", "--features=capstan-benches/real", &bench];
     cargo::succeed_with(
-        &["bench", "--locked", "--workspace", "--features=capstan-benches/real", &format!("--bench={bench}")],
+        &[&words[..], options].concat(),
         &[("CAPSTAN_BINARY", capstan.as_path())],
         &Log::Terminal,
     )

@@ -60,7 +60,7 @@ mod tests {
     fn what_is_written_is_read_and_nonsense_is_left_out() {
         let text = "e2e_small 91.5\nunit 12.0\n";
         assert_eq!(render(&parse(text)), text);
-        assert_eq!(render(&parse("\nunit\nunit x\nkeel 1\n")), "keel 1.0\n");
+        assert_eq!(render(&parse("\nunit\nunit x\nlifecycle 1\n")), "lifecycle 1.0\n");
     }
 
     #[test]

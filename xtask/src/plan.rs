@@ -120,7 +120,7 @@ fn real_suites() -> Vec<Suite> {
     vec![
         real("differential", "generated requests, answered alike by the embedded plane and a real one")
             .alone(),
-        real("keel", "life of a cluster on simulated hosts, also with the process killed"),
+        real("lifecycle", "life of a cluster on simulated hosts, also with the process killed"),
         real("upstream_managers", "upstream's four managers with our CRDs"),
         real("in_place", "workers changed in place through hooks, by upstream's core and by ours"),
         real("kept", "health checks that never delete a machine unasked"),
@@ -266,8 +266,6 @@ fn on_machines(name: &'static str, about: &'static str) -> Suite {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use std::collections::BTreeSet;
     use std::fs;

@@ -81,8 +81,8 @@ pub(crate) async fn measure(contender: Contender, clusters: usize, idle: Duratio
     figures.phase(&mut stage, "created", &meter, deadline).await?;
 
     // What a core manager does once after a while is done before it is watched at rest.
-    let quiet = idle + QUIET;
-    figures.traffic.merge(&stage.log.settle(quiet, 3 * quiet).await?.traffic);
+    let quiet_period = idle + QUIET;
+    figures.traffic.merge(&stage.log.settle(quiet_period, 3 * quiet_period).await?.traffic);
     eprintln!("  at rest for {} s", idle.as_secs());
     let meter = Meter::start(core);
     tokio::time::sleep(idle).await;

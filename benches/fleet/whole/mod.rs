@@ -19,7 +19,7 @@ use crate::meter::{Meter, megabytes};
 use crate::objects;
 use crate::traffic::Traffic;
 use clusters::{NAMESPACE, Template, hosts};
-use plane::Plane;
+use plane::FleetPlane;
 pub(crate) use report::{destinations, report};
 
 /// The cluster that gets more machines, in the empty plane and in the full one.
@@ -101,7 +101,7 @@ pub(crate) struct Figures {
 pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     let (Shape { clusters, workers }, deadline) = (shape, shape.deadline());
     eprintln!("capstan whole: {clusters} clusters of 1 server and {workers} workers");
-    let mut plane = Plane::start().await?;
+    let mut plane = FleetPlane::start().await?;
     let client = client(&plane.kubeconfig()).await?;
     let count = shape.machines() + 1 + PROBE_WORKERS + 2 * MORE;
     hosts(&client, count, deadline).await?;
@@ -193,15 +193,15 @@ async fn revision(client: &kube::Client) -> Result<f64> {
 
 /// Waits until controllers have not written for longer than they are watched at rest, so that what they do once a minute after a change
 /// is done. If they never stop, the figures at rest say so.
-async fn pause(plane: &mut Plane, idle: Duration) -> Result<()> {
-    let quiet = idle + QUIET;
-    plane.log.settle(quiet, 3 * quiet).await?;
+async fn pause(plane: &mut FleetPlane, idle: Duration) -> Result<()> {
+    let quiet_period = idle + QUIET;
+    plane.log.settle(quiet_period, 3 * quiet_period).await?;
     Ok(())
 }
 
 /// Gives the probe [`MORE`] workers, one after the other. What the plane uses anyway is taken off.
 async fn one_more(
-    plane: &mut Plane,
+    plane: &mut FleetPlane,
     client: &kube::Client,
     follower: &mut Follower,
     workers: usize,

@@ -15,13 +15,13 @@ use crate::traffic::{Log, Sender};
 const READY: Duration = Duration::from_secs(600);
 
 /// The plane. Dropping it kills it and removes all it wrote.
-pub(crate) struct Plane {
+pub(crate) struct FleetPlane {
     running: Option<Running>,
     folder: TempDir,
     pub(crate) log: Log,
 }
 
-impl Plane {
+impl FleetPlane {
     pub(crate) async fn start() -> Result<Self> {
         let folder = TempDir::with_prefix("capstan-fleet-").context("no temporary folder")?;
         let log = Log::at(&folder.path().join("audit.log"), sender);

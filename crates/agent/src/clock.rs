@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use std::future::Future;
 use std::time::Duration;
 
-/// Tells the time and waits.
+/// Returns the current time, and sleeps.
 pub trait Clock: Send + Sync {
     /// What time it is.
     fn now(&self) -> Timestamp;
@@ -13,7 +13,7 @@ pub trait Clock: Send + Sync {
     fn sleep_until(&self, time: Timestamp) -> impl Future<Output = ()> + Send;
 }
 
-/// The clock on the wall.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -11,16 +11,16 @@ use jiff::{SignedDuration, Timestamp};
 use crate::journal::{Class, Current, End, History, OnceRun, Tries};
 use crate::ledger::{After, Stage};
 
-/// A step that was interrupted more often than this may be what interrupts the agent.
+/// A step that was interrupted more often than this may be the cause of the interruptions.
 pub const MOST_INTERRUPTIONS: u32 = 10;
 
-/// Why a plan is not carried out.
+/// Why a plan is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The machine is being cleaned.
+    /// The machine is being reset.
     #[error("this machine is being reset, and obeys no plan until it is clean")]
     Resetting,
-    /// It is for somebody else, or for another life of this host.
+    /// The plan is for another machine, or for an earlier claim of this host.
     #[error("the plan is for {theirs}, and this is {ours}")]
     OtherMachine {
         /// Whom it is for.
@@ -28,7 +28,7 @@ pub enum Refusal {
         /// Who we are.
         ours: MachineIdentity,
     },
-    /// It comes from a manager that has been replaced.
+    /// The plan is from a manager of an earlier epoch.
     #[error("the plan is from manager epoch {theirs}, and this machine has obeyed epoch {known}")]
     OldManager {
         /// Whom it is from.
@@ -36,7 +36,7 @@ pub enum Refusal {
         /// Who came after.
         known: Epoch,
     },
-    /// There was a later one.
+    /// The agent knows a later revision.
     #[error("the plan is revision {theirs}, and this machine knows {known}")]
     OldRevision {
         /// Which it is.
@@ -44,19 +44,19 @@ pub enum Refusal {
         /// Which is known.
         known: PlanId,
     },
-    /// There was another one of the same revision.
+    /// The agent knows another plan of the same revision.
     #[error("the plan says it is revision {}, but so did another one, {known}", known.revision())]
     OtherPlan {
         /// The other one.
         known: PlanId,
     },
-    /// It came too late, or took too long.
+    /// The plan has expired.
     #[error("the plan expired at {at}; a later revision is needed")]
     Expired {
         /// When.
         at: Timestamp,
     },
-    /// It would write where only the agent may.
+    /// The plan would write to a folder of the agent.
     #[error("step {step} would write {path}, which is the agent's own")]
     Protected {
         /// Which step.
@@ -66,33 +66,33 @@ pub enum Refusal {
     },
 }
 
-/// What comes next.
+/// The next action of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing: the plan must not be carried out.
+    /// Reject the plan.
     Refuse(Refusal),
-    /// Write down that this plan is carried out from here on.
+    /// Record in the journal that this plan is accepted.
     Accept,
-    /// Give back a path that the plan no longer has.
+    /// Restore a path that is no longer in the plan.
     GiveBack(MachinePath),
     /// Try a step.
     Try {
         /// Which one, counted from 0.
         step: usize,
     },
-    /// A command that must not be run twice was interrupted: ask its guard whether it is done.
+    /// A command that must not run twice was interrupted: run its guard to find out whether it is done.
     Settle {
         /// Which one.
         step: usize,
         /// In which plan it was interrupted.
         revision: Revision,
     },
-    /// Write down that a gate was found open.
+    /// Record in the journal that a gate is open.
     Pass {
         /// Which one.
         step: usize,
     },
-    /// Wait until somebody opens a gate.
+    /// Wait until a gate is opened.
     Await {
         /// Which one.
         step: usize,
@@ -104,20 +104,20 @@ pub enum Decision {
         /// Until when.
         until: Timestamp,
     },
-    /// Write down that the plan has failed.
+    /// Record in the journal that the plan has failed.
     Stop {
         /// At which step.
         step: usize,
         /// Why.
         reason: String,
     },
-    /// Write down that every step is done.
+    /// Record in the journal that all steps are done.
     Finish,
     /// Nothing: the plan has ended.
     Rest(End),
 }
 
-/// What comes next for this plan. `protected` are folders that only the agent may write in.
+/// The next action for this plan. `protected` are folders that only the agent may write to.
 pub fn decide(
     plan: &VerifiedPlan,
     gates: &OpenGates,
@@ -232,7 +232,7 @@ fn about(
     })
 }
 
-/// Whether a step must not be done twice with the same inputs.
+/// Whether a step must not run twice with the same inputs.
 pub fn must_run_once(step: &Step) -> bool {
     step.repeat == Repeat::Once && !step.action.is_idempotent()
 }
@@ -290,8 +290,8 @@ fn again(index: usize, step: &Step, tries: &Tries, plan: &PlanId, now: Timestamp
     }
 }
 
-/// How long to wait after so many failures: twice as long each time, and where it grows, up to a quarter more,
-/// so that machines that failed together do not come back together.
+/// The backoff after this number of failures: exponential, with up to a quarter of jitter, so that machines that
+/// failed together do not retry together.
 pub fn pause(retry: &Retry, failures: u32, seed: &Digest) -> SignedDuration {
     let first = i64::from(retry.delay_seconds) * 1000;
     let longest = i64::from(retry.max_delay_seconds) * 1000;

@@ -7,32 +7,32 @@
 
 use capstan_plan::{Epoch, MachineIdentity, PublicKey};
 
-/// Whom a machine obeys, or is asked to.
+/// The management plane that a machine obeys, or is asked to obey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allegiance {
-    /// Who the machine is.
+    /// Identity of the machine.
     pub machine: MachineIdentity,
-    /// Where its objects are.
+    /// Namespace of its objects.
     pub namespace: String,
-    /// Whose plans it carries out.
+    /// Public key that verifies plans.
     pub plan_key: PublicKey,
-    /// Which plane: empty if nobody has said so.
+    /// Name of the plane; empty if it is unknown.
     pub plane: String,
-    /// The how manieth manager of this machine that is.
+    /// Epoch of the manager.
     pub epoch: Epoch,
-    /// Address of the plane.
+    /// URL of the API server.
     pub server: String,
-    /// Who speaks for it.
+    /// CA bundle of the API server.
     pub ca: Vec<u8>,
 }
 
-/// Why a machine stays where it is.
+/// Why a machine does not follow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Everything is on its way out.
-    #[error("this machine is being reset and follows nobody")]
+    /// The machine is being reset.
+    #[error("this machine is being reset and follows no management plane")]
     Resetting,
-    /// It is for somebody else, or for another life of this host.
+    /// The hand-over is for another machine, or for an earlier claim of this host.
     #[error("it is for {theirs} in namespace {namespace}, and this is {ours}")]
     OtherMachine {
         /// Whom it is for.
@@ -42,12 +42,12 @@ pub enum Refusal {
         /// Who we are.
         ours: Box<MachineIdentity>,
     },
-    /// Plans would be signed by somebody else.
+    /// The plan key differs.
     #[error(
-        "it comes with another plan key: whoever signs plans for this machine cannot change by a hand-over"
+        "it comes with another plan key: a hand-over cannot change the key that signs plans for this machine"
     )]
     OtherKey,
-    /// Another manager has taken over since.
+    /// A manager of a later epoch has taken over.
     #[error(
         "it is of manager epoch {theirs}, and this machine has followed epoch {known}: another management plane has \
          taken it over"
@@ -60,19 +60,19 @@ pub enum Refusal {
     },
 }
 
-/// What is to be done.
+/// The decision about a hand-over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing: it is so already.
+    /// The machine already obeys this plane.
     Stay,
-    /// Obey that one from now on.
+    /// Obey this plane from now on.
     Follow,
-    /// Not that one.
+    /// Reject the hand-over.
     Refuse(Refusal),
 }
 
-/// Whether a machine that obeys `ours` lets itself be handed to `theirs`. `obeyed` is the last manager whose orders it
-/// has carried out; `has_credential` whether it has got in where it is.
+/// Whether a machine that obeys `ours` follows `theirs`. `obeyed` is the last epoch whose plans it has applied;
+/// `has_credential` whether it has enrolled with its current plane.
 pub fn decide(ours: &Allegiance, obeyed: Epoch, theirs: &Allegiance, has_credential: bool) -> Verdict {
     if (&ours.machine, &ours.namespace) != (&theirs.machine, &theirs.namespace) {
         return Verdict::Refuse(Refusal::OtherMachine {
@@ -98,8 +98,6 @@ pub fn decide(ours: &Allegiance, obeyed: Epoch, theirs: &Allegiance, has_credent
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn of(plane: &str, epoch: u64) -> Allegiance {

@@ -2,6 +2,7 @@
 //! redirection, or to believe somebody else when that fails.
 
 use bytes::Bytes;
+use capstan_pki::RootsError;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -21,21 +22,21 @@ use tokio_rustls::TlsConnector;
 /// How long a connection may take to be made.
 const CONNECTING: Duration = Duration::from_secs(20);
 
-/// Why nobody can be believed.
+/// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// The text is not what it should be.
+    /// The input is not valid PEM.
     #[error("{0} is not in PEM")]
     Pem(&'static str),
-    /// There is no authority in it, or none that can be used.
-    #[error("there is no certificate of an authority to believe")]
-    Nobody,
-    /// Certificate and key cannot be used together.
+    /// There is no usable CA certificate.
+    #[error("there is no CA certificate to trust")]
+    NoCa,
+    /// Certificate and key do not belong together.
     #[error("the client certificate cannot be used: {0}")]
     Identity(rustls::Error),
 }
 
-/// Whom we believe, and who we say we are.
+/// Trusted CAs, and the client certificate.
 #[derive(Clone)]
 pub struct Trust(Arc<ClientConfig>);
 
@@ -46,17 +47,17 @@ impl std::fmt::Debug for Trust {
 }
 
 impl Trust {
-    /// Believes whom the operating system believes.
+    /// Trusts the CAs of the operating system.
     ///
     /// # Errors
-    /// If it believes nobody.
+    /// If there are none.
     pub fn system() -> Result<Self, TrustError> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         Self::new(roots, None)
     }
 
-    /// Believes these authorities, given in PEM, and no others.
+    /// Trusts only these CAs, given in PEM.
     ///
     /// # Errors
     /// If there is none.
@@ -64,10 +65,10 @@ impl Trust {
         Self::new(authorities(ca)?, None)
     }
 
-    /// Believes these authorities and no others, and says who we are.
+    /// Trusts only these CAs, and sends a client certificate.
     ///
     /// # Errors
-    /// If there is no authority, or the certificate does not belong to the key.
+    /// If there is no CA, or the certificate does not belong to the key.
     pub fn mutual(ca: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, TrustError> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
         let chain = chain.map_err(|_| TrustError::Pem("the client certificate"))?;
@@ -80,7 +81,7 @@ impl Trust {
         identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
     ) -> Result<Self, TrustError> {
         if roots.is_empty() {
-            return Err(TrustError::Nobody);
+            return Err(TrustError::NoCa);
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
@@ -105,15 +106,13 @@ fn stay_awake(stream: &TcpStream) -> io::Result<()> {
 }
 
 fn authorities(pem: &[u8]) -> Result<RootCertStore, TrustError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|_| TrustError::Pem("the authority"))?;
-        roots.add(certificate).map_err(|_| TrustError::Nobody)?;
-    }
-    Ok(roots)
+    capstan_pki::roots(pem).map_err(|error| match error {
+        RootsError::Pem(_) => TrustError::Pem("the authority"),
+        RootsError::Certificate(_) => TrustError::NoCa,
+    })
 }
 
-/// A connection to a server. Requests go one after the other.
+/// An HTTP/1.1 connection over TLS. Requests are sent one after the other.
 pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
     driver: JoinHandle<()>,
@@ -132,10 +131,10 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects, and finds out whether it is the right one.
+    /// Connects, and verifies the server.
     ///
     /// # Errors
-    /// If nobody answers in time, or somebody else does.
+    /// If the server does not respond in time, or its certificate is not trusted.
     pub async fn open(trust: &Trust, host: &str, port: u16) -> io::Result<Self> {
         let late = || io::Error::new(io::ErrorKind::TimedOut, "there was no answer in time");
         tokio::time::timeout(CONNECTING, Self::connect(trust, host, port)).await.map_err(|_| late())?
@@ -158,10 +157,10 @@ impl Connection {
         !self.sender.is_closed()
     }
 
-    /// Sends a request. It must say its `Host`.
+    /// Sends a request, which must have a `Host` header.
     ///
     /// # Errors
-    /// If there is no answer.
+    /// If there is no response.
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> io::Result<Response<Incoming>> {
         self.sender.ready().await.map_err(io::Error::other)?;
         self.sender.send_request(request).await.map_err(io::Error::other)

@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::machine::Metadata;
 
-/// Everything that would have to be taken back, in the order it was done.
+/// Everything that a reset must undo, in the order in which it was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ledger {
     items: Vec<Item>,
 }
 
-/// One thing to take back.
+/// One entry of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Item {
@@ -38,21 +38,21 @@ pub enum Item {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holding {
-    /// Where.
+    /// The path.
     pub path: MachinePath,
-    /// What was there before we came.
+    /// The state of the path before the agent wrote it.
     pub before: Before,
-    /// What we put there, or were about to.
+    /// What the agent wrote, or was about to write.
     pub after: After,
 }
 
-/// What was at a path before we came.
+/// The state of a path before the agent wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Before {
-    /// Nothing.
+    /// The path did not exist.
     Nothing,
-    /// A file. The store keeps its content.
+    /// A file. Its content is in the store.
     File {
         /// Digest of its content.
         content: Digest,
@@ -66,7 +66,7 @@ pub enum Before {
     },
 }
 
-/// What a plan puts at a path.
+/// What a plan writes to a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum After {
@@ -91,7 +91,7 @@ pub enum After {
         /// Whose it is.
         metadata: Metadata,
     },
-    /// The file of a unit that runs.
+    /// The file of a running unit.
     Unit {
         /// Which unit.
         name: UnitName,
@@ -143,7 +143,7 @@ impl After {
         self.sort() == Sort::Artifact { is_tree: true }
     }
 
-    /// What a step puts on the machine, if it does.
+    /// What a step writes to the machine, if it does.
     pub fn of(step: &Step) -> Option<Self> {
         match &step.action {
             Action::File(file) => Some(Self::File {
@@ -160,16 +160,16 @@ impl After {
     }
 }
 
-/// How far a plan is, as far as it matters for paths that have left it.
+/// The stage of a plan, which decides what happens to paths that are no longer in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The step with this index is a gate that has not been passed. The machine may reboot while it waits there, and what
-    /// runs then must find what it ran with before. So only what is in the way of the steps before the gate leaves.
+    /// The step with this index is a closed gate. The machine may reboot while it waits there, and must then find the
+    /// files of what it runs. So only paths that are in the way of steps before the gate are restored.
     BeforeGate(usize),
-    /// No gate is left, and steps are. Artifacts stay where they are unless they are in the way of a step: what still
-    /// runs may need them, and if the plan fails it continues to run.
+    /// All gates are passed, and steps are left. Artifacts stay unless they are in the way of a step: running
+    /// programs may need them, and continue to run if the plan fails.
     BeforeSteps,
-    /// Every step has succeeded.
+    /// All steps have succeeded.
     AfterSteps,
 }
 
@@ -204,7 +204,7 @@ fn above(path: &MachinePath) -> impl Iterator<Item = MachinePath> + use<> {
 }
 
 impl Ledger {
-    /// Everything, in the order it was done.
+    /// All entries, in the order in which they were done.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
@@ -217,12 +217,12 @@ impl Ledger {
         })
     }
 
-    /// What is known of a path.
+    /// The entry of a path.
     pub fn holding(&self, path: &MachinePath) -> Option<&Holding> {
         self.holdings().find(|holding| holding.path == *path)
     }
 
-    /// The digests of all content that must be kept.
+    /// Digests of the content that must be kept in the store.
     pub fn kept(&self) -> BTreeSet<Digest> {
         self.holdings()
             .filter_map(|holding| match holding.before {
@@ -232,7 +232,8 @@ impl Ledger {
             .collect()
     }
 
-    /// The last path written that the plan no longer has, or has as something else, if it may leave at this stage.
+    /// The path written last that is no longer in the plan, or is something else there, if it may be restored at this
+    /// stage.
     pub fn surplus<'a>(
         &'a self,
         plan: &MachinePlan,

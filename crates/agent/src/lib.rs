@@ -38,7 +38,7 @@ pub mod running;
 pub mod store;
 
 pub use clock::{Clock, SystemClock};
-pub use engine::{Engine, EngineError, Leftover, Reset, Turn};
+pub use engine::{Advance, Engine, EngineError, Leftover, Reset};
 pub use journal::Journal;
 pub use machine::Machine;
 pub use redact::Redactor;

@@ -11,39 +11,39 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::engine::{Engine, EngineError, Turn};
+use crate::engine::{Advance, Engine, EngineError};
 use crate::machine::Machine;
 use crate::probes::Prober;
 use crate::report;
 use crate::store::Store;
 
-/// Who the machine is, and whom it obeys.
+/// The machine, and the plane that it obeys.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Who it is.
+    /// Identity of the machine.
     pub machine: MachineIdentity,
-    /// Whose plans it carries out.
+    /// Keys that verify plans.
     pub keys: TrustedKeys,
-    /// The manager it was last handed to: plans of earlier ones are refused.
+    /// The epoch of the last hand-over: plans of earlier epochs are rejected.
     pub epoch: Epoch,
 }
 
-/// What a Secret orders.
+/// The verified content of a plan Secret.
 #[derive(Clone, Debug)]
 pub struct Orders {
     /// The plan.
     pub plan: VerifiedPlan,
-    /// Which of its gates are open.
+    /// The open gates.
     pub gates: OpenGates,
-    /// Why gates that somebody meant to open are not.
+    /// Why the open gates in the Secret are not accepted.
     pub complaint: Option<String>,
 }
 
 impl Orders {
-    /// Takes orders from the data of a Secret.
+    /// Verifies the data of a plan Secret.
     ///
     /// # Errors
-    /// If they are not to be obeyed: how it stands with them.
+    /// If the plan is rejected, with the state to report.
     pub fn read(data: &SecretData, identity: &Identity) -> Result<Self, Box<Standing>> {
         let signed = SignedPlan::from_secret_data(data)
             .map_err(|error| Box::new(Standing::Unreadable { message: error.to_string() }))?;
@@ -73,26 +73,26 @@ impl Orders {
     }
 }
 
-/// What the loop is about to do, for those who look on.
+/// What the loop is about to do, for observers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// A step is tried, counted from 1.
+    /// A step is tried; the first is 1.
     Trying(usize),
-    /// A step failed, and is tried again then.
+    /// A step has failed, and is retried at this time.
     Waiting(Timestamp),
     /// Neither.
     Done,
 }
 
-/// The newest data of the plan's Secret; nothing until there is one.
+/// The latest data of the plan Secret; `None` before there is one.
 pub type Plans = watch::Receiver<Option<SecretData>>;
 
-/// Carries out the newest plan until there is a newer one; watches its probes meanwhile; tells how it stands.
+/// Applies the latest plan until there is a newer one, runs its probes, and reports its state.
 ///
-/// `looking` is called before and after each thing that may take long.
+/// `looking` is called before and after each operation that may take long.
 ///
 /// # Errors
-/// If the journal fails. It must be opened anew then.
+/// If the journal fails. It must be opened again then.
 pub async fn obey<M: Machine, S: Store, C: Clock>(
     engine: &mut Engine<M, S, C>,
     identity: &Identity,
@@ -140,7 +140,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                     if engine.clock().now() >= overdue {
                         break;
                     }
-                    if prober.round(engine.machine(), engine.clock()).await {
+                    if prober.probe_due(engine.machine(), engine.clock()).await {
                         tell(engine, &prober, standing.clone(), reports).await;
                     }
                 }
@@ -172,10 +172,10 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
         let turn = engine.advance(&orders.plan, &orders.gates, &mut on).await?;
         looking(engine.machine(), Moment::Done);
         match turn {
-            Turn::Rest(progress) | Turn::Gate(progress) => return Ok(Some(orders.complain(progress))),
-            Turn::Moved if plans.has_changed().unwrap_or_default() => return Ok(None),
-            Turn::Moved => {}
-            Turn::Wait(until) => {
+            Advance::Rest(progress) | Advance::Gate(progress) => return Ok(Some(orders.complain(progress))),
+            Advance::Moved if plans.has_changed().unwrap_or_default() => return Ok(None),
+            Advance::Moved => {}
+            Advance::Wait(until) => {
                 looking(engine.machine(), Moment::Waiting(until));
                 tokio::select! {
                     changed = plans.changed() => {

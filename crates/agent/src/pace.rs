@@ -14,14 +14,14 @@ const INTRODUCTION: Duration = Duration::from_secs(1);
 /// has not read it yet, and the control plane provider would take the machine for one without a plan.
 const REMEMBRANCE: Duration = Duration::from_secs(30);
 
-/// Waits until the newest of what is `told` should be written; the last one was written at this time.
-pub async fn until_due(told: &mut watch::Receiver<Report>, written: Option<Instant>) {
+/// Waits until the latest of the `reports` should be written; the previous one was written at `written`.
+pub async fn until_due(reports: &mut watch::Receiver<Report>, written: Option<Instant>) {
     let began = Instant::now();
     loop {
-        let Some(due) = waits_until(&told.borrow(), written, began) else { return };
+        let Some(due) = waits_until(&reports.borrow(), written, began) else { return };
         tokio::select! {
             () = sleep_until(due) => return,
-            changed = told.changed() => if changed.is_err() { return },
+            changed = reports.changed() => if changed.is_err() { return },
         }
     }
 }
@@ -78,10 +78,10 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_a_plan_does_not_wait_behind_its_steps() {
-        let (sender, mut told) = watch::channel(at(Phase::Applying));
+        let (sender, mut reports) = watch::channel(at(Phase::Applying));
         // So far ahead that only the end of the plan can end the wait.
         let far = Instant::now() + Duration::from_secs(3600);
-        let waits = tokio::spawn(async move { until_due(&mut told, Some(far)).await });
+        let waits = tokio::spawn(async move { until_due(&mut reports, Some(far)).await });
         sender.send_replace(at(Phase::Applied));
         waits.await.expect("an end");
     }

@@ -53,7 +53,7 @@ impl Answer {
     }
 }
 
-/// How it stands with one probe. Pure: the time is an argument.
+/// The state of one probe. Pure: the time is an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     in_a_row: u32,
@@ -63,12 +63,12 @@ pub struct Health {
 }
 
 impl Health {
-    /// Nothing is known yet, and the first question is due.
+    /// Unknown, with the first probe due.
     pub const fn unknown(now: Timestamp) -> Self {
         Self { in_a_row: 0, last_was_good: false, next: now, verdict: None }
     }
 
-    /// Takes an answer in. Says whether the verdict has changed.
+    /// Records a result, and returns whether the verdict has changed.
     pub fn observe(&mut self, probe: &Probe, answer: Result<(), String>, now: Timestamp) -> bool {
         let is_good = answer.is_ok();
         self.in_a_row = if is_good == self.last_was_good { self.in_a_row.saturating_add(1) } else { 1 };
@@ -85,7 +85,7 @@ impl Health {
     }
 }
 
-/// Watches the probes of a plan.
+/// Runs the probes of a plan.
 #[derive(Debug, Default)]
 pub struct Prober {
     watched: Vec<(Probe, Health)>,
@@ -93,7 +93,7 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Watches the probes of this plan from now on. What is known of a probe that stays the same stays known.
+    /// Runs the probes of this plan from now on. The state of unchanged probes is kept.
     pub fn watch(&mut self, plan: &VerifiedPlan, now: Timestamp) {
         let known = std::mem::take(&mut self.watched);
         let health =
@@ -105,13 +105,13 @@ impl Prober {
         self.redactor = Redactor::of(plan.plan());
     }
 
-    /// When the next question is due.
+    /// When the next probe is due.
     pub fn next(&self) -> Option<Timestamp> {
         self.watched.iter().map(|(_, health)| health.next).min()
     }
 
-    /// Asks all questions that are due, at the same time. Says whether a verdict has changed.
-    pub async fn round(&mut self, machine: &impl Machine, clock: &impl Clock) -> bool {
+    /// Runs all due probes concurrently, and returns whether a verdict has changed.
+    pub async fn probe_due(&mut self, machine: &impl Machine, clock: &impl Clock) -> bool {
         let now = clock.now();
         let due = self.watched.iter_mut().filter(|(_, health)| health.next <= now);
         let asked = due.map(async |(probe, health)| {
@@ -125,7 +125,7 @@ impl Prober {
         join_all(asked).await.into_iter().any(|changed| changed)
     }
 
-    /// What was found. Probes without a verdict are missing.
+    /// The verdicts. Probes without a verdict are omitted.
     pub fn results(&self) -> Vec<ProbeResult> {
         let found = self.watched.iter().filter_map(|(probe, health)| {
             let (healthy, message, since) = health.verdict.clone()?;

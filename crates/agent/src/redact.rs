@@ -11,7 +11,7 @@ const SHORTEST_LINE: usize = 8;
 
 const MARK: &[u8] = b"[redacted]";
 
-/// Knows the values that must not be told.
+/// Removes secret values from texts.
 #[derive(Default)]
 pub struct Redactor {
     secrets: Vec<Vec<u8>>,
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Knows these values, each also line by line and in base64, which is how Kubernetes prints them.
+    /// Removes these values, each also line by line and in base64, as Kubernetes prints them.
     pub fn new<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut secrets = Vec::new();
         for value in values {
@@ -40,17 +40,17 @@ impl Redactor {
         Self { secrets }
     }
 
-    /// Knows every secret of a plan.
+    /// Removes all secrets of a plan.
     pub fn of(plan: &MachinePlan) -> Self {
         Self::new(plan.secrets())
     }
 
-    /// A text without the values.
+    /// The text without the values.
     pub fn text(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.strike(text.as_bytes(), false, false)).into_owned()
     }
 
-    /// What a program printed, without the values, and no longer than a report may hold.
+    /// The output of a program without the values, truncated to the size of a report.
     pub fn output(&self, ran: &Ran) -> StepOutput {
         StepOutput { stdout: self.excerpt(&ran.stdout), stderr: self.excerpt(&ran.stderr) }
     }

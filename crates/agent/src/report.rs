@@ -1,15 +1,17 @@
 //! What is told of a plan: made from the journal alone, so that it is the same after a crash.
 
 use capstan_plan::{
-    Facts, Phase, ProbeResult, Progress, Report, Standing, StepName, StepOutput, StepProgress, VerifiedPlan,
+    Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult, Progress, Report, Standing,
+    StepName, StepOutput, StepProgress, VerifiedPlan, limits,
 };
 use jiff::Timestamp;
 
 use crate::journal::{Attempt, Class, Current, End, Failure, History, Outcome};
+use crate::ledger::{self, After, Before, Item};
 use crate::machine::{Exit, Ran};
 use crate::redact::Redactor;
 
-/// How a plan goes that has been accepted.
+/// The progress of an accepted plan.
 pub fn progress(plan: &VerifiedPlan, history: &History) -> Progress {
     let Some(current) = history.current.as_ref().filter(|current| current.plan == plan.id()) else {
         return Progress::new(plan.id(), Phase::Applying);
@@ -18,8 +20,9 @@ pub fn progress(plan: &VerifiedPlan, history: &History) -> Progress {
     let (phase, at, message) = match &current.end {
         Some(End::Applied) => (Phase::Applied, None, None),
         Some(End::Failed { step, reason }) => {
-            let told = step.as_ref().map_or_else(|| reason.clone(), |step| format!("step {step}: {reason}"));
-            (Phase::Failed, step.as_ref(), Some(told))
+            let message =
+                step.as_ref().map_or_else(|| reason.clone(), |step| format!("step {step}: {reason}"));
+            (Phase::Failed, step.as_ref(), Some(message))
         }
         None => (Phase::Applying, None, last.and_then(|last| why_again(last, current))),
     };
@@ -36,7 +39,7 @@ pub fn progress(plan: &VerifiedPlan, history: &History) -> Progress {
     }
 }
 
-/// A plan that waits at a gate. Said anew each time it is looked at: it is not in the journal.
+/// The progress of a plan that waits at a gate. It is not in the journal and is computed at each evaluation.
 pub fn waiting(plan: &VerifiedPlan, step: usize) -> Progress {
     let name = &plan.plan().steps[step].name;
     Progress {
@@ -68,12 +71,12 @@ fn place(plan: &VerifiedPlan, name: &StepName, last: Option<&Attempt>) -> Option
     })
 }
 
-/// What an agent says before it has seen any plan: that it is there.
+/// The report of an agent that has not seen a plan.
 pub fn hello() -> Report {
     Report { agent_version: Some(env!("CARGO_PKG_VERSION").to_owned()), ..Report::default() }
 }
 
-/// The whole report.
+/// The complete report.
 pub fn report(
     standing: Standing,
     history: &History,
@@ -86,9 +89,38 @@ pub fn report(
         applied: history.applied,
         probes,
         facts: Some(facts),
+        ledger: ledger(&history.ledger),
         last_updated: Some(now),
         ..hello()
     }
+}
+
+/// What is told of a ledger: the newest items, because they are what the last plan did.
+fn ledger(ledger: &ledger::Ledger) -> Option<Ledger> {
+    let items: Vec<LedgerItem> = ledger.items().iter().rev().take(limits::LEDGER_ITEMS).map(item).collect();
+    let total = u32::try_from(ledger.items().len()).unwrap_or(u32::MAX);
+    (total > 0).then_some(Ledger { total, items })
+}
+
+fn item(item: &Item) -> LedgerItem {
+    let holding = match item {
+        Item::Command { step, .. } => {
+            return LedgerItem { kind: LedgerKind::Command, name: step.to_string(), before: None };
+        }
+        Item::Path(holding) => holding,
+    };
+    let kind = match holding.after {
+        After::File { .. } => LedgerKind::File,
+        After::Directory { .. } => LedgerKind::Directory,
+        After::Artifact { .. } => LedgerKind::Artifact,
+        After::Unit { .. } => LedgerKind::Unit,
+    };
+    let before = match holding.before {
+        Before::Nothing => LedgerBefore::Nothing,
+        Before::File { .. } => LedgerBefore::File,
+        Before::Directory { .. } => LedgerBefore::Directory,
+    };
+    LedgerItem { kind, name: holding.path.to_string(), before: Some(before) }
 }
 
 /// What came of a command that was started.
@@ -121,4 +153,40 @@ pub(crate) fn last_words(output: &StepOutput) -> Option<String> {
         .filter_map(|excerpt| excerpt.tail.as_ref().or(excerpt.head.as_ref()))
         .find_map(|text| text.lines().rev().map(str::trim).find(|line| !line.is_empty()))
         .map(|line| line.chars().take(256).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Entry;
+    use crate::ledger::{Holding, UNIT_FILE};
+    use capstan_plan::Digest;
+
+    fn took(path: &str, before: Before) -> Entry {
+        let after = After::File { content: Digest::of(b"new"), metadata: UNIT_FILE };
+        Entry::Took(Holding { path: path.parse().expect("a path"), before, after })
+    }
+
+    #[test]
+    fn the_newest_items_of_the_ledger_are_told() {
+        let mut history = History::default();
+        assert_eq!(ledger(&history.ledger), None);
+        for number in 0..100 {
+            history.record(took(&format!("/opt/{number}"), Before::Nothing));
+        }
+        let before = Before::File { content: Digest::of(b"old"), metadata: UNIT_FILE };
+        history.record(took("/etc/hosts", before));
+        let told = ledger(&history.ledger).expect("a ledger");
+        assert_eq!((told.total, told.items.len()), (101, limits::LEDGER_ITEMS));
+        let hosts = LedgerItem {
+            kind: LedgerKind::File,
+            name: "/etc/hosts".to_owned(),
+            before: Some(LedgerBefore::File),
+        };
+        assert_eq!(told.items[0], hosts);
+        assert_eq!(
+            (told.items[1].name.as_str(), told.items[1].before),
+            ("/opt/99", Some(LedgerBefore::Nothing))
+        );
+    }
 }

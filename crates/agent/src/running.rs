@@ -7,17 +7,17 @@ use crate::journal::History;
 use crate::ledger::After;
 use crate::machine::CommandKey;
 
-/// What to do about a command.
+/// What to do about a command that an earlier process has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// Wait for it, and take its result as the result of the attempt.
+pub enum CommandFate {
+    /// Wait for it, and use its result as the result of the attempt.
     TakeOver {
         /// The step of the plan that has the command, counted from 0.
         step: usize,
     },
-    /// End it with grace, if it still runs, and forget it.
+    /// Terminate it gracefully if it still runs, and forget it.
     Dismiss,
-    /// Nothing: what started it comes to it again.
+    /// Nothing: the plan reaches it again.
     Leave,
 }
 
@@ -25,18 +25,18 @@ pub enum Fate {
 ///
 /// A newer plan with the same step and the same inputs does not replace the command: an agent that was not restarted
 /// would have finished it, and the engine could not start it again if it must not run twice.
-pub fn fate(key: &CommandKey, plan: &VerifiedPlan, history: &History) -> Fate {
+pub fn fate(key: &CommandKey, plan: &VerifiedPlan, history: &History) -> CommandFate {
     match key {
         CommandKey::Step { step, inputs, .. } => {
             if history.open_attempt().is_none_or(|attempt| attempt.key(*inputs) != *key) {
                 // Its result was written down.
-                return Fate::Dismiss;
+                return CommandFate::Dismiss;
             }
             let index = plan.plan().steps.iter().position(|other| {
                 let is_command = matches!(other.action, Action::Command(_));
                 other.name == *step && is_command && plan.inputs(other) == *inputs
             });
-            index.map_or(Fate::Dismiss, |step| Fate::TakeOver { step })
+            index.map_or(CommandFate::Dismiss, |step| CommandFate::TakeOver { step })
         }
         // The plan that gives a unit back comes to its stop command again. A newer one may not.
         CommandKey::Stop { unit, .. } => {
@@ -45,9 +45,9 @@ pub fn fate(key: &CommandKey, plan: &VerifiedPlan, history: &History) -> Fate {
                 .ledger
                 .holdings()
                 .any(|holding| matches!(&holding.after, After::Unit { name, .. } if name == unit));
-            if is_current && is_held { Fate::Leave } else { Fate::Dismiss }
+            if is_current && is_held { CommandFate::Leave } else { CommandFate::Dismiss }
         }
         // Only a reset undoes, and it does not come here.
-        CommandKey::Undo { .. } => Fate::Dismiss,
+        CommandKey::Undo { .. } => CommandFate::Dismiss,
     }
 }

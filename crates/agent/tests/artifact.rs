@@ -1,6 +1,6 @@
 //! Artifacts on the machine that exists: fetched, checked, unpacked, whole or not at all.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 

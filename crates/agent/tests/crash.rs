@@ -1,11 +1,11 @@
 //! Killed at every single operation of machine and disk, the engine comes back and ends where it would have ended.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 
 use capstan_agent::journal::{History, OnceRun};
-use capstan_agent::{Clock as _, Engine, EngineError, Journal, Reset, Turn};
+use capstan_agent::{Advance, Clock as _, Engine, EngineError, Journal, Reset};
 use capstan_plan::{OpenGates, Phase, Progress, VerifiedPlan};
 use std::sync::LazyLock;
 use support::world::{Death, State, World};
@@ -82,9 +82,9 @@ async fn apply(engine: &mut TestEngine, plan: &VerifiedPlan, gates: &OpenGates) 
     loop {
         match engine.advance(plan, gates, &mut |_| ()).await? {
             _ if engine.machine().state().dead => return Err(Died),
-            Turn::Moved => {}
-            Turn::Wait(until) => engine.clock().sleep_until(until).await,
-            Turn::Gate(progress) | Turn::Rest(progress) => return Ok(progress),
+            Advance::Moved => {}
+            Advance::Wait(until) => engine.clock().sleep_until(until).await,
+            Advance::Gate(progress) | Advance::Rest(progress) => return Ok(progress),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The journal on a real disk.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 

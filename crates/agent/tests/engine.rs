@@ -1,6 +1,6 @@
 //! What the engine does with a plan, on a machine in memory.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 
@@ -38,14 +38,16 @@ async fn a_plan_is_carried_out_and_told_step_by_step() {
             check("ready", "ready"),
         ],
     );
-    let mut told = Vec::new();
-    let end = engine.apply(&plan, &shut(&plan), |progress| told.push(progress.clone())).await.unwrap();
+    let mut reported = Vec::new();
+    let end = engine.apply(&plan, &shut(&plan), |progress| reported.push(progress.clone())).await.unwrap();
     assert_eq!(end.phase, Phase::Applied);
     assert_eq!(end.plan, plan.id());
     assert_eq!(engine.history().applied, Some(plan.id()));
     assert_eq!(world.content("/etc/app/config").as_deref(), Some("a=1"));
-    let init: Vec<&Progress> =
-        told.iter().filter(|p| p.step.as_ref().is_some_and(|step| step.name.as_str() == "init")).collect();
+    let init: Vec<&Progress> = reported
+        .iter()
+        .filter(|p| p.step.as_ref().is_some_and(|step| step.name.as_str() == "init"))
+        .collect();
     let step = init[0].step.as_ref().unwrap();
     assert_eq!(
         (step.index, step.total, step.exit_code, step.finished),

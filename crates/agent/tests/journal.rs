@@ -2,7 +2,7 @@
 //!
 //! A failing case prints its seed; `PROPTEST_CASES=100000` makes it a long search.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 

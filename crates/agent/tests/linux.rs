@@ -1,6 +1,6 @@
 //! The machine that exists, in temporary folders and with real programs.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 

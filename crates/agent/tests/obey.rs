@@ -1,6 +1,6 @@
 //! The loop around the engine: the newest Secret in, reports out.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 
@@ -62,17 +62,18 @@ impl Agent {
         let journal = Journal::open(world.clone()).await.unwrap();
         let mut engine = Engine::new(world.clone(), journal, Wall(Instant::now()));
         let (plans, mut seen) = watch::channel(None);
-        let (told, reports) = watch::channel(Report::default());
+        let (sender, reports) = watch::channel(Report::default());
         let task = tokio::spawn(async move {
-            obey(&mut engine, &identity(), &mut seen, &told, |_, _| ()).await.unwrap();
+            obey(&mut engine, &identity(), &mut seen, &sender, |_, _| ()).await.unwrap();
         });
         Self { world, plans, reports, task }
     }
 
     async fn until(&mut self, what: &str, is: impl Fn(&Report) -> bool) -> Report {
-        let told = tokio::time::timeout(Duration::from_secs(30), self.reports.wait_for(|report| is(report)));
-        let told = told.await.unwrap_or_else(|_| panic!("no report said: {what}")).unwrap();
-        told.clone()
+        let reported =
+            tokio::time::timeout(Duration::from_secs(30), self.reports.wait_for(|report| is(report)));
+        let reported = reported.await.unwrap_or_else(|_| panic!("no report said: {what}")).unwrap();
+        reported.clone()
     }
 
     async fn phase(&mut self, phase: Phase) -> Progress {
@@ -109,10 +110,10 @@ async fn a_gate_is_opened_by_the_secret_of_its_plan() {
         let mut data = secret(&wanted);
         data.extend(gates.to_secret_data());
         agent.plans.send_replace(Some(data));
-        let told = agent.until(said, |report| {
+        let reported = agent.until(said, |report| {
             progress(report).and_then(|p| p.message.as_deref()).is_some_and(|text| text.contains(said))
         });
-        assert_eq!(progress(&told.await).unwrap().phase, Phase::Waiting);
+        assert_eq!(progress(&reported.await).unwrap().phase, Phase::Waiting);
     }
     assert_eq!(agent.world.started("b"), 0);
 
@@ -167,9 +168,9 @@ async fn what_must_not_be_obeyed_is_refused_told_and_touches_nothing() {
         let report = agent
             .until(said, |report| match &report.standing {
                 Standing::Unreadable { message } => message.contains(said),
-                Standing::Plan(told) => {
-                    told.phase == Phase::Refused
-                        && told.message.as_deref().is_some_and(|text| text.contains(said))
+                Standing::Plan(progress) => {
+                    progress.phase == Phase::Refused
+                        && progress.message.as_deref().is_some_and(|text| text.contains(said))
                 }
                 Standing::Idle => false,
             })

@@ -1,6 +1,6 @@
 //! Real agent processes that are killed and started again while commands of their plan run.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 

@@ -1,15 +1,15 @@
 //! What is done about a command that an earlier process of the agent has started: the pure function, and the engine on a
 //! machine in memory.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 
 use capstan_agent::journal::{Entry, History, Outcome};
 use capstan_agent::ledger::{After, Before, Holding};
 use capstan_agent::machine::CommandKey;
-use capstan_agent::running::{Fate, fate};
-use capstan_agent::{Engine, Journal, Reset, Turn};
+use capstan_agent::running::{CommandFate, fate};
+use capstan_agent::{Advance, Engine, Journal, Reset};
 use capstan_plan::{Action, Digest, Phase, VerifiedPlan};
 use support::world::{Death, World};
 use support::{TestClock, Verbs, file, gate, name, run, shut, start, steps, unit};
@@ -39,24 +39,24 @@ fn history(entries: impl IntoIterator<Item = Entry>) -> History {
 fn the_command_of_the_open_attempt_is_taken_over_and_no_other() {
     let plan = steps(1, vec![file("config", "/config", "a"), run("a", "a"), run("b", "b")]);
     let open = history([accepted(&plan), began(&plan, 1)]);
-    assert_eq!(fate(&key(&plan, 1, 1), &plan, &open), Fate::TakeOver { step: 1 });
+    assert_eq!(fate(&key(&plan, 1, 1), &plan, &open), CommandFate::TakeOver { step: 1 });
     // Another attempt, another step, another plan.
-    assert_eq!(fate(&key(&plan, 1, 2), &plan, &open), Fate::Dismiss);
-    assert_eq!(fate(&key(&plan, 2, 1), &plan, &open), Fate::Dismiss);
+    assert_eq!(fate(&key(&plan, 1, 2), &plan, &open), CommandFate::Dismiss);
+    assert_eq!(fate(&key(&plan, 2, 1), &plan, &open), CommandFate::Dismiss);
     let other = steps(1, vec![run("x", "x"), run("a", "a")]);
-    assert_eq!(fate(&key(&other, 1, 1), &plan, &open), Fate::Dismiss);
+    assert_eq!(fate(&key(&other, 1, 1), &plan, &open), CommandFate::Dismiss);
 
     // A second attempt, after one that was interrupted.
     let again = history([accepted(&plan), began(&plan, 1), began(&plan, 1)]);
-    assert_eq!(fate(&key(&plan, 1, 1), &plan, &again), Fate::Dismiss);
-    assert_eq!(fate(&key(&plan, 1, 2), &plan, &again), Fate::TakeOver { step: 1 });
+    assert_eq!(fate(&key(&plan, 1, 1), &plan, &again), CommandFate::Dismiss);
+    assert_eq!(fate(&key(&plan, 1, 2), &plan, &again), CommandFate::TakeOver { step: 1 });
 
     // One whose result is journaled.
     let CommandKey::Step { step, inputs, .. } = key(&plan, 1, 1) else { panic!("a step") };
     let ended = Entry::Ended { step, inputs, outcome: Outcome::success(), at: start() };
     let ended = history([accepted(&plan), began(&plan, 1), ended]);
-    assert_eq!(fate(&key(&plan, 1, 1), &plan, &ended), Fate::Dismiss);
-    assert_eq!(fate(&key(&plan, 1, 1), &plan, &History::default()), Fate::Dismiss);
+    assert_eq!(fate(&key(&plan, 1, 1), &plan, &ended), CommandFate::Dismiss);
+    assert_eq!(fate(&key(&plan, 1, 1), &plan, &History::default()), CommandFate::Dismiss);
 }
 
 #[test]
@@ -66,10 +66,10 @@ fn a_newer_plan_takes_over_what_it_has_as_well() {
     let running = key(&old, 0, 1);
     assert_eq!(
         fate(&running, &steps(2, vec![run("b", "b"), run("a", "a")]), &open),
-        Fate::TakeOver { step: 1 }
+        CommandFate::TakeOver { step: 1 }
     );
     for other in [run("a", "other"), run("b", "a"), file("a", "/a", "a")] {
-        assert_eq!(fate(&running, &steps(2, vec![other]), &open), Fate::Dismiss);
+        assert_eq!(fate(&running, &steps(2, vec![other]), &open), CommandFate::Dismiss);
     }
 }
 
@@ -82,12 +82,12 @@ fn a_stop_command_is_left_to_the_plan_that_gives_the_unit_back() {
     let took =
         || Entry::Took(Holding { path: held.path(), before: Before::Nothing, after: After::from(held) });
     let giving = history([accepted(&first), took(), accepted(&second)]);
-    assert_eq!(fate(&stop, &second, &giving), Fate::Leave);
-    assert_eq!(fate(&stop, &steps(3, vec![run("a", "a")]), &giving), Fate::Dismiss);
+    assert_eq!(fate(&stop, &second, &giving), CommandFate::Leave);
+    assert_eq!(fate(&stop, &steps(3, vec![run("a", "a")]), &giving), CommandFate::Dismiss);
     let given = [accepted(&first), took(), accepted(&second), Entry::Released { path: held.path() }];
-    assert_eq!(fate(&stop, &second, &history(given)), Fate::Dismiss);
+    assert_eq!(fate(&stop, &second, &history(given)), CommandFate::Dismiss);
     let undo = CommandKey::Undo { step: name("a"), undo: Digest::of(b"") };
-    assert_eq!(fate(&undo, &second, &giving), Fate::Dismiss);
+    assert_eq!(fate(&undo, &second, &giving), CommandFate::Dismiss);
 }
 
 /// An agent was killed while the command of this plan's only step ran.
@@ -117,11 +117,15 @@ async fn nothing_is_started_while_it_is_not_known_what_runs() {
     world.state().blind = true;
     let mut engine = engine(&world).await;
     for plan in [&plan, &steps(2, vec![run("new", "new")])] {
-        let mut told = None;
-        let turn = engine.advance(plan, &shut(plan), &mut |progress| told = progress.message.clone()).await;
-        assert!(matches!(turn, Ok(Turn::Wait(_))), "{turn:?}");
-        let told = told.unwrap();
-        assert!(told.contains("may still run") && told.contains("the disk does not answer"), "{told}");
+        let mut message = None;
+        let turn =
+            engine.advance(plan, &shut(plan), &mut |progress| message = progress.message.clone()).await;
+        assert!(matches!(turn, Ok(Advance::Wait(_))), "{turn:?}");
+        let message = message.unwrap();
+        assert!(
+            message.contains("may still run") && message.contains("the disk does not answer"),
+            "{message}"
+        );
     }
     assert!(matches!(engine.reset(None).await.unwrap(), Reset::Left(left) if left.len() == 1));
     assert_eq!((world.started("slow"), world.started("new")), (1, 0));
@@ -176,7 +180,7 @@ async fn a_newer_plan_ends_the_stop_command_of_an_earlier_one_before_it_begins()
             continue;
         }
         let mut agent = engine(&world).await;
-        assert_eq!(agent.advance(&plans[2], &shut(&plans[2]), &mut |_| ()).await.unwrap(), Turn::Moved);
+        assert_eq!(agent.advance(&plans[2], &shut(&plans[2]), &mut |_| ()).await.unwrap(), Advance::Moved);
         assert_eq!(agent.history().current.as_ref().unwrap().plan, plans[2].id(), "it was accepted");
         assert_eq!(world.state().ended, ["end-app"]);
         return;

@@ -1,10 +1,10 @@
 //! Artifacts, units and gates: what the engine makes of them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 
-use capstan_agent::{Engine, Journal, Reset, Turn};
+use capstan_agent::{Advance, Engine, Journal, Reset};
 use capstan_plan::{OpenGates, Phase, Progress, Step, VerifiedPlan};
 use support::world::{Node, ROOT, World};
 use support::{
@@ -161,8 +161,8 @@ async fn a_unit_that_leaves_the_plan_is_ended_with_all_it_left_behind() {
     let Reset::Left(left) = engine.reset(None).await.unwrap() else { panic!("it cannot be clean") };
     // With the folders it is in.
     assert_eq!(left.len(), 4, "{left:?}");
-    let told = "/etc/systemd/system/one.service: cannot end the unit: its `stop` exited with 1";
-    assert_eq!(left[0].to_string(), told);
+    let expected = "/etc/systemd/system/one.service: cannot end the unit: its `stop` exited with 1";
+    assert_eq!(left[0].to_string(), expected);
 }
 
 #[tokio::test]
@@ -216,10 +216,11 @@ async fn a_plan_waits_at_a_gate_until_it_is_opened_for_it() {
     let mut engine = engine(&world).await;
     let at = |revision| steps(revision, vec![run("a", "a"), gate("go"), run("b", "b").always()]);
     let first = at(1);
-    let mut told = Vec::new();
-    let waits = engine.apply(&first, &shut(&first), |progress| told.push(progress.clone())).await.unwrap();
+    let mut reported = Vec::new();
+    let waits =
+        engine.apply(&first, &shut(&first), |progress| reported.push(progress.clone())).await.unwrap();
     assert_eq!(waits.phase, Phase::Waiting);
-    assert_eq!(told.last(), Some(&waits));
+    assert_eq!(reported.last(), Some(&waits));
     let step = waits.step.clone().unwrap();
     assert_eq!((step.name.as_str(), step.index, step.total), ("go", 2, 3));
     assert!(message(&waits).contains("the gate is closed"));
@@ -243,7 +244,7 @@ async fn a_plan_waits_at_a_gate_until_it_is_opened_for_it() {
     let refused = apply(&mut engine, &at(2)).await;
     assert_eq!(refused.phase, Phase::Refused, "{}", message(&refused));
     let turn = engine.advance(&at(2), &open(&at(2)), &mut |_| ()).await.unwrap();
-    assert!(matches!(turn, Turn::Rest(progress) if progress.phase == Phase::Refused));
+    assert!(matches!(turn, Advance::Rest(progress) if progress.phase == Phase::Refused));
 }
 
 #[tokio::test]
@@ -299,7 +300,7 @@ async fn a_reboot_whose_command_was_ended_first_is_asked_about_again() {
     let plan = steps(1, vec![reboot, run("start", "start")]);
     let mut before = engine(&world).await;
     while world.started("false") == 0 {
-        assert_eq!(before.advance(&plan, &shut(&plan), &mut |_| ()).await.unwrap(), Turn::Moved);
+        assert_eq!(before.advance(&plan, &shut(&plan), &mut |_| ()).await.unwrap(), Advance::Moved);
     }
     world.state().boots = 1;
     let mut after = engine(&world).await;

@@ -1,6 +1,6 @@
 //! Whatever was on a machine, and whatever plans did to it: after a reset every byte is as it was.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 

@@ -18,7 +18,7 @@ use crate::{Failure, files};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Document {
     api_version: Version,
-    kind: Kind,
+    kind: ConfigKind,
     server: String,
     ca_data: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ enum Version {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Kind {
+enum ConfigKind {
     AgentConfig,
 }
 
@@ -78,7 +78,7 @@ impl Config {
     /// Reads one that somebody sends. An error repeats nothing of it.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let document: Document = serde_json::from_slice(bytes).map_err(|error| {
-            format!("is no AgentConfig (line {} column {})", error.line(), error.column())
+            format!("is not an AgentConfig (line {} column {})", error.line(), error.column())
         })?;
         let is_name = |text: &str| {
             !text.is_empty()
@@ -86,7 +86,7 @@ impl Config {
                 && text.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
         };
         if !is_name(&document.namespace) {
-            return Err("namespace is no name of a namespace".to_owned());
+            return Err("namespace is not the name of a namespace: use 1 to 63 of a-z, 0-9 and -".to_owned());
         }
         // The address of a folder, so that paths can be added to it.
         let server = format!("{}/", document.server.trim_end_matches('/'));
@@ -232,10 +232,10 @@ mod tests {
             change(&mut document);
             parse(&document).expect("a configuration").stamp()
         };
-        let here = stamp(&|_| {});
-        assert_eq!(here, stamp(&|document| document["token"] = json!("another")));
+        let original = stamp(&|_| {});
+        assert_eq!(original, stamp(&|document| document["token"] = json!("another")));
         for (field, value) in [("server", "https://10.0.0.2"), ("caData", "QQ=="), ("plane", "b")] {
-            assert_ne!(here, stamp(&|document| document[field] = json!(value)), "{field}");
+            assert_ne!(original, stamp(&|document| document[field] = json!(value)), "{field}");
         }
     }
 

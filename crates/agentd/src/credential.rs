@@ -1,9 +1,9 @@
 //! The machine's key and certificate. The key is made here and never leaves.
 
 use capstan_agent::https::Trust;
+use capstan_pki::issue;
 use jiff::Timestamp;
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData as _};
-use x509_parser::pem::Pem;
+use rcgen::{KeyPair, PublicKeyData as _};
 
 use crate::config::Config;
 use crate::paths::Paths;
@@ -33,7 +33,9 @@ impl Key {
     /// The key on the machine, if there is one.
     pub(crate) fn read(paths: &Paths) -> Result<Option<Self>, Failure> {
         let path = paths.key();
-        let wrong = || Failure::new(format!("{} is no key; take it away to enrol anew", path.display()));
+        let wrong = || {
+            Failure::new(format!("{} is not a private key; remove the file to enrol again", path.display()))
+        };
         let Some(pem) =
             files::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?
         else {
@@ -45,24 +47,15 @@ impl Key {
 
     /// Asks for a certificate: who we are, and nothing besides.
     pub(crate) fn request(&self, config: &Config) -> Result<String, Failure> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, config.user());
-        params.distinguished_name.push(DnType::OrganizationName, GROUP);
-        let request = params.serialize_request(&self.0).and_then(|request| request.pem());
+        let request = issue::request(&self.0, issue::subject(&config.user(), Some(GROUP)));
         request.map_err(|error| Failure::new(format!("cannot write a certificate request: {error}")))
     }
 
     /// Looks at a certificate in PEM, if it is for this key.
     pub(crate) fn certificate(&self, pem: &str) -> Option<Certificate> {
-        let block = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
-        let certificate = block.parse_x509().ok()?;
-        if certificate.public_key().raw != self.0.subject_public_key_info() {
-            return None;
-        }
-        let time = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();
-        let (from, to) = (time(certificate.validity().not_before)?, time(certificate.validity().not_after)?);
-        Some(Certificate { pem: pem.to_owned(), from, to })
+        let read = capstan_pki::Certificate::first_in(pem.as_bytes())?;
+        let is_ours = read.public_key == self.0.subject_public_key_info();
+        is_ours.then(|| Certificate { pem: pem.to_owned(), read })
     }
 }
 
@@ -70,8 +63,7 @@ impl Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Certificate {
     pem: String,
-    pub(crate) from: Timestamp,
-    pub(crate) to: Timestamp,
+    pub(crate) read: capstan_pki::Certificate,
 }
 
 impl Certificate {
@@ -98,12 +90,11 @@ impl Certificate {
 
     /// When another one should be asked for: two thirds of its life are over.
     pub(crate) fn renewal(&self) -> Timestamp {
-        let life = self.to.as_second() - self.from.as_second();
-        Timestamp::from_second(self.from.as_second() + life * 2 / 3).unwrap_or(self.to)
+        self.read.renewal()
     }
 
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
-        self.to <= now
+        self.read.not_after <= now
     }
 
     /// Whom we believe, and that it is us who ask.
@@ -117,6 +108,7 @@ impl Certificate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rcgen::CertificateParams;
 
     #[test]
     fn a_key_is_made_once_and_a_certificate_is_for_it_or_for_somebody_else() {
@@ -147,13 +139,13 @@ mod tests {
             );
             Config::parse(text.as_bytes()).expect("a configuration")
         };
-        let (here, there) = (config("https://here", ""), config("https://there", r#""token":"t","#));
+        let (ours, theirs) = (config("https://here", ""), config("https://there", r#""token":"t","#));
         let read = |config: &Config| Certificate::read(&paths, config, &key).expect("read");
-        certificate.write(&paths, &here).expect("written");
-        assert_eq!((read(&here), read(&there)), (Some(certificate.clone()), None));
+        certificate.write(&paths, &ours).expect("written");
+        assert_eq!((read(&ours), read(&theirs)), (Some(certificate.clone()), None));
         // From before there were stamps.
         files::write(&paths.certificate(), certificate.pem.as_bytes()).expect("written");
-        assert_eq!((read(&here), read(&there)), (Some(certificate), None));
+        assert_eq!((read(&ours), read(&theirs)), (Some(certificate), None));
         std::fs::write(paths.key(), "nonsense").expect("written");
         assert!(Key::take(&paths).is_err(), "a key that was damaged is not replaced behind anybody's back");
     }

@@ -69,8 +69,8 @@ pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure>
     }
     let Some(token) = config.token() else {
         return Err(Failure::new(
-            "this machine has neither a certificate that is still good nor a token to get one with; \
-             it must be bootstrapped anew",
+            "this machine has neither a valid certificate nor a token to get one with; \
+             bootstrap it again",
         ));
     };
     let request = match files::read(&paths.request()).map_err(Failure::new)? {
@@ -130,7 +130,7 @@ pub(crate) async fn ask(
     if why == Asking::ToGetIn {
         patch["status"]["agentVersion"] = Value::Null;
     }
-    let told = RefCell::new(String::new());
+    let last_message = RefCell::new(String::new());
     loop {
         let mut answer = None;
         let mut is_asked = true;
@@ -149,14 +149,14 @@ pub(crate) async fn ask(
                 is_asked = report["status"]["certificateRequest"].as_str() == Some(request);
                 if answer.is_some() || !is_asked { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             },
-            |went| tell(went, &told),
+            |went| tell(went, &last_message),
         )
         .await;
         if let Some(certificate) = answer {
             return certificate;
         }
         if !is_asked && let Err(error) = client.api().merge(&status, &patch).await {
-            tell(Err(&error), &told);
+            tell(Err(&error), &last_message);
             tokio::time::sleep(BETWEEN_REQUESTS).await;
         }
     }
@@ -168,12 +168,12 @@ pub(crate) fn is_ours(report: &Value, config: &Config) -> bool {
 }
 
 /// Says what goes wrong, once.
-fn tell(went: Result<(), &ApiError>, told: &RefCell<String>) {
+fn tell(went: Result<(), &ApiError>, last_message: &RefCell<String>) {
     if let Err(error) = went {
         let words = error.to_string();
-        if *told.borrow() != words {
+        if *last_message.borrow() != words {
             say!("{words}");
-            told.replace(words);
+            last_message.replace(words);
         }
     }
 }

@@ -51,7 +51,7 @@ async fn look(paths: &Paths) -> Value {
     obstacles.extend(of_plan(&history, status.as_ref()));
     let running = running(paths, &mut obstacles);
     let certificate = credential.map(|(_, certificate)| {
-        json!({"from": certificate.from, "to": certificate.to, "renewal": certificate.renewal()})
+        json!({"from": certificate.read.not_before, "to": certificate.read.not_after, "renewal": certificate.renewal()})
     });
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -83,14 +83,19 @@ fn credential(
     match (&certificate, config.and_then(Config::token)) {
         (None, Some(_)) => obstacles.push("this machine has not enrolled yet".to_owned()),
         (None, None) => obstacles.push(
-            "this machine has no certificate and no token to get one with: bootstrap it anew".to_owned(),
+            "this machine has no certificate and no token to get one with: bootstrap it again".to_owned(),
         ),
         (Some(certificate), _) if certificate.is_over(Timestamp::now()) => {
-            obstacles.push(format!("the certificate expired at {}: bootstrap it anew", certificate.to));
+            obstacles.push(format!(
+                "the certificate expired at {}: bootstrap this machine again",
+                certificate.read.not_after
+            ));
         }
-        (Some(certificate), _) if certificate.from > Timestamp::now() => {
-            obstacles
-                .push(format!("the certificate holds from {} on: is the clock right?", certificate.from));
+        (Some(certificate), _) if certificate.read.not_before > Timestamp::now() => {
+            obstacles.push(format!(
+                "the certificate holds from {} on: is the clock right?",
+                certificate.read.not_before
+            ));
         }
         _ => {}
     }

@@ -1,9 +1,10 @@
 //! Files of the agent's own: whole or not at all, and for root's eyes only.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use capstan_files::Durability;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 
 /// What is in a file, if there is one.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -22,21 +23,7 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 pub(crate) fn write_for(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    let temporary = beside(path);
-    // What a crash has left behind may have another mode.
-    remove(&temporary)?;
-    let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    File::open(folder)?.sync_all()
-}
-
-/// A name beside a path that no other file uses while it is written.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    name.into()
+    capstan_files::write(path, content, mode, Durability::Lasting).map_err(|error| error.source)
 }
 
 /// Removes a file, if there is one.
@@ -77,7 +64,7 @@ mod tests {
         assert_eq!(read(&path).expect("read"), None);
         // Left behind by a crash, and readable by all.
         fs::create_dir(folder.path().join("a")).expect("made");
-        fs::write(beside(&path), "half").expect("written");
+        fs::write(folder.path().join("a/b.json.partial"), "half").expect("written");
         for content in ["one", "two"] {
             write(&path, content.as_bytes()).expect("written");
             assert_eq!(read(&path).expect("read").as_deref(), Some(content.as_bytes()));

@@ -59,7 +59,7 @@ enum Command {
         #[arg(long, default_value_t = 900)]
         timeout_seconds: u64,
 
-        /// Do not install a service: somebody else starts `capstan-agent run`
+        /// Do not install the service that starts `capstan-agent run`
         #[arg(long)]
         no_service: bool,
     },

@@ -1,6 +1,6 @@
 //! The real program as the supervisor of a command, and what it says about it.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 use capstan_agent::Machine as _;
 use capstan_agent::machine::{CommandKey, Exit, Invocation, Resumed};
@@ -46,8 +46,8 @@ async fn a_command_outlives_the_process_that_started_it_and_is_told_by_explain()
 
     let text = explain(root, &[]);
     assert!(text.contains("\nruns         undo command of step slow since 2"), "{text}");
-    let told: Value = serde_json::from_str(&explain(root, &["-o", "json"])).unwrap();
-    assert_eq!(told["running"][0]["command"], "undo command of step slow");
+    let explained: Value = serde_json::from_str(&explain(root, &["-o", "json"])).unwrap();
+    assert_eq!(explained["running"][0]["command"], "undo command of step slow");
 
     fs::write(root.join("go"), "").unwrap();
     let second = linux();
@@ -55,8 +55,8 @@ async fn a_command_outlives_the_process_that_started_it_and_is_told_by_explain()
     let Resumed::Ended(ran) = resumed else { panic!("{resumed:?}") };
     assert_eq!((ran.exit, &ran.stdout.head[..]), (Exit::Code(3), &b"begin\n"[..]));
     second.dismiss(&key).await.unwrap();
-    let told: Value = serde_json::from_str(&explain(root, &["-o", "json"])).unwrap();
-    assert_eq!(told["running"], json!([]));
+    let explained: Value = serde_json::from_str(&explain(root, &["-o", "json"])).unwrap();
+    assert_eq!(explained["running"], json!([]));
 }
 
 #[test]

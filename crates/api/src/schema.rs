@@ -35,7 +35,7 @@ pub(crate) fn cel<const N: usize>(rules: [(&str, &str); N]) -> serde_json::Value
 
 /// The field keeps the value it was created with.
 pub(crate) fn immutable() -> serde_json::Value {
-    cel([("self == oldSelf", "cannot be changed; delete the object and create it anew")])
+    cel([("self == oldSelf", "cannot be changed; delete the object and create it again")])
 }
 
 /// A Kubernetes version as this contract writes them: semantic, with a leading v.
@@ -75,7 +75,7 @@ macro_rules! set_once {
                 $field,
                 ")"
             ),
-            concat!($field, " cannot be changed once it is set; delete the object and create it anew"),
+            concat!($field, " cannot be changed once it is set; delete the object and create it again"),
         )
     };
 }

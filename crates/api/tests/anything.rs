@@ -1,7 +1,7 @@
 //! Fields in which anything may stand keep it as it came, also what a fixture cannot hold because an API server
 //! would change or refuse it.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::{Cluster, ClusterClass};

@@ -1,7 +1,5 @@
 //! What clusterctl's kinds know beyond their fields: types of providers, and the file `metadata.yaml`.
 
-#![allow(clippy::unwrap_used)]
-
 use capstan_api::clusterctl::{Metadata, MetadataError, ProviderSpec, ProviderType};
 use capstan_api::crd;
 use serde_json::json;

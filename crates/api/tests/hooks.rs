@@ -2,7 +2,7 @@
 //!
 //! Upstream's own types read these files strictly and write them back unchanged.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use capstan_api::runtime::hooks::{
     Body, CanUpdateMachine, CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSet,

@@ -3,7 +3,7 @@
 //!
 //! Whether an API server agrees is for the suite `crds` to find out.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 #[path = "../../../tests/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the other reader of the file uses all of it, from outside")]

@@ -17,7 +17,7 @@ pub struct Conflict {
 impl Conflict {
     /// The message of the cause that reports it. Its reason is `FieldManagerConflict` and its field is `field`.
     pub fn message(&self) -> String {
-        format!("conflict with {}", Shown(&self.manager))
+        format!("conflict with {}", ManagerDisplay(&self.manager))
     }
 }
 
@@ -47,7 +47,7 @@ fn summary(conflicts: &[Conflict]) -> String {
     let mut last = None;
     for conflict in conflicts {
         if last != Some(&conflict.manager) {
-            lines.push(format!("conflicts with {}:", Shown(&conflict.manager)));
+            lines.push(format!("conflicts with {}:", ManagerDisplay(&conflict.manager)));
             last = Some(&conflict.manager);
         }
         lines.push(format!("- {}", conflict.field));
@@ -56,9 +56,9 @@ fn summary(conflicts: &[Conflict]) -> String {
 }
 
 /// A manager as conflicts name it.
-struct Shown<'a>(&'a Manager);
+struct ManagerDisplay<'a>(&'a Manager);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for ManagerDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Manager { name, operation, api_version, subresource } = self.0;
         f.write_str(&quote(name))?;

@@ -1,8 +1,6 @@
 //! Every known difference from a kube-apiserver, on purpose. A difference that goes away makes its test fail, so that
 //! this list stays true.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use capstan_apiserver_merge::{Shape, Write, apply, merge_patch, track_update};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Sequences of writes as a real kube-apiserver carried them out, recorded, and as we do. The server is not needed to
 //! run this; what it does around a write (defaults, the reset of status, uid) is done here in short.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 use capstan_apiserver_merge::{
     Applied, ApplyError, Shape, Write, apply, json_patch, merge_patch, settle_times, track_update,
@@ -21,12 +21,12 @@ struct Table {
 #[derive(Deserialize)]
 struct Sequence {
     name: String,
-    steps: Vec<Step>,
+    steps: Vec<SequenceStep>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Step {
+struct SequenceStep {
     r#do: String,
     r#as: String,
     #[serde(default)]
@@ -54,7 +54,7 @@ enum Refused {
 
 impl Server {
     /// Whether the write was stored.
-    fn write(&mut self, number: usize, step: &Step) -> Result<bool, Refused> {
+    fn write(&mut self, number: usize, step: &SequenceStep) -> Result<bool, Refused> {
         let now = time(number);
         let reset: &[&str] = if step.at.is_some() { &["metadata", "spec"] } else { &["status"] };
         let write = Write {

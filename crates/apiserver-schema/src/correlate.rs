@@ -3,6 +3,7 @@
 
 use crate::node::{ListType, Node, Type};
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// A value, the value it was before, and the schema of both.
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +25,10 @@ impl<'a> Correlation<'a> {
         Some(Correlation { new, old, node: self.node.field(name)? })
     }
 
-    /// The item at `index` of the new list, if the old list had one of the same keys.
-    pub(crate) fn index(&self, index: usize) -> Option<Correlation<'a>> {
-        let new = self.new.as_array()?.get(index)?;
-        let old = same_key(self.node, self.old.as_array()?, new)?;
-        Some(Correlation { new, old, node: self.node.items.as_deref()? })
+    /// The items of a list by their keys.
+    pub(crate) fn items(&self) -> CorrelatedItems<'a> {
+        let old = self.old.as_array().map(Vec::as_slice).unwrap_or_default();
+        CorrelatedItems { list: *self, old: OldItems::new(self.node, old) }
     }
 
     /// Whether nothing changed. What has no schema counts as changed.
@@ -37,7 +37,8 @@ impl<'a> Correlation<'a> {
             (Value::Array(new), Value::Array(old)) => {
                 new.len() == old.len()
                     && if self.node.list_type == ListType::Map {
-                        (0..new.len()).all(|i| self.index(i).is_some_and(|item| item.unchanged()))
+                        let items = self.items();
+                        (0..new.len()).all(|i| items.get(i).is_some_and(|item| item.unchanged()))
                     } else {
                         new == old
                     }
@@ -51,12 +52,46 @@ impl<'a> Correlation<'a> {
     }
 }
 
-/// The first item of `old` with the keys of `item`, if `list` is the schema of a list that is a map.
-pub(crate) fn same_key<'a>(list: &Node, old: &'a [Value], item: &Value) -> Option<&'a Value> {
-    let is_map =
-        list.ty == Some(Type::Array) && list.list_type == ListType::Map && !list.list_map_keys.is_empty();
-    let wanted = is_map.then(|| keys(list, item))??;
-    old.iter().find(|old| keys(list, old).as_ref() == Some(&wanted))
+/// A list, and the list it was before.
+#[derive(Debug)]
+pub(crate) struct CorrelatedItems<'a> {
+    list: Correlation<'a>,
+    old: OldItems<'a>,
+}
+
+impl<'a> CorrelatedItems<'a> {
+    /// The item at `index` of the new list, if the old list had one of the same keys.
+    pub(crate) fn get(&self, index: usize) -> Option<Correlation<'a>> {
+        let new = self.list.new.as_array()?.get(index)?;
+        Some(Correlation { new, old: self.old.of(new)?, node: self.list.node.items.as_deref()? })
+    }
+}
+
+/// The items that a list had before, by their keys. A table, because clients choose how long lists are.
+#[derive(Debug)]
+pub(crate) struct OldItems<'a> {
+    list: &'a Node,
+    by_keys: HashMap<Vec<&'a Value>, &'a Value>,
+}
+
+impl<'a> OldItems<'a> {
+    /// Empty, unless `list` is the schema of a list that is a map.
+    pub(crate) fn new(list: &'a Node, old: &'a [Value]) -> Self {
+        let is_map =
+            list.ty == Some(Type::Array) && list.list_type == ListType::Map && !list.list_map_keys.is_empty();
+        let mut by_keys = HashMap::new();
+        for item in old.iter().filter(|_| is_map) {
+            if let Some(keys) = keys(list, item) {
+                by_keys.entry(keys).or_insert(item);
+            }
+        }
+        Self { list, by_keys }
+    }
+
+    /// The first of them with the keys of `item`.
+    pub(crate) fn of(&self, item: &Value) -> Option<&'a Value> {
+        self.by_keys.get(&keys(self.list, item)?).copied()
+    }
 }
 
 /// The values of the keys of an item; `None` if one is absent or no scalar.

@@ -90,6 +90,11 @@ impl FieldError {
         FieldError { path, kind, bad_value, detail: detail.into() }
     }
 
+    /// The last error of an object that has more than are told.
+    pub(crate) fn more_errors(path: &str) -> FieldError {
+        FieldError::invalid(path, "", "there are more errors, which are not shown")
+    }
+
     pub(crate) fn invalid(path: &str, value: impl Into<Value>, detail: impl Into<String>) -> FieldError {
         FieldError::new(path, ErrorKind::Invalid, Some(value.into()), detail)
     }
@@ -162,6 +167,9 @@ impl fmt::Display for FieldError {
 }
 
 impl std::error::Error for FieldError {}
+
+/// So many errors of one object are told; then nothing more is checked. A body can hold a million wrong items.
+pub(crate) const MOST_ERRORS: usize = 128;
 
 /// How upstream prints the path of the object itself.
 pub(crate) const ROOT: &str = "<nil>";

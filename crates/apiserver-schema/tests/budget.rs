@@ -1,7 +1,5 @@
 //! What expressions may cost, judged before and while they run.
 
-#![allow(clippy::unwrap_used)]
-
 use capstan_apiserver_schema::{Expression, Structural};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Every known difference from a kube-apiserver, with its direction: fail-closed refuses what upstream takes, fail-open
 //! takes what upstream refuses. A difference that goes away makes its test fail, so that this list stays true.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 use capstan_apiserver_schema::Structural;
 use serde_json::{Value, json};
@@ -99,4 +99,34 @@ fn labels_of_embedded_resources() {
 fn defaults_of_unknown_formats() {
     let schema = json!({"x-kubernetes-preserve-unknown-fields": true, "format": "unheard-of", "default": 1});
     assert!(Structural::compile(&whole(&json!({"type": "object", "properties": {"a": schema}}))).is_ok());
+}
+
+/// The same objects are refused, with fewer words: upstream tells every error, however many there are.
+#[test]
+fn only_so_many_errors_are_told() {
+    let list = |limits: &Value| {
+        let mut list = json!({"type": "array", "items": {"type": "string"}});
+        list.as_object_mut().unwrap().extend(limits.as_object().unwrap().clone());
+        whole(&json!({"type": "object", "properties": {"list": list}}))
+    };
+    let wrong = json!({"list": vec![1; 1000]});
+    let told = errors(&list(&json!({})), &wrong);
+    assert_eq!(told.len(), 129);
+    assert!(told[128].contains("there are more errors"), "{}", told[128]);
+
+    // A list that is too long is told of, and its items are not looked at.
+    let told = errors(&list(&json!({"maxItems": 5})), &wrong);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("must have at most 5 items"), "{}", told[0]);
+    // One that is too short has its items looked at.
+    assert_eq!(errors(&list(&json!({"minItems": 5})), &json!({"list": [1, "x"]})).len(), 2);
+
+    let rule = json!([{"rule": "self == 'x'"}]);
+    let item = json!({"type": "string", "maxLength": 5, "x-kubernetes-validations": rule});
+    let schema = whole(
+        &json!({"type": "object", "properties": {"list": {"type": "array", "maxItems": 1000, "items": item}}}),
+    );
+    let told = errors(&schema, &json!({"list": vec!["y"; 1000]}));
+    assert_eq!(told.len(), 129);
+    assert!(told[128].contains("there are more errors"), "{}", told[128]);
 }

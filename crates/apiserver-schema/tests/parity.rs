@@ -1,7 +1,5 @@
 //! What a real kube-apiserver says, recorded, and what we say. The server is not needed to run this.
 
-#![allow(clippy::unwrap_used)]
-
 use capstan_apiserver_schema::{FieldError, Structural};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -5,14 +5,13 @@
 //! traces by making many; only if the file itself cannot be written are lines lost, which is logged.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, BufWriter, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    io,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread,
 };
 
+use capstan_files::{RotatingFile, Rotation};
 use http::{header::USER_AGENT, request::Parts};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -25,6 +24,8 @@ use crate::{
     service::Sender,
 };
 
+/// Eleven files of 100 MB: weeks of a settled fleet. A client that floods the log replaces its oldest lines.
+const ROTATION: Rotation = Rotation { bytes: 100_000_000, files: 10 };
 /// As many lines as may wait to be written.
 const QUEUE: usize = 1024;
 /// The most of a path or a header that is noted.
@@ -59,8 +60,7 @@ pub(crate) struct Audit {
 impl Audit {
     /// Opens the file, which only its owner may read, to write at its end.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        let file = RotatingFile::open(path, 0o600, ROTATION)?;
         let (lines, queue) = mpsc::channel(QUEUE);
         let thread =
             thread::Builder::new().name("apiserver-audit".to_owned()).spawn(move || write(queue, file))?;
@@ -98,12 +98,11 @@ impl Audit {
     }
 }
 
-fn write(mut queue: mpsc::Receiver<String>, file: File) {
-    let mut file = BufWriter::new(file);
+fn write(mut queue: mpsc::Receiver<String>, mut file: RotatingFile) {
     let mut failed = false;
     while let Some(line) = queue.blocking_recv() {
         let written = file
-            .write_all(line.as_bytes())
+            .write_line(line.as_bytes())
             .and_then(|()| if queue.is_empty() { file.flush() } else { Ok(()) });
         match written {
             Ok(()) => failed = false,
@@ -261,6 +260,7 @@ mod tests {
             lines.try_send(line.to_owned()).unwrap();
         }
         drop(lines);
-        write(queue, File::options().write(true).open("/dev/full").unwrap());
+        // With the mode that the device has.
+        write(queue, RotatingFile::open(Path::new("/dev/full"), 0o666, ROTATION).unwrap());
     }
 }

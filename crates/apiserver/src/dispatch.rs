@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch as signal;
 
 use crate::{
-    answers::Answer,
-    auth::{MASTERS, User, authorize, rule::Access},
-    discovery, openapi, pieces,
+    auth::{MASTERS, User, authorize, impersonate, rule::Access},
+    chunked_list, discovery, openapi,
     plane::Plane,
     request::{
         Query, RequestInfo, ResourceRequest, Verb,
@@ -29,6 +28,7 @@ use crate::{
         update::{self, Edit},
         watching,
     },
+    virtual_resources::Handler,
 };
 
 /// Where a backup is taken from.
@@ -96,7 +96,7 @@ where
             let verb = method.as_str().to_lowercase();
             authorize::require(&plane.store, &user, &Access::Path { verb: &verb, path })?;
             match path.trim_end_matches('/') {
-                BACKUP => backup(plane, &user, &method),
+                BACKUP => backup(plane, &user, &method, &headers),
                 _ => other(plane, path, &query, &headers),
             }
         }
@@ -150,9 +150,11 @@ fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Resul
 
 /// Everything there is, secrets and keys included: not for whom a role lets read all paths, only for those
 /// who are above all roles.
-fn backup(plane: &Plane, user: &User, method: &Method) -> Result<Response<Body>> {
-    if !user.is_in(MASTERS) {
-        return Err(ApiError::forbidden_path(format!("only the group {MASTERS} may take a backup")));
+fn backup(plane: &Plane, user: &User, method: &Method, headers: &HeaderMap) -> Result<Response<Body>> {
+    // The right to impersonate is part of the role cluster-admin, and is not the right to read the keys of the plane.
+    if !user.is_in(MASTERS) || impersonate::is_asked_for(headers) {
+        let message = format!("only the group {MASTERS} may take a backup, and not by impersonation");
+        return Err(ApiError::forbidden_path(message));
     }
     if method != Method::GET {
         return Err(ApiError::method_not_allowed(""));
@@ -201,7 +203,7 @@ async fn resource(
         }
         Verb::List => {
             let page = read::list(call, &ListOptions::parse(query, false)?)?;
-            pieces::list(call, page, output, include).await
+            chunked_list::list(call, page, output, include).await
         }
         Verb::Watch => watching::watch(call, query, output, shutdown).await,
         Verb::Create | Verb::Update | Verb::Patch => {
@@ -231,7 +233,7 @@ async fn resource(
                     deleted => drop(deleted?),
                 }
             }
-            pieces::list(call, page, output, include).await
+            chunked_list::list(call, page, output, include).await
         }
     }
 }
@@ -239,7 +241,7 @@ async fn resource(
 /// Answers a post to a resource that keeps nothing.
 fn answered(
     call: &Call,
-    answer: Answer,
+    answer: Handler,
     request: &ResourceRequest,
     query: &Query,
     incoming: &Incoming,
@@ -280,7 +282,7 @@ async fn write(
     };
     let media = media_type(&incoming.headers);
     if request.verb == Verb::Patch {
-        patch::Kind::of(media, call.resource.is_custom())?;
+        patch::PatchType::of(media, call.resource.is_custom())?;
     }
     let options = WriteOptions::parse(query, kind)?;
     let outcome = match request.verb {

@@ -19,7 +19,7 @@ fn with_write<T>(call: &Call, options: &WriteOptions, run: impl FnOnce(&Write<'_
         Side::Status if call.resource.is_custom() => &["metadata", "spec"],
         Side::Status if !rules.reset_status.is_empty() => rules.reset_status,
         Side::Status => &["spec"],
-        Side::Door(door) => door.reset,
+        Side::Subresource(subresource) => subresource.reset,
         Side::Main | Side::Scale => &[],
     };
     let (api_version, now) = (call.api_version(), object::time(call.plane.now()));

@@ -196,10 +196,10 @@ fn is_held_by_us(object: &Value) -> bool {
 /// What has become of an owner.
 enum Owner {
     Present,
-    /// It waits for its dependents to go first.
+    /// The owner is being deleted in the foreground and waits for its dependents.
     Waiting,
     Absent,
-    /// Nobody serves its kind: nothing can be said.
+    /// No resource of this kind is served, so it is unknown whether the owner exists.
     Unknown,
 }
 

@@ -19,16 +19,15 @@
 //! # }
 //! ```
 
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
-
 mod admission;
-mod answers;
 mod audit;
 mod auth;
 mod bootstrap;
 mod certificates;
-mod cleanup;
+mod chunked_list;
+mod connections;
 mod controller;
+mod crd_deletion;
 mod discovery;
 mod dispatch;
 mod fields;
@@ -39,9 +38,6 @@ mod namespace;
 mod object;
 mod openapi;
 mod options;
-mod patient;
-mod pem;
-mod pieces;
 mod plane;
 mod protobuf;
 mod registry;
@@ -54,6 +50,7 @@ mod store;
 mod table;
 mod tls;
 mod verbs;
+mod virtual_resources;
 mod watch;
 mod webhook;
 

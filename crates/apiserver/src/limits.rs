@@ -14,33 +14,43 @@ use std::{
 use rustix::process::{Resource, getrlimit};
 
 use crate::{
-    auth::{MASTERS, User},
+    auth::{ANONYMOUS, MASTERS, User},
     status::{ApiError, Result},
 };
 
 /// The most that a request, or an object as JSON, may be. Patches could add to an object for ever otherwise.
 pub(crate) const MOST_BYTES: usize = 3 << 20;
 
-/// What one client may take.
+/// Failed authentications per second that an address may have, and how many at once after a rest.
+const FAILURES_PER_SECOND: f64 = 10.0;
+const FAILURE_BURST: f64 = 100.0;
+/// After this time an address may fail as often as at first.
+const FAILURE_REST: Duration = Duration::from_secs(10);
+/// So many addresses with failed authentications are remembered.
+const MOST_ADDRESSES: usize = 10_000;
+
+/// Limits for each client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Requests at once, other than watches.
+    /// Concurrent requests other than watches.
     pub requests: usize,
-    /// Watches at once.
+    /// Concurrent watches.
     pub watches: usize,
-    /// Requests in a second, in the long run.
+    /// Sustained requests per second.
     pub per_second: f64,
-    /// Requests that may come all at once after a rest.
+    /// Requests that an idle client may send at once.
     pub burst: f64,
-    /// Bytes of bodies that are being read or worked on.
+    /// Bytes of request bodies that are being read or processed.
     pub bytes: usize,
     /// Connections from one address.
     pub connections: usize,
-    /// Connections from all addresses together. An address may have as many as are left for others, so that there is
-    /// always room for the next one.
+    /// Connections from all addresses together. One address gets at most as many as are left for the others, so that
+    /// another client can always connect.
     pub all_connections: usize,
-    /// How long a body may take to come, and how long a client may take nothing of what it is sent.
-    pub patience: Duration,
+    /// How long a connection may be open before one of its requests is authenticated.
+    pub unauthenticated: Duration,
+    /// Timeout for receiving a request body, and for a write to the connection that makes no progress.
+    pub stall_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -55,7 +65,8 @@ impl Default for Limits {
             bytes: 32 << 20,
             connections: 1000,
             all_connections: usize::try_from(files / 2).unwrap_or(usize::MAX).min(4000),
-            patience: Duration::from_secs(60),
+            unauthenticated: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -64,6 +75,8 @@ impl Default for Limits {
 pub(crate) struct Gate {
     limits: Limits,
     clients: Mutex<HashMap<String, Client>>,
+    /// Failed authentications that an address may still have at once, and when they were counted.
+    failures: Mutex<HashMap<IpAddr, (f64, Instant)>>,
 }
 
 struct Client {
@@ -86,18 +99,48 @@ pub(crate) struct Pass {
 
 impl Gate {
     pub(crate) fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(Self { limits, clients: Mutex::new(HashMap::new()) })
+        Arc::new(Self { limits, clients: Mutex::default(), failures: Mutex::default() })
+    }
+
+    /// Counts a failed authentication, and says whether it is within the limits of its address. One that is not is
+    /// neither explained nor audited.
+    pub(crate) fn may_fail(&self, address: IpAddr, now: Instant) -> bool {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if failures.len() >= MOST_ADDRESSES {
+            let rested = |at: &Instant| now.saturating_duration_since(*at) >= FAILURE_REST;
+            failures.retain(|_, (_, at)| !rested(at));
+        }
+        if failures.len() >= MOST_ADDRESSES && !failures.contains_key(&address) {
+            return false;
+        }
+        let (left, at) = failures.entry(address).or_insert((FAILURE_BURST, now));
+        let rested = now.saturating_duration_since(*at).as_secs_f64();
+        (*left, *at) = ((*left + rested * FAILURES_PER_SECOND).min(FAILURE_BURST), now);
+        if *left < 1.0 {
+            return false;
+        }
+        *left -= 1.0;
+        true
     }
 
     /// Lets a request in, or says that it comes too soon. `None` is for whoever need not be counted.
-    pub(crate) fn enter(self: &Arc<Self>, user: &User, watches: bool, now: Instant) -> Result<Option<Pass>> {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        user: &User,
+        address: IpAddr,
+        watches: bool,
+        now: Instant,
+    ) -> Result<Option<Pass>> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(None);
         }
         let limits = self.limits;
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = || Client { requests: 0, watches: 0, bytes: 0, left: limits.burst, counted: now };
-        let client = clients.entry(user.name.clone()).or_insert_with(fresh);
+        // Anonymous clients are as many as there are addresses.
+        let is_anonymous = user.name == ANONYMOUS;
+        let who = if is_anonymous { format!("{ANONYMOUS} {address}") } else { user.name.clone() };
+        let client = clients.entry(who.clone()).or_insert_with(fresh);
         client.refill(&limits, now);
         let (running, most) = if watches {
             (&mut client.watches, limits.watches)
@@ -109,7 +152,7 @@ impl Gate {
         }
         *running += 1;
         client.left -= 1.0;
-        Ok(Some(Pass { gate: Arc::clone(self), who: user.name.clone(), watches, bytes: AtomicUsize::new(0) }))
+        Ok(Some(Pass { gate: Arc::clone(self), who, watches, bytes: AtomicUsize::new(0) }))
     }
 }
 
@@ -124,49 +167,6 @@ impl Pass {
         client.bytes += bytes;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
-    }
-}
-
-/// How many connections there are from each address.
-pub(crate) struct Crowd {
-    most: usize,
-    together: usize,
-    from: Mutex<HashMap<IpAddr, usize>>,
-}
-
-/// A connection that was let in; dropped with it.
-pub(crate) struct Visitor {
-    crowd: Arc<Crowd>,
-    address: IpAddr,
-}
-
-impl Crowd {
-    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
-        let (most, together) = (limits.connections, limits.all_connections);
-        Arc::new(Self { most, together, from: Mutex::new(HashMap::new()) })
-    }
-
-    /// Lets a connection in, unless there are too many from its address, or more than are left for others.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Visitor> {
-        let mut from = self.from.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = self.together.saturating_sub(from.values().sum());
-        let count = from.get(&address).copied().unwrap_or(0);
-        (count < self.most.min(left)).then(|| {
-            from.insert(address, count + 1);
-            Visitor { crowd: Arc::clone(self), address }
-        })
-    }
-}
-
-impl Drop for Visitor {
-    fn drop(&mut self) {
-        let mut from = self.crowd.from.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = from.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                from.remove(&self.address);
-            }
-        }
     }
 }
 
@@ -209,6 +209,8 @@ mod tests {
         })
     }
 
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     fn user(name: &str) -> User {
         User { name: name.to_owned(), groups: Vec::new(), ..User::anonymous() }
     }
@@ -216,66 +218,70 @@ mod tests {
     #[test]
     fn one_client_has_only_so_many_at_once_and_others_have_theirs() {
         let (gate, now) = (gate(), Instant::now());
-        let passes =
-            [gate.enter(&user("a"), false, now).unwrap(), gate.enter(&user("a"), false, now).unwrap()];
-        assert!(gate.enter(&user("a"), false, now).is_err());
-        assert!(gate.enter(&user("b"), false, now).is_ok());
-        assert!(gate.enter(&user("a"), true, now).is_ok(), "watches are counted for themselves");
+        let passes = [
+            gate.enter(&user("a"), HERE, false, now).unwrap(),
+            gate.enter(&user("a"), HERE, false, now).unwrap(),
+        ];
+        assert!(gate.enter(&user("a"), HERE, false, now).is_err());
+        assert!(gate.enter(&user("b"), HERE, false, now).is_ok());
+        assert!(gate.enter(&user("a"), HERE, true, now).is_ok(), "watches are counted for themselves");
         drop(passes);
         // All that may come at once has come.
-        assert!(gate.enter(&user("a"), false, now).is_err());
-        assert!(gate.enter(&user("a"), false, now + Duration::from_secs(2)).is_ok());
+        assert!(gate.enter(&user("a"), HERE, false, now).is_err());
+        assert!(gate.enter(&user("a"), HERE, false, now + Duration::from_secs(2)).is_ok());
     }
 
     #[test]
     fn watches_are_limited_and_administrators_are_not() {
         let (gate, now) = (gate(), Instant::now());
-        let _watch = gate.enter(&user("a"), true, now).unwrap();
-        assert!(gate.enter(&user("a"), true, now).is_err());
+        let _watch = gate.enter(&user("a"), HERE, true, now).unwrap();
+        assert!(gate.enter(&user("a"), HERE, true, now).is_err());
         for _ in 0..10 {
-            assert!(gate.enter(&User::admin(), true, now).unwrap().is_none());
+            assert!(gate.enter(&User::admin(), HERE, true, now).unwrap().is_none());
         }
     }
 
     #[test]
     fn bodies_are_weighed_until_they_are_answered() {
         let (gate, now) = (gate(), Instant::now());
-        let [first, second] = [(); 2].map(|()| gate.enter(&user("a"), false, now).unwrap().unwrap());
+        let [first, second] = [(); 2].map(|()| gate.enter(&user("a"), HERE, false, now).unwrap().unwrap());
         assert!(first.weigh(6).is_ok() && second.weigh(6).is_err() && second.weigh(4).is_ok());
-        let other = gate.enter(&user("b"), false, now).unwrap().unwrap();
+        let other = gate.enter(&user("b"), HERE, false, now).unwrap().unwrap();
         assert!(other.weigh(10).is_ok(), "others have theirs");
         drop(first);
         assert!(second.weigh(6).is_ok());
     }
 
     #[test]
-    fn there_is_room_for_one_more_address() {
-        let crowd = Crowd::new(&Limits { connections: 100, all_connections: 12, ..Limits::default() });
-        let mut inside = Vec::new();
-        for last in 1..=3 {
-            while let Some(visitor) = crowd.enter(IpAddr::from([127, 0, 0, last])) {
-                inside.push(visitor);
-            }
-        }
-        assert!(inside.len() < 12);
-        assert!(crowd.enter(IpAddr::from([10, 0, 0, 1])).is_some());
+    fn anonymous_clients_are_told_apart_by_their_address() {
+        let (gate, now) = (gate(), Instant::now());
+        let other = IpAddr::from([127, 0, 0, 2]);
+        let enter = |address| gate.enter(&User::anonymous(), address, false, now);
+        let _inside = [enter(HERE).unwrap(), enter(HERE).unwrap()];
+        assert!(enter(HERE).is_err() && enter(other).is_ok());
     }
 
     #[test]
-    fn an_address_has_only_so_many_connections() {
-        let crowd = Crowd::new(&Limits { connections: 1, ..Limits::default() });
-        let [one, other] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(IpAddr::from);
-        let visitor = crowd.enter(one).unwrap();
-        assert!(crowd.enter(one).is_none() && crowd.enter(other).is_some());
-        drop(visitor);
-        assert!(crowd.enter(one).is_some());
-        assert!(crowd.from.lock().unwrap().is_empty());
+    fn an_address_may_fail_only_so_often() {
+        let (gate, now) = (gate(), Instant::now());
+        let allowed = (0..1000).filter(|_| gate.may_fail(HERE, now)).count();
+        assert_eq!(allowed, 100);
+        assert!(gate.may_fail(IpAddr::from([127, 0, 0, 2]), now));
+        let later = now + Duration::from_secs(1);
+        assert_eq!((0..1000).filter(|_| gate.may_fail(HERE, later)).count(), 10);
+        // What is remembered is bounded, and does not grow with the addresses of an attacker.
+        for number in 0..30_000_u32 {
+            gate.may_fail(IpAddr::from(number.to_be_bytes()), later);
+        }
+        assert!(gate.failures.lock().unwrap().len() <= MOST_ADDRESSES);
+        let much_later = later + FAILURE_REST;
+        assert!(gate.may_fail(IpAddr::from([10, 0, 0, 1]), much_later));
     }
 
     #[test]
     fn whoever_has_rested_is_forgotten() {
         let (gate, now) = (gate(), Instant::now().checked_sub(Duration::from_secs(60)).unwrap());
-        drop(gate.enter(&user("a"), false, now).unwrap());
+        drop(gate.enter(&user("a"), HERE, false, now).unwrap());
         assert!(gate.clients.lock().unwrap().is_empty());
     }
 }

@@ -1,20 +1,24 @@
-//! What the server has done, in the words and the format that Prometheus reads and kube-apiserver uses.
+//! Requests, watches and objects of the server as metrics, under the names of kube-apiserver.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicI64, Ordering},
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use capstan_text::exposition;
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+        histogram::Histogram,
     },
-    time::Duration,
+    registry::Registry,
 };
 
 /// Upper bounds of the buckets of durations, in seconds.
 const BUCKETS: [f64; 9] = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
 /// What a request was: few values each, whatever clients send.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Labels {
     pub(crate) verb: &'static str,
     pub(crate) group: String,
@@ -22,19 +26,32 @@ pub(crate) struct Labels {
     pub(crate) code: u16,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Series {
-    count: u64,
-    seconds: f64,
-    /// How many took at most as long as each bound.
-    within: [u64; BUCKETS.len()],
-}
+type Label = (&'static str, String);
+type ByCode = [Label; 4];
+type ByResource = [Label; 3];
 
 /// Counts requests. One for each server.
-#[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    requests: Mutex<BTreeMap<Labels, Series>>,
-    watches: AtomicI64,
+    requests: Family<ByCode, Counter>,
+    /// Of any code, and without watches, which take as long as the client watches.
+    durations: Family<ByResource, Histogram, fn() -> Histogram>,
+    watches: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            watches: Gauge::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Metrics").finish_non_exhaustive()
+    }
 }
 
 /// A watch that goes on; dropped at its end.
@@ -43,81 +60,50 @@ pub(crate) struct Watching(Arc<Metrics>);
 impl Metrics {
     /// Notes a request that has been answered.
     pub(crate) fn note(&self, labels: Labels, took: Duration) {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        let series = requests.entry(labels).or_default();
-        let seconds = took.as_secs_f64();
-        series.count += 1;
-        series.seconds += seconds;
-        for (within, bound) in series.within.iter_mut().zip(BUCKETS) {
-            *within += u64::from(seconds <= bound);
+        let Labels { verb, group, resource, code } = labels;
+        let own = [("verb", verb.to_owned()), ("group", group), ("resource", resource)];
+        if verb != "watch" {
+            self.durations.get_or_create_owned(&own).observe(took.as_secs_f64());
         }
+        let [verb, group, resource] = own;
+        self.requests.get_or_create_owned(&[verb, group, resource, ("code", code.to_string())]).inc();
     }
 
     /// Notes a watch that begins.
     pub(crate) fn watch(self: &Arc<Self>) -> Watching {
-        self.watches.fetch_add(1, Ordering::Relaxed);
+        self.watches.inc();
         Watching(Arc::clone(self))
     }
 
     /// Everything, with how many objects there are of each resource, and the revision of the store.
     pub(crate) fn text(&self, objects: &BTreeMap<String, usize>, revision: u64) -> String {
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut text = String::new();
-        head(&mut text, "apiserver_request_total", "counter", "Requests that were answered.");
-        for (Labels { verb, group, resource, code }, series) in &requests {
-            // Writing to a String cannot fail.
-            _ = writeln!(
-                text,
-                "apiserver_request_total{{verb=\"{verb}\",group=\"{group}\",resource=\"{resource}\",code=\"{code}\"}} {}",
-                series.count
-            );
-        }
-        let name = "apiserver_request_duration_seconds";
-        head(&mut text, name, "histogram", "How long requests took, but for watches.");
-        for ((verb, group, resource), series) in durations(&requests) {
-            let labels = format!("verb=\"{verb}\",group=\"{group}\",resource=\"{resource}\"");
-            for (within, bound) in series.within.iter().zip(BUCKETS) {
-                _ = writeln!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {within}");
-            }
-            _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", series.count);
-            _ = writeln!(text, "{name}_sum{{{labels}}} {}", series.seconds);
-            _ = writeln!(text, "{name}_count{{{labels}}} {}", series.count);
-        }
-        head(&mut text, "apiserver_longrunning_requests", "gauge", "Watches that go on.");
-        let watches = self.watches.load(Ordering::Relaxed);
-        _ = writeln!(text, "apiserver_longrunning_requests{{verb=\"watch\"}} {watches}");
-        head(&mut text, "apiserver_resource_objects", "gauge", "Objects in the store.");
+        let watches = Family::<[Label; 1], Gauge>::default();
+        watches.get_or_create_owned(&[("verb", "watch".to_owned())]).set(self.watches.get());
+        let stored = Family::<[Label; 1], Gauge>::default();
         for (resource, count) in objects {
-            _ = writeln!(text, "apiserver_resource_objects{{resource=\"{resource}\"}} {count}");
+            let count = i64::try_from(*count).unwrap_or(i64::MAX);
+            stored.get_or_create_owned(&[("resource", resource.clone())]).set(count);
         }
-        head(&mut text, "apiserver_storage_revision", "gauge", "The last revision that was written.");
-        _ = writeln!(text, "apiserver_storage_revision {revision}");
-        text
+        // The library adds `_total` to counters and a full stop to each help.
+        let mut registry = Registry::default();
+        registry.register("apiserver_request", "Requests that were answered", self.requests.clone());
+        let help = "How long requests took, but for watches";
+        registry.register("apiserver_request_duration_seconds", help, self.durations.clone());
+        registry.register("apiserver_longrunning_requests", "Watches that go on", watches);
+        registry.register("apiserver_resource_objects", "Objects in the store", stored);
+        let help = "The last revision that was written";
+        registry.register("apiserver_storage_revision", help, ConstGauge::new(revision));
+        let mut open = String::new();
+        // Writing to a String cannot fail.
+        _ = encode(&mut open, &registry);
+        exposition::from_open_metrics(&open)
     }
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.0.watches.fetch_sub(1, Ordering::Relaxed);
+        self.0.watches.dec();
     }
-}
-
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-/// Whatever the code was, and without watches, which take as long as somebody looks.
-fn durations(requests: &BTreeMap<Labels, Series>) -> BTreeMap<(&'static str, &str, &str), Series> {
-    let mut all: BTreeMap<(&'static str, &str, &str), Series> = BTreeMap::new();
-    for (labels, series) in requests.iter().filter(|(labels, _)| labels.verb != "watch") {
-        let sum = all.entry((labels.verb, &labels.group, &labels.resource)).or_default();
-        sum.count += series.count;
-        sum.seconds += series.seconds;
-        for (sum, within) in sum.within.iter_mut().zip(series.within) {
-            *sum += within;
-        }
-    }
-    all
 }
 
 #[cfg(test)]
@@ -135,9 +121,9 @@ mod tests {
         let text = metrics.text(&BTreeMap::from([("secrets".to_owned(), 7)]), 12);
         for line in [
             "apiserver_request_total{verb=\"get\",group=\"\",resource=\"secrets\",code=\"404\"} 1",
-            "apiserver_request_duration_seconds_bucket{verb=\"get\",group=\"\",resource=\"secrets\",le=\"0.001\"} 0",
-            "apiserver_request_duration_seconds_bucket{verb=\"get\",group=\"\",resource=\"secrets\",le=\"0.005\"} 1",
-            "apiserver_request_duration_seconds_bucket{verb=\"get\",group=\"\",resource=\"secrets\",le=\"+Inf\"} 2",
+            "apiserver_request_duration_seconds_bucket{le=\"0.001\",verb=\"get\",group=\"\",resource=\"secrets\"} 0",
+            "apiserver_request_duration_seconds_bucket{le=\"0.005\",verb=\"get\",group=\"\",resource=\"secrets\"} 1",
+            "apiserver_request_duration_seconds_bucket{le=\"+Inf\",verb=\"get\",group=\"\",resource=\"secrets\"} 2",
             "apiserver_request_duration_seconds_count{verb=\"get\",group=\"\",resource=\"secrets\"} 2",
             "apiserver_longrunning_requests{verb=\"watch\"} 1",
             "apiserver_resource_objects{resource=\"secrets\"} 7",

@@ -11,46 +11,47 @@ use jiff::Timestamp;
 
 use crate::{auth::User, certificates::authority::Authority, limits::Limits, store::Storage};
 
-/// Tells the time; a simulation has its own.
+/// Returns the current time. A simulation has its own clock.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Tells more at `/metrics`: whole metrics in the text format, with names that the server has not.
+/// Returns additional metrics for `/metrics`: complete families in the text format, with names that the server does
+/// not use.
 pub type MoreMetrics = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// How a server is opened. Start from [`Options::new`] and change what differs.
+/// Options of a server. Start from [`Options::new`] and change what differs.
 #[derive(Clone)]
 pub struct Options {
-    /// Where objects are kept.
+    /// Where objects are stored.
     pub storage: Storage,
-    /// How many events a watch can be resumed from; older ones are forgotten.
+    /// Number of events that a watch can resume from. Older events are dropped, and such a watch gets 410 Gone.
     pub history: usize,
-    /// What stamps creations, deletions and managed fields.
+    /// Clock for creation and deletion timestamps and for managed fields.
     pub clock: Clock,
-    /// What `/version` says: a Kubernetes version with our build behind it.
+    /// `gitVersion` at `/version`: a Kubernetes version, followed by the build.
     pub version: String,
-    /// Bearer tokens and whom they stand for.
+    /// Static bearer tokens and their users.
     pub tokens: HashMap<String, User>,
-    /// Who the tokens of service accounts are from, and for whom they are unless somebody says.
+    /// Issuer of service account tokens, and their audience unless a token request names another.
     pub issuer: String,
-    /// What signs approved requests for client certificates; without one they wait. It is the authority
-    /// that [`crate::Tls::client_ca`] names.
+    /// Signer of approved requests for client certificates; without it, requests stay pending. Its certificate must
+    /// be in [`crate::Tls::client_ca`].
     pub client_authority: Option<Authority>,
-    /// What one client may take of the server over a socket.
+    /// Limits for each client that connects over a socket.
     pub limits: Limits,
-    /// Where the services are that webhooks name: from `namespace/name` to an `https` URL. There is no cluster
-    /// network behind this server to find them in.
+    /// Addresses of the services that webhooks refer to: `namespace/name` to an `https` URL. The server has no
+    /// cluster network in which it could resolve them.
     pub webhook_services: BTreeMap<String, String>,
-    /// Where to note who asked for what, one line of JSON each, never a value of an object; nowhere unless said. Only its
-    /// owner can read the file.
+    /// File for the audit log: one line of JSON for each request, without values of objects, readable by its owner
+    /// only. `None` disables it.
     pub audit_log: Option<PathBuf>,
-    /// Files that belong into a backup beside the objects, by the names they are to have in it.
+    /// Files that are included in a backup, by their names in the backup.
     pub backup_files: BTreeMap<String, PathBuf>,
-    /// What the process tells at `/metrics` beside the server's own.
+    /// Metrics of the process, served at `/metrics` together with those of the server.
     pub more_metrics: Option<MoreMetrics>,
 }
 
 impl Options {
-    /// The defaults: the real clock, ten thousand events, no tokens, nobody who signs certificates.
+    /// The defaults: system clock, ten thousand events, no static tokens, no signer of client certificates.
     pub fn new(storage: Storage) -> Self {
         Self {
             storage,

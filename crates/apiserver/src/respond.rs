@@ -1,4 +1,4 @@
-//! Answers: objects, tables and errors as HTTP responses. Lists are in [`crate::pieces`].
+//! HTTP responses with objects, tables and errors. Lists are in [`crate::chunked_list`].
 
 use std::convert::Infallible;
 
@@ -13,10 +13,10 @@ use crate::{
     request::negotiate::{Form, Format, Output},
     status::ApiError,
     table::{self, Include},
-    verbs::{Call, Shown},
+    verbs::{Call, Representation},
 };
 
-/// The body of every answer.
+/// The body of every response.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 pub(crate) fn bytes(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
@@ -51,7 +51,7 @@ pub(crate) fn error(error: &ApiError) -> Response<Body> {
 pub(crate) fn object(
     call: &Call,
     code: StatusCode,
-    shown: &Shown,
+    shown: &Representation,
     output: Output,
     include: Include,
 ) -> Response<Body> {

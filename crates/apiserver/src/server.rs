@@ -13,6 +13,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulShutdown},
 };
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -24,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::{
     auth::{
         User,
-        authenticate::{self, Shown},
+        authenticate::{self, ClientCertificate},
         token::KeyError,
     },
     bootstrap,
@@ -32,14 +33,14 @@ use crate::{
         authority::{AuthorityError, Signer},
         cleaner, signer,
     },
-    cleanup, gc,
-    limits::Crowd,
-    namespace,
+    connections::{Connection, Connections},
+    crd_deletion, gc, namespace,
     options::Options,
-    patient::Patient,
     plane::Plane,
     request::{Query, RequestInfo, Verb},
+    respond,
     service::{self, InProcess, Sender},
+    status::ApiError,
     store::{
         OpenError,
         backup::{Backup, BackupError},
@@ -47,6 +48,12 @@ use crate::{
     tls::{Clients, Tls, TlsError},
 };
 
+/// Its name in the log.
+const NAME: &str = "apiserver";
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE: std::time::Duration = std::time::Duration::from_secs(10);
+/// How long a connection is silent before the kernel asks whether the other end is there.
+const KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(60);
 /// How long open requests may take to end once the server stops.
 const DRAIN: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -54,33 +61,33 @@ const DRAIN: std::time::Duration = std::time::Duration::from_secs(5);
 /// keep those, so that none is closed under a request.
 const HEADERS: std::time::Duration = std::time::Duration::from_secs(120);
 
-/// Why a server could not start.
+/// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The store.
+    /// The store cannot be opened.
     #[error("cannot open the store")]
     Store(#[from] OpenError),
-    /// The key that signs the tokens of service accounts.
+    /// The signing key for service account tokens cannot be used.
     #[error("cannot sign tokens")]
     TokenKey(#[from] KeyError),
-    /// The authority that signs client certificates.
+    /// The signer of client certificates cannot be used.
     #[error("cannot sign client certificates")]
     Authority(#[from] AuthorityError),
-    /// The audit log.
+    /// The audit log cannot be opened.
     #[error("cannot write the audit log")]
     Audit(#[source] std::io::Error),
-    /// TLS.
+    /// The TLS settings cannot be used.
     #[error("cannot set up TLS")]
     Tls(#[from] TlsError),
-    /// The listener.
+    /// The listener cannot be used.
     #[error("cannot listen")]
     Listen(#[source] std::io::Error),
-    /// The first objects could not be written.
+    /// The initial objects cannot be written.
     #[error("cannot write the first objects")]
-    Bootstrap(#[from] crate::status::ApiError),
+    Bootstrap(#[from] ApiError),
 }
 
-/// An embedded API server. Dropping it stops it abruptly; [`ApiServer::shutdown`] in order.
+/// An embedded API server. [`ApiServer::shutdown`] stops it gracefully; dropping it stops it at once.
 pub struct ApiServer {
     plane: Arc<Plane>,
     shutdown: watch::Sender<bool>,
@@ -88,7 +95,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Opens the store, makes what must exist from the start, and starts the controllers.
+    /// Opens the store, creates the initial objects, and starts the controllers.
     ///
     /// # Errors
     /// If the store cannot be opened or written.
@@ -101,7 +108,7 @@ impl ApiServer {
         let mut tasks = JoinSet::new();
         tasks.spawn(gc::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(namespace::run(Arc::clone(&plane), stopping.clone()));
-        tasks.spawn(cleanup::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(crd_deletion::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(cleaner::run(Arc::clone(&plane), stopping.clone()));
         if let Some(signing) = signing {
             tasks.spawn(signer::run(Arc::clone(&plane), signing, stopping));
@@ -109,32 +116,32 @@ impl ApiServer {
         Ok(Arc::new(Self { plane, shutdown, tasks: Mutex::new(tasks) }))
     }
 
-    /// The server as a tower service, for `kube::Client::new`: the same answers as over a socket, to this
-    /// user.
+    /// The server as a tower service for `kube::Client::new`, with the same responses as over a socket, for requests
+    /// of this user.
     pub fn service(&self, user: User) -> InProcess {
         InProcess { plane: Arc::clone(&self.plane), user, shutdown: self.shutdown.subscribe() }
     }
 
-    /// Serves on a listener until the server is shut down. Returns at once, with the address.
+    /// Serves on a listener until the server is shut down. Returns immediately, with the address.
     ///
     /// # Errors
     /// If the certificate cannot be used or the listener has no address.
     pub fn serve(&self, listener: TcpListener, tls: &Tls) -> Result<SocketAddr, StartError> {
         let address = listener.local_addr().map_err(StartError::Listen)?;
         let (config, clients) = tls.config()?;
-        let door = Door { acceptor: TlsAcceptor::from(Arc::new(config)), clients };
+        let tls = TlsTermination { acceptor: TlsAcceptor::from(Arc::new(config)), clients };
         let plane = Arc::clone(&self.plane);
-        let task = accept(plane, listener, door, self.shutdown.subscribe());
+        let task = accept(plane, listener, tls, self.shutdown.subscribe());
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
         Ok(address)
     }
 
-    /// The last revision that has been written.
+    /// The latest revision in the store.
     pub fn revision(&self) -> u64 {
         self.plane.store.revision()
     }
 
-    /// Everything as of one revision, without stopping anybody. Also served at `/capstan/v1/backup`.
+    /// A backup of all objects at one revision. Requests are served meanwhile. Also served at `/capstan/v1/backup`.
     ///
     /// # Errors
     /// If one of [`Options::backup_files`] cannot be read.
@@ -142,7 +149,7 @@ impl ApiServer {
         self.plane.backup()
     }
 
-    /// Ends watches, waits for requests and tasks, closes the store.
+    /// Ends watches, waits for requests and tasks, and closes the store.
     pub async fn shutdown(&self) {
         self.shutdown.send_replace(true);
         let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
@@ -157,41 +164,47 @@ impl ApiServer {
     }
 }
 
-/// How a connection gets in, and who is believed once it is.
+/// TLS settings of a listener, and the verifier of client certificates.
 #[derive(Clone)]
-struct Door {
+struct TlsTermination {
     acceptor: TlsAcceptor,
     clients: Clients,
 }
 
-async fn accept(plane: Arc<Plane>, listener: TcpListener, door: Door, mut stopping: watch::Receiver<bool>) {
+async fn accept(
+    plane: Arc<Plane>,
+    listener: TcpListener,
+    tls: TlsTermination,
+    mut stopping: watch::Receiver<bool>,
+) {
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
-    let crowd = Crowd::new(&plane.limits);
+    let open = Connections::new(&plane.limits);
     loop {
         let (stream, peer) = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Out of files, most likely: the connections that end will free some.
-                    tracing::warn!(%error, "cannot accept");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                    continue;
-                }
-            },
+            accepted = capstan_net::accept(&listener, NAME) => accepted,
             () = stopped(&mut stopping) => break,
             Some(_) = connections.join_next() => continue,
         };
-        let Some(visitor) = crowd.enter(peer.ip()) else {
-            tracing::warn!(address = %peer.ip(), "too many connections from one address");
+        let Some(permit) = open.accept(peer.ip()) else {
+            tracing::warn!(address = %peer.ip(), "too many connections");
             continue;
         };
         let watcher = graceful.watcher();
-        let served =
-            connection(Arc::clone(&plane), stream, peer.ip(), door.clone(), stopping.clone(), watcher);
+        let (permit, timeout) = (Arc::new(permit), plane.limits.unauthenticated);
+        let served = connection(
+            Arc::clone(&plane),
+            stream,
+            (peer.ip(), Arc::clone(&permit)),
+            tls.clone(),
+            stopping.clone(),
+            watcher,
+        );
         connections.spawn(async move {
-            served.await;
-            drop(visitor);
+            tokio::select! {
+                () = served => {}
+                () = permit.must_close(timeout) => tracing::debug!(address = %peer.ip(), "closed an unauthenticated connection"),
+            }
         });
     }
     drop(listener);
@@ -202,67 +215,94 @@ async fn accept(plane: Arc<Plane>, listener: TcpListener, door: Door, mut stoppi
     connections.shutdown().await;
 }
 
+/// The address of a client, and its place among the open connections.
+type Peer = (IpAddr, Arc<Connection>);
+
+/// Has the kernel find out when the other end is gone without a word, such as after a power failure.
+fn keep_alive(stream: &TcpStream) {
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE / 4).with_retries(4);
+    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keep_alive) {
+        tracing::debug!(%error, "cannot set TCP keep-alive");
+    }
+}
+
 async fn connection(
     plane: Arc<Plane>,
     stream: TcpStream,
-    address: IpAddr,
-    door: Door,
+    peer: Peer,
+    tls: TlsTermination,
     stopping: watch::Receiver<bool>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
-    // Answers are small and watches must be prompt.
+    // Responses are small and watch events must not be delayed.
     let _ = stream.set_nodelay(true);
-    let handshake = tokio::time::timeout(std::time::Duration::from_secs(10), door.acceptor.accept(stream));
-    let stream = match handshake.await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
-        Err(_) => return tracing::debug!("TLS handshake timed out"),
-    };
+    keep_alive(&stream);
+    let handshake = capstan_net::handshake(&tls.acceptor, stream, HANDSHAKE, NAME);
+    let Some(stream) = handshake.await else { return };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let shown = door.clients.judge(chain, plane.now());
-    http(plane, stream, shown, address, stopping, watcher).await;
+    let certificate = tls.clients.judge(chain, plane.now());
+    http(plane, stream, certificate, peer, stopping, watcher).await;
+}
+
+/// Why a request is not handled.
+enum Rejected {
+    /// It has a credential that is not valid.
+    Unauthenticated(ApiError),
+    /// Its client has too many requests.
+    OverLimit(ApiError),
 }
 
 async fn http<S>(
     plane: Arc<Plane>,
     stream: S,
-    shown: Shown,
-    address: IpAddr,
+    certificate: ClientCertificate,
+    (address, permit): Peer,
     stopping: watch::Receiver<bool>,
     watcher: hyper_util::server::graceful::Watcher,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let patience = plane.limits.patience;
+    let stall_timeout = plane.limits.stall_timeout;
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        let (plane, shown, stopping) = (Arc::clone(&plane), shown.clone(), stopping.clone());
+        let (plane, certificate, stopping) = (Arc::clone(&plane), certificate.clone(), stopping.clone());
+        let permit = Arc::clone(&permit);
         async move {
-            let entered = authenticate::user(&plane, &shown, request.headers())
-                .and_then(|user| Ok((plane.gate.enter(&user, is_watch(&request), Instant::now())?, user)));
+            let entered = authenticate::user(&plane, &certificate, request.headers())
+                .map_err(Rejected::Unauthenticated)
+                .and_then(|user| {
+                    let pass = plane.gate.enter(&user, address, is_watch(&request), Instant::now());
+                    Ok((pass.map_err(Rejected::OverLimit)?, user))
+                });
             Ok::<_, std::convert::Infallible>(match entered {
                 Ok((pass, user)) => {
+                    if user != User::anonymous() {
+                        permit.authenticated();
+                    }
                     let sender = Sender { user, pass, address: Some(address) };
                     let response = service::respond(&plane, &sender, request, stopping).await;
-                    // Held until the last of the answer has gone.
+                    // Held until the whole response is sent.
                     response.map(|body| body.map_frame(move |frame| (&sender, frame).1).boxed_unsync())
                 }
-                Err(error) => {
+                Err(Rejected::Unauthenticated(_)) if !plane.gate.may_fail(address, Instant::now()) => {
+                    respond::error(&ApiError::too_many_requests())
+                }
+                Err(Rejected::Unauthenticated(error) | Rejected::OverLimit(error)) => {
                     let sender = Sender { user: User::unknown(), pass: None, address: Some(address) };
                     service::refuse(&plane, &sender, request, &error).await
                 }
             })
         }
     });
-    let stream = Patient::new(stream, patience);
+    let stream = capstan_net::WriteTimeout::new(stream, stall_timeout);
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // Whoever begins a request and does not go on does not hold the connection for ever.
+    // A client that does not complete its headers must not hold the connection.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
-    // Many requests in one connection have no such limit: whoever is there answers a ping.
+    // HTTP/2 has no such limit: a client that is alive answers a ping.
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(Some(HEADERS / 4))
-        .keep_alive_timeout(patience);
+        .keep_alive_timeout(stall_timeout);
     let served = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(served).await {
         tracing::debug!(error, "connection");

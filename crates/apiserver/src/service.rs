@@ -30,7 +30,7 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// Answers requests in this process, as one user. See [`crate::ApiServer::service`].
+/// Serves requests of this process as one user. See [`crate::ApiServer::service`].
 #[derive(Clone)]
 pub struct InProcess {
     pub(crate) plane: Arc<Plane>,
@@ -89,7 +89,7 @@ where
         .audit
         .as_ref()
         .map(|audit| (audit, Entry::new(&id, sender, acting.as_ref().ok(), &parts, plane.now())));
-    let body = Unread { body, pass: sender.pass.as_ref(), patience: plane.limits.patience };
+    let body = Unread { body, pass: sender.pass.as_ref(), stall_timeout: plane.limits.stall_timeout };
     let mut response = match acting {
         // What is logged on the way can be told from other requests, and found again by the `audit-id` of the answer.
         Ok(user) => {
@@ -149,7 +149,7 @@ fn kind_of(plane: &Plane, parts: &http::request::Parts) -> (&'static str, String
 pub(crate) struct Unread<'a, B> {
     body: B,
     pass: Option<&'a Pass>,
-    patience: Duration,
+    stall_timeout: Duration,
 }
 
 impl<B> Unread<'_, B>
@@ -165,7 +165,7 @@ where
             pass.weigh(announced.unwrap_or(MOST_BYTES).min(MOST_BYTES))?;
         }
         let collected = Limited::new(self.body, MOST_BYTES).collect();
-        match tokio::time::timeout(self.patience, collected).await {
+        match tokio::time::timeout(self.stall_timeout, collected).await {
             Err(_) => Err(ApiError::too_slow()),
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::too_large(MOST_BYTES)),

@@ -12,14 +12,14 @@ use crate::{
     store::{GroupResource, WriteError},
 };
 
-/// One field that is wrong.
+/// One invalid field, as in `status.details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// `FieldValueInvalid` and its siblings.
+    /// The machine-readable reason, such as `FieldValueInvalid`.
     pub reason: String,
     /// The path of the field.
     pub field: String,
-    /// What is wrong with it, in upstream's words, without the path.
+    /// What is wrong with the field, in upstream's words, without the path.
     pub message: String,
 }
 
@@ -71,7 +71,7 @@ fn go_value(value: &Value) -> String {
     }
 }
 
-/// An error with all that its `Status` says.
+/// An error with everything that its `Status` contains.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct ApiError(Box<Parts>);
@@ -134,7 +134,7 @@ impl ApiError {
         self
     }
 
-    /// The HTTP status.
+    /// The HTTP status code.
     pub fn code(&self) -> StatusCode {
         self.0.code
     }

@@ -6,9 +6,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use capstan_pki::RootsError;
 use jiff::Timestamp;
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme,
     client::danger::HandshakeSignatureValid,
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
@@ -18,29 +19,29 @@ use rustls::{
     },
 };
 
-use crate::auth::authenticate::Shown;
+use crate::auth::authenticate::ClientCertificate;
 
-/// The server's certificate and key and the authority of its clients, all PEM.
+/// Serving certificate and key, and the CA bundle for client certificates, all in PEM.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    /// The certificate, with its chain.
+    /// The serving certificate, followed by its chain.
     pub certificate: String,
     /// Its private key.
     pub key: String,
-    /// Who signs client certificates; without one, only tokens are believed.
+    /// CA bundle for client certificates. Without it, clients authenticate with tokens only.
     pub client_ca: Option<String>,
 }
 
-/// Why the server cannot speak TLS.
+/// Why the server cannot serve TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A text that is not the PEM it should be.
+    /// The named input is not valid PEM.
     #[error("cannot read the {0}")]
     Pem(&'static str, #[source] rustls::pki_types::pem::Error),
-    /// Certificate, key and protocol do not fit together.
+    /// rustls rejects the certificate or the key.
     #[error("cannot use the certificate")]
     Config(#[from] rustls::Error),
-    /// The authority of the clients is unusable.
+    /// The CA bundle for client certificates cannot be used.
     #[error("cannot use the client authority")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
 }
@@ -56,10 +57,10 @@ impl Tls {
         let (builder, clients) = match &self.client_ca {
             None => (builder.with_no_client_auth(), Clients(None)),
             Some(authority) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates("client authority", authority)? {
-                    roots.add(certificate)?;
-                }
+                let roots = capstan_pki::roots(authority.as_bytes()).map_err(|error| match error {
+                    RootsError::Pem(error) => TlsError::Pem("client authority", error),
+                    RootsError::Certificate(error) => TlsError::Config(error),
+                })?;
                 // Without a certificate one may still have a token.
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
                 let verifier = verifier.allow_unauthenticated().build()?;
@@ -79,14 +80,14 @@ pub(crate) struct Clients(Option<Arc<dyn ClientCertVerifier>>);
 
 impl Clients {
     /// What to make of the certificates that a connection has shown.
-    pub(crate) fn judge(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Shown {
-        let (Some(verifier), [own, above @ ..]) = (&self.0, chain) else { return Shown::Nothing };
+    pub(crate) fn judge(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> ClientCertificate {
+        let (Some(verifier), [own, above @ ..]) = (&self.0, chain) else { return ClientCertificate::Absent };
         let now = Duration::from_secs(u64::try_from(now.as_second()).unwrap_or(0));
         match verifier.verify_client_cert(own, above, UnixTime::since_unix_epoch(now)) {
-            Ok(_) => Shown::certificate(own),
+            Ok(_) => ClientCertificate::from_der(own),
             Err(error) => {
                 tracing::debug!(%error, "a client certificate is refused");
-                Shown::Disbelieved
+                ClientCertificate::Untrusted
             }
         }
     }

@@ -1,8 +1,6 @@
 //! Who may: tokens that die with what they are bound to, rules by name, certificates from request to use, and
 //! nobody who gives what they do not have. What both planes say, word by word, is compared in `tests/suites/access`.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 mod support;
 
 use std::sync::{
@@ -15,7 +13,7 @@ use capstan_apiserver::{ApiServer, Authority, Options, Storage, User};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use support::{Plane, eventually, pki};
+use support::{TestPlane, eventually, pki};
 use tokio::net::TcpListener;
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
@@ -28,7 +26,7 @@ fn named(name: &str) -> Value {
     json!({"metadata": {"name": name}})
 }
 
-async fn is_believed(plane: &Plane, token: &Value) -> bool {
+async fn is_believed(plane: &TestPlane, token: &Value) -> bool {
     let review = json!({"spec": {"token": token}});
     let review = plane.admin.make("/apis/authentication.k8s.io/v1/tokenreviews", &review).await;
     review["status"]["authenticated"] == true
@@ -40,7 +38,7 @@ async fn a_token_dies_with_what_it_is_bound_to_and_with_time() {
     let mut options = Options::new(Storage::Memory);
     let clock = Arc::clone(&now);
     options.clock = Arc::new(move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap());
-    let plane = Plane::open(options).await;
+    let plane = TestPlane::open(options).await;
     plane.admin.make(ACCOUNTS, &named("m")).await;
     plane.admin.make(SECRETS, &named("s")).await;
     let path = format!("{ACCOUNTS}/m/token");
@@ -62,21 +60,21 @@ async fn a_token_dies_with_what_it_is_bound_to_and_with_time() {
 async fn tokens_outlive_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let storage = || Options::new(Storage::Folder(folder.path().join("store")));
-    let plane = Plane::open(storage()).await;
+    let plane = TestPlane::open(storage()).await;
     plane.admin.make(ACCOUNTS, &named("m")).await;
     let token = plane.admin.make(&format!("{ACCOUNTS}/m/token"), &json!({})).await["status"]["token"].clone();
     plane.server.shutdown().await;
     drop(plane);
-    let plane = Plane::open(storage()).await;
+    let plane = TestPlane::open(storage()).await;
     assert!(is_believed(&plane, &token).await);
-    let other = Plane::start().await;
+    let other = TestPlane::start().await;
     other.admin.make(ACCOUNTS, &named("m")).await;
     assert!(!is_believed(&other, &token).await, "another plane has another key");
 }
 
 #[tokio::test]
 async fn a_rule_by_name_lets_one_object_be_listed_and_watched() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     for name in ["mine", "other"] {
         plane.admin.make(SECRETS, &named(name)).await;
     }
@@ -105,7 +103,7 @@ async fn a_rule_by_name_lets_one_object_be_listed_and_watched() {
 
 #[tokio::test]
 async fn a_right_in_one_namespace_ends_there() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let rules = json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["*"]}]);
     plane.admin.make(ROLES, &json!({"metadata": {"name": "own"}, "rules": rules})).await;
     let binding = json!({
@@ -129,7 +127,7 @@ async fn a_right_in_one_namespace_ends_there() {
 
 #[tokio::test]
 async fn nobody_gives_what_they_do_not_have() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let rules = json!([
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["create", "patch"]},
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
@@ -177,7 +175,7 @@ async fn a_certificate_from_request_to_use() {
     let mut options = Options::new(Storage::Memory);
     options.client_authority = Some(Authority { certificate: authority.pem(), key: authority.key() });
     let server = ApiServer::open(options).await.unwrap();
-    let plane = Plane { admin: support::Caller(server.service(User::admin())), server };
+    let plane = TestPlane { admin: support::Caller(server.service(User::admin())), server };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = plane.server.serve(listener, &authority.server().unwrap()).unwrap().port();
 
@@ -221,7 +219,7 @@ async fn a_certificate_from_request_to_use() {
 async fn metrics_are_the_servers_and_the_processs_for_those_who_may_read_them() {
     let mut options = Options::new(Storage::Memory);
     options.more_metrics = Some(Arc::new(|| "# TYPE more gauge\nmore 7\n".to_owned()));
-    let plane = Plane::open(options).await;
+    let plane = TestPlane::open(options).await;
     let read = async |user: User| {
         let response = plane.caller(user).send("GET", "/metrics", "", &Value::Null).await;
         let (code, body) =

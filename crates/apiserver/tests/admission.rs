@@ -1,13 +1,13 @@
 //! Webhooks that have a say in writes.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use support::{CRDS, MAPS, Plane, map, webhook::Webhook, widget, widgets};
+use support::{CRDS, MAPS, TestPlane, map, webhook::Webhook, widget, widgets};
 
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -49,7 +49,7 @@ fn configuration(name: &str, hooks: &[Value]) -> Value {
 #[tokio::test]
 async fn objects_are_changed_in_order_and_once_more_if_wanted() {
     let server = Webhook::start(answer).await;
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let mut see = hook("see", &server.client_config("/see"));
     see["reinvocationPolicy"] = "IfNeeded".into();
     let hooks =
@@ -80,7 +80,7 @@ async fn objects_are_changed_in_order_and_once_more_if_wanted() {
 #[tokio::test]
 async fn what_is_refused_is_not_done() {
     let server = Webhook::start(answer).await;
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let hooks = [hook("warn", &server.client_config("/warn")), hook("deny", &server.client_config("/deny"))];
     plane.admin.make(MAPS, &map("no")).await;
     plane.admin.make(VALIDATING, &configuration("a", &hooks)).await;
@@ -113,7 +113,7 @@ async fn what_is_refused_is_not_done() {
 #[tokio::test]
 async fn who_is_asked() {
     let server = Webhook::start(answer).await;
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let with = |name: &str, field: &str, value: Value| {
         let mut hook = hook(name, &server.client_config(&format!("/{name}")));
         hook[field] = value;
@@ -154,7 +154,7 @@ async fn who_is_asked() {
 #[tokio::test]
 async fn failures_dry_runs_and_other_versions() {
     let server = Webhook::start(answer).await;
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let mut ignored = hook("ignored", &server.client_config("/nonsense"));
     ignored["failurePolicy"] = "Ignore".into();
     plane.admin.make(VALIDATING, &configuration("a", &[ignored])).await;

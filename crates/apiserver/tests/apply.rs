@@ -1,11 +1,9 @@
 //! Server-side apply and the account of who owns what, as clients see them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 mod support;
 
 use serde_json::{Value, json};
-use support::{CRDS, MAPS, Plane, WIDGETS, widgets};
+use support::{CRDS, MAPS, TestPlane, WIDGETS, widgets};
 
 fn data(data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
@@ -13,7 +11,7 @@ fn data(data: &Value) -> Value {
 
 #[tokio::test]
 async fn owners_share_conflict_and_let_go() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let path = |manager: &str| format!("{MAPS}/a?fieldManager={manager}");
     let (code, refused) = plane.admin.apply(&format!("{MAPS}/a"), &data(&json!({}))).await;
     assert_eq!((code, &refused["details"]["causes"][0]["field"]), (422, &json!("fieldManager")));
@@ -34,7 +32,7 @@ async fn owners_share_conflict_and_let_go() {
 
 #[tokio::test]
 async fn lists_by_key_and_sides_have_owners_of_their_own() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     plane.admin.make(CRDS, &widgets()).await;
     let body = |part: &str| {
         json!({
@@ -59,7 +57,7 @@ async fn lists_by_key_and_sides_have_owners_of_their_own() {
 
 #[tokio::test]
 async fn plain_writes_are_kept_account_of() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let made = plane.admin.make(&format!("{MAPS}?fieldManager=maker"), &data(&json!({"a": "1"}))).await;
     let entry = &made["metadata"]["managedFields"][0];
     assert_eq!((&entry["manager"], &entry["operation"]), (&json!("maker"), &json!("Update")));

@@ -1,7 +1,5 @@
 //! The audit log: who asked for what, and nothing of what was in it.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 mod support;
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +10,7 @@ use capstan_apiserver::{Options, Storage, User};
 use http::Request;
 use http_body_util::Full;
 use serde_json::{Value, json};
-use support::{Plane, eventually};
+use support::{TestPlane, eventually};
 use tower_service::Service as _;
 
 const VALUE: &str = "planted-7b20aa";
@@ -25,7 +23,7 @@ async fn everything_is_noted_and_no_value_is() {
     std::fs::write(&path, "{\"earlier\":true}\n").unwrap();
     let mut options = Options::new(Storage::Memory);
     options.audit_log = Some(path.clone());
-    let plane = Plane::open(options).await;
+    let plane = TestPlane::open(options).await;
     let admin = &plane.admin;
     let encoded = STANDARD.encode(VALUE);
     let secret = json!({"metadata": {"name": "s", "labels": {"a": VALUE}}, "data": {"k": encoded}});

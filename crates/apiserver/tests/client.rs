@@ -1,7 +1,5 @@
 //! kube-rs as a client, without a socket: typed and dynamic objects, watchers, server-side apply.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 mod support;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -20,9 +18,9 @@ use kube::{
     runtime::{WatchStreamExt, reflector, watcher},
 };
 use serde_json::json;
-use support::{CRDS, Plane, eventually, widgets};
+use support::{CRDS, TestPlane, eventually, widgets};
 
-fn client(plane: &Plane) -> Client {
+fn client(plane: &TestPlane) -> Client {
     Client::new(plane.server.service(User::admin()), "default")
 }
 
@@ -36,7 +34,7 @@ fn map(name: &str, value: &str) -> ConfigMap {
 
 #[tokio::test]
 async fn typed_objects() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let client = client(&plane);
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let mut made = maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
@@ -71,7 +69,7 @@ async fn typed_objects() {
 
 #[tokio::test]
 async fn watchers_of_both_kinds_follow() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&plane));
     maps.create(&PostParams::default(), &map("before", "1")).await.unwrap();
     for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
@@ -94,7 +92,7 @@ async fn watchers_of_both_kinds_follow() {
 
 #[tokio::test]
 async fn custom_resources_are_discovered_and_applied() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     plane.admin.make(CRDS, &widgets()).await;
     let client = client(&plane);
     let discovery = Discovery::new(client.clone()).run_aggregated().await.unwrap();

@@ -1,13 +1,13 @@
 //! Versions that only a webhook can turn into each other: in `v1` a widget has a `size`, in `v2`, which is stored,
 //! `dimensions`.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 
 use capstan_apiserver::{Options, Storage};
 use serde_json::{Value, json};
-use support::{CRDS, Plane, webhook::Webhook, widgets};
+use support::{CRDS, TestPlane, webhook::Webhook, widgets};
 
 const V1: &str = "/apis/example.com/v1/namespaces/default/widgets";
 const V2: &str = "/apis/example.com/v2/namespaces/default/widgets";
@@ -59,10 +59,10 @@ fn widget(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }
 
-async fn by_service(hook: &Webhook) -> Plane {
+async fn by_service(hook: &Webhook) -> TestPlane {
     let mut options = Options::new(Storage::Memory);
     options.webhook_services = hook.services();
-    let plane = Plane::open(options).await;
+    let plane = TestPlane::open(options).await;
     plane.admin.make(CRDS, &definition(&hook.by_service("/convert"))).await;
     plane
 }
@@ -148,7 +148,7 @@ async fn failures_are_said() {
 async fn whom_to_trust_and_where_to_look() {
     let hook = Webhook::start(convert).await;
     // Not in the map.
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     plane.admin.make(CRDS, &definition(&hook.by_service("/convert"))).await;
     let (code, error) = plane.admin.post(V1, &widget("a", &json!({}))).await;
     assert!(

@@ -1,6 +1,6 @@
 //! The real kubectl over TLS: what people type.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 

@@ -1,11 +1,9 @@
 //! Owners and dependents, namespaces and their content.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 mod support;
 
 use serde_json::{Value, json};
-use support::{MAPS, Plane, eventually, map};
+use support::{MAPS, TestPlane, eventually, map};
 
 fn owned(name: &str, owner: &Value, blocks: bool) -> Value {
     let mut object = map(name);
@@ -18,7 +16,7 @@ fn owned(name: &str, owner: &Value, blocks: bool) -> Value {
 
 #[tokio::test]
 async fn dependents_follow_their_owner() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let owner = plane.admin.make(MAPS, &map("owner")).await;
     let middle = plane.admin.make(MAPS, &owned("middle", &owner, false)).await;
     plane.admin.make(MAPS, &owned("leaf", &middle, false)).await;
@@ -43,7 +41,7 @@ async fn dependents_follow_their_owner() {
 
 #[tokio::test]
 async fn in_the_foreground_the_owner_goes_last() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let owner = plane.admin.make(MAPS, &map("owner")).await;
     let mut held = owned("held", &owner, true);
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -63,7 +61,7 @@ async fn in_the_foreground_the_owner_goes_last() {
 
 #[tokio::test]
 async fn orphans_stay() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let owner = plane.admin.make(MAPS, &map("owner")).await;
     plane.admin.make(MAPS, &owned("child", &owner, false)).await;
     plane.admin.delete(&format!("{MAPS}/owner"), &json!({"propagationPolicy": "Orphan"})).await;
@@ -74,7 +72,7 @@ async fn orphans_stay() {
 
 #[tokio::test]
 async fn a_namespace_goes_with_its_content() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let maps = "/api/v1/namespaces/team/configmaps";
     let (code, missing) = plane.admin.post(maps, &map("a")).await;
     assert_eq!((code, &missing["message"]), (404, &json!(r#"namespaces "team" not found"#)));

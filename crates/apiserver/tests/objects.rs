@@ -1,16 +1,14 @@
 //! Objects through their lives: the generic path, on built-in and custom resources.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 mod support;
 
 use capstan_apiserver::{Options, Storage, User};
 use serde_json::{Value, json};
-use support::{CRDS, MAPS, Plane, WIDGETS, eventually, map, widget, widgets};
+use support::{CRDS, MAPS, TestPlane, WIDGETS, eventually, map, widget, widgets};
 
 #[tokio::test]
 async fn a_map_is_made_changed_and_deleted() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let made = plane.admin.make(MAPS, &map("a")).await;
     assert_eq!(plane.admin.post(MAPS, &map("a")).await.1["reason"], "AlreadyExists");
     let path = format!("{MAPS}/a");
@@ -38,7 +36,7 @@ async fn a_map_is_made_changed_and_deleted() {
 
 #[tokio::test]
 async fn finalizers_hold_and_let_go() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let mut held = map("a");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     plane.admin.make(MAPS, &held).await;
@@ -55,7 +53,7 @@ async fn finalizers_hold_and_let_go() {
 
 #[tokio::test]
 async fn names_are_generated_and_checked() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let mut nameless = map("x");
     nameless["metadata"] = json!({"generateName": "a-"});
     let made = plane.admin.make(MAPS, &nameless).await;
@@ -66,7 +64,7 @@ async fn names_are_generated_and_checked() {
 
 #[tokio::test]
 async fn a_crd_is_served_at_once_and_goes_with_its_objects() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     assert_eq!(plane.admin.get(WIDGETS).await.0, 404);
     let definition = plane.admin.make(CRDS, &widgets()).await;
     assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
@@ -93,7 +91,7 @@ async fn a_crd_is_served_at_once_and_goes_with_its_objects() {
 
 #[tokio::test]
 async fn status_and_scale_are_sides_of_their_own() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     plane.admin.make(CRDS, &widgets()).await;
     let mut with_status = widget("a", json!({"size": "S"}));
     with_status["status"] = json!({"replicas": 9});
@@ -116,7 +114,7 @@ async fn status_and_scale_are_sides_of_their_own() {
 
 #[tokio::test]
 async fn unknown_fields_are_refused_warned_of_or_dropped() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let mut odd = map("a");
     odd["bogus"] = 1.into();
     let (code, refused) = plane.admin.post(&format!("{MAPS}?fieldValidation=Strict"), &odd).await;
@@ -129,7 +127,7 @@ async fn unknown_fields_are_refused_warned_of_or_dropped() {
 
 #[tokio::test]
 async fn pages_are_of_one_moment() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     for name in ["a", "b", "c", "d"] {
         plane.admin.make(MAPS, &map(name)).await;
     }
@@ -156,7 +154,7 @@ async fn pages_are_of_one_moment() {
 
 #[tokio::test]
 async fn strangers_are_told_so_and_roles_let_in() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let jane = plane.caller(User::new("jane", ["team"]));
     let (code, refused) = jane.get(MAPS).await;
     let message = r#"configmaps is forbidden: User "jane" cannot list resource "configmaps" in API group "" in the namespace "default""#;
@@ -175,7 +173,7 @@ async fn strangers_are_told_so_and_roles_let_in() {
 
 #[tokio::test]
 async fn tables_and_metadata_on_demand() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     plane.admin.make(CRDS, &widgets()).await;
     plane.admin.make(WIDGETS, &widget("a", json!({"size": "L"}))).await;
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
@@ -200,7 +198,7 @@ async fn tables_and_metadata_on_demand() {
 
 #[tokio::test]
 async fn one_event_in_two_groups() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let event = json!({
         "metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p", "namespace": "default"}, "note": "hello",
         "reason": "Because", "type": "Normal", "action": "Say", "reportingController": "c", "reportingInstance": "i",
@@ -219,7 +217,7 @@ async fn one_event_in_two_groups() {
 async fn what_nests_too_deep_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let options = || Options::new(Storage::Folder(folder.path().join("store")));
-    let plane = Plane::open(options()).await;
+    let plane = TestPlane::open(options()).await;
     plane.admin.make(CRDS, &widgets()).await;
     let empty = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}});
     plane.admin.make(WIDGETS, &empty).await;
@@ -231,14 +229,14 @@ async fn what_nests_too_deep_is_refused() {
     };
     let path = format!("{WIDGETS}/a/status?fieldManager=m");
     for media in ["application/merge-patch+json", "application/apply-patch+yaml"] {
-        let (code, told) = plane.admin.call("PATCH", &path, media, &status(110)).await;
-        assert_eq!(code, 400, "{told}");
-        assert!(told["message"].as_str().unwrap().contains("deeper"), "{told}");
+        let (code, status_response) = plane.admin.call("PATCH", &path, media, &status(110)).await;
+        assert_eq!(code, 400, "{status_response}");
+        assert!(status_response["message"].as_str().unwrap().contains("deeper"), "{status_response}");
     }
     let (code, _) = plane.admin.call("PATCH", &path, "application/apply-patch+yaml", &status(90)).await;
     assert_eq!(code, 200);
     plane.server.shutdown().await;
     drop(plane);
-    let plane = Plane::open(options()).await;
+    let plane = TestPlane::open(options()).await;
     assert!(plane.admin.get(&format!("{WIDGETS}/a")).await.1["status"]["a"].is_object());
 }

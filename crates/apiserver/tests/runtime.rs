@@ -1,7 +1,7 @@
 //! kube-rs's runtime over TLS, as controllers use it: reflectors that outlive the server and its history, and a
 //! controller with a finalizer and objects of its own.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod support;
 

@@ -1,12 +1,10 @@
 //! Watches: order, selection, resumption, expiry, shutdown.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 mod support;
 
 use capstan_apiserver::{Options, Storage};
 use serde_json::{Value, json};
-use support::{MAPS, Plane, map};
+use support::{MAPS, TestPlane, map};
 
 fn pair(kind: &str, name: &str) -> (String, String) {
     (kind.to_owned(), name.to_owned())
@@ -14,7 +12,7 @@ fn pair(kind: &str, name: &str) -> (String, String) {
 
 #[tokio::test]
 async fn what_happens_is_seen_in_order() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     plane.admin.make(MAPS, &map("a")).await;
     let mut watch = plane.admin.watch(&format!("{MAPS}?watch=1")).await;
     assert_eq!(watch.short().await, pair("ADDED", "a"));
@@ -30,7 +28,7 @@ async fn what_happens_is_seen_in_order() {
 
 #[tokio::test]
 async fn a_selector_makes_its_own_story() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let mut watch = plane.admin.watch(&format!("{MAPS}?watch=1&labelSelector=x%3D1")).await;
     plane.admin.make(MAPS, &map("a")).await;
     for value in ["1", "1", "2"] {
@@ -45,7 +43,7 @@ async fn a_selector_makes_its_own_story() {
 
 #[tokio::test]
 async fn a_watch_resumes_or_is_told_that_it_cannot() {
-    let plane = Plane::open(Options { history: 4, ..Options::new(Storage::Memory) }).await;
+    let plane = TestPlane::open(Options { history: 4, ..Options::new(Storage::Memory) }).await;
     let made = plane.admin.make(MAPS, &map("a")).await;
     let revision = made["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     plane.admin.make(MAPS, &map("b")).await;
@@ -63,7 +61,7 @@ async fn a_watch_resumes_or_is_told_that_it_cannot() {
 
 #[tokio::test]
 async fn a_watch_list_says_where_the_list_ends() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     plane.admin.make(MAPS, &map("a")).await;
     let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watch = plane.admin.watch(&format!("{MAPS}?{query}")).await;
@@ -77,7 +75,7 @@ async fn a_watch_list_says_where_the_list_ends() {
 
 #[tokio::test]
 async fn time_and_shutdown_end_it_with_a_bookmark() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let mut short =
         plane.admin.watch(&format!("{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1")).await;
     assert_eq!(short.next().await.unwrap()["type"], "BOOKMARK");

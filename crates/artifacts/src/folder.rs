@@ -4,10 +4,11 @@
 //! name without its bytes. Whoever writes holds a lock; whoever reads needs none.
 
 use aws_lc_rs::digest::{Context, SHA256};
+use capstan_files::Durability;
 use capstan_plan::Digest;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::index::{Entry, EntryError, Index, IndexError, LARGEST_INDEX};
@@ -166,7 +167,7 @@ impl Folder {
             fs::set_permissions(copy.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
             copy.as_file().sync_all()?;
             copy.persist(&path)?;
-            File::open(&folder)?.sync_all()
+            capstan_files::sync_folder(&folder)
         };
         keep().map_err(failed("write", &path))?;
         self.put(entry)
@@ -252,7 +253,8 @@ impl Folder {
         let title = entry.title();
         index.put(entry.clone()).map_err(|source| FolderError::Entry { title, source })?;
         let path = self.index_path();
-        write_whole(&path, index.to_yaml().as_bytes()).map_err(failed("write", &path))?;
+        capstan_files::write(&path, index.to_yaml().as_bytes(), 0o644, Durability::Lasting)
+            .map_err(|error| failed("write", &path)(error.source))?;
         let ours = |file: &&String| file.starts_with(FILES);
         let is_named = |file: &String| index.entries().any(|entry| entry.file.as_ref() == Some(file));
         for file in before.iter().filter(ours).filter(|file| !is_named(file)) {
@@ -275,16 +277,6 @@ fn check(entry: &Entry) -> Result<()> {
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
     let path = path.to_owned();
     move |source| FolderError::Io { doing, path, source }
-}
-
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".partial-").tempfile_in(folder)?;
-    fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    File::open(folder)?.sync_all()
 }
 
 fn hash(path: &Path) -> io::Result<(Digest, u64)> {

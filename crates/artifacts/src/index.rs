@@ -327,18 +327,22 @@ mod tests {
 
     #[test]
     fn what_lies_elsewhere_is_added_and_never_takes_the_place_of_what_is_here() {
-        let here = Index::parse(&text(&line("", ""))).expect("an index");
+        let own = Index::parse(&text(&line("", ""))).expect("an index");
         let url = "urls: ['https://x/y']";
-        let there = |lines: &str| Index::parse(&text(lines)).expect("an index");
-        let other = there(&(line("sha256", &"0".repeat(64)) + url));
-        assert_eq!(here.clone().with_elsewhere(&other), here, "other bytes of that name");
-        let same = here.clone().with_elsewhere(&there(&(line("file", "") + url)));
+        let other_index = |lines: &str| Index::parse(&text(lines)).expect("an index");
+        let other = other_index(&(line("sha256", &"0".repeat(64)) + url));
+        assert_eq!(own.clone().with_elsewhere(&other), own, "other bytes of that name");
+        let same = own.clone().with_elsewhere(&other_index(&(line("file", "") + url)));
         let entry = same.entries().next().expect("an entry");
         assert_eq!((entry.file.as_deref(), entry.urls.len()), (Some("sha256/abc"), 1));
-        let more = here.clone().with_elsewhere(&there(&(line("arch", "arm64") + url)));
+        let more = own.clone().with_elsewhere(&other_index(&(line("arch", "arm64") + url)));
         let added = more.entries().find(|entry| entry.arch == Arch::Arm64).expect("it was added");
         assert_eq!((added.file.as_deref(), added.urls.len()), (None, 1), "its file is not here");
-        assert_eq!(here.clone().with_elsewhere(&there(&line("arch", "arm64"))), here, "nobody can have it");
+        assert_eq!(
+            own.clone().with_elsewhere(&other_index(&line("arch", "arm64"))),
+            own,
+            "it has neither a file nor a URL"
+        );
     }
 
     #[test]

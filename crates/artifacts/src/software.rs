@@ -9,17 +9,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Catalog, Folder, Index, Source};
 
-/// The software there is. Cheap to clone; a controller asks for the catalog once in each round.
+/// The available software. Cheap to clone; a controller reads the catalog once in each reconcile.
 #[derive(Clone, Debug, Default)]
-pub struct Software(Kind);
+pub struct Software(SoftwareSource);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum SoftwareSource {
     Fixed(Arc<Catalog>),
     Shelf(Arc<Shelf>),
 }
 
-impl Default for Kind {
+impl Default for SoftwareSource {
     fn default() -> Self {
         Self::Fixed(Arc::default())
     }
@@ -30,7 +30,7 @@ impl Default for Kind {
 pub struct Served {
     /// Address of the server, without a path.
     pub url: String,
-    /// The authority that vouches for it, as PEM.
+    /// CA of the server, in PEM.
     pub ca: String,
 }
 
@@ -44,29 +44,29 @@ impl Served {
 pub(crate) const PATH: &str = "/artifacts/sha256/";
 
 impl Software {
-    /// What never changes.
+    /// A catalog that never changes.
     pub fn fixed(catalog: Catalog) -> Self {
-        Self(Kind::Fixed(Arc::new(catalog)))
+        Self(SoftwareSource::Fixed(Arc::new(catalog)))
     }
 
-    /// What is in a folder. Files in it count only if somebody serves them.
+    /// The software in a folder. Its files are in the catalog only if they are served.
     pub fn in_folder(folder: Folder, served: Option<Served>) -> Self {
-        Self(Kind::Shelf(Arc::new(Shelf { folder, served, seen: Mutex::default() })))
+        Self(SoftwareSource::Shelf(Arc::new(Shelf { folder, served, seen: Mutex::default() })))
     }
 
-    /// What there is now. The index of a folder is read again when it has changed; while it cannot be read, what was
-    /// there last still counts.
+    /// The current catalog. The index of a folder is read again when it has changed; while it cannot be read, the
+    /// last one is used.
     pub fn catalog(&self) -> Arc<Catalog> {
         match &self.0 {
-            Kind::Fixed(catalog) => Arc::clone(catalog),
-            Kind::Shelf(shelf) => shelf.with(|seen| Arc::clone(&seen.catalog)),
+            SoftwareSource::Fixed(catalog) => Arc::clone(catalog),
+            SoftwareSource::Shelf(shelf) => shelf.with(|seen| Arc::clone(&seen.catalog)),
         }
     }
 
     /// Where the bytes with a digest lie, and how many they should be.
     #[cfg(feature = "server")]
     pub(crate) fn file_of(&self, digest: &Digest) -> Option<(PathBuf, u64)> {
-        let Kind::Shelf(shelf) = &self.0 else { return None };
+        let SoftwareSource::Shelf(shelf) = &self.0 else { return None };
         shelf.with(|seen| {
             let entry = seen.index.file_of(digest)?;
             Some((shelf.folder.file_path(entry.file.as_deref()?), entry.size))

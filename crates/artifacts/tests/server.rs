@@ -1,6 +1,6 @@
 //! A folder of software and its server, asked as a machine would, and as one that means no good.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use capstan_artifacts::server::{Options, Server};
 use capstan_artifacts::{AGENT, Addition, Arch, Folder, FolderError, Software, VERSION};

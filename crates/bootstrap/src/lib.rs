@@ -14,10 +14,10 @@
 
 mod capstanconfig;
 mod enrolment;
-mod here;
 mod names;
-mod settled;
+mod this_plane;
 mod userdata;
+mod verified_rights;
 
 use capstan_artifacts::Software;
 use capstan_controller::{Caches, Scope, run};
@@ -30,17 +30,18 @@ pub use userdata::{AGENT_CONFIG_PATH, AGENT_PATH, INSTALL_PATH};
 
 /// How machines reach the management plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plane {
-    /// Address of its API server, as machines see it.
+pub struct PlaneAddress {
+    /// URL of the API server, as reachable from machines.
     pub server: String,
-    /// The CA that its certificate must be signed by, as PEM.
+    /// CA bundle for the serving certificate, in PEM.
     pub ca: Vec<u8>,
 }
 
-/// Runs the controller until `stop` is done, for what is in `scope`. Machines fetch the agent from where `software` has it.
+/// Runs the controller until `stop` completes, for the objects in `scope`. Machines download the agent from the
+/// sources in `software`.
 pub async fn run(
     caches: Caches,
-    plane: Plane,
+    plane: PlaneAddress,
     software: Software,
     scope: Scope,
     stop: impl Future<Output = ()> + Send + Sync + 'static,

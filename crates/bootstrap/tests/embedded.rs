@@ -1,6 +1,6 @@
 //! Enrolment on the embedded plane, over the wire as machines would.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod support;
@@ -50,8 +50,8 @@ async fn killed_at_any_write_it_goes_on() {
     let (server, address) = plane().await;
     let admin = Client::new(server.service(User::admin()), "default");
     let stage = Stage::new(admin, address, "crash").await;
-    let connect = |life: &capstan_testkit::mortal::Pulse| {
-        Client::new(life.layer(server.service(User::admin())), "default")
+    let connect = |crash_point: &capstan_testkit::crash::CrashPoint| {
+        Client::new(crash_point.layer(server.service(User::admin())), "default")
     };
     Box::pin(story::killed_at_any_write(&stage, connect)).await;
     server.shutdown().await;
@@ -62,8 +62,8 @@ async fn killed_while_a_machine_follows_it_goes_on() {
     let (server, address) = plane().await;
     let admin = Client::new(server.service(User::admin()), "default");
     let stage = Stage::new(admin, address, "follow").await;
-    let connect = |life: &capstan_testkit::mortal::Pulse| {
-        Client::new(life.layer(server.service(User::admin())), "default")
+    let connect = |crash_point: &capstan_testkit::crash::CrashPoint| {
+        Client::new(crash_point.layer(server.service(User::admin())), "default")
     };
     Box::pin(story::killed_while_following(&stage, connect)).await;
     server.shutdown().await;

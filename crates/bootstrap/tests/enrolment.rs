@@ -1,6 +1,6 @@
 //! Enrolment on a real API server.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod support;
@@ -24,6 +24,7 @@ async fn killed_at_any_write_it_goes_on() {
     let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     let stage = Stage::new(plane.client(), Address::of(&plane), "crash").await;
-    let connect = |life: &_| ClientBuilder::try_from(config.clone()).unwrap().with_layer(life).build();
+    let connect =
+        |crash_point: &_| ClientBuilder::try_from(config.clone()).unwrap().with_layer(crash_point).build();
     Box::pin(story::killed_at_any_write(&stage, connect)).await;
 }

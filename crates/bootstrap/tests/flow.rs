@@ -1,6 +1,6 @@
 //! The bootstrap provider on a real API server, with the test in the part of core and control plane.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::{Cluster, Machine};
-use capstan_bootstrap::Plane;
+use capstan_bootstrap::PlaneAddress;
 use capstan_testkit::{RealPlane, eventually, install_crds};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
@@ -27,7 +27,7 @@ impl World {
     async fn start(plane: &RealPlane) -> Self {
         let client = plane.client();
         install_crds(&client, &capstan_api::crd::all()).await.unwrap();
-        let served = Plane { server: "https://plane:6443".to_owned(), ca: b"PEM".to_vec() };
+        let served = PlaneAddress { server: "https://plane:6443".to_owned(), ca: b"PEM".to_vec() };
         let software = capstan_artifacts::Software::default();
         tokio::spawn(capstan_bootstrap::run(
             capstan_controller::Caches::new(client.clone()),

@@ -23,6 +23,7 @@ use crate::release::ReleaseArgs;
 use crate::rollout::{Alpha, RolloutVerb};
 use crate::show::ShowArgs;
 use crate::support::SupportVerb;
+use crate::top::TopArgs;
 use crate::tuning::TuningArgs;
 use crate::ui::UiArgs;
 use crate::version::VersionArgs;
@@ -94,6 +95,9 @@ pub(crate) enum Verb {
     /// Say what a cluster or a machine waits for, since when, and who must act
     Why(WhyArgs),
 
+    /// Watch clusters, machines and hosts live in the terminal
+    Top(TopArgs),
+
     /// Serve a web view of the management plane on this machine
     Ui(UiArgs),
 
@@ -145,7 +149,7 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 
-    /// Take over fields that somebody else has set, as `kubectl apply --server-side --force-conflicts` would
+    /// Take over fields that other field managers own, as `kubectl apply --server-side --force-conflicts` would
     #[arg(long)]
     pub(crate) force: bool,
 
@@ -226,7 +230,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "NAMESPACE/NAME=URL", value_parser = webhook_service)]
     pub(crate) webhook_service: Vec<(String, String)>,
 
-    /// File to note every request in, one line of JSON each, with who asked for what and never what was in it
+    /// File to note every request in, one line of JSON each, with who asked for what and never what was in it. A file
+    /// of 100 MB is renamed to FILE.1, and so on; ten of them are kept
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
 
@@ -280,7 +285,7 @@ pub(crate) struct HooksArgs {
     #[arg(long, value_name = "NAMESPACE", default_value = "capstan-system")]
     pub(crate) hooks_namespace: String,
 
-    /// Certificates of who signs those of callers of the runtime hooks [default: whoever reaches them is answered]
+    /// CA bundle for client certificates of hook callers [default: callers are not authenticated]
     #[arg(long, value_name = "FILE")]
     pub(crate) hooks_client_ca_file: Option<PathBuf>,
 

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use capstan_artifacts::{Addition, Entry, Folder};
 
 use crate::args::{AddArtifactArgs, ArtifactsFolderArgs, ArtifactsVerb, ListFormat};
+use crate::terminal::{columns, padded};
 use crate::up;
 
 pub(crate) fn run(verb: &ArtifactsVerb) -> Result<()> {
@@ -56,9 +57,9 @@ fn table(entries: &[&Entry]) -> String {
     let rows: Vec<[String; 6]> = entries.iter().map(|entry| row(entry)).collect();
     let all = || std::iter::once(&head).chain(&rows);
     let widths: [usize; 6] =
-        std::array::from_fn(|column| all().map(|row| row[column].len()).max().unwrap_or_default());
+        std::array::from_fn(|column| all().map(|row| columns(&row[column])).max().unwrap_or_default());
     let line = |row: &[String; 6]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let cells = row.iter().zip(widths).map(|(cell, width)| padded(cell, width));
         format!("{}\n", cells.collect::<Vec<_>>().join("   ").trim_end())
     };
     all().map(line).collect()
@@ -89,8 +90,6 @@ fn verify(folder: &Folder) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use capstan_artifacts::Arch;
 

@@ -92,10 +92,10 @@ pub(crate) fn counted(config: Config, metrics: &Metrics, throttle: Option<&Throt
 }
 
 /// What is wrong with a file, without the picture of it that may follow.
-#[allow(clippy::needless_pass_by_value, reason = "stands where errors are mapped")]
+#[allow(clippy::needless_pass_by_value, reason = "`map_err` passes the error by value")]
 fn in_one_line(error: anyhow::Error) -> anyhow::Error {
-    let told = format!("{error:#}");
-    anyhow::anyhow!("{}", told.lines().next().unwrap_or_default().to_owned())
+    let text = format!("{error:#}");
+    anyhow::anyhow!("{}", text.lines().next().unwrap_or_default().to_owned())
 }
 
 /// A client for the plane of that kubeconfig.
@@ -106,8 +106,6 @@ pub(crate) async fn connect(kubeconfig: &Path) -> Result<Client> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     const KUBECONFIG: &str = "

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use capstan_artifacts::{ArtifactRef, Software, Source};
-use capstan_bootstrap::Plane;
+use capstan_bootstrap::PlaneAddress;
 use capstan_controller::Scope;
 use capstan_controlplane::{Spare, Tools};
 use capstan_core::Core;
@@ -121,7 +121,7 @@ pub(crate) struct Surroundings {
     /// Leads to the management plane.
     pub(crate) client: Client,
     /// How machines reach it.
-    pub(crate) plane: Plane,
+    pub(crate) plane: PlaneAddress,
     /// What machines can be given.
     pub(crate) software: Software,
     /// What makes machines on this one.
@@ -295,8 +295,6 @@ fn spare() -> Spare {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

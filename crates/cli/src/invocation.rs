@@ -56,8 +56,8 @@ mod tests {
             ("anything", "Usage: anything why "),
         ] {
             let error = command(&program(Path::new(path))).try_get_matches_from([path, "why"]);
-            let told = error.expect_err("a name is missing").to_string();
-            assert!(told.contains(usage), "{path}: {told}");
+            let message = error.expect_err("a name is missing").to_string();
+            assert!(message.contains(usage), "{path}: {message}");
         }
     }
 }

@@ -40,10 +40,11 @@ impl LogLevel {
 
 /// Logs by `verbosity`, else by `RUST_LOG`, else warnings.
 pub(crate) fn to_stderr(verbosity: Option<u8>) -> LogLevel {
-    let told =
-        std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|told| verbosity.is_none() && !told.is_empty());
-    let told = told.and_then(|told| Some((EnvFilter::try_new(&told).ok()?, told)));
-    let (first, wanted) = told.unwrap_or_else(|| {
+    let from_env = std::env::var(EnvFilter::DEFAULT_ENV)
+        .ok()
+        .filter(|from_env| verbosity.is_none() && !from_env.is_empty());
+    let from_env = from_env.and_then(|from_env| Some((EnvFilter::try_new(&from_env).ok()?, from_env)));
+    let (first, wanted) = from_env.unwrap_or_else(|| {
         let number = verbosity.unwrap_or_default();
         (EnvFilter::new(directives(number)), number.to_string())
     });

@@ -2,6 +2,7 @@
 
 use capstan_infrastructure::{LocalMachine, MachineState, PoolOfMachines, ProvisionError, Provisioner};
 use capstan_nspawn::{Machine, MachineSpec, Set};
+use capstan_text::chain;
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -78,7 +79,7 @@ impl LocalMachines {
             Some(set) => work(&set),
             None => work(&Set::lasting(&folder, Path::new(&pool.root_filesystem), &pool.bridge)?),
         };
-        let done = tokio::task::spawn_blocking(move || work().map_err(|error| told(&error)));
+        let done = tokio::task::spawn_blocking(move || work().map_err(|error| chain(&error)));
         async { done.await.map_err(|error| ProvisionError(error.to_string()))?.map_err(ProvisionError) }
     }
 
@@ -184,15 +185,4 @@ fn seen(machine: &Machine) -> LocalMachine {
         port: 22,
         host_keys: vec![machine.host_key().to_owned()],
     }
-}
-
-/// An error with what caused it.
-fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -38,6 +38,7 @@ mod stop;
 mod support;
 mod table;
 mod terminal;
+mod top;
 mod tuning;
 mod ui;
 mod up;
@@ -94,6 +95,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Move(args) => movement::run(&args).await,
         Verb::Plan(args) => plan::run(&args).await,
         Verb::Why(args) => why::run(&args).await,
+        Verb::Top(args) => top::run(&args).await,
         Verb::Ui(args) => ui::run(&args).await,
         Verb::Logs(args) => logs::run(&args).await,
         Verb::Rollout(verb) | Verb::Alpha(Alpha::Rollout(verb)) => rollout::run(&verb).await,

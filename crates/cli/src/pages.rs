@@ -52,8 +52,6 @@ pub(crate) fn value(object: &DynamicObject, resource: &ApiResource) -> kube::Res
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use kube::Client;
     use kube::client::Body;

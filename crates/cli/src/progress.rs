@@ -1,7 +1,7 @@
 //! What is said on standard error while something takes long.
 //!
 //! On a terminal one line is drawn over; elsewhere there are plain lines, more and more seldom. What is being done is one
-//! text for the whole process, because a process has one terminal: whoever knows better than its caller tells it.
+//! text for the whole process, because a process has one terminal: a function that knows the current step replaces the text of its caller.
 
 use std::future::Future;
 use std::io::{IsTerminal as _, Write as _};
@@ -15,7 +15,7 @@ const DRAWN: Duration = Duration::from_secs(1);
 /// Between two plain lines at most.
 const SELDOM: Duration = Duration::from_secs(60);
 
-/// What is being done now, where somebody knows better than who waits for it.
+/// The current step, if the function that runs it has named it; else the text of the caller is shown.
 static NOW: Mutex<Option<String>> = Mutex::new(None);
 
 /// Does the work. Once it takes longer than two seconds, standard error says what is being done.
@@ -38,8 +38,8 @@ pub(crate) fn waiting<T>(what: impl Into<String>, work: impl Future<Output = T>)
                 () = tokio::time::sleep(due) => {}
             }
             shown += 1;
-            let told = current().unwrap_or_else(|| what.clone());
-            write(&line(&told, started.elapsed(), is_terminal));
+            let doing = current().unwrap_or_else(|| what.clone());
+            write(&line(&doing, started.elapsed(), is_terminal));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rows in columns. Pure.
 
-use crate::terminal::harmless;
+use crate::terminal::{columns, harmless, padded};
 
 /// Rows below titles, as wide as they must be. What cells say comes from objects, so no cell steers the terminal or takes
 /// more than one line.
@@ -8,17 +8,14 @@ pub(crate) fn table<R: AsRef<[String]>>(titles: &[&str], rows: &[R]) -> String {
     let titles: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
     let cells = |row: &R| row.as_ref().iter().map(|cell| one_line(cell)).collect::<Vec<_>>();
     let all: Vec<Vec<String>> = std::iter::once(titles).chain(rows.iter().map(cells)).collect();
-    let columns = all.iter().map(Vec::len).max().unwrap_or(0);
+    let count = all.iter().map(Vec::len).max().unwrap_or(0);
     let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
-    let width = |column| all.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let width = |column| all.iter().map(|row| columns(&cell(row, column))).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(width).collect();
     all.iter()
         .map(|row| {
-            let cells: Vec<String> = widths
-                .iter()
-                .enumerate()
-                .map(|(column, width)| format!("{:<width$}", cell(row, column)))
-                .collect();
+            let cells: Vec<String> =
+                widths.iter().enumerate().map(|(column, width)| padded(&cell(row, column), *width)).collect();
             format!("{}\n", cells.join("   ").trim_end())
         })
         .collect()
@@ -39,5 +36,7 @@ mod tests {
             table(&["NAME", "STATE"], &rows),
             "NAME        STATE\na           b c\nlong name   \u{fffd}[2Jd\n"
         );
+        let wide = [["数据中心".to_owned(), "x".to_owned()], ["a".to_owned(), "y".to_owned()]];
+        assert_eq!(table(&["NAME", "S"], &wide), "NAME       S\n数据中心   x\na          y\n");
     }
 }

@@ -2,6 +2,7 @@
 //! made to fit it.
 
 use std::io::IsTerminal as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 pub(crate) use crate::progress::Progress;
 
@@ -93,33 +94,49 @@ pub(crate) fn broken(line: &str, room: usize, hanging: usize) -> Vec<String> {
 fn break_at(line: &str, room: usize) -> Option<usize> {
     let start = line.len() - line.trim_start_matches(' ').len();
     let mut found = None;
-    for (column, (at, letter)) in visible(line).enumerate() {
+    for (column, at, letter) in visible(line) {
         let is_blank = letter == ' ' && at > start;
         if is_blank && (column <= room || found.is_none()) {
             found = Some(at);
         }
-        if !is_blank && column >= room && found.is_some() {
+        if !is_blank && column + letter.width().unwrap_or(0) > room && found.is_some() {
             return found;
         }
     }
     None
 }
 
-/// The characters that take a column, and where they are: not those that only colour.
-fn visible(line: &str) -> impl Iterator<Item = (usize, char)> {
-    let mut is_code = false;
-    line.char_indices().filter(move |(_, letter)| {
+/// The characters that are shown, with their column and their place in the line: not those that only colour.
+fn visible(line: &str) -> impl Iterator<Item = (usize, usize, char)> {
+    let (mut is_code, mut next) = (false, 0);
+    line.char_indices().filter_map(move |(at, letter)| {
         let was_code = is_code;
-        is_code = *letter == '\x1b' || is_code && *letter != 'm';
-        !is_code && !was_code
+        is_code = letter == '\x1b' || is_code && letter != 'm';
+        let column = next;
+        (!is_code && !was_code).then(|| {
+            next += letter.width().unwrap_or(0);
+            (column, at, letter)
+        })
     })
+}
+
+/// How many columns a text takes: a Chinese character takes two, an accent of its own none.
+pub(crate) fn columns(text: &str) -> usize {
+    text.width()
+}
+
+/// The text with blanks after it, up to this many columns.
+pub(crate) fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(columns(text))))
 }
 
 /// As much of the line as fits.
 pub(crate) fn cut(line: &str, width: usize) -> String {
-    match visible(line).nth(width) {
-        Some((at, _)) if line.contains('\x1b') => format!("{}\x1b[0m", &line[..at]),
-        Some((at, _)) => line[..at].to_owned(),
+    let first_outside =
+        visible(line).find(|(column, _, letter)| column + letter.width().unwrap_or(0) > width);
+    match first_outside {
+        Some((_, at, _)) if line.contains('\x1b') => format!("{}\x1b[0m", &line[..at]),
+        Some((_, at, _)) => line[..at].to_owned(),
         None => line.to_owned(),
     }
 }
@@ -178,6 +195,20 @@ mod tests {
         assert_eq!(cut(&line, 7), line);
         assert_eq!(cut(&line, 2), "\x1b[31mon\x1b[0m");
         assert_eq!(cut("plain", 2), "pl");
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns_and_accents_none() {
+        for (text, expected) in [("", 0), ("abc", 3), ("数据", 4), ("e\u{301}", 1), ("a│b", 3)] {
+            assert_eq!(columns(text), expected, "{text}");
+            assert_eq!(columns(&padded(text, 6)), 6, "{text}");
+        }
+        assert_eq!(padded("数据", 3), "数据");
+        assert_eq!(cut("数据中心", 5), "数据");
+        assert_eq!(cut("数据中心", 8), "数据中心");
+        assert_eq!(cut("e\u{301}e\u{301}", 1), "e\u{301}");
+        assert_eq!(broken("数据 中心 x", 5, 0), ["数据", "中心", "x"]);
+        assert_eq!(broken("数据 中心 x", 9, 0), ["数据 中心", "x"]);
     }
 
     #[test]

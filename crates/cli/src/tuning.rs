@@ -189,8 +189,6 @@ fn duration(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use clap::Parser;
 

@@ -1,12 +1,12 @@
 //! Bad input gets one clear line on standard error, which names what is wrong and what to do; never a backtrace.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::io::{BufRead as _, Write as _};
 use std::process::{Command, Stdio};
 
 /// Runs `capstan` where there is no management plane, and gives its exit code and what it complains of.
-fn told(args: &[&str], input: &str) -> (i32, String) {
+fn output_of(args: &[&str], input: &str) -> (i32, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_capstan"))
         .args(args)
         .env_clear()
@@ -85,7 +85,7 @@ fn every_mistake_is_one_line_with_its_remedy() {
         (vec!["get", "kubeconfig", "demo", "--kubeconfig", "/nowhere"], "", &["cannot read /nowhere"]),
     ];
     for (args, input, parts) in cases {
-        let (code, complaint) = told(&args, input);
+        let (code, complaint) = output_of(&args, input);
         assert_eq!(code, 1, "{args:?}: {complaint}");
         assert_eq!(complaint.lines().count(), 1, "{args:?}: {complaint}");
         assert!(complaint.starts_with("capstan: "), "{complaint}");
@@ -106,7 +106,7 @@ fn arguments_that_contradict_each_other_are_refused_as_usage() {
         &["describe", "cluster", "a", "--show-conditions", "Machine, Cluster"],
         &["completion", "dos"],
     ] {
-        let (code, complaint) = told(args, "");
+        let (code, complaint) = output_of(args, "");
         assert_eq!(code, 2, "{args:?}: {complaint}");
         assert!(complaint.starts_with("error: "), "{complaint}");
     }
@@ -137,8 +137,8 @@ fn whoever_waits_for_a_plane_that_says_nothing_can_stop() {
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(told, "capstan: interrupted before there was anything to show\n");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr, "capstan: interrupted before there was anything to show\n");
     assert_eq!(output.status.code(), Some(1));
 }
 

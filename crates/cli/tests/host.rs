@@ -1,6 +1,6 @@
 //! `capstan host` as people use it: against `capstan up`, with a real SSH server for a host.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 // The server is the same as in the suites of the driver, which use more of it.
 #[allow(dead_code)]

@@ -1,7 +1,7 @@
 //! `capstan up` from outside: what it says when it is ready and when it cannot start, that it stops when told to,
 //! and that a backup brings it back.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -37,9 +37,9 @@ fn refused(mut command: Command) -> String {
 
 fn done(mut command: Command) -> String {
     let Output { status, stderr, .. } = command.output().unwrap();
-    let told = String::from_utf8(stderr).unwrap();
-    assert!(status.success(), "{told}");
-    told
+    let stderr_text = String::from_utf8(stderr).unwrap();
+    assert!(status.success(), "{stderr_text}");
+    stderr_text
 }
 
 /// A plane that runs; dropping it kills it.
@@ -185,8 +185,8 @@ fn a_backup_brings_a_plane_back_and_its_controllers_wait() {
     assert!(refused(backup(&path("none"), &data_dir)).contains("no plane"));
     let more = [QUIET, &["--kubeconfig-out", kubeconfig[1]]].concat();
     let plane = Running::start(up(&data, &more));
-    let told = done(backup(&path("by-folder"), &data_dir));
-    assert!(told.contains("objects") && told.contains("keep it safe"), "{told}");
+    let stderr = done(backup(&path("by-folder"), &data_dir));
+    assert!(stderr.contains("objects") && stderr.contains("keep it safe"), "{stderr}");
     done(backup(&path("by-kubeconfig"), &kubeconfig));
     assert!(refused(backup(&path("by-kubeconfig"), &kubeconfig)).contains("by-kubeconfig"));
     assert!(refused(restore(&path("by-folder"), &data, &[])).contains("in use"));
@@ -201,8 +201,8 @@ fn a_backup_brings_a_plane_back_and_its_controllers_wait() {
 
     for name in ["by-folder", "by-kubeconfig", "at-rest"] {
         let data = path(&format!("from-{name}"));
-        let told = done(restore(&path(name), &data, &[]));
-        assert!(told.contains("--resume-after-restore"), "{told}");
+        let stderr = done(restore(&path(name), &data, &[]));
+        assert!(stderr.contains("--resume-after-restore"), "{stderr}");
         assert_eq!(
             fs::read(data.join("pki/ca.key")).unwrap(),
             fs::read(path("data").join("pki/ca.key")).unwrap(),

@@ -1,7 +1,7 @@
 //! `capstan support bundle` against a plane whose objects have secrets planted in them: not one of them is in the archive,
 //! and what is needed is.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -21,19 +21,19 @@ use serde_json::{Value, json};
 const PLANTED: &str = "hunter2-Planted";
 
 /// A plane without controllers; dropping it kills it.
-struct Plane {
+struct BarePlane {
     child: Child,
     folder: tempfile::TempDir,
 }
 
-impl Drop for Plane {
+impl Drop for BarePlane {
     fn drop(&mut self) {
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-impl Plane {
+impl BarePlane {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_capstan"))
@@ -194,7 +194,7 @@ fn assert_is_free_of_secrets(files: &BTreeMap<String, String>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_in_it_but_secrets() {
-    let plane = Plane::start();
+    let plane = BarePlane::start();
     let client = plane.client().await;
     plant(&client).await;
     let output = plane.folder.path().join("bundle.tar.gz");
@@ -240,19 +240,19 @@ async fn everything_is_in_it_but_secrets() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_rights_are_noted_and_end_nothing() {
-    let plane = Plane::start();
+    let plane = BarePlane::start();
     let client = plane.client().await;
     plant(&client).await;
     let admin = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-    let kubeconfig = plane.folder.path().join("nobody.kubeconfig");
+    let kubeconfig = plane.folder.path().join("no-rights.kubeconfig");
     let cluster = admin.clusters[0].cluster.as_ref().unwrap();
-    let nobody = json!({
+    let no_rights = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": cluster.server, "certificate-authority-data": cluster.certificate_authority_data}}],
         "users": [{"name": "u", "user": {"token": reader(&client).await}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "default"}}],
     });
-    std::fs::write(&kubeconfig, nobody.to_string()).unwrap();
+    std::fs::write(&kubeconfig, no_rights.to_string()).unwrap();
     let output = plane.folder.path().join("bundle.tar.gz");
     let done = plane.bundle(&kubeconfig, &output, &[]);
     let said = String::from_utf8(done.stderr).unwrap();

@@ -24,7 +24,7 @@ fn definition(kind: &str, singular: &str) -> Value {
     const GROUP: &str = "cert-manager.io";
     let schema = json!({
         "type": "object",
-        "description": "Only here so that clusterctl finds this kind: nobody looks after its objects.",
+        "description": "Only here so that clusterctl finds this kind: no controller reconciles its objects.",
         "x-kubernetes-preserve-unknown-fields": true,
     });
     json!({

@@ -40,10 +40,11 @@ impl FromStr for Version {
     type Err = VersionError;
 
     fn from_str(text: &str) -> Result<Self, VersionError> {
-        let parsed = text.strip_prefix('v').and_then(|numbers| {
-            let numbers: Vec<u32> = numbers.split('.').map(number).collect::<Option<_>>()?;
-            let [major, minor, patch] = numbers[..] else { return None };
-            Some(Self { major, minor, patch })
+        let parsed = capstan_text::Version::parse_with_v(text).filter(capstan_text::Version::is_plain);
+        let parsed = parsed.and_then(|version| {
+            let (major, minor, patch) = version.numbers();
+            let number = |number: u64| u32::try_from(number).ok();
+            Some(Self { major: number(major)?, minor: number(minor)?, patch: number(patch)? })
         });
         let version = parsed.ok_or_else(|| VersionError::Form(text.to_owned()))?;
         match serves(version) {
@@ -51,13 +52,6 @@ impl FromStr for Version {
             None => Err(VersionError::Series { version }),
         }
     }
-}
-
-/// As semver has it: digits, without a zero in front.
-fn number(text: &str) -> Option<u32> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let plain = text == "0" || !text.starts_with('0');
-    (digits && plain).then(|| text.parse().ok()).flatten()
 }
 
 impl fmt::Display for Version {

@@ -12,11 +12,11 @@ use crate::error::{Doing as _, Error, Result};
 
 pub use capstan_planner::Grounds;
 
-/// Asks for the deletion of the object that was looked at. That it is gone already is fine, also if another one has its
-/// name now, which stays.
+/// Deletes the object that was read, by its UID. Succeeds if the object is already deleted, also if another object
+/// has its name.
 ///
 /// # Errors
-/// If the API server refuses or does not answer.
+/// If the API server rejects the request or does not respond.
 pub async fn delete<K>(api: &Api<K>, seen: &ObjectMeta, grounds: &Grounds) -> Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
@@ -30,10 +30,10 @@ where
     act(api, name, &DeleteParams::default().preconditions(only), grounds).await
 }
 
-/// Asks for the deletion of the object as it was looked at: one that has changed since stays.
+/// Deletes the object at the resource version that was read. A changed object is not deleted.
 ///
 /// # Errors
-/// If it has changed, or the API server refuses or does not answer.
+/// If the object has changed, or the API server rejects the request or does not respond.
 pub async fn delete_unchanged<K>(api: &Api<K>, seen: &ObjectMeta, grounds: &Grounds) -> Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
@@ -47,10 +47,10 @@ where
     act(api, name, &DeleteParams::default().preconditions(only), grounds).await
 }
 
-/// Asks for the deletion of whatever has the name, for references that carry nothing else.
+/// Deletes the object of this name, for references without a UID.
 ///
 /// # Errors
-/// If the API server refuses or does not answer.
+/// If the API server rejects the request or does not respond.
 pub async fn delete_by_name<K>(api: &Api<K>, name: &str, grounds: &Grounds) -> Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned,

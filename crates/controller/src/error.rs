@@ -1,14 +1,16 @@
 //! Errors, by what is to be done about them.
 
+pub use capstan_text::chain;
+
 use thiserror::Error;
 
-/// What a reconcile ends with when it cannot go on.
+/// The result of a reconcile, or of a part of it.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a reconcile could not go on, and so whether it makes sense to try again.
+/// Why a reconcile failed, which decides when it is retried.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// May go away by itself: tried again, with back-off.
+    /// May resolve without a change of an object: retried with backoff.
     #[error("{doing}")]
     Transient {
         /// What was being done.
@@ -18,23 +20,23 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 
-    /// Somebody else wrote the object meanwhile: tried again at once, on what it is now.
-    #[error("{doing}: somebody else has changed the object meanwhile")]
+    /// Another client has written the object: retried at once with the current object.
+    #[error("{doing}: another client has changed the object since it was read")]
     Conflict {
         /// What was being done.
         doing: String,
     },
 
-    /// The manager lacks a right: tried again, because somebody may give it.
-    #[error("{doing}: {told}")]
+    /// The manager lacks a right: retried, because the right may be granted later.
+    #[error("{doing}: {message}")]
     Forbidden {
         /// What was being done.
         doing: String,
         /// What the server says, and who gives the right.
-        told: String,
+        message: String,
     },
 
-    /// Stays until an object changes. `field` says which, `message` what is wrong and what to do.
+    /// Stays until an object changes. `field` names the field, `message` says what is wrong and what to do.
     #[error("{field}: {message}")]
     User {
         /// Kind, name and path of the field to change.
@@ -45,7 +47,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An error that may go away by itself.
+    /// An error that may resolve without a change of an object.
     pub fn transient(
         doing: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -53,13 +55,13 @@ impl Error {
         Self::Transient { doing: doing.into(), source: source.into() }
     }
 
-    /// An error that stays until somebody changes a field.
+    /// An error that stays until the user changes a field.
     pub fn user(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::User { field: field.into(), message: message.into() }
     }
 }
 
-/// Says what was being done when a request failed.
+/// Adds to a failed request what it was for.
 pub trait Doing<T> {
     /// Turns a failed request into an [`Error`] of the right sort.
     fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
@@ -72,7 +74,7 @@ impl<T> Doing<T> for std::result::Result<T, kube::Error> {
                 Error::Conflict { doing: what() }
             }
             kube::Error::Api(status) if status.code == 403 => {
-                Error::Forbidden { doing: what(), told: forbidden(&status.message) }
+                Error::Forbidden { doing: what(), message: forbidden(&status.message) }
             }
             _ => Error::transient(what(), error),
         })
@@ -91,38 +93,22 @@ const GIVEN_BY_NAMESPACE: [&str; 8] = [
     "machinereports/status",
 ];
 
-/// What the server says of a missing right, on one line, with the remedy where it is one that users give for each
+/// The API server's message about a missing right, on one line, with the remedy if users grant that right per
 /// namespace.
 pub fn forbidden(message: &str) -> String {
-    let told = message.lines().next().unwrap_or_default();
+    let message = message.lines().next().unwrap_or_default();
     let quoted = |before: &str| {
-        let (_, rest) = told.split_once(before)?;
+        let (_, rest) = message.split_once(before)?;
         rest.split('"').next().filter(|word| !word.is_empty())
     };
     let resource = quoted("resource \"").unwrap_or_default();
     match quoted("in the namespace \"") {
         Some(namespace) if GIVEN_BY_NAMESPACE.contains(&resource) => format!(
-            "{told}; let Capstan work in that namespace: capstan generate access --namespace {namespace} | kubectl \
+            "{message}; let Capstan work in that namespace: capstan generate access --namespace {namespace} | kubectl \
              apply -f -"
         ),
-        _ => told.to_owned(),
+        _ => message.to_owned(),
     }
-}
-
-/// The whole chain on one line, for logs and conditions.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let words = source.to_string();
-        // Some libraries repeat their source in their own text.
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        next = source.source();
-    }
-    text
 }
 
 #[cfg(test)]
@@ -134,9 +120,12 @@ mod tests {
         let refused = |what: &str| format!("{what} is forbidden: User \"u\" cannot get resource");
         let secret =
             format!("{} \"secrets\" in API group \"\" in the namespace \"yard\"", refused("secrets \"s\""));
-        let told = forbidden(&secret);
-        assert!(told.starts_with(&secret), "{told}");
-        assert!(told.ends_with("capstan generate access --namespace yard | kubectl apply -f -"), "{told}");
+        let message = forbidden(&secret);
+        assert!(message.starts_with(&secret), "{message}");
+        assert!(
+            message.ends_with("capstan generate access --namespace yard | kubectl apply -f -"),
+            "{message}"
+        );
         for other in [
             format!(
                 "{} \"machines\" in API group \"x\" in the namespace \"yard\"",

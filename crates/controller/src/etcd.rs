@@ -8,20 +8,20 @@ use crate::error::Result;
 
 pub use capstan_planner::etcd::{Member, Members};
 
-/// Which etcd, and how it is reached.
+/// The etcd of a workload cluster, and how to reach it.
 #[derive(Clone)]
 pub struct Access {
     /// Namespace of the Cluster.
     pub namespace: String,
     /// Name of the Cluster.
     pub cluster: String,
-    /// Addresses of its control plane machines.
+    /// Addresses of the control plane machines.
     pub addresses: Vec<String>,
-    /// Their operating systems, as far as they have said them.
+    /// Operating systems of the control plane machines, as far as they are reported.
     pub os_images: Vec<String>,
-    /// Certificate of the authority that signs members and clients, as PEM.
+    /// Certificate of the CA that signs members and clients, in PEM.
     pub ca: Vec<u8>,
-    /// Its key, as PEM.
+    /// Private key of that CA, in PEM.
     pub ca_key: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Access {
     }
 }
 
-/// Asks and changes etcd.
+/// Requests to the etcd of a workload cluster.
 pub trait Etcd: Send + Sync + 'static {
     /// The members. An error means that nobody knows: no quorum, or no way there.
     fn members<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<Members>>;

@@ -16,16 +16,16 @@ use crate::error::chain;
 /// As much as an event may say.
 const LONGEST: usize = 1024;
 
-/// How an event is meant.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// As it should be.
+    /// Normal operation.
     Normal,
-    /// Somebody may have to do something.
+    /// A user may have to act.
     Warning,
 }
 
-/// Makes events as one component.
+/// Writes events as one component.
 #[derive(Clone)]
 pub struct Events {
     client: Client,
@@ -33,12 +33,12 @@ pub struct Events {
 }
 
 impl Events {
-    /// Events of the component that has this name.
+    /// A writer of events for the component of this name.
     pub fn new(client: Client, component: &'static str) -> Self {
         Self { client, component }
     }
 
-    /// Makes the event, or counts it up.
+    /// Writes an event, or increases the count of the same event.
     pub async fn tell<K>(&self, object: &K, tone: Tone, reason: &str, message: &str, now: Timestamp)
     where
         K: Resource<DynamicType = ()>,
@@ -56,8 +56,8 @@ impl Events {
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
             made => return made.map(|_| ()),
         }
-        let Some(told) = events.get_opt(&name).await? else { return Ok(()) };
-        let count = told.count.unwrap_or(1).saturating_add(1);
+        let Some(existing) = events.get_opt(&name).await? else { return Ok(()) };
+        let count = existing.count.unwrap_or(1).saturating_add(1);
         let again = json!({"count": count, "lastTimestamp": Time(now), "message": event.message});
         events.patch(&name, &PatchParams::default(), &Patch::Merge(again)).await.map(|_| ())
     }

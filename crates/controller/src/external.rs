@@ -5,6 +5,7 @@
 //! also starts watching it: owners hear of changes through [`Externals::changes`].
 
 use capstan_api::meta::ContractVersionedObjectReference;
+use capstan_text::api_version;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, ListParams, ObjectMeta, PartialObjectMeta};
@@ -36,7 +37,7 @@ struct Owner {
     name: String,
 }
 
-/// Reads objects of any kind, and watches the kinds it has read.
+/// Reads objects of kinds that are known only by reference, and watches the kinds it has read.
 #[derive(Clone)]
 pub struct Externals {
     client: Client,
@@ -50,13 +51,13 @@ pub struct Externals {
 
 struct Shared {
     changes: Signal<Owner>,
-    kinds: Mutex<HashMap<(String, String), Kind>>,
+    kinds: Mutex<HashMap<(String, String), ExternalKind>>,
     watches: Mutex<JoinSet<()>>,
 }
 
 /// A kind that was read.
 #[derive(Clone)]
-struct Kind {
+struct ExternalKind {
     resource: ApiResource,
     /// Its objects in memory, if they are kept there.
     objects: Option<Cache<DynamicObject>>,
@@ -68,7 +69,7 @@ struct Kind {
 }
 
 impl Externals {
-    /// Nothing is read or watched yet. Every object is read from the API server, for programs that end soon.
+    /// Reads every object from the API server, for programs that end soon. Nothing is watched before the first read.
     pub fn new(client: Client) -> Self {
         let shared =
             Shared { changes: Signal::default(), kinds: Mutex::default(), watches: Mutex::default() };
@@ -76,30 +77,30 @@ impl Externals {
         Self { client, scope, memory: None, read_again: READ_AGAIN, shared }
     }
 
-    /// The same, with objects read from memory, for controllers, which hear of every change.
+    /// Reads objects from the cache, for controllers, which are woken by every change.
     pub fn in_memory(caches: &Caches) -> Self {
         Self { memory: Some(caches.clone()), ..Self::new(caches.client().clone()) }
     }
 
-    /// The same, watching no more than this.
+    /// Limits watches to this scope.
     #[must_use]
     pub fn within(self, scope: Scope) -> Self {
         Self { scope, ..self }
     }
 
-    /// The same, reading each CRD again after this time: so long it may take until a provider's new version is used.
+    /// Sets the time after which a CRD is read again, and so the delay until another version of a provider is used.
     #[must_use]
     pub fn reading_again_after(self, read_again: Duration) -> Self {
         Self { read_again, ..self }
     }
 
-    /// The same, writing with another client.
+    /// Returns a copy that writes with another client.
     #[must_use]
     pub fn written_with(&self, client: Client) -> Self {
         Self { client, ..self.clone() }
     }
 
-    /// The object that `reference` names, or `None` when there is none.
+    /// The object that `reference` names, or `None` if it does not exist.
     pub async fn get(
         &self,
         reference: &ContractVersionedObjectReference,
@@ -133,8 +134,8 @@ impl Externals {
         }
     }
 
-    /// Metadata of the objects in a namespace that have the kind of `reference` and that `owner`, a UID, owns. Read from
-    /// memory where objects are: it costs no request, and may be a moment old.
+    /// Metadata of the objects in a namespace that have the kind of `reference` and the owner with the UID `owner`.
+    /// Served from the cache if there is one: without a request, and slightly stale.
     pub async fn owned(
         &self,
         reference: &ContractVersionedObjectReference,
@@ -161,7 +162,7 @@ impl Externals {
         Ok(found)
     }
 
-    /// Access to the kind that `reference` names, in one namespace.
+    /// An API client for the kind that `reference` names, in one namespace.
     pub async fn api(
         &self,
         reference: &ContractVersionedObjectReference,
@@ -171,12 +172,12 @@ impl Externals {
         Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
     }
 
-    /// How the kind is called on the wire, in the version that its CRD's contract label names.
+    /// The API resource of the kind, in the version that the contract label of its CRD names.
     pub async fn resource(&self, group: &str, kind: &str) -> Result<ApiResource> {
         Ok(self.kind(group, kind).await?.resource)
     }
 
-    async fn kind(&self, group: &str, kind: &str) -> Result<Kind> {
+    async fn kind(&self, group: &str, kind: &str) -> Result<ExternalKind> {
         let key = (group.to_owned(), kind.to_owned());
         let known = lock(&self.shared.kinds).get(&key).cloned();
         match known.filter(|known| known.read.elapsed() < self.read_again) {
@@ -186,7 +187,7 @@ impl Externals {
     }
 
     /// Reads the CRD of a kind, and watches the kind if that is not done in this version.
-    async fn read(&self, group: &str, kind: &str) -> Result<Kind> {
+    async fn read(&self, group: &str, kind: &str) -> Result<ExternalKind> {
         let name = format!("{}.{group}", plural(kind));
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let crd =
@@ -223,7 +224,7 @@ impl Externals {
                 self.watch(&resource)
             }
         };
-        let kind = Kind { resource, objects, read: Instant::now(), telling };
+        let kind = ExternalKind { resource, objects, read: Instant::now(), telling };
         kinds.insert(key, kind.clone());
         Ok(kind)
     }
@@ -253,7 +254,7 @@ impl Externals {
         })
     }
 
-    /// Which objects of kind `K` own something that has changed.
+    /// Objects of kind `K` that own a changed object.
     pub fn changes<K>(&self) -> impl Stream<Item = ObjectRef<K>> + Send + 'static + use<K>
     where
         K: Resource<DynamicType = ()> + 'static,
@@ -280,20 +281,8 @@ fn contract_version(labels: &std::collections::BTreeMap<String, String>) -> Opti
     listed
         .split('_')
         .filter(|version| !version.is_empty())
-        .max_by_key(|version| priority(version))
+        .min_by(|a, b| api_version::compare(a, b))
         .map(str::to_owned)
-}
-
-/// Kubernetes' order of versions: stable over beta over alpha, then by number.
-fn priority(version: &str) -> (u8, u32, u32) {
-    let number = |text: &str| text.parse().unwrap_or(0);
-    let rest = version.strip_prefix('v').unwrap_or(version);
-    for (level, word) in [(1, "beta"), (0, "alpha")] {
-        if let Some((major, minor)) = rest.split_once(word) {
-            return (level, number(major), number(minor));
-        }
-    }
-    (2, number(rest), 0)
 }
 
 /// The plural that the contract derives from a kind. A CRD with another one cannot be found by anybody.

@@ -9,8 +9,8 @@ use std::fmt::Debug;
 
 use crate::error::{Doing, Result};
 
-/// Adds the finalizer unless it is there or the object is on its way out, and says whether it did. A reconcile
-/// ends then: the write wakes the next one, which finds the finalizer in place before it makes anything.
+/// Adds the finalizer unless the object has it or is being deleted, and returns whether it was added. The reconcile
+/// ends then: the write triggers the next one, which sees the finalizer before it creates anything.
 pub async fn ensure<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<bool>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -29,12 +29,12 @@ where
     Ok(true)
 }
 
-/// Whether the finalizer is there.
+/// Whether the object has the finalizer.
 pub fn has(meta: &ObjectMeta, finalizer: &str) -> bool {
     meta.finalizers.iter().flatten().any(|present| present == finalizer)
 }
 
-/// Takes the finalizer out, and says whether it was there.
+/// Removes the finalizer, and returns whether the object had it.
 pub fn remove(meta: &mut ObjectMeta, finalizer: &str) -> bool {
     let Some(finalizers) = &mut meta.finalizers else { return false };
     let before = finalizers.len();

@@ -6,10 +6,10 @@
 use kube::ResourceExt;
 use rand::Rng as _;
 
-/// Annotation of a bootstrap config, and of everything else that must belong to the same machine.
+/// Annotation of a bootstrap config, and of all objects that must belong to the same machine.
 pub const MACHINE_ID: &str = "capstan.dev/machine-id";
 
-/// The identity, if the object has one.
+/// The machine ID of the object, if it has one.
 pub fn of(object: &impl ResourceExt) -> Option<&str> {
     object.annotations().get(MACHINE_ID).map(String::as_str).filter(|id| !id.is_empty())
 }
@@ -19,7 +19,7 @@ pub fn random() -> String {
     hexadecimal::<16>()
 }
 
-/// 256 random bits in hexadecimal: what nobody can guess.
+/// 256 random bits in hexadecimal, for secrets.
 pub fn random_secret() -> String {
     hexadecimal::<32>()
 }

@@ -6,34 +6,34 @@ use capstan_api::runtime::hooks::{Hook as _, UpdateMachine};
 use kube::core::ObjectMeta;
 use std::collections::BTreeSet;
 
-/// Whether the object carries the mark of an update, whatever its value.
+/// Whether the object has the annotation of an in-place update, with any value.
 pub fn is_marked(meta: &ObjectMeta) -> bool {
     annotation(meta, UPDATE_IN_PROGRESS).is_some()
 }
 
-/// Whether the hook that makes the update is still to be called, or called again.
+/// Whether the hook `UpdateMachine` is pending.
 pub fn is_hook_pending(meta: &ObjectMeta) -> bool {
     hooks(meta).contains(UpdateMachine::NAME)
 }
 
-/// Whether the Machine is being changed in place, or about to be.
+/// Whether the Machine is being updated in place, or is about to be.
 pub fn is_updating(meta: &ObjectMeta) -> bool {
     is_marked(meta) || is_hook_pending(meta)
 }
 
-/// Whether an update is announced and what the Machine should become is still being written, object by object.
+/// Whether an update is announced and the desired state of the Machine is still being written, object by object.
 pub fn is_being_written(meta: &ObjectMeta) -> bool {
     is_marked(meta) && !is_hook_pending(meta)
 }
 
-/// The annotation of pending hooks, with the hook that makes the update among them.
+/// The annotation of pending hooks, with `UpdateMachine` added.
 pub fn with_hook(meta: &ObjectMeta) -> String {
     let mut hooks = hooks(meta);
     hooks.insert(UpdateMachine::NAME);
     joined(hooks)
 }
 
-/// The annotation of pending hooks without the hook that makes the update; `None` if nothing is left of it.
+/// The annotation of pending hooks without `UpdateMachine`; `None` if no hook is left.
 pub fn without_hook(meta: &ObjectMeta) -> Option<String> {
     let mut hooks = hooks(meta);
     hooks.remove(UpdateMachine::NAME);

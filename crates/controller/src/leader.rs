@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use crate::error::{Doing as _, Result, chain};
 use crate::names;
 
-/// How often, and for how long.
+/// Periods of leader election.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// A Lease that was not renewed for so long may be taken.
+    /// A Lease that was not renewed for this time may be acquired by another candidate.
     pub lease: Duration,
-    /// Who could not renew for so long gives up.
+    /// A leader that could not renew for this time stops leading.
     pub give_up: Duration,
-    /// Between two attempts.
+    /// The time between two attempts.
     pub retry: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Default for Times {
     }
 }
 
-/// One who wants to lead, or does.
+/// A candidate of a leader election, or the leader.
 pub struct Candidate {
     leases: Api<Lease>,
     name: String,
@@ -51,17 +51,17 @@ pub struct Candidate {
 
 /// What is to be done about a Lease.
 #[derive(Clone, Debug, PartialEq)]
-enum Turn {
-    /// There is none: make it.
-    Make(LeaseSpec),
-    /// It is ours, or nobody's: write it.
-    Write(LeaseSpec),
-    /// Somebody else's.
+enum LeaseAction {
+    /// There is no Lease: create it.
+    Create(LeaseSpec),
+    /// The Lease is held by this candidate, or is free: write it.
+    Update(LeaseSpec),
+    /// Another candidate holds the Lease.
     Wait,
 }
 
 impl Candidate {
-    /// A candidate for the Lease of this name. `host` is what people know the replica by.
+    /// A candidate for the Lease of this name. `host` identifies the replica for users.
     pub fn new(client: Client, namespace: &str, name: &str, host: &str, times: Times) -> Self {
         Self {
             leases: Api::namespaced(client, namespace),
@@ -74,12 +74,13 @@ impl Candidate {
         }
     }
 
-    /// Who it says it is.
+    /// The identity in the Lease.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Tries until it leads. `asked` is called after the first attempt that was answered, whatever the answer.
+    /// Returns when this candidate leads. `asked` is called after the first attempt to which the API server
+    /// responded.
     pub async fn lead(&mut self, mut asked: impl FnMut() + Send) {
         let mut complaint = None;
         loop {
@@ -91,10 +92,10 @@ impl Candidate {
                     complaint = None;
                 }
                 unanswered => {
-                    let told = unanswered.map_or_else(|late| late.to_string(), told);
-                    if complaint.as_ref() != Some(&told) {
-                        tracing::warn!(error = told, "cannot take part in the election; trying again");
-                        complaint = Some(told);
+                    let error_text = unanswered.map_or_else(|late| late.to_string(), failure_text);
+                    if complaint.as_ref() != Some(&error_text) {
+                        tracing::warn!(error = error_text, "cannot take part in the election; trying again");
+                        complaint = Some(error_text);
                     }
                 }
             }
@@ -102,7 +103,7 @@ impl Candidate {
         }
     }
 
-    /// Renews the Lease for as long as it can, and says why it cannot any more.
+    /// Renews the Lease as long as possible, and returns why it no longer can.
     pub async fn keep(&mut self) -> String {
         let mut why = "no answer".to_owned();
         loop {
@@ -114,16 +115,19 @@ impl Candidate {
                     let holder = self.seen.as_ref().and_then(|(lease, _)| holder(lease));
                     // Somebody wrote to it in the same moment, but did not take it: once more.
                     if holder != Some(self.identity.as_str()) {
-                        return format!("it is held by {}", holder.unwrap_or("nobody"));
+                        return match holder {
+                            Some(holder) => format!("it is held by {holder}"),
+                            None => "it no longer has a holder".to_owned(),
+                        };
                     }
                 }
-                Ok(answer) => why = told(answer),
+                Ok(answer) => why = failure_text(answer),
                 Err(_) => return format!("it could not be renewed for {:?}: {why}", self.times.give_up),
             }
         }
     }
 
-    /// Lets go of the Lease, so that the next one need not wait. Only once nothing works any more.
+    /// Releases the Lease, so that the next leader need not wait. Call it only when all controllers have stopped.
     pub async fn release(mut self) -> Result<()> {
         let name = self.name.clone();
         let doing = || format!("cannot release Lease {name}");
@@ -145,14 +149,14 @@ impl Candidate {
         let begun = Instant::now();
         let found = self.leases.get_opt(&self.name).await.doing(|| doing("read"))?;
         let since = self.note(found.as_ref());
-        let turn = decide(found.as_ref(), &self.identity, since, &self.times, Timestamp::now());
+        let action = decide(found.as_ref(), &self.identity, since, &self.times, Timestamp::now());
         let parameters = PostParams::default();
-        let written = match (turn, found) {
-            (Turn::Make(spec), _) => {
+        let written = match (action, found) {
+            (LeaseAction::Create(spec), _) => {
                 let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
                 self.leases.create(&parameters, &Lease { metadata, spec: Some(spec) }).await
             }
-            (Turn::Write(spec), Some(mut lease)) => {
+            (LeaseAction::Update(spec), Some(mut lease)) => {
                 lease.spec = Some(spec);
                 self.leases.replace(&self.name, &parameters, &lease).await
             }
@@ -186,7 +190,7 @@ impl Candidate {
     }
 }
 
-fn told(answer: Result<bool>) -> String {
+fn failure_text(answer: Result<bool>) -> String {
     answer.err().map(|error| chain(&error)).unwrap_or_default()
 }
 
@@ -195,7 +199,13 @@ fn holder(lease: &Lease) -> Option<&str> {
 }
 
 /// What `me` may do about a Lease that has not changed for so long.
-fn decide(lease: Option<&Lease>, me: &str, unchanged: Duration, times: &Times, now: Timestamp) -> Turn {
+fn decide(
+    lease: Option<&Lease>,
+    me: &str,
+    unchanged: Duration,
+    times: &Times,
+    now: Timestamp,
+) -> LeaseAction {
     let seconds = i32::try_from(times.lease.as_secs()).unwrap_or(i32::MAX);
     let now = MicroTime(now);
     let fresh = |transitions: i32| LeaseSpec {
@@ -206,21 +216,23 @@ fn decide(lease: Option<&Lease>, me: &str, unchanged: Duration, times: &Times, n
         lease_transitions: Some(transitions),
         ..LeaseSpec::default()
     };
-    let Some(lease) = lease else { return Turn::Make(fresh(0)) };
+    let Some(lease) = lease else { return LeaseAction::Create(fresh(0)) };
     let spec = lease.spec.clone().unwrap_or_default();
     let transitions = spec.lease_transitions.unwrap_or_default();
     match holder(lease) {
-        Some(holder) if holder == me => {
-            Turn::Write(LeaseSpec { lease_duration_seconds: Some(seconds), renew_time: Some(now), ..spec })
-        }
+        Some(holder) if holder == me => LeaseAction::Update(LeaseSpec {
+            lease_duration_seconds: Some(seconds),
+            renew_time: Some(now),
+            ..spec
+        }),
         Some(_) => {
-            let told = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-            match unchanged > told.map_or(times.lease, Duration::from_secs) {
-                true => Turn::Write(fresh(transitions.saturating_add(1))),
-                false => Turn::Wait,
+            let lease_seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+            match unchanged > lease_seconds.map_or(times.lease, Duration::from_secs) {
+                true => LeaseAction::Update(fresh(transitions.saturating_add(1))),
+                false => LeaseAction::Wait,
             }
         }
-        None => Turn::Write(fresh(transitions.saturating_add(1))),
+        None => LeaseAction::Update(fresh(transitions.saturating_add(1))),
     }
 }
 
@@ -254,8 +266,8 @@ mod tests {
             (None, 0, true),
         ] {
             let unchanged = Duration::from_secs(unchanged);
-            let turn = decide(Some(&lease(holder, 15)), "me", unchanged, &times, NOW);
-            let Turn::Write(spec) = turn else {
+            let action = decide(Some(&lease(holder, 15)), "me", unchanged, &times, NOW);
+            let LeaseAction::Update(spec) = action else {
                 assert!(!takes, "{holder:?} {unchanged:?}");
                 continue;
             };
@@ -267,24 +279,25 @@ mod tests {
 
     #[test]
     fn the_holder_says_how_long_others_wait() {
-        let turn = |seconds, unchanged| {
+        let action = |seconds, unchanged| {
             let unchanged = Duration::from_secs(unchanged);
             decide(Some(&lease(Some("other"), seconds)), "me", unchanged, &Times::default(), NOW)
         };
-        assert_eq!(turn(60, 59), Turn::Wait);
-        assert!(matches!(turn(1, 2), Turn::Write(_)));
+        assert_eq!(action(60, 59), LeaseAction::Wait);
+        assert!(matches!(action(1, 2), LeaseAction::Update(_)));
     }
 
     #[test]
     fn a_renewal_keeps_since_when_and_a_first_lease_is_made() {
         let times = Times::default();
-        let Turn::Write(spec) = decide(Some(&lease(Some("me"), 15)), "me", Duration::ZERO, &times, NOW)
+        let LeaseAction::Update(spec) =
+            decide(Some(&lease(Some("me"), 15)), "me", Duration::ZERO, &times, NOW)
         else {
             panic!("not renewed");
         };
         assert_eq!(spec.acquire_time, Some(MicroTime(Timestamp::UNIX_EPOCH)));
         assert_eq!((spec.renew_time, spec.lease_transitions), (Some(MicroTime(NOW)), Some(3)));
-        assert!(matches!(decide(None, "me", Duration::ZERO, &times, NOW), Turn::Make(_)));
+        assert!(matches!(decide(None, "me", Duration::ZERO, &times, NOW), LeaseAction::Create(_)));
     }
 
     #[test]

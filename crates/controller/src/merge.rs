@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// What to send so that `before` becomes `after`, or `None` when they are the same. Lists are replaced whole,
-/// as a merge patch must.
+/// The merge patch from `before` to `after`, or `None` if they are equal. A list is replaced as a whole.
 pub fn difference(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => object_difference(before, after),

@@ -10,27 +10,27 @@ const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// A label value may not be longer; nor may a name that is used as one.
 const LONGEST_LABEL_VALUE: usize = 63;
 
-/// Five characters that keep names apart.
+/// Five random characters that make names unique.
 pub fn random_suffix() -> String {
     let mut rng = rand::rng();
     (0..5).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
 }
 
-/// Five characters of the same alphabet that these bytes, such as a digest, always give.
+/// Five characters of the same alphabet, derived from these bytes, such as a digest.
 pub fn suffix_of(bytes: &[u8; 32]) -> String {
     let five = bytes.iter().take(5);
     five.map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
 }
 
-/// `base-suffix`, with `base` cut so that the whole is no longer than a label value.
+/// `base-suffix`, with `base` truncated so that the result fits into a label value.
 pub fn with_suffix(base: &str, suffix: &str) -> String {
     let room = LONGEST_LABEL_VALUE - suffix.len() - 1;
     let base = base.get(..room).unwrap_or(base).trim_end_matches(['-', '.']);
     format!("{base}-{suffix}")
 }
 
-/// A value for a label that names an object: the name itself where it fits, otherwise a short hash of it, the
-/// same one that upstream's managers use.
+/// A label value for the name of an object: the name, or if it is too long a hash of it, the same that upstream's
+/// managers use.
 pub fn label_value(name: &str) -> String {
     if name.len() <= LONGEST_LABEL_VALUE {
         return name.to_owned();

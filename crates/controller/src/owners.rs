@@ -4,13 +4,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-/// A reference to `owner`, as its only controller, which in a foreground deletion stays until the object is gone.
+/// A controller owner reference to `owner` with `blockOwnerDeletion`.
 pub fn controller<K: Resource<DynamicType = ()>>(owner: &K) -> Option<OwnerReference> {
     let reference = owner.controller_owner_ref(&())?;
     Some(OwnerReference { block_owner_deletion: Some(true), ..reference })
 }
 
-/// A reference to `owner` that does not control.
+/// An owner reference to `owner` that is not a controller reference.
 pub fn plain<K: Resource<DynamicType = ()>>(owner: &K) -> Option<OwnerReference> {
     owner.owner_ref(&())
 }
@@ -24,7 +24,7 @@ fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Puts `reference` among the owners, in place of one to the same object, and says whether anything changed.
+/// Adds `reference`, or replaces the reference to the same object, and returns whether anything changed.
 pub fn ensure(meta: &mut ObjectMeta, reference: &OwnerReference) -> bool {
     let owners = meta.owner_references.get_or_insert_default();
     match owners.iter_mut().find(|owner| same_object(owner, reference)) {
@@ -40,7 +40,7 @@ pub fn ensure(meta: &mut ObjectMeta, reference: &OwnerReference) -> bool {
     }
 }
 
-/// Takes out the owner that is the same object as `reference`, and says whether there was one.
+/// Removes the reference to the same object as `reference`, and returns whether there was one.
 pub fn remove(meta: &mut ObjectMeta, reference: &OwnerReference) -> bool {
     let Some(owners) = &mut meta.owner_references else { return false };
     let before = owners.len();
@@ -48,12 +48,12 @@ pub fn remove(meta: &mut ObjectMeta, reference: &OwnerReference) -> bool {
     owners.len() != before
 }
 
-/// The owner that controls the object, if any.
+/// The controller owner reference, if any.
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// Whether `owner` controls `object`: by UID, so that a namesake does not count.
+/// Whether `owner` controls `object`, compared by UID.
 pub fn is_controlled_by<O: Resource<DynamicType = ()>>(object: &ObjectMeta, owner: &O) -> bool {
     match (controller_of(object), owner.uid()) {
         (Some(reference), Some(uid)) => reference.uid == uid,
@@ -61,7 +61,7 @@ pub fn is_controlled_by<O: Resource<DynamicType = ()>>(object: &ObjectMeta, owne
     }
 }
 
-/// The owner of a certain kind and group.
+/// The owner reference of a kind and group.
 pub fn of_kind<'a>(meta: &'a ObjectMeta, kind: &str, api_group: &str) -> Option<&'a OwnerReference> {
     meta.owner_references
         .iter()

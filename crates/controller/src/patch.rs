@@ -22,12 +22,12 @@ use std::fmt::Debug;
 use crate::error::{Doing, Error, Result};
 use crate::events::{Events, Tone};
 use crate::merge::difference;
-use crate::telling::{self, Told, is_held_back};
+use crate::telling::{self, StatusView, is_held_back};
 
 /// How often conditions are read again and merged before the reconcile is given up.
 const MOST_TRIES: usize = 10;
 
-/// Remembers what an object was, to write back what became of it.
+/// Holds an object as it was read, and writes the differences.
 pub struct Patcher<K> {
     api: Api<K>,
     before: K,
@@ -37,12 +37,12 @@ impl<K> Patcher<K>
 where
     K: Resource<DynamicType = ()> + Conditioned + Serialize + DeserializeOwned + Clone + Debug,
 {
-    /// Remembers `object` as it was read.
+    /// A patcher for `object` as it was read.
     pub fn new(api: Api<K>, object: &K) -> Self {
         Self { api, before: object.clone() }
     }
 
-    /// Writes what differs. `owned` are the condition types whose value is this controller's to say.
+    /// Writes the differences. `owned` are the condition types that this controller owns.
     pub async fn finish(self, after: &K, owned: &[&str]) -> Result<()> {
         let (before, wanted) = (value(&self.before)?, value(after)?);
         let rest = self.write_rest(after, &without_status(&before), &without_status(&wanted)).await;
@@ -62,8 +62,8 @@ where
             advance(after.to_mut(), &mut is, owned, self.before.meta().generation, generation);
         }
         let held_back = is_held_back(
-            Told { status: &was, conditions: self.before.conditions() },
-            Told { status: &is, conditions: after.conditions() },
+            StatusView { status: &was, conditions: self.before.conditions() },
+            StatusView { status: &is, conditions: after.conditions() },
         );
         if held_back {
             return rest;
@@ -243,8 +243,8 @@ mod tests {
             json!({"type": type_, "status": "True", "reason": "R", "message": "", "observedGeneration": observed,
                 "lastTransitionTime": "2026-01-01T00:00:00Z"})
         };
-        let told = [condition("Ours", 3), condition("Old", 2), condition("Theirs", 3)];
-        let (mut after, mut status) = (machine(3, json!(told)), json!({"observedGeneration": 3}));
+        let conditions = [condition("Ours", 3), condition("Old", 2), condition("Theirs", 3)];
+        let (mut after, mut status) = (machine(3, json!(conditions)), json!({"observedGeneration": 3}));
         advance(&mut after, &mut status, &["Ours", "Old"], Some(3), 4);
         let observed: Vec<_> =
             after.conditions().iter().map(|condition| condition.observed_generation).collect();
@@ -259,18 +259,24 @@ mod tests {
                 "lastTransitionTime": "2026-01-01T00:00:00Z"}))
             .expect("a condition")
         };
-        let told = |before: &[Condition], after: &[Condition]| -> Vec<String> {
+        let events_of = |before: &[Condition], after: &[Condition]| -> Vec<String> {
             begun(before, after).into_iter().map(|wait| wait.reason.into_owned()).collect()
         };
         let no_host = condition("HostClaimed", "False", "NoHostAvailable");
-        assert_eq!(told(&[], std::slice::from_ref(&no_host)), ["NoHostAvailable"]);
-        assert!(told(std::slice::from_ref(&no_host), std::slice::from_ref(&no_host)).is_empty());
-        assert!(told(&[], &[condition("HostClaimed", "False", "Claiming")]).is_empty(), "a controller acts");
-        assert!(told(&[], &[condition("Paused", "True", "Paused")]).is_empty(), "somebody has asked for it");
-        assert!(told(&[], &[condition("Deleting", "True", "ResettingHost")]).is_empty(), "the agent acts");
-        assert_eq!(told(&[], &[condition("Deleting", "True", "HostUnreachable")]), ["HostUnreachable"]);
+        assert_eq!(events_of(&[], std::slice::from_ref(&no_host)), ["NoHostAvailable"]);
+        assert!(events_of(std::slice::from_ref(&no_host), std::slice::from_ref(&no_host)).is_empty());
+        assert!(
+            events_of(&[], &[condition("HostClaimed", "False", "Claiming")]).is_empty(),
+            "a controller acts"
+        );
+        assert!(events_of(&[], &[condition("Paused", "True", "Paused")]).is_empty(), "a user has paused it");
+        assert!(
+            events_of(&[], &[condition("Deleting", "True", "ResettingHost")]).is_empty(),
+            "the agent acts"
+        );
+        assert_eq!(events_of(&[], &[condition("Deleting", "True", "HostUnreachable")]), ["HostUnreachable"]);
         let summed_up = condition("Ready", "False", "NoHostAvailable");
-        assert_eq!(told(&[], &[no_host, summed_up]).len(), 1);
+        assert_eq!(events_of(&[], &[no_host, summed_up]).len(), 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use crate::error::Result;
 use crate::patch::Patcher;
 
-/// Who asked for a pause, as the `Paused` condition tells it; `None` when nobody did.
+/// Why the object is paused, as the message of the `Paused` condition; `None` if it is not.
 pub fn reason(cluster: Option<&Cluster>, kind: &str, object: &ObjectMeta) -> Option<String> {
     let by_cluster = cluster.is_some_and(|cluster| cluster.spec.paused == Some(true));
     let by_object = object.annotations.as_ref().is_some_and(|map| map.contains_key(annotations::PAUSED));
@@ -32,7 +32,7 @@ pub fn reason(cluster: Option<&Cluster>, kind: &str, object: &ObjectMeta) -> Opt
     (!reasons.is_empty()).then(|| reasons.join(", "))
 }
 
-/// The `Paused` condition for what [`reason`] found.
+/// The `Paused` condition for the result of [`reason`].
 pub fn condition(reason: Option<&str>) -> NewCondition {
     match reason {
         Some(reason) => NewCondition::new(types::PAUSED, ConditionStatus::True, "Paused").message(reason),
@@ -40,8 +40,9 @@ pub fn condition(reason: Option<&str>) -> NewCondition {
     }
 }
 
-/// Says whether the reconcile may go on: not while paused, which is told at once, and not after a write, which wakes the
-/// next reconcile. That an object is not paused is told with the rest of its status, by [`lifted`].
+/// Whether the reconcile may continue: not while the object is paused, which is written at once, and not after a
+/// write, which triggers the next reconcile. That an object is not paused is written with the rest of its status, by
+/// [`lifted`].
 pub async fn allows<K>(api: &Api<K>, object: &K, cluster: Option<&Cluster>, now: Timestamp) -> Result<bool>
 where
     K: Resource<DynamicType = ()> + Conditioned + Serialize + DeserializeOwned + Clone + Debug,
@@ -50,20 +51,20 @@ where
     if reason.is_none() && !is_true(object, types::PAUSED) {
         return Ok(true);
     }
-    let mut told = object.clone();
-    if set(&mut told, condition(reason.as_deref()), now) {
-        Patcher::new(api.clone(), object).finish(&told, &[types::PAUSED]).await?;
+    let mut updated = object.clone();
+    if set(&mut updated, condition(reason.as_deref()), now) {
+        Patcher::new(api.clone(), object).finish(&updated, &[types::PAUSED]).await?;
         return Ok(false);
     }
     Ok(reason.is_none())
 }
 
-/// Tells that the object is not paused: whoever writes its status has been allowed to go on.
+/// Sets the `Paused` condition to false. A reconcile that writes the status is not paused.
 pub fn lifted(object: &mut impl Conditioned, now: Timestamp) {
     set(object, condition(None), now);
 }
 
-/// Whether somebody outside fills in the object, so that its provider keeps its hands off.
+/// Whether the object is externally managed, so that its provider must not reconcile it.
 pub fn is_externally_managed(object: &impl ResourceExt) -> bool {
     object.annotations().contains_key(annotations::MANAGED_BY)
 }
@@ -78,9 +79,9 @@ mod tests {
         let mut meta = ObjectMeta::default();
         assert_eq!(reason(None, "Machine", &meta), None);
         meta.annotations = Some(BTreeMap::from([(annotations::PAUSED.to_owned(), String::new())]));
-        let told = reason(None, "Machine", &meta);
-        assert_eq!(told.as_deref(), Some("Machine has the cluster.x-k8s.io/paused annotation"));
+        let why = reason(None, "Machine", &meta);
+        assert_eq!(why.as_deref(), Some("Machine has the cluster.x-k8s.io/paused annotation"));
         meta.annotations = Some(BTreeMap::from([(annotations::DELETE_FOR_MOVE.to_owned(), String::new())]));
-        assert!(reason(None, "Host", &meta).is_some_and(|told| told.contains("delete-for-move")));
+        assert!(reason(None, "Host", &meta).is_some_and(|why| why.contains("delete-for-move")));
     }
 }

@@ -12,22 +12,22 @@ use crate::error::{Doing as _, Error, Result};
 /// The namespace whose UID names a cluster. Every plane has it, nobody can delete it, and a backup keeps it.
 const NAMESPACE: &str = "kube-system";
 
-/// The name of the plane that a client leads to. Asked for once.
+/// The name of the management plane of a client. Read once.
 pub struct PlaneName {
     client: Client,
     known: OnceCell<String>,
 }
 
 impl PlaneName {
-    /// The name of the plane that `client` leads to.
+    /// The name of the plane of `client`.
     pub fn of(client: Client) -> Self {
         Self { client, known: OnceCell::new() }
     }
 
-    /// What it is.
+    /// The name.
     ///
     /// # Errors
-    /// If the plane does not answer, or does not let us read its namespace `kube-system`.
+    /// If the plane does not respond, or the manager may not read the namespace `kube-system`.
     pub async fn get(&self) -> Result<&str> {
         let ask = async || {
             let api: Api<Namespace> = Api::all(self.client.clone());
@@ -39,12 +39,12 @@ impl PlaneName {
     }
 }
 
-/// How a machine's bootstrap Secret says that the agent on the machine obeys another plane, and must be told of this one.
-/// Written by bootstrap providers that have such an agent; infrastructure providers that can reach a machine after it
-/// was bootstrapped carry it there. A Secret without the label asks for nothing.
+/// How the bootstrap Secret of a machine says that the agent on the machine obeys another plane and must be told of
+/// this one. Bootstrap providers with such an agent write it. Infrastructure providers that can reach a bootstrapped
+/// machine deliver it. A Secret without the label asks for nothing.
 pub mod hand_over {
     /// Label of the bootstrap Secret.
     pub const LABEL: &str = "capstan.dev/follow";
-    /// Key in the bootstrap Secret: what the agent takes on its standard input.
+    /// Key in the bootstrap Secret: standard input for `capstan-agent follow`.
     pub const KEY: &str = "follow";
 }

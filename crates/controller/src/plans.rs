@@ -8,14 +8,14 @@ use capstan_api::bootstrap::CapstanConfigSpec;
 use capstan_plan::{Digest, Report};
 use serde_json::{Value, json};
 
-/// On a plan Secret: the setup that its plan stands for, as [`setup`] gives it. It says nothing of what comes from
-/// elsewhere, such as certificates.
+/// Annotation of a plan Secret: the setup that the plan was made for, as returned by [`setup`]. It does not cover
+/// inputs from elsewhere, such as certificates.
 pub const PLAN_SETUP: &str = "capstan.dev/plan-setup";
 
-/// Condition of a CapstanConfig: its machine has the plan it should have.
+/// Condition of a CapstanConfig: the machine has a current plan.
 pub const PLANNED: &str = "Planned";
 
-/// Reason of [`PLANNED`]: it cannot have one until the user changes a field.
+/// Reason of [`PLANNED`]: there is no plan until the user changes a field.
 pub const PLAN_REFUSED: &str = capstan_api::wait::causes::REFUSED.reason;
 
 /// Name of the Secret with a machine's plan.
@@ -23,8 +23,8 @@ pub fn secret_name(machine: &str) -> String {
     format!("{machine}-plan")
 }
 
-/// The version and the CapstanConfig of a machine in one value: equal for equal setups, whatever the order in which
-/// an API server gave their fields.
+/// Version and CapstanConfig of a machine in one value. Equal setups give equal values, independent of the order of
+/// their fields.
 pub fn setup(version: &str, config: &CapstanConfigSpec) -> String {
     // A config is made of texts, numbers and maps with text keys: it can always be written.
     let config = serde_json::to_value(config).unwrap_or_default();
@@ -44,7 +44,7 @@ fn sorted(value: Value) -> Value {
     }
 }
 
-/// What a machine says, if the report is about this very life of it and does not contradict itself.
+/// The report of a machine, if it is about the machine with this ID and is consistent.
 pub fn report(report: &MachineReport, machine: &str, id: &str) -> Option<Report> {
     if report.spec.machine_name != machine || report.spec.machine_id != id {
         return None;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher as _, Hash};
 use std::time::Duration;
 
-/// Time since the process began.
+/// Time since the start of the process.
 pub type Moment = Duration;
 
 const FIRST_RETRY: Duration = Duration::from_millis(200);
@@ -18,25 +18,25 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// While looks at an object fail, what happens to it does not have it looked at more often than this.
 const PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
 
-/// How much is done at a time.
+/// Limits of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Objects that are looked at at the same time.
+    /// Concurrent reconciles.
     pub at_once: usize,
-    /// Of them in one lane.
+    /// Concurrent reconciles in one lane.
     pub in_lane: usize,
-    /// The least time between the beginnings of two looks at one object.
+    /// The shortest time between the starts of two reconciles of an object.
     pub pause: Duration,
-    /// What the pause becomes for an object that is asked for all the time.
+    /// The longest pause, for an object that is enqueued continuously.
     pub slowest: Duration,
-    /// After this time an object is looked at although nothing has happened.
+    /// An object is reconciled after this time even if no event arrives.
     pub resync: Duration,
-    /// For so long a look may hold back what only tells how the object stands.
+    /// How long a reconcile may delay status changes that are only messages.
     pub patience: Duration,
 }
 
 impl Limits {
-    /// As many at once, two fifths of them in one lane.
+    /// Sets the concurrency, with two fifths of it in one lane.
     #[must_use]
     pub fn with_concurrency(self, at_once: usize) -> Self {
         Self { at_once, in_lane: at_once.saturating_mul(2).div_ceil(5), ..self }
@@ -57,36 +57,36 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For objects that sum up many others: nobody waits for each single sum.
+    /// Limits for objects that aggregate many others, for which intermediate states do not matter.
     pub fn summing_up() -> Self {
         Self { slowest: Duration::from_secs(1), ..Self::default() }
     }
 }
 
-/// How a look has ended.
+/// The result of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is to be done before something changes.
+    /// Reconcile after the next event.
     Changed,
-    /// Another look after this time, or earlier if something changes.
+    /// Reconcile after this time, or earlier if an event arrives.
     After(Duration),
-    /// Somebody else was faster: again, soon.
+    /// Another client wrote the object: retry soon.
     Conflict,
-    /// Only the user can change it; another look now and then.
+    /// Only the user can resolve it: retry rarely.
     Refused,
-    /// It failed, and may succeed later.
+    /// It failed and may succeed later: retry with backoff.
     Failed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nobody has asked.
+    /// Not enqueued.
     Idle,
-    /// A look is due at this time.
+    /// Due at this time.
     Waiting(Moment),
-    /// A look is due.
+    /// Due.
     Ready,
-    /// It is being looked at, and when it is due again, if somebody has asked meanwhile.
+    /// Being reconciled, and when it is due again if it was enqueued meanwhile.
     Running(Option<Moment>),
 }
 
@@ -104,7 +104,7 @@ struct Entry {
     held: Option<Moment>,
 }
 
-/// Objects by when they are due. See the module.
+/// Objects by the time they are due. See the module.
 #[derive(Clone, Debug)]
 pub struct Queue<K> {
     limits: Limits,
@@ -135,7 +135,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
-    /// Something has happened to the object.
+    /// Enqueues an object.
     pub fn ask(&mut self, key: &K, lane: &str, now: Moment) {
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry {
             lane: lane.to_owned(),
@@ -174,7 +174,8 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
-    /// The object to look at now, if there is one and there is room. Its look ends with [`Queue::done`].
+    /// The object to reconcile now, if one is due and the limits allow it. The caller ends its reconcile with
+    /// [`Queue::done`].
     pub fn next(&mut self, now: Moment) -> Option<K> {
         self.collect_due(now);
         if self.running >= self.limits.at_once {
@@ -229,13 +230,14 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
-    /// Whether a look that begins now may hold back what only tells how the object stands.
+    /// Whether a reconcile that starts now may delay status changes that are only messages.
     pub fn has_time(&self, key: &K, now: Moment) -> bool {
         let held = self.entries.get(key).and_then(|entry| entry.held);
         held.is_none_or(|since| now < since + self.limits.patience)
     }
 
-    /// The look that is under way says whether it has held something back. If so, there is another look in time.
+    /// Records whether the current reconcile has delayed a status change. If so, the object is reconciled again in
+    /// time.
     pub fn held(&mut self, key: &K, has_held: bool) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.held = has_held.then_some(entry.held.or(entry.began)).flatten();
@@ -244,7 +246,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
-    /// A look has ended. Says when the object is due again.
+    /// Ends a reconcile. Returns when the object is due again.
     pub fn done(&mut self, key: &K, verdict: Verdict, now: Moment) -> Option<Moment> {
         let resync = self.resync(key);
         let entry = self.entries.get_mut(key)?;
@@ -270,7 +272,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         Some(at)
     }
 
-    /// A look has ended, and the object is gone. If somebody has asked for it meanwhile, it is looked for once more.
+    /// Ends a reconcile of an object that is deleted. If it was enqueued meanwhile, it is reconciled once more.
     pub fn gone(&mut self, key: &K) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let State::Running(again) = entry.state else { return };
@@ -295,32 +297,32 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
-    /// When the next object is due that is not due yet.
+    /// When the next object becomes due.
     pub fn wakes_at(&self) -> Option<Moment> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// When an object was last due.
+    /// When an object last became due.
     pub fn was_due(&self, key: &K) -> Option<Moment> {
         self.entries.get(key).map(|entry| entry.due)
     }
 
-    /// How many objects have become due, ever.
+    /// Number of objects that have become due since the start.
     pub fn added(&self) -> u64 {
         self.added
     }
 
-    /// Objects that are due and wait for room.
+    /// Number of objects that are due and wait because of the limits.
     pub fn waiting(&self) -> usize {
         self.ready.values().map(VecDeque::len).sum()
     }
 
-    /// Objects that are being looked at.
+    /// Number of objects that are being reconciled.
     pub fn running(&self) -> usize {
         self.running
     }
 
-    /// Objects that the queue knows.
+    /// Number of objects in the queue.
     pub fn known(&self) -> usize {
         self.entries.len()
     }

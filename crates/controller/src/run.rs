@@ -22,17 +22,17 @@ use crate::queue::{Limits, Queue, Verdict};
 use crate::scope::Scope;
 use crate::telling;
 
-/// What happens to the object next.
+/// When to reconcile the object next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing before something changes.
+    /// After the next event.
     Changed,
-    /// Another look after this time, or earlier if something changes.
+    /// After this time, or earlier if an event arrives.
     After(Duration),
 }
 
 impl Next {
-    /// The sooner of the two.
+    /// The earlier of the two.
     pub fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::After(a), Self::After(b)) => Self::After(a.min(b)),
@@ -42,7 +42,7 @@ impl Next {
     }
 }
 
-/// Brings the world a step closer to what one object says.
+/// Reconciles objects of one kind.
 pub trait Reconciler: Send + Sync + 'static {
     /// The kind it reconciles.
     type Object: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static;
@@ -65,8 +65,8 @@ pub trait Reconciler: Send + Sync + 'static {
     fn reconcile(&self, object: Arc<Self::Object>) -> impl Future<Output = Result<Next>> + Send;
 }
 
-/// Runs `reconciler` until `stop` is done: for every object in `cache` that `scope` gives us, whenever it changes, and
-/// whenever `also` names it. What else `also` names is not ours to look after. Looks that have begun are ended.
+/// Runs `reconciler` until `stop` completes: for every object in `cache` that is in `scope`, at each change, and
+/// whenever `also` names it. Other objects that `also` names are ignored. Reconciles that have started are completed.
 pub async fn run<R: Reconciler>(
     reconciler: R,
     cache: Cache<R::Object>,
@@ -167,18 +167,18 @@ async fn look<R: Reconciler>(reconciler: &R, object: Arc<R::Object>, key: &Key) 
         Ok(Next::Changed) => Verdict::Changed,
         Ok(Next::After(time)) => Verdict::After(time),
         Err(error) => {
-            let told = chain(&error);
+            let error_text = chain(&error);
             match error {
                 Error::Conflict { .. } => {
-                    tracing::debug!(controller, object = %key, error = told, "trying again");
+                    tracing::debug!(controller, object = %key, error = error_text, "trying again");
                     Verdict::Conflict
                 }
                 Error::User { .. } => {
-                    tracing::warn!(controller, object = %key, error = told, "waits for a change");
+                    tracing::warn!(controller, object = %key, error = error_text, "waits for a change");
                     Verdict::Refused
                 }
                 Error::Transient { .. } | Error::Forbidden { .. } => {
-                    tracing::warn!(controller, object = %key, error = told, "failed; trying again");
+                    tracing::warn!(controller, object = %key, error = error_text, "failed; trying again");
                     Verdict::Failed
                 }
             }
@@ -193,7 +193,7 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// A reference to the object of a name in a namespace.
+/// A reference to an object by namespace and name.
 pub fn reference<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> ObjectRef<K> {
     ObjectRef::new(name).within(namespace)
 }

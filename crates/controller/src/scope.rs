@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::cache::{Cached, Caches};
 
-/// What a manager looks after. Everything, by default.
+/// The objects that a manager is responsible for: all by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     namespace: Option<String>,
@@ -24,18 +24,20 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Objects of this namespace whose label `cluster.x-k8s.io/watch-filter` has this value. Nothing said is no limit.
+    /// Objects of this namespace with this value of the label `cluster.x-k8s.io/watch-filter`. `None` is no
+    /// restriction.
     pub fn new(namespace: Option<String>, filter: Option<String>) -> Self {
         let said = |word: Option<String>| word.filter(|word| !word.is_empty());
         Self { namespace: said(namespace), filter: said(filter) }
     }
 
-    /// The value of the label that objects must have.
+    /// The required value of the watch filter label.
     pub fn filter(&self) -> Option<&str> {
         self.filter.as_deref()
     }
 
-    /// A kind as far as this manager may look: where it watches, and for others that wake its own.
+    /// An API client for a kind within the scope: for watches of the controller's own kind and of kinds that trigger
+    /// it.
     pub fn api<K>(&self, client: &Client) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -46,7 +48,7 @@ impl Scope {
         }
     }
 
-    /// The same of a kind that is known by name only.
+    /// Like `api`, for a dynamic kind.
     pub fn api_of<K>(&self, client: &Client, resource: &ApiResource) -> Api<K>
     where
         K: Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope>,
@@ -57,13 +59,13 @@ impl Scope {
         }
     }
 
-    /// Whether an object is given to a reconciler of its kind.
+    /// Whether an object is reconciled by this manager.
     pub fn is_own(&self, object: &impl ResourceExt) -> bool {
         let filter = self.filter.as_ref();
         filter.is_none_or(|filter| object.labels().get(WATCH_FILTER) == Some(filter))
     }
 
-    /// Lists only what is inside.
+    /// List parameters for the objects of this manager.
     pub fn listed(&self) -> ListParams {
         match self.selector() {
             Some(selector) => ListParams::default().labels(&selector),
@@ -75,9 +77,9 @@ impl Scope {
         self.filter.as_ref().map(|value| format!("{WATCH_FILTER}={value}"))
     }
 
-    /// Objects with the label of a Cluster that have come, changed in `facts`, or gone, in each namespace in which there is
-    /// a Cluster, from the moment there is one, and nowhere else: so that nobody needs the right to read such objects
-    /// everywhere. Once begun, a watch does not end.
+    /// Objects with the label of a Cluster that are created, deleted or changed in `facts`, in each namespace with a
+    /// Cluster, as soon as there is one. So no right to read such objects in all namespaces is needed. A watch that
+    /// was started does not end.
     pub fn beside_clusters<K, F, N>(
         &self,
         caches: &Caches,
@@ -106,7 +108,7 @@ impl Scope {
     }
 }
 
-/// Each item when it comes for the first time.
+/// Each item at its first occurrence.
 pub fn first_seen(items: impl Stream<Item = String>) -> impl Stream<Item = String> {
     let mut seen = HashSet::new();
     items.filter(move |item| std::future::ready(seen.insert(item.clone())))

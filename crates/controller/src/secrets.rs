@@ -8,48 +8,49 @@ use std::collections::BTreeMap;
 
 use crate::names;
 
-/// Type of the Secrets that the contract knows.
+/// Type of the Secrets in the Cluster API contract.
 pub const CLUSTER_SECRET: &str = "cluster.x-k8s.io/secret";
 
-/// Keys of a certificate or a key pair.
+/// Keys of a Secret with a certificate or a key pair.
 pub mod pair {
-    /// The certificate, or the public key where there is no certificate.
+    /// The certificate, or the public key if there is no certificate.
     pub const CERTIFICATE: &str = "tls.crt";
     /// The private key.
     pub const KEY: &str = "tls.key";
 }
 
-/// Keys of the Secret with the key that plans are signed with.
+/// Keys of the Secret with the signing key for plans.
 pub mod plan_key {
     /// The Ed25519 key in PKCS#8. Read by planners only.
     pub const PRIVATE: &str = "private";
-    /// The 32 bytes of its public half, which machines are given to know their manager by.
+    /// The 32 bytes of the public key, with which agents verify plans.
     pub const PUBLIC: &str = "public";
-    /// Which manager speaks, in decimal. Grows when another one takes over.
+    /// The epoch of the manager, in decimal. It increases when another plane takes over.
     pub const EPOCH: &str = "epoch";
-    /// The plane on which it speaks: see [`plane`](crate::plane). On another one the key has been moved.
+    /// The plane that signs with the key: see [`plane`](crate::plane). On another plane, the key was moved there and
+    /// is not taken over yet.
     pub const PLANE: &str = "plane";
 }
 
-/// Key of Secrets that hold one thing.
+/// Key of Secrets with a single value.
 pub const VALUE: &str = "value";
 
-/// What a Secret of a cluster is for.
+/// The purpose of a Secret of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// The cluster's CA.
+    /// The cluster CA.
     Ca,
-    /// The CA of etcd.
+    /// The etcd CA.
     Etcd,
-    /// The CA of the front proxy.
+    /// The front proxy CA.
     Proxy,
-    /// The key pair that service account tokens are signed with.
+    /// The signing key pair for service account tokens.
     ServiceAccounts,
-    /// What a machine shows to join.
+    /// The token with which machines join.
     Token,
-    /// The key that plans are signed with.
+    /// The signing key for plans.
     PlanKey,
-    /// How the cluster is reached.
+    /// The kubeconfig.
     Kubeconfig,
 }
 
@@ -89,7 +90,7 @@ pub fn build(
     }
 }
 
-/// What stands under a key, if anything does.
+/// The value of a key, if the Secret has it.
 pub fn get<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
     let value = secret.data.as_ref()?.get(key)?;
     (!value.0.is_empty()).then_some(value.0.as_slice())

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use crate::queue::Limits;
 
-/// For the controllers of a process, by name. The defaults are those of [`Limits`].
+/// Settings for the controllers of a process, by name. The defaults are those of [`Limits`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Objects that a controller looks at at the same time.
+    /// Concurrent reconciles for each controller.
     pub concurrency: BTreeMap<String, usize>,
-    /// After this time an object is looked at although nothing has happened.
+    /// An object is reconciled after this time even if no event arrives.
     pub sync_period: Option<Duration>,
 }
 
 impl Settings {
-    /// What holds for a controller that would run within `limits`.
+    /// The limits of a controller whose defaults are `limits`.
     pub fn limits(&self, controller: &str, mut limits: Limits) -> Limits {
         if let Some(at_once) = self.concurrency.get(controller) {
             limits = limits.with_concurrency(*at_once);

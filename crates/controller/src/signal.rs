@@ -8,7 +8,8 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::Notify;
 
-/// Where news of things are told. Cheap to clone.
+/// A channel to any number of listeners that loses nothing: an item that a listener has not received yet is queued
+/// once. Cheap to clone.
 #[derive(Debug)]
 pub struct Signal<T>(Arc<Mutex<Vec<Weak<Mailbox<T>>>>>);
 
@@ -31,7 +32,7 @@ struct Mailbox<T> {
 }
 
 impl<T: Clone + Eq + Hash + Send + 'static> Signal<T> {
-    /// Tells all listeners. Nobody listening is not an error.
+    /// Sends to all listeners. It is not an error if there are none.
     pub fn tell(&self, thing: &T) {
         lock(&self.0).retain(|mailbox| {
             let Some(mailbox) = mailbox.upgrade() else { return false };
@@ -40,12 +41,13 @@ impl<T: Clone + Eq + Hash + Send + 'static> Signal<T> {
         });
     }
 
-    /// All that is told from now on.
+    /// Everything that is sent from now on.
     pub fn listen(&self) -> impl Stream<Item = T> + Send + 'static + use<T> {
         self.listen_from(Vec::new)
     }
 
-    /// The same, beginning with these. They are asked for once the listener listens, so that nothing falls in between.
+    /// Like `listen`, beginning with these items. They are requested after the listener is registered, so that
+    /// nothing is missed.
     pub fn listen_from<F: FnOnce() -> Vec<T>>(
         &self,
         things: F,

@@ -10,7 +10,7 @@ use crate::knowledge::Knowledge;
 
 pub use capstan_planner::spare::Spare;
 
-/// What the template says from which machines are made.
+/// Whether hosts are free for a machine that is created from this template.
 pub fn of(template: &DynamicObject) -> Knowledge<Spare> {
     let (group, kind) = (HostMachineTemplate::group(&()), HostMachineTemplate::kind(&()));
     let is_ours = template.types.as_ref().is_some_and(|types| {

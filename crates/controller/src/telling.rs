@@ -40,11 +40,11 @@ pub(crate) async fn during<T>(
     look: impl Future<Output = T>,
 ) -> (T, bool) {
     let context = Look { controller, has_time, summaries, has_held: Cell::new(false) };
-    let told = async {
+    let reconcile = async {
         let result = look.await;
         (result, LOOK.with(|look| look.has_held.get()))
     };
-    LOOK.scope(context, told).await
+    LOOK.scope(context, reconcile).await
 }
 
 /// Whose look this is, if it is one.
@@ -53,7 +53,7 @@ pub(crate) fn controller() -> Option<&'static str> {
 }
 
 /// Whether there is a status to write that is held back now. If so, the loop is told that this object needs another look.
-pub(crate) fn is_held_back(before: Told<'_>, after: Told<'_>) -> bool {
+pub(crate) fn is_held_back(before: StatusView<'_>, after: StatusView<'_>) -> bool {
     let differs = before.status != after.status || before.conditions != after.conditions;
     let held = LOOK.try_with(|look| {
         let holds = look.has_time && differs && !is_news(before, after, look.summaries);
@@ -65,20 +65,20 @@ pub(crate) fn is_held_back(before: Told<'_>, after: Told<'_>) -> bool {
 
 /// A status as it is compared.
 #[derive(Clone, Copy)]
-pub(crate) struct Told<'a> {
+pub(crate) struct StatusView<'a> {
     pub(crate) status: &'a Value,
     pub(crate) conditions: &'a [Condition],
 }
 
 /// Whether anybody acts on the difference: a condition that becomes true or stops being true, or any field that is more
 /// than words. The first description of an object is none, unless it says that the object is paused.
-fn is_news(before: Told<'_>, after: Told<'_>, summaries: &[&str]) -> bool {
+fn is_news(before: StatusView<'_>, after: StatusView<'_>, summaries: &[&str]) -> bool {
     let is_first = before.conditions.is_empty();
     let is_word = |name: &str| {
         WORDS.contains(&name) || summaries.contains(&name) || is_first && name == "observedGeneration"
     };
-    let fields = |told: Told<'_>| -> Vec<(String, Value)> {
-        let fields = told.status.as_object().into_iter().flatten();
+    let fields = |view: StatusView<'_>| -> Vec<(String, Value)> {
+        let fields = view.status.as_object().into_iter().flatten();
         fields.filter(|(name, _)| !is_word(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
     };
     if fields(before) != fields(after) {
@@ -141,8 +141,8 @@ mod tests {
         ];
         for (what, before, after, expected) in cases {
             let status = json!({});
-            let before = Told { status: &status, conditions: before };
-            let after = Told { status: &status, conditions: &after };
+            let before = StatusView { status: &status, conditions: before };
+            let after = StatusView { status: &status, conditions: &after };
             assert_eq!(is_news(before, after, &["ScalingUp"]), expected, "{what}");
         }
     }
@@ -160,12 +160,12 @@ mod tests {
         ];
         for (before, after, expected) in cases {
             let (was, is) = (&before, &after);
-            let told = |status| Told { status, conditions: &known };
-            assert_eq!(is_news(told(was), told(is), &["workers"]), expected, "{before} {after}");
+            let view = |status| StatusView { status, conditions: &known };
+            assert_eq!(is_news(view(was), view(is), &["workers"]), expected, "{before} {after}");
         }
         let (new, seen) = (json!({}), json!({"observedGeneration": 1}));
         let (before, after) =
-            (Told { status: &new, conditions: &[] }, Told { status: &seen, conditions: &known });
+            (StatusView { status: &new, conditions: &[] }, StatusView { status: &seen, conditions: &known });
         assert!(!is_news(before, after, &[]), "a new object is described for the first time");
     }
 
@@ -173,8 +173,8 @@ mod tests {
     async fn words_are_held_back_only_during_a_look_that_has_time() {
         let (empty, waits) = (json!({}), [condition("Ready", ConditionStatus::False, "waits")]);
         let hold = || {
-            let before = Told { status: &empty, conditions: &[] };
-            is_held_back(before, Told { status: &empty, conditions: &waits })
+            let before = StatusView { status: &empty, conditions: &[] };
+            is_held_back(before, StatusView { status: &empty, conditions: &waits })
         };
         assert!(!hold(), "nobody would look again");
         assert_eq!(during("x", true, &[], async { hold() }).await, (true, true));
@@ -182,8 +182,8 @@ mod tests {
         assert_eq!(during("x", true, &[], async {}).await, ((), false));
         let same = || {
             is_held_back(
-                Told { status: &empty, conditions: &waits },
-                Told { status: &empty, conditions: &waits },
+                StatusView { status: &empty, conditions: &waits },
+                StatusView { status: &empty, conditions: &waits },
             )
         };
         assert_eq!(during("x", true, &[], async { same() }).await, (false, false), "nothing is to be told");

@@ -32,7 +32,7 @@ impl Bucket {
     }
 }
 
-/// Limits the rate of requests. All clients made with one share the limit.
+/// Limits the rate of requests. All clients with the same throttle share the limit.
 #[derive(Clone, Debug)]
 pub struct Throttle {
     bucket: Arc<Mutex<Bucket>>,
@@ -40,7 +40,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// `per_second` requests a second, and at most `burst` at once. Both must be greater than 0.
+    /// `per_second` requests per second, with bursts of at most `burst`. Both must be greater than 0.
     pub fn new(per_second: f64, burst: u32) -> Self {
         Self { bucket: Arc::new(Mutex::new(Bucket::new(per_second, burst))), began: Instant::now() }
     }
@@ -59,7 +59,7 @@ impl<S> Layer<S> for Throttle {
     }
 }
 
-/// A client with a limited rate.
+/// A client with a rate limit.
 #[derive(Clone, Debug)]
 pub struct Throttled<S> {
     inner: S,

@@ -1,6 +1,6 @@
 //! Cache and loop on the embedded plane: what is read, what wakes a reconciler, and what does not stop it.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,13 +27,13 @@ use serde_json::{Value, json};
 const CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
 const DEADLINE: Duration = Duration::from_secs(60);
 
-struct Plane {
+struct EnginePlane {
     client: Client,
     maps: Api<ConfigMap>,
     _server: Arc<ApiServer>,
 }
 
-impl Plane {
+impl EnginePlane {
     async fn open() -> Self {
         let server = ApiServer::open(Options::new(Storage::Memory)).await.unwrap();
         let client = Client::new(server.service(User::admin()), "default");
@@ -96,7 +96,7 @@ impl Reconciler for Looks {
     }
 }
 
-fn start(plane: &Plane, scope: Scope) -> Looks {
+fn start(plane: &EnginePlane, scope: Scope) -> Looks {
     start_on(&Caches::new(plane.client.clone()), scope)
 }
 
@@ -122,7 +122,7 @@ struct Way {
 }
 
 impl Way {
-    fn to(plane: &Plane) -> Self {
+    fn to(plane: &EnginePlane) -> Self {
         let cut = Arc::new(tokio::sync::watch::Sender::new(()));
         Self {
             inner: plane.client.clone(),
@@ -192,7 +192,7 @@ impl tower::Service<Request<Body>> for Way {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_went_while_the_watch_was_cut_off_is_told() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     for name in ["stays", "goes", "changes"] {
         plane.make(name, "c").await;
     }
@@ -225,7 +225,7 @@ async fn what_went_while_the_watch_was_cut_off_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_list_that_fails_is_made_again() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     plane.make("a", "c").await;
     let way = Way::to(&plane);
     way.failing.store(3, Ordering::SeqCst);
@@ -238,7 +238,7 @@ async fn a_first_list_that_fails_is_made_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_right_is_told_at_once_and_missed_no_longer_than_it_is_missing() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     plane.make("a", "c").await;
     let way = Way::to(&plane);
     way.forbidden.store(2, Ordering::SeqCst);
@@ -256,7 +256,7 @@ async fn a_missing_right_is_told_at_once_and_missed_no_longer_than_it_is_missing
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_of_changes_is_seen_to_its_end_in_fewer_looks() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     plane.make("a", "c").await;
     let looks = start(&plane, Scope::default());
     looks.until("the first look", |looks| looks.number("a") > 0).await;
@@ -269,7 +269,7 @@ async fn a_burst_of_changes_is_seen_to_its_end_in_fewer_looks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_hangs_does_not_stop_another() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     for number in 0..60 {
         plane.make(&format!("h{number}"), "hangs").await;
     }
@@ -281,7 +281,7 @@ async fn a_cluster_that_hangs_does_not_stop_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_is_ours_is_looked_at() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     let filter = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
     for name in ["ours", "theirs"] {
         plane.make(name, "c").await;
@@ -296,7 +296,7 @@ async fn only_what_is_ours_is_looked_at() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_read_is_complete_and_never_too_old_to_exist() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     for (name, cluster) in [("a", "x"), ("b", "x"), ("c", "y")] {
         plane.make(name, cluster).await;
     }
@@ -312,7 +312,7 @@ async fn what_is_read_is_complete_and_never_too_old_to_exist() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_this_process_writes_is_read_at_once() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     plane.make("a", "x").await;
     let caches = Caches::new(plane.client.clone());
     let cache = caches.of::<ConfigMap>();
@@ -332,7 +332,7 @@ async fn what_this_process_writes_is_read_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_memory_everything_is_asked_for() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     let cache = Caches::live(plane.client.clone()).of::<ConfigMap>();
     assert!(cache.all().await.unwrap().is_empty());
     for (name, cluster) in [("a", "x"), ("b", "x"), ("c", "y")] {
@@ -345,7 +345,7 @@ async fn without_memory_everything_is_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn listeners_hear_what_an_object_was_and_what_it_is() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     plane.make("a", "x").await;
     let cache = Caches::new(plane.client.clone()).of::<ConfigMap>();
     let mut changed = Box::pin(cache.changed(|object| object.labels().clone()));
@@ -375,7 +375,7 @@ async fn until_served(metrics: &Metrics, lines: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_controller_does_is_counted_and_limited_as_the_process_says() {
-    let plane = Plane::open().await;
+    let plane = EnginePlane::open().await;
     let metrics = Metrics::default();
     let settings = Settings { concurrency: [("looks".to_owned(), 5)].into(), ..Settings::default() };
     let caches = Caches::new(plane.client.clone()).with_engine(metrics.clone(), settings);

@@ -1,6 +1,6 @@
 //! Providers' objects while a provider moves on to another version: its CRD drops one while the process runs.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A plane with a provider's kind in two versions, of which the CRD names the first, and an object `a` that the
 /// ConfigMap `o` owns.
-struct Plane {
+struct ProviderPlane {
     client: Client,
     /// UID of the ConfigMap.
     owner: String,
     _server: Arc<ApiServer>,
 }
 
-impl Plane {
+impl ProviderPlane {
     async fn open() -> Self {
         let server = ApiServer::open(Options::new(Storage::Memory)).await.unwrap();
         let client = Client::new(server.service(User::admin()), "default");
@@ -106,7 +106,7 @@ async fn version_of(externals: &Externals) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_version_is_read_watched_and_written() {
-    let plane = Plane::open().await;
+    let plane = ProviderPlane::open().await;
     let metrics = Metrics::default();
     let caches = Caches::new(plane.client.clone()).with_engine(metrics.clone(), Settings::default());
     let externals = Externals::in_memory(&caches).reading_again_after(Duration::from_millis(20));
@@ -144,7 +144,7 @@ async fn a_new_version_is_read_watched_and_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_in_a_version_that_was_dropped_is_not_missing() {
-    let plane = Plane::open().await;
+    let plane = ProviderPlane::open().await;
     // Nothing is read again because of time alone.
     let externals = Externals::new(plane.client.clone()).reading_again_after(Duration::MAX);
     assert_eq!(version_of(&externals).await, format!("{GROUP}/v1"));

@@ -1,7 +1,7 @@
 //! Connections to workload clusters over loopback: one whose API server takes connections and never answers, beside one
 //! that does.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -103,14 +103,14 @@ async fn answer(mut stream: TcpStream) {
 }
 
 /// A management plane that knows workload clusters.
-struct Plane {
+struct ManagementPlane {
     client: Client,
     caches: Caches,
     remotes: Remotes,
     _server: Arc<ApiServer>,
 }
 
-impl Plane {
+impl ManagementPlane {
     async fn open(clusters: &[(&str, &Workload)]) -> Self {
         let server = ApiServer::open(Options::new(Storage::Memory)).await.unwrap();
         let client = Client::new(server.service(User::admin()), "default");
@@ -204,7 +204,7 @@ impl Reconciler for Reads {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_never_answers_does_not_hold_up_another() {
     let (silent, well) = (Workload::start(Manner::Silent).await, Workload::start(Manner::Answers).await);
-    let plane = Plane::open(&[("silent", &silent), ("well", &well)]).await;
+    let plane = ManagementPlane::open(&[("silent", &silent), ("well", &well)]).await;
     for number in 0..50 {
         plane.make(&format!("s{number}"), "silent").await;
     }
@@ -236,7 +236,7 @@ async fn a_cluster_that_never_answers_does_not_hold_up_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_from_memory_do_not_connect_again() {
     let silent = Workload::start(Manner::Silent).await;
-    let plane = Plane::open(&[("silent", &silent)]).await;
+    let plane = ManagementPlane::open(&[("silent", &silent)]).await;
     let mut looks = JoinSet::new();
     for _ in 0..500 {
         let remotes = plane.remotes.clone();
@@ -255,7 +255,7 @@ async fn reads_from_memory_do_not_connect_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_cluster_is_asked_less_and_less_often() {
     let dead = Workload::start(Manner::HangsUp).await;
-    let plane = Plane::open(&[("dead", &dead)]).await;
+    let plane = ManagementPlane::open(&[("dead", &dead)]).await;
     assert!(plane.remotes.client("default", "dead").await.unwrap().is_some());
     let failures = || plane.remotes.health("default", "dead").failures;
     until("four failed probes", || failures() >= 4).await;

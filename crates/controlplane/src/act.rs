@@ -7,7 +7,7 @@ use capstan_controller::{Grounds, Next, finalizers, pause};
 use capstan_distro::{Change, Cost};
 use capstan_planner::ending::{self, Ending};
 use capstan_planner::facts::Hook;
-use capstan_planner::machines::Step;
+use capstan_planner::machines::MachineStep;
 use capstan_planner::plans::{self, Election, has_begun};
 use kube::ResourceExt as _;
 use kube::api::Api;
@@ -38,11 +38,11 @@ pub(crate) async fn begin(seen: &mut Observed<'_>, workload: &impl Workload) -> 
     Ok(false)
 }
 
-/// Writes down who begins the cluster, and says whether plans may be made in this round.
+/// Records which machine initializes the cluster, and returns whether plans may be written in this reconcile.
 pub(crate) async fn elect(seen: &mut Observed<'_>) -> Result<bool> {
     let scope = seen.scope;
     match plans::elect(scope.elected().as_ref(), &seen.facts, seen.initialized) {
-        Election::Settled | Election::Wait => Ok(true),
+        Election::Decided | Election::Wait => Ok(true),
         Election::Elect(elected) => {
             let network = serde_json::to_string(&scope.asked_network())
                 .map_err(|error| Error::transient("cannot write down the cluster's network", error))?;
@@ -87,7 +87,7 @@ pub(crate) async fn finish(
     let step = match &result {
         // The user must act: said where the user looks.
         Err(Error::User { field, message }) => {
-            Step::Refuse(vec![Change::new(field.clone(), Cost::Refused, message.clone())])
+            MachineStep::Refuse(vec![Change::new(field.clone(), Cost::Refused, message.clone())])
         }
         _ => seen.step.clone(),
     };
@@ -109,10 +109,10 @@ pub(crate) async fn finish(
         deleting: seen.ending.as_ref().map(status::deleting),
         now: seen.scope.now,
     };
-    let mut told = owner.clone();
-    status::compute(&mut told, &said);
-    pause::lifted(&mut told, seen.scope.now);
-    let written = Patcher::new(api.clone(), owner).finish(&told, &status::OWNED).await;
+    let mut updated = owner.clone();
+    status::compute(&mut updated, &said);
+    pause::lifted(&mut updated, seen.scope.now);
+    let written = Patcher::new(api.clone(), owner).finish(&updated, &status::OWNED).await;
     if let (Err(error), Err(_)) = (&written, &result) {
         tracing::warn!(error = %chain(error), "cannot write status");
     }

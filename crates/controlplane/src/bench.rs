@@ -11,7 +11,7 @@ use capstan_distro::{Endpoint, Network, SecretFiles};
 use capstan_plan::Digest;
 use capstan_planner::budget::Budgets;
 use capstan_planner::facts::{EtcdView, MachineFacts, NodeView, PlanFacts, Progress};
-use capstan_planner::machines::{self, Limits, Step, Wanted};
+use capstan_planner::machines::{self, Limits, MachineStep, Wanted};
 use capstan_planner::plans::{Elected, Gate, Outcome, View, gate};
 use jiff::Timestamp;
 use serde_json::json;
@@ -26,7 +26,7 @@ const VERSION: &str = "v1.36.0+k3s1";
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A cluster as it was read: machines with their configs, and the plans that they have carried out.
+/// An observed cluster for benchmarks: machines with their configs, and the plans they have applied.
 pub struct Fleet {
     owner: CapstanControlPlane,
     endpoint: Endpoint,
@@ -42,10 +42,10 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// So many servers and workers, all of them as they should be.
+    /// A fleet with this number of servers and workers, all up to date.
     ///
     /// # Errors
-    /// If keys cannot be made, or a plan cannot be rendered.
+    /// If keys cannot be generated, or a plan cannot be rendered.
     pub fn new(servers: usize, workers: usize) -> Result<Self> {
         let now = Timestamp::now();
         let mut found = BTreeMap::new();
@@ -94,7 +94,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// The same fleet after every plan's inputs have changed.
+    /// The same fleet after the inputs of every plan have changed.
     #[must_use]
     pub fn outdated(mut self) -> Self {
         for plan in self.facts.iter_mut().filter_map(|facts| facts.plan.as_mut()) {
@@ -103,8 +103,8 @@ impl Fleet {
         self
     }
 
-    /// Decides about all machines, as one reconcile does: who is to come, go or change, the plan that each should have,
-    /// whether it may have it now, and whether its gate may be opened. Gives how many plans are to be written.
+    /// Decides about all machines as one reconcile does: creations, deletions and changes, the plan of each machine,
+    /// whether it may be written now, and whether its gate may be opened. Returns the number of plans to write.
     ///
     /// # Errors
     /// If a plan cannot be rendered.
@@ -126,7 +126,7 @@ impl Fleet {
             remediation: Limits::default(),
         };
         let step = machines::decide(&servers, &wanted);
-        let mut writes = usize::from(step != Step::Nothing);
+        let mut writes = usize::from(step != MachineStep::Nothing);
         let view =
             View { etcd: &self.etcd, budgets: &self.budgets, begun: true, answers: true, now: self.now };
         for index in 0..self.facts.len() {

@@ -24,23 +24,23 @@ use crate::observe::Machines;
 use crate::plans::restart_after;
 use crate::scope::{Scope, may_replace, replicas};
 
-pub use capstan_planner::foresee::{Foresight, Step};
+pub use capstan_planner::foresee::{ForeseenStep, Foresight};
 
-/// A control plane as it is and as it would be.
+/// A control plane before and after a planned change.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// As it is; the same as `after`, if something else changes.
+    /// Before the change; equal to `after` if another object changes.
     pub before: &'a CapstanControlPlane,
-    /// As it would be.
+    /// After the change.
     pub after: &'a CapstanControlPlane,
-    /// Its Cluster as it would be.
+    /// Its Cluster after the change.
     pub cluster: &'a Cluster,
 }
 
-/// Reads what a decision about the control plane is made from, and thinks it through.
+/// Reads the inputs of the decision, and computes the steps of the change.
 ///
 /// # Errors
-/// If something cannot be read.
+/// If an object cannot be read.
 pub async fn foresee(client: &Client, externals: &Externals, asked: Asked<'_>) -> Result<Foresight> {
     let namespace = asked.after.namespace().unwrap_or_default();
     let scope = Scope {
@@ -74,8 +74,8 @@ fn thought_through(
 ) -> Foresight {
     let beside = |server: &MachineFacts| {
         let machine = observed.machines.get(&server.name);
-        let told = machine.map(|machine| told(scope, before, machine)).unwrap_or_default();
-        Beside { told, restarted: restarted(scope, before, server) }
+        let handed_down = machine.map(|machine| handed_down(scope, before, machine)).unwrap_or_default();
+        Beside { handed_down, restarted: restarted(scope, before, server) }
     };
     let servers = facts.iter().filter(|machine| machine.control_plane);
     let question = Question {
@@ -101,11 +101,11 @@ fn thought_through(
 }
 
 /// What reaches the Machine at once.
-fn told(scope: &Scope<'_>, before: &CapstanControlPlane, machine: &Machine) -> Vec<Change> {
+fn handed_down(scope: &Scope<'_>, before: &CapstanControlPlane, machine: &Machine) -> Vec<Change> {
     let with = |owner: &CapstanControlPlane| {
-        let mut told = machine.clone();
-        propagate(owner, &scope.cluster_name(), &mut told);
-        json!({"metadata": told.metadata, "spec": told.spec})
+        let mut handed_down = machine.clone();
+        propagate(owner, &scope.cluster_name(), &mut handed_down);
+        json!({"metadata": handed_down.metadata, "spec": handed_down.spec})
     };
     changes(Subject::Machine, &with(before), &with(scope.owner))
 }
@@ -119,7 +119,7 @@ fn restarted(scope: &Scope<'_>, before: &CapstanControlPlane, machine: &MachineF
     (was != is).then(|| Change { from: was, to: is, ..Change::new(path, Cost::Restart, why) })
 }
 
-/// What would be done about a machine of the cluster whose health check fails, as one sentence.
+/// One sentence that says how a machine is healed if its health check fails.
 pub fn healing(owner: &CapstanControlPlane) -> String {
     let replace = match may_replace(owner) {
         true => "then a server is replaced, if a clean host is free and etcd can bear it",

@@ -61,7 +61,7 @@ use capstan_controller::plane::PlaneName;
 use capstan_controller::remote::Remotes;
 use capstan_controller::{Caches, Next, Reconciler, finalizers, owners, pause, run};
 use capstan_planner::ending::Ending;
-use capstan_planner::machines::Step;
+use capstan_planner::machines::MachineStep;
 use capstan_planner::wait;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -79,7 +79,8 @@ pub use etcd::EtcdClient;
 pub use plans::Spare;
 pub use workload::{NodeView, NodesByName, Workload};
 
-/// Runs the controller until `stop` is done, for what is in `scope`. `caches`, `externals` and `remotes` may be shared with other controllers.
+/// Runs the controller until `stop` completes, for the objects in `scope`. `caches`, `externals` and `remotes` may be
+/// shared with other controllers.
 pub async fn run(
     caches: Caches,
     externals: Externals,
@@ -94,7 +95,7 @@ pub async fn run(
     run::run(ControlPlane::new(caches, externals, remotes, tools), objects, scope, woken, stop).await;
 }
 
-/// The controller of CapstanControlPlanes, and planner of their clusters' machines.
+/// The controller of CapstanControlPlanes, which also plans the machines of their clusters.
 pub struct ControlPlane<W> {
     caches: Caches,
     /// The same without memory.
@@ -108,12 +109,12 @@ pub struct ControlPlane<W> {
     contacts: Contacts,
 }
 
-/// Time and chance; a simulation has its own.
+/// Clock and randomness; a simulation has its own.
 #[derive(Clone)]
 pub struct Ambient {
-    /// Tells the time.
+    /// Returns the current time.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    /// Gives what keeps the names of new machines apart.
+    /// Returns a random suffix for the name of a new machine.
     pub suffix: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
@@ -123,19 +124,20 @@ impl Default for Ambient {
     }
 }
 
-/// What the controller reaches beside objects.
+/// What the controller uses besides the API server.
 #[derive(Clone)]
 pub struct Tools {
-    /// The software that machines get.
+    /// The software for machines.
     pub software: Software,
-    /// What machines get that need none.
+    /// Software for machines that accept any, such as simulated ones.
     pub spare: Option<Spare>,
-    /// How the etcd of workload clusters is asked.
+    /// Client for the etcd of workload clusters.
     pub etcd: Arc<dyn Etcd>,
 }
 
 impl<W: Workload> ControlPlane<W> {
-    /// Asks `workload` whether clusters answer, usually [`Remotes`](capstan_controller::remote::Remotes).
+    /// A controller that reaches workload clusters through `workload`, usually
+    /// [`Remotes`](capstan_controller::remote::Remotes).
     pub fn new(caches: Caches, externals: Externals, workload: W, tools: Tools) -> Self {
         let plane = PlaneName::of(caches.client().clone());
         let (ambient, contacts) = (Ambient::default(), Contacts::default());
@@ -143,7 +145,7 @@ impl<W: Workload> ControlPlane<W> {
         Self { caches, live, doubts, externals, workload, tools, ambient, plane, contacts }
     }
 
-    /// The same with another time and chance.
+    /// Sets clock and randomness.
     #[must_use]
     pub fn with_ambient(self, ambient: Ambient) -> Self {
         Self { ambient, ..self }
@@ -221,7 +223,7 @@ impl<W: Workload> ControlPlane<W> {
         let Some(keys) = certificates::keys(seen).await? else { return Ok(()) };
         seen.look(Some(&keys));
         let Some(endpoint) = scope.endpoint() else {
-            seen.step = Step::Wait(wait::endpoint());
+            seen.step = MachineStep::Wait(wait::endpoint());
             return Ok(());
         };
         kubeconfig::write(seen, &endpoint).await?;

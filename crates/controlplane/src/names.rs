@@ -40,7 +40,7 @@ pub(crate) const LEAVE_ETCD_HOOK: &str = "pre-terminate.delete.hook.machine.clus
 pub(crate) const CORDONED: &str = "capstan.dev/cordoned";
 
 /// On a plan Secret: what the next plan depends on.
-pub(crate) const PLAN_RECORD: &str = "capstan.dev/plan-record";
+pub(crate) use capstan_planner::plans::RECORD_ANNOTATION as PLAN_RECORD;
 
 /// On a plan Secret: since when pods are being moved away for it.
 pub(crate) const DRAIN_SINCE: &str = "capstan.dev/drain-since";

@@ -12,7 +12,7 @@ use crate::names::CORDONED;
 
 pub use capstan_planner::facts::{NodeView, NodesByName};
 
-/// A workload cluster, as far as the machines of it are looked after from here.
+/// Requests of the control plane provider to a workload cluster.
 pub trait Workload: Send + Sync + 'static {
     /// Whether its API server answers through the kubeconfig Secret.
     fn answers(&self, namespace: &str, cluster: &str) -> impl Future<Output = bool> + Send;

@@ -5,7 +5,7 @@
 //! every n. Then another manager takes over, and the control plane must get where it should, with the world checking
 //! at every step that nothing impossible happens.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod world;
@@ -29,24 +29,24 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 use serde_json::json;
 
-use capstan_testkit::mortal::{NEVER, Pulse};
+use capstan_testkit::crash::{CrashPoint, NEVER};
 use world::{V1, V2, Workload, World, tools};
 
 struct Manager {
     reconciler: ControlPlane<Workload>,
-    pulse: Pulse,
+    crash_point: CrashPoint,
     /// Whether it took over from a dead one.
     died: bool,
 }
 
 async fn manager(world: &World, config: &Config, writes: i64, reaches: bool) -> Manager {
-    let pulse = Pulse::new(writes, reaches);
-    let client: Client = ClientBuilder::try_from(config.clone()).unwrap().with_layer(&pulse).build();
-    let workload = world.workload.seen_by(&pulse);
+    let crash_point = CrashPoint::new(writes, reaches);
+    let client: Client = ClientBuilder::try_from(config.clone()).unwrap().with_layer(&crash_point).build();
+    let workload = world.workload.seen_by(&crash_point);
     let (externals, tools) = (Externals::new(client.clone()), tools(&workload));
     Manager {
         reconciler: ControlPlane::new(Caches::live(client), externals, workload, tools),
-        pulse,
+        crash_point,
         died: false,
     }
 }
@@ -64,7 +64,7 @@ async fn drive(
         if let Some(object) = world.api::<CapstanControlPlane>().get_opt("cp").await?
             && let Err(error) = manager.reconciler.reconcile(Arc::new(object)).await
         {
-            if manager.pulse.is_dead() {
+            if manager.crash_point.is_dead() {
                 *manager = Manager { died: true, ..self::manager(world, config, NEVER, false).await };
             }
             last = Some(capstan_controller::error::chain(&error));
@@ -81,7 +81,12 @@ async fn drive(
 /// One life of a control plane, with a death at the n-th write: it ends when another manager has put right what the
 /// dead one has left. Gives how many writes it took, if nobody died, and the CAs it made or was `brought`: to make them
 /// takes longer than all the rest.
-async fn life(plane: &Plane, writes: i64, reaches: bool, brought: &[Secret]) -> Result<(i64, Vec<Secret>)> {
+async fn life(
+    plane: &CrashPlane,
+    writes: i64,
+    reaches: bool,
+    brought: &[Secret],
+) -> Result<(i64, Vec<Secret>)> {
     let number = if writes == NEVER { "never".to_owned() } else { writes.to_string() };
     let namespace = format!("crash-{number}-{reaches}-{}", brought.len());
     let config = plane.config.clone();
@@ -123,13 +128,13 @@ async fn life(plane: &Plane, writes: i64, reaches: bool, brought: &[Secret]) -> 
         Ok(())
     };
     Box::pin(drive(&mut world, &config, &mut manager, "the end", ended)).await?;
-    Ok((writes - manager.pulse.left(), made))
+    Ok((writes - manager.crash_point.left(), made))
 }
 
 /// Writes after which all keys and certificates are made.
 const MAKING_KEYS: i64 = 12;
 
-struct Plane {
+struct CrashPlane {
     client: Client,
     config: Config,
 }
@@ -140,7 +145,7 @@ async fn a_death_at_any_write_changes_nothing() {
     install_crds(&real.client(), &capstan_api::crd::all()).await.unwrap();
     let kubeconfig = Kubeconfig::read_from(real.kubeconfig()).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    let plane = Plane { client: real.client(), config };
+    let plane = CrashPlane { client: real.client(), config };
     let (all_writes, brought) = Box::pin(life(&plane, NEVER, false, &[])).await.unwrap();
     let (writes, _) = Box::pin(life(&plane, NEVER, true, &brought)).await.unwrap();
     // Fewer would mean that the deaths below are not where they should be.

@@ -1,6 +1,6 @@
 //! The client against a real etcd of three members.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn access(etcd: &EtcdCluster) -> Access {
     }
 }
 
-async fn settled(access: &Access, healthy: usize) -> Members {
+async fn until_healthy(access: &Access, healthy: usize) -> Members {
     let mut found = Members::default();
     eventually(DEADLINE, "members that are well, with a leader", async || {
         let members = EtcdClient.members(access).await.context("no answer")?;
@@ -43,7 +43,7 @@ async fn members_are_seen_led_and_removed() {
     let names = ["a-00000001", "b-00000002", "c-00000003"];
     let mut etcd = EtcdCluster::start(&names).await.unwrap();
     let access = access(&etcd);
-    let members = settled(&access, 3).await;
+    let members = until_healthy(&access, 3).await;
     let mut found: Vec<&str> = members.members.iter().map(|member| member.name.as_str()).collect();
     found.sort_unstable();
     assert_eq!(found, names);
@@ -72,7 +72,7 @@ async fn members_are_seen_led_and_removed() {
     })
     .await
     .unwrap();
-    let left = settled(&access, 2).await;
+    let left = until_healthy(&access, 2).await;
     assert!(left.members.iter().all(|member| member.id != leader.id));
 
     // One of two is away: nobody can say anything for sure any more.
@@ -91,9 +91,9 @@ async fn a_stranger_is_not_believed() {
     let (ours, theirs) = (EtcdCluster::start(&["a-00000001"]).await.unwrap(), rcgen_authority());
     let stranger = Access { ca: theirs.0.into_bytes(), ca_key: theirs.1.into_bytes(), ..access(&ours) };
     let error = EtcdClient.members(&stranger).await.unwrap_err();
-    let told = capstan_controller::error::chain(&error);
-    assert!(told.starts_with("cannot ask the etcd of Cluster default/c: no connection"), "{told}");
-    assert!(!told.contains("PRIVATE"));
+    let message = capstan_controller::error::chain(&error);
+    assert!(message.starts_with("cannot ask the etcd of Cluster default/c: no connection"), "{message}");
+    assert!(!message.contains("PRIVATE"));
 }
 
 /// An authority that nobody there knows.

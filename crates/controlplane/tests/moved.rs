@@ -1,7 +1,7 @@
 //! A cluster whose objects were made anew at another plane, with other UIDs and without status: nothing is begun, made,
 //! planned or started again, and from there on it is led as before, in the next epoch.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod world;
@@ -139,9 +139,9 @@ async fn an_order_that_nobody_heard_before_the_move_is_given_again() {
     world.infrastructure_stands().await;
     let second = manager(&world);
     reconcile(&world, &second).await.unwrap();
-    let told = |plan: capstan_plan::PlanId| json!({"digest": plan.digest().to_string(), "revision": plan.revision().get()});
+    let plan_ref = |plan: capstan_plan::PlanId| json!({"digest": plan.digest().to_string(), "revision": plan.revision().get()});
     let refused = json!({"status": {
-        "plan": told(unheard), "phase": "Refused", "applied": told(old),
+        "plan": plan_ref(unheard), "phase": "Refused", "applied": plan_ref(old),
         "message": "the plan is from manager epoch 1, and this machine has obeyed epoch 2"}});
     world.report_status(&name, &refused).await.unwrap();
     for _ in 0..3 {

@@ -16,25 +16,25 @@ use std::sync::Arc;
 use crate::node_sync::NodeSync;
 use crate::runtime::Extensions;
 
-/// Says what time it is. Tests turn it by hand.
+/// Returns the current time. Tests set it.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// What every controller of core is given. Cheap to clone.
+/// What all controllers of core share. Cheap to clone.
 #[derive(Clone)]
 pub struct Core {
-    /// The management cluster.
+    /// Client for the management cluster.
     pub client: Client,
-    /// Its objects, in memory.
+    /// Cached objects of the management cluster.
     pub caches: Caches,
-    /// Providers' objects, by the contract.
+    /// Objects of providers, read by the contract.
     pub externals: Externals,
-    /// Workload clusters.
+    /// Connections to workload clusters.
     pub remotes: Remotes,
     /// Runtime extensions.
     pub extensions: Extensions,
-    /// What is looked after.
+    /// The objects that this manager is responsible for.
     pub scope: Scope,
-    /// What Nodes carry of their Machines beside what they always do.
+    /// Additional labels and annotations that are copied from Machines to Nodes.
     pub node_sync: NodeSync,
     clock: Clock,
     /// Under which name it writes and tells.
@@ -42,7 +42,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// Controllers for the management cluster that `client` leads to.
+    /// Controllers for the management cluster of `client`.
     pub fn new(client: Client) -> Self {
         let caches = Caches::new(client);
         let client = caches.client().clone();
@@ -59,14 +59,14 @@ impl Core {
         }
     }
 
-    /// The same, looking after no more than this.
+    /// Limits the controllers to this scope.
     pub fn within(mut self, scope: Scope) -> Self {
         let caches = self.caches.clone().within(scope.clone());
         self.scope = scope;
         self.reading(caches)
     }
 
-    /// The same, counted in these metrics, with controllers that run as `settings` say.
+    /// Sets the metrics, and the settings of controllers.
     pub fn with_engine(self, metrics: Metrics, settings: Settings) -> Self {
         let caches = self.caches.clone().with_engine(metrics, settings);
         self.reading(caches)
@@ -79,13 +79,13 @@ impl Core {
         self
     }
 
-    /// The same with another clock.
+    /// Sets the clock.
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The same for a controller that writes under a name of its own.
+    /// A copy for a controller with its own field manager.
     #[must_use]
     pub fn written_as(&self, manager: &'static str) -> Self {
         let caches = self.caches.written_as(manager);
@@ -94,7 +94,7 @@ impl Core {
         Self { client, caches, externals, manager, ..self.clone() }
     }
 
-    /// Tells what has happened to an object, for people who describe it.
+    /// Writes an event about an object.
     pub async fn tell<K>(&self, object: &K, tone: Tone, reason: &str, message: &str)
     where
         K: Resource<DynamicType = ()>,
@@ -103,12 +103,12 @@ impl Core {
         events.tell(object, tone, reason, message, self.now()).await;
     }
 
-    /// What time it is.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    /// Access to one kind in one namespace.
+    /// An API client for a kind in one namespace.
     pub fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -116,7 +116,7 @@ impl Core {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Access to one kind as far as it is looked at: in all namespaces, or in one.
+    /// An API client for a kind within the scope: all namespaces, or one.
     pub fn all<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -125,7 +125,7 @@ impl Core {
     }
 }
 
-/// All controllers of core, each as a future that runs until `stop` is done.
+/// All controllers of core, each as a future that runs until `stop` completes.
 pub fn controllers<S>(core: &Core, stop: &S) -> Vec<BoxFuture<'static, ()>>
 where
     S: Future<Output = ()> + Clone + Send + Sync + 'static,

@@ -3,7 +3,7 @@
 use regex::Regex;
 use std::str::FromStr;
 
-/// A regular expression for keys of labels or annotations. It may match anywhere in a key, as upstream's.
+/// A regular expression for keys of labels or annotations. As upstream's, it is not anchored.
 #[derive(Clone, Debug)]
 pub struct KeyPattern(Regex);
 
@@ -15,15 +15,15 @@ impl FromStr for KeyPattern {
             true => Err("an empty expression would match every key: write .* if that is meant".to_owned()),
             false => Regex::new(text).map(Self).map_err(|error| {
                 // The last line has the reason; those before are a picture of the expression.
-                let told = error.to_string();
-                let why = told.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                let message = error.to_string();
+                let why = message.lines().last().unwrap_or_default().trim_start_matches("error: ");
                 format!("is not a regular expression: {why}")
             }),
         }
     }
 }
 
-/// Copied to Nodes beside what Cluster API always copies. Nothing, by default.
+/// Labels and annotations that are copied to Nodes besides those that Cluster API always copies. None by default.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSync {
     /// Labels whose key matches one of these.

@@ -2,10 +2,10 @@
 
 use capstan_api::core::Machine;
 use capstan_api::meta::StatusVersion;
-use semver::Version;
+use capstan_text::Version;
 use std::cmp::Ordering;
 
-/// One entry for each version that the machines run: what the Node says, or what is asked for while there is none.
+/// One entry for each version of the machines: that of the Node, or that of the spec if there is no Node.
 pub fn of_machines<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Vec<StatusVersion> {
     aggregate(machines.into_iter().filter_map(|machine| {
         let kubelet = machine.status.as_ref().and_then(|status| status.node_info.as_ref());
@@ -15,7 +15,7 @@ pub fn of_machines<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Vec<S
     }))
 }
 
-/// The same versions with each one only once, oldest first.
+/// Merges entries of the same version, oldest version first.
 pub fn aggregate(versions: impl IntoIterator<Item = StatusVersion>) -> Vec<StatusVersion> {
     let mut counted: Vec<StatusVersion> = Vec::new();
     for next in versions.into_iter().filter(|next| !next.version.is_empty()) {
@@ -32,16 +32,12 @@ pub fn aggregate(versions: impl IntoIterator<Item = StatusVersion>) -> Vec<Statu
 
 /// Older before newer; what is no version comes last, by name.
 fn compare(a: &str, b: &str) -> Ordering {
-    match (parse(a), parse(b)) {
+    match (Version::parse(a), Version::parse(b)) {
         (Some(left), Some(right)) => left.cmp(&right).then_with(|| a.cmp(b)),
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
         (None, None) => a.cmp(b),
     }
-}
-
-fn parse(version: &str) -> Option<Version> {
-    Version::parse(version.trim_start_matches('v')).ok()
 }
 
 #[cfg(test)]

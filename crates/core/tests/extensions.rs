@@ -72,9 +72,9 @@ impl Stage {
     async fn until(&self, name: &str, status: &str) -> Result<ExtensionConfig> {
         eventually(PATIENCE, &format!("{name} to be Discovered {status}"), async || {
             let config = self.configs().get(name).await?;
-            let told = get(&config, "Discovered").context("nothing is told")?;
-            ensure!(told.status.to_string() == status, "{} {}", told.status, told.message);
-            ensure!(told.observed_generation == config.metadata.generation, "told of an earlier one");
+            let condition = get(&config, "Discovered").context("nothing is told")?;
+            ensure!(condition.status.to_string() == status, "{} {}", condition.status, condition.message);
+            ensure!(condition.observed_generation == config.metadata.generation, "told of an earlier one");
             Ok(config)
         })
         .await
@@ -138,8 +138,8 @@ async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     let patch = json!({"spec": {"clientConfig": {"caBundle": bundle}}});
     stage.configs().patch("willing", &PatchParams::default(), &Patch::Merge(&patch)).await?;
     let config = stage.until("willing", "False").await?;
-    let told = get(&config, "Discovered").context("told above")?.message.clone();
-    ensure!(told.starts_with("Error in discovery: cannot trust it"), "{told}");
+    let message = get(&config, "Discovered").context("told above")?.message.clone();
+    ensure!(message.starts_with("Error in discovery: cannot trust it"), "{message}");
     let handler =
         extensions.serving::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
     let answer = extensions.call::<CanUpdateMachineSet>(&handler, request()).await;
@@ -162,8 +162,8 @@ async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     register(&stage.client, "second", &other, &its_bundle).await?;
     stage.until("second", "True").await?;
     let error = extensions.serving::<UpdateMachine>("default").await.expect_err("there are two");
-    let told = capstan_controller::error::chain(&error);
-    ensure!(told.contains("update-machine.second, update-machine.willing"), "{told}");
+    let message = capstan_controller::error::chain(&error);
+    ensure!(message.contains("update-machine.second, update-machine.willing"), "{message}");
     stage.configs().delete("second", &DeleteParams::default()).await?;
     ensure!(extensions.serving::<UpdateMachine>("default").await?.is_some());
 
@@ -269,10 +269,10 @@ async fn capstan_registers_itself_and_says_no_where_users_look() -> Result<()> {
     ensure!(why.contains("CapstanConfigTemplate setup spec.template.spec.distro"), "{why}");
     let events: Api<Event> = Api::namespaced(stage.client.clone(), "default");
     let events = events.list(&ListParams::default()).await?.items;
-    let told = events.iter().find(|event| event.reason.as_deref() == Some("ChangeRefused"));
-    let told = told.context("there is no event")?;
-    ensure!(told.involved_object.name.as_deref() == Some("workers"), "{told:?}");
-    ensure!(told.message.as_deref() == Some(why.as_str()), "{told:?}");
+    let event = events.iter().find(|event| event.reason.as_deref() == Some("ChangeRefused"));
+    let event = event.context("there is no event")?;
+    ensure!(event.involved_object.name.as_deref() == Some("workers"), "{event:?}");
+    ensure!(event.message.as_deref() == Some(why.as_str()), "{event:?}");
     stage.end().await;
     Ok(())
 }
@@ -341,8 +341,13 @@ async fn a_rollout_that_is_held_is_asked_about_once() -> Result<()> {
     deployments.patch("md", &PatchParams::default(), &Patch::Merge(&next)).await?;
     eventually(PATIENCE, "the rollout to be held", async || {
         look().await?;
-        let told = get(&deployments.get("md").await?, "RollingOut").cloned().context("nothing is told")?;
-        ensure!(told.reason == "RolloutHeld" && told.message.contains("spec.version"), "{}", told.message);
+        let condition =
+            get(&deployments.get("md").await?, "RollingOut").cloned().context("nothing is told")?;
+        ensure!(
+            condition.reason == "RolloutHeld" && condition.message.contains("spec.version"),
+            "{}",
+            condition.message
+        );
         Ok(())
     })
     .await?;

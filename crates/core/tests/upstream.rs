@@ -7,7 +7,7 @@ mod common;
 use anyhow::{Result, ensure};
 use capstan_testkit::{CrdSet, Manager, UpstreamManagers, eventually, install_upstream_crds};
 use capstan_tests::InMemoryCluster;
-use common::{NAMESPACE, Stage, told};
+use common::{NAMESPACE, Stage, condition_of};
 use kube::api::{DeleteParams, ListParams};
 use std::time::Duration;
 
@@ -39,16 +39,16 @@ async fn upstreams_providers_bring_up_a_cluster_and_take_it_away() -> Result<()>
     eventually(PATIENCE, "the cluster to be available with all its machines", async || {
         managers.ensure_running()?;
         let cluster = clusters.get("mem").await?;
-        let initialized = told(&cluster, "ControlPlaneInitialized");
+        let initialized = condition_of(&cluster, "ControlPlaneInitialized");
         let found = machines.list(&ListParams::default()).await?.items;
         ensure!(initialized == "True/Initialized", "{initialized}; {} Machines", found.len());
         ensure!(found.len() == 3, "{} Machines", found.len());
         for machine in &found {
             ensure!(machine.data["status"]["phase"] == "Running", "Machine {}", machine.data["status"]);
-            let available = told(machine, "Available");
+            let available = condition_of(machine, "Available");
             ensure!(available == "True/Available", "Machine {}", machine.data["status"]);
         }
-        let available = told(&cluster, "Available");
+        let available = condition_of(&cluster, "Available");
         ensure!(available == "True/Available", "Cluster {}", cluster.data["status"]);
         ensure!(cluster.data["status"]["workers"]["availableReplicas"] == 2, "{}", cluster.data["status"]);
         Ok(())
@@ -63,8 +63,8 @@ async fn upstreams_providers_bring_up_a_cluster_and_take_it_away() -> Result<()>
             Some(cluster) => {
                 let machines = machines.list(&ListParams::default()).await?;
                 let machines: Vec<String> =
-                    machines.iter().map(|machine| told(machine, "Deleting")).collect();
-                anyhow::bail!("{}; Machines {machines:?}", told(&cluster, "Deleting"))
+                    machines.iter().map(|machine| condition_of(machine, "Deleting")).collect();
+                anyhow::bail!("{}; Machines {machines:?}", condition_of(&cluster, "Deleting"))
             }
         }
     })

@@ -18,8 +18,8 @@ use capstan_api::bootstrap::{CapstanConfigSpec, Distro};
 use capstan_plan::{Action, Artifact, Digest, MachinePlan, Probe, SecretText, Step};
 use std::collections::BTreeMap;
 
+pub use capstan_planner::Version;
 pub use capstan_planner::plans::RESTART_GATE;
-pub use capstan_planner::version::{self, Version};
 pub use capstan_planner::{Fingerprint, Role};
 pub use cost::{Change, Cost, Subject, changes, classify};
 pub use error::InputError;

@@ -3,7 +3,7 @@
 //! `UPDATE_GOLDEN=1 cargo test -p capstan-distro --test golden` writes the files anew. A changed `fingerprint` line
 //! in them restarts every machine there is when Capstan is upgraded: that needs a very good reason.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -182,7 +182,7 @@ fn sealed(rendered: &Rendered) -> MachinePlan {
 }
 
 /// The plan as a person reads it.
-fn told(rendered: &Rendered) -> String {
+fn printed(rendered: &Rendered) -> String {
     let mut text = String::new();
     writeln!(text, "fingerprint drain   {}", rendered.fingerprint.drain).unwrap();
     writeln!(text, "fingerprint restart {}", rendered.fingerprint.restart).unwrap();
@@ -261,12 +261,12 @@ fn plans_are_as_written_down() {
         ("heal-reboot", Role::Worker, Setup { heal: REBOOT, ..worker() }),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/k3s-{name}.txt"));
-        let told = told(&render(&setup.inputs(role)).unwrap());
+        let printed = printed(&render(&setup.inputs(role)).unwrap());
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(&path, &told).unwrap();
+            std::fs::write(&path, &printed).unwrap();
         }
         let golden = std::fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(told, golden, "{}: see the head of this file", path.display());
+        assert_eq!(printed, golden, "{}: see the head of this file", path.display());
     }
 }
 
@@ -293,9 +293,9 @@ fn what_may_be_down_is_saved_if_it_is_up() {
             format!("now={at_first}; systemctl() {{ echo $now; }}; sleep() {{ now={later}; }}; {script}");
         let output =
             std::process::Command::new(shell).args([flag, &world, name, "echo", "saved"]).output().unwrap();
-        let told = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{at_first}, {later}: {told}");
-        assert_eq!(told == "saved\n", is_saved, "{at_first}, {later}: {told}");
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{at_first}, {later}: {stdout}");
+        assert_eq!(stdout == "saved\n", is_saved, "{at_first}, {later}: {stdout}");
     }
 }
 
@@ -303,7 +303,7 @@ fn what_may_be_down_is_saved_if_it_is_up() {
 fn servers_may_listen_elsewhere_than_the_endpoint() {
     let mut behind = setup();
     behind.network.api_server_port = Some(16443);
-    let server = told(&render(&behind.inputs(Role::Server)).unwrap());
+    let server = printed(&render(&behind.inputs(Role::Server)).unwrap());
     assert!(server.contains("\"https-listen-port\": 16443"), "{server}");
     assert!(
         server.contains(&format!("\"server\": \"{}\"", behind.inputs(Role::Server).endpoint.url())),

@@ -1,7 +1,7 @@
 //! The script that cleans a machine up, run for real below a temporary folder: what k3s wrote goes, what is the user's
 //! stays, and nothing is ever deleted through a mount or a symbolic link.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -275,7 +275,7 @@ fn named_paths_are_kept_and_wiped_whatever_their_names() {
 #[test]
 fn volumes_survive_where_servers_are_told_to_put_them() {
     let volumes = format!("{DATA}/agent/volumes");
-    let told = |wipe: &[&str]| {
+    let config = |wipe: &[&str]| {
         let mut config = policy(&["/var/log/pods"], wipe);
         let setting = Setting(serde_json::json!(volumes));
         config.settings.insert("default-local-storage-path".to_owned(), setting);
@@ -283,13 +283,13 @@ fn volumes_survive_where_servers_are_told_to_put_them() {
     };
     let world = World::new();
     world.write(&format!("{volumes}/pvc-1/file"));
-    assert_eq!(world.run(&told(&[]), "clean").code, Some(0));
+    assert_eq!(world.run(&config(&[]), "clean").code, Some(0));
     assert!(world.is_there(&format!("{volumes}/pvc-1/file")));
     assert!(!world.is_there(&format!("{DATA}/agent/containerd")));
-    assert_eq!(world.run(&told(&[&volumes]), "clean").code, Some(0));
+    assert_eq!(world.run(&config(&[&volumes]), "clean").code, Some(0));
     assert!(!world.is_there(DATA));
     let below = format!("{volumes}/pvc-1");
-    let error = check(&told(&[&below]), Role::Server).unwrap_err();
+    let error = check(&config(&[&below]), Role::Server).unwrap_err();
     assert_eq!(error.field, format!("spec.release.wipe[{below}]"));
 }
 

@@ -4,13 +4,11 @@
 //! The authority lasts for years and is kept in a Secret, so that every process that serves hooks shows a certificate of
 //! the same one. What it signs lasts for weeks and is never written down.
 
-use jiff::civil::Date;
-use jiff::{Span, Timestamp, ToSpan as _};
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, date_time_ymd,
-};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use capstan_pki::Certificate;
+use capstan_pki::issue::{self, Identity, utc_date};
+use jiff::{Timestamp, ToSpan as _};
+use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::CertifiedKey;
 
 const AUTHORITY_DAYS: i64 = 3650;
@@ -19,108 +17,103 @@ const AUTHORITY_RENEWAL_DAYS: i64 = 730;
 const SERVING_DAYS: i64 = 90;
 const SERVING_RENEWAL_DAYS: i64 = 30;
 
-/// Why something could not be made or read. Says nothing of keys.
+/// Why a certificate cannot be created or read. Contains no keys.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// The library refuses.
+    /// The certificate library returns an error.
     #[error("cannot make a key or certificate")]
     Library(#[from] rcgen::Error),
-    /// The clock is far off.
+    /// The system clock is out of range.
     #[error("cannot count on the clock")]
     Clock(#[from] jiff::Error),
-    /// Not what was once written.
-    #[error("what is kept is no certificate and key")]
+    /// The stored CA cannot be read.
+    #[error("the stored CA certificate or its private key is malformed")]
     Unreadable,
-    /// TLS cannot use it.
+    /// rustls rejects the certificate.
     #[error("cannot use the certificate")]
     Tls(#[from] rustls::Error),
 }
 
-/// Signs the certificates that hooks are served with.
+/// The CA that signs the serving certificates of hooks.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authority {
-    certificate: String,
-    key: String,
+    own: Identity,
     /// Those that came before and still last.
     former: Vec<String>,
     expires: Timestamp,
 }
 
-/// A certificate to show.
+/// A serving certificate.
 pub struct Issued {
-    /// With its key.
+    /// The certificate and its key.
     pub key: CertifiedKey,
-    /// Until when it is good.
+    /// When it expires.
     pub expires: Timestamp,
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates a CA.
     ///
     /// # Errors
-    /// If the library refuses.
+    /// If the certificate library returns an error.
     pub fn new(now: Timestamp) -> Result<Self, AuthorityError> {
-        let key = KeyPair::generate()?;
-        let mut params = params("capstan hooks", now, AUTHORITY_DAYS.days())?;
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let certificate = params.self_signed(&key)?.pem();
-        let expires = expires(&certificate).ok_or(AuthorityError::Unreadable)?;
-        Ok(Self { certificate, key: key.serialize_pem(), former: vec![], expires })
+        let mut params = issue::authority("capstan hooks", BasicConstraints::Constrained(0));
+        issue::valid_until(&mut params, now, utc_date(now).checked_add(AUTHORITY_DAYS.days())?)?;
+        let own = issue::self_signed(&params)?;
+        let expires = expires(&own.certificate).ok_or(AuthorityError::Unreadable)?;
+        Ok(Self { own, former: vec![], expires })
     }
 
-    /// The one that was kept.
+    /// Reads the stored CA.
     ///
     /// # Errors
-    /// If it is not what was once written.
+    /// If it cannot be parsed.
     pub fn read(bundle: &[u8], key: &[u8]) -> Result<Self, AuthorityError> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| AuthorityError::Unreadable);
         let mut certificates = split(&text(bundle)?).into_iter();
         let certificate = certificates.next().ok_or(AuthorityError::Unreadable)?;
         let expires = expires(&certificate).ok_or(AuthorityError::Unreadable)?;
-        let authority = Self { certificate, key: text(key)?, former: certificates.collect(), expires };
+        let own = Identity { certificate, key: text(key)? };
+        let authority = Self { own, former: certificates.collect(), expires };
         authority.issuer().map_err(|_| AuthorityError::Unreadable)?;
         Ok(authority)
     }
 
-    /// Whether it is time for another one.
+    /// Whether the CA must be renewed.
     pub fn is_due(&self, now: Timestamp) -> bool {
         is_due(self.expires, now, AUTHORITY_RENEWAL_DAYS)
     }
 
-    /// Another one, that leaves this one believed until it ends.
+    /// Creates the next CA. This one stays in the bundle until it expires.
     ///
     /// # Errors
-    /// If the library refuses.
+    /// If the certificate library returns an error.
     pub fn renewed(&self, now: Timestamp) -> Result<Self, AuthorityError> {
         let lasts = |certificate: &&String| expires(certificate).is_some_and(|expires| expires > now);
-        let former = std::iter::once(&self.certificate).chain(&self.former).filter(lasts).cloned().collect();
+        let former =
+            std::iter::once(&self.own.certificate).chain(&self.former).filter(lasts).cloned().collect();
         Ok(Self { former, ..Self::new(now)? })
     }
 
-    /// All certificates to believe, as PEM, the current one first.
+    /// The CA bundle in PEM, the current certificate first.
     pub fn bundle(&self) -> String {
-        std::iter::once(&self.certificate).chain(&self.former).map(String::as_str).collect()
+        std::iter::once(&self.own.certificate).chain(&self.former).map(String::as_str).collect()
     }
 
-    /// Its key, as PEM, to be kept.
+    /// The private key in PEM, to be stored.
     pub fn key(&self) -> &str {
-        &self.key
+        &self.own.key
     }
 
-    /// A certificate for a server that is reached by these names or addresses.
+    /// Issues a serving certificate for these names or addresses.
     ///
     /// # Errors
-    /// If a name cannot stand in a certificate.
+    /// If a name is not valid in a certificate.
     pub fn issue(&self, hosts: &[String], now: Timestamp) -> Result<Issued, AuthorityError> {
         let key = KeyPair::generate()?;
-        let named = CertificateParams::new(hosts)?.subject_alt_names;
-        let mut params = params("capstan", now, SERVING_DAYS.days())?;
-        params.subject_alt_names = named;
-        params.is_ca = IsCa::ExplicitNoCa;
-        params.use_authority_key_identifier_extension = true;
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let subject = issue::subject("capstan", None);
+        let mut params = issue::end_entity(subject, hosts, ExtendedKeyUsagePurpose::ServerAuth)?;
+        issue::valid_until(&mut params, now, utc_date(now).checked_add(SERVING_DAYS.days())?)?;
         let certificate = params.signed_by(&key, &self.issuer()?)?;
         let expires = expires(&certificate.pem()).ok_or(AuthorityError::Unreadable)?;
         let private = PrivateKeyDer::try_from(key.serialize_der()).map_err(|_| AuthorityError::Unreadable)?;
@@ -130,12 +123,12 @@ impl Authority {
     }
 
     fn issuer(&self) -> Result<Issuer<'static, KeyPair>, rcgen::Error> {
-        Issuer::from_ca_cert_pem(&self.certificate, KeyPair::from_pem(&self.key)?)
+        issue::issuer(&self.own)
     }
 }
 
 impl Issued {
-    /// Whether it is time for another one.
+    /// Whether the certificate must be renewed.
     pub fn is_due(&self, now: Timestamp) -> bool {
         is_due(self.expires, now, SERVING_RENEWAL_DAYS)
     }
@@ -145,25 +138,8 @@ fn is_due(expires: Timestamp, now: Timestamp, days: i64) -> bool {
     expires.duration_since(now) < jiff::SignedDuration::from_hours(24 * days)
 }
 
-fn params(name: &str, now: Timestamp, life: Span) -> Result<CertificateParams, AuthorityError> {
-    let today = now.to_zoned(jiff::tz::TimeZone::UTC).date();
-    let day = |date: Date| {
-        let number = |value: i8| u8::try_from(value).unwrap_or(1);
-        date_time_ymd(date.year().into(), number(date.month()), number(date.day()))
-    };
-    let mut params = CertificateParams::default();
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, name);
-    // A caller whose clock is behind must not refuse it.
-    params.not_before = day(today.checked_sub(1.day())?);
-    params.not_after = day(today.checked_add(life)?);
-    Ok(params)
-}
-
 fn expires(certificate: &str) -> Option<Timestamp> {
-    let der = CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?;
-    let (_, parsed) = x509_parser::parse_x509_certificate(&der).ok()?;
-    Timestamp::from_second(parsed.validity().not_after.timestamp()).ok()
+    Some(Certificate::first_in(certificate.as_bytes())?.not_after)
 }
 
 /// The certificates of a bundle, one by one, in its own words.

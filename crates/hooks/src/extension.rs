@@ -8,7 +8,7 @@ use capstan_api::runtime::hooks::{
 use capstan_api::runtime::{ExtensionHandler, FailurePolicy, GroupVersionHook};
 use std::future::Future;
 
-/// A runtime extension that changes machines in place.
+/// A runtime extension that updates machines in place.
 pub trait Extension: Send + Sync + 'static {
     /// Which changes to a control plane machine it could make.
     fn can_update_machine(
@@ -36,8 +36,8 @@ pub(crate) mod names {
     pub(crate) const UPDATE_MACHINE: &str = "update-machine";
 }
 
-/// What the server says it serves. Where it cannot be reached nothing is to happen: going on without it would replace
-/// machines.
+/// The handlers for the discovery response. Their failure policy is `Fail`: core would replace machines if it
+/// continued without the extension.
 pub fn handlers() -> Vec<ExtensionHandler> {
     [
         (names::CAN_UPDATE_MACHINE, CanUpdateMachine::NAME),

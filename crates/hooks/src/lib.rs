@@ -27,20 +27,21 @@ pub use registration::{EXTENSION, SECRET};
 use registration::Registration;
 use server::Serving;
 
-/// Where hooks are served, and how that is made known.
+/// Options of the hook server and its registration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Address and port to listen on; port 0 takes a free one.
+    /// Address and port to listen on; port 0 selects a free one.
     pub listen: SocketAddr,
-    /// How core reaches it; by the address listened on, unless told otherwise.
+    /// URL for core; by default the listen address.
     pub url: Option<String>,
-    /// Namespace of the Secret that keeps the certificate authority.
+    /// Namespace of the Secret with the CA.
     pub namespace: String,
-    /// Certificates, as PEM, of who signs those of callers. Anybody who reaches the server is answered when unset.
+    /// CA bundle for client certificates of callers, in PEM. If unset, every caller is served.
     pub callers: Option<Vec<u8>>,
-    /// Says when this is the replica that registers; the others serve what it has registered. Alone when unset.
+    /// Whether this replica is the leader, which writes the registration; the others serve with it. `None` if there
+    /// is one replica.
     pub leads: Option<watch::Receiver<bool>>,
-    /// The value of the label by which core knows that the registration is meant for it.
+    /// Value of the watch filter label of the registration.
     pub filter: Option<String>,
 }
 
@@ -62,7 +63,7 @@ impl Default for Options {
 /// Why hooks cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address is taken, or not ours.
+    /// The address is in use, or not an address of this machine.
     #[error("cannot listen on {address} for hooks")]
     Listen {
         /// The address.
@@ -71,26 +72,26 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
-    /// Nobody could find it.
+    /// The URL cannot be used by core.
     #[error("cannot tell core where hooks are served: {0}")]
     Url(String),
-    /// TLS cannot be spoken.
+    /// The TLS settings cannot be used.
     #[error("cannot speak TLS for hooks")]
     Tls(#[from] server::TlsError),
 }
 
-/// A server that listens and is about to be registered.
+/// A hook server that listens, before its registration.
 pub struct Hooks {
-    /// How core reaches it.
+    /// URL for core.
     pub url: String,
-    /// What has to run: each until `stop` is done.
+    /// Tasks that must run, each until `stop` completes.
     pub tasks: Vec<BoxFuture<'static, ()>>,
     registered: watch::Receiver<bool>,
 }
 
 impl Hooks {
-    /// Waits until core can find it. Who runs core in the same process should wait for that: without an extension core
-    /// would replace machines.
+    /// Waits until the extension is registered. A process that also runs core must wait for that: without the
+    /// extension, core would replace machines.
     pub fn registered(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut registered = self.registered.clone();
         async move {
@@ -103,7 +104,7 @@ impl Hooks {
 /// Listens for hooks. They are served and registered while the tasks run.
 ///
 /// # Errors
-/// If the address cannot be listened on, or core could not find it.
+/// If the address cannot be listened on, or the URL cannot be used by core.
 pub async fn start<S>(client: &Client, options: &Options, stop: &S) -> Result<Hooks, StartError>
 where
     S: Future<Output = ()> + Clone + Send + Sync + 'static,
@@ -150,7 +151,7 @@ fn reached(url: Option<&str>, bound: SocketAddr) -> Result<(String, Vec<String>)
         }
         return Ok((format!("https://{bound}"), vec![bound.ip().to_string()]));
     };
-    let parsed: Uri = url.parse().map_err(|_| wrong("that is no URL"))?;
+    let parsed: Uri = url.parse().map_err(|_| wrong("its URL cannot be parsed"))?;
     let host = parsed.host().filter(|_| parsed.scheme_str() == Some("https"));
     let host = host.ok_or_else(|| wrong("its URL must begin with https:// and name a host"))?;
     let mut hosts = vec![host.trim_start_matches('[').trim_end_matches(']').to_owned()];

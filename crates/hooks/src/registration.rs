@@ -29,7 +29,7 @@ use crate::server::Serving;
 /// Name of the ExtensionConfig.
 pub const EXTENSION: &str = "capstan";
 
-/// Name of the Secret with the authority.
+/// Name of the Secret with the CA.
 pub const SECRET: &str = "capstan-hooks";
 
 /// Key of the certificates to believe.
@@ -75,7 +75,7 @@ pub(crate) struct Registration {
 }
 
 /// What is shown: a certificate, and by whom it is signed.
-struct Shown {
+struct ServedCertificate {
     bundle: String,
     issued: Issued,
 }
@@ -87,10 +87,10 @@ impl Registration {
         let api: Api<ExtensionConfig> = Api::all(self.client.clone());
         let configs = Cache::watching(api, mine, "ExtensionConfig");
         let mut changes = configs.changed(|config| config.spec.clone()).boxed();
-        let (mut shown, mut retry) = (None, FIRST_RETRY);
+        let (mut served, mut retry) = (None, FIRST_RETRY);
         let mut leads = self.leads.clone();
         loop {
-            let wait = match self.ensure(&mut shown, Timestamp::now()).await {
+            let wait = match self.ensure(&mut served, Timestamp::now()).await {
                 Ok(()) => {
                     retry = FIRST_RETRY;
                     self.known.send_replace(true);
@@ -116,14 +116,15 @@ impl Registration {
         }
     }
 
-    async fn ensure(&self, shown: &mut Option<Shown>, now: Timestamp) -> Result<()> {
+    async fn ensure(&self, served: &mut Option<ServedCertificate>, now: Timestamp) -> Result<()> {
         let failed = |error| Error::transient("cannot make the certificate of the hooks", error);
         let authority = self.authority(now).await?;
-        let is_good = |shown: &Shown| shown.bundle == authority.bundle() && !shown.issued.is_due(now);
-        if !shown.as_ref().is_some_and(is_good) {
+        let is_good =
+            |served: &ServedCertificate| served.bundle == authority.bundle() && !served.issued.is_due(now);
+        if !served.as_ref().is_some_and(is_good) {
             let issued = authority.issue(&self.hosts, now).map_err(failed)?;
             self.serving.show(issued.key.clone());
-            *shown = Some(Shown { bundle: authority.bundle(), issued });
+            *served = Some(ServedCertificate { bundle: authority.bundle(), issued });
         }
         self.register(&authority.bundle()).await
     }
@@ -217,7 +218,7 @@ fn kept(secret: Option<&Secret>, now: Timestamp) -> std::result::Result<(Authori
         Ok(authority) if authority.is_due(now) => Ok((authority.renewed(now)?, true)),
         Ok(authority) => Ok((authority, false)),
         Err(error) => {
-            tracing::warn!(%error, secret = SECRET, "the authority of the hooks is made anew");
+            tracing::warn!(%error, secret = SECRET, "cannot read the CA of the runtime hooks; creating another one");
             Ok((Authority::new(now)?, true))
         }
     }
@@ -240,7 +241,7 @@ fn secret(namespace: &str, authority: &Authority) -> Secret {
 fn is_registered(config: &ExtensionConfig, url: &str, bundle: &str, filter: Option<&str>) -> bool {
     let client = &config.spec.client_config;
     client.url.as_deref() == Some(url)
-        && client.ca_bundle.as_ref().is_some_and(|told| told.0 == bundle.as_bytes())
+        && client.ca_bundle.as_ref().is_some_and(|registered| registered.0 == bundle.as_bytes())
         && config.spec.namespace_selector.is_some()
         && filter.is_none_or(|filter| config.labels().get(WATCH_FILTER).is_some_and(|value| value == filter))
 }

@@ -4,26 +4,27 @@ use capstan_api::runtime::hooks::{
     Body, CanUpdateMachine, CanUpdateMachineSet, CommonResponse, Discovery, DiscoveryResponse, Hook,
     MOST_BYTES, Message, UpdateMachine, path,
 };
+use capstan_pki::RootsError;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{RootCertStore, ServerConfig};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::extension::{Extension, handlers, names};
+
+/// Its name in the log.
+const NAME: &str = "hooks";
 
 /// More callers at once wait: there is one core, and it asks for one machine after the other.
 const MOST_CONNECTIONS: usize = 256;
@@ -34,12 +35,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one request may take in all. No caller waits longer.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The certificate that is shown; another one may take its place at any time.
+/// The current serving certificate, which may be replaced at any time.
 #[derive(Debug, Default)]
 pub struct Serving(RwLock<Option<Arc<CertifiedKey>>>);
 
 impl Serving {
-    /// Shows this one from now on.
+    /// Replaces the serving certificate.
     pub fn show(&self, key: CertifiedKey) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
     }
@@ -51,25 +52,25 @@ impl ResolvesServerCert for Serving {
     }
 }
 
-/// Why TLS cannot be spoken.
+/// Why TLS cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The library cannot.
+    /// rustls returns an error.
     #[error("cannot speak TLS")]
     Library(#[from] rustls::Error),
-    /// Callers could not be told apart.
+    /// The CA bundle for callers cannot be used.
     #[error("cannot use the authority of callers")]
     Callers(#[from] rustls::server::VerifierBuilderError),
-    /// It is no PEM.
+    /// The CA bundle is not valid PEM.
     #[error("the authority of callers cannot be read")]
     Pem(#[from] rustls::pki_types::pem::Error),
 }
 
-/// TLS with whatever certificate there is. With an authority of callers, as PEM, only those whom it has signed are
-/// answered.
+/// A TLS acceptor with the current serving certificate. With a CA bundle for callers, in PEM, only callers with a
+/// certificate of that CA are served.
 ///
 /// # Errors
-/// If the library cannot speak it, or the authority is none.
+/// If rustls returns an error, or the CA bundle cannot be used.
 pub fn tls(serving: &Arc<Serving>, callers: Option<&[u8]>) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder =
@@ -77,10 +78,10 @@ pub fn tls(serving: &Arc<Serving>, callers: Option<&[u8]>) -> Result<Arc<ServerC
     let builder = match callers {
         None => builder.with_no_client_auth(),
         Some(callers) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in CertificateDer::pem_slice_iter(callers) {
-                roots.add(certificate?)?;
-            }
+            let roots = capstan_pki::roots(callers).map_err(|error| match error {
+                RootsError::Pem(error) => TlsError::Pem(error),
+                RootsError::Certificate(error) => error.into(),
+            })?;
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
             builder.with_client_cert_verifier(verifier)
         }
@@ -91,7 +92,7 @@ pub fn tls(serving: &Arc<Serving>, callers: Option<&[u8]>) -> Result<Arc<ServerC
     Ok(Arc::new(config))
 }
 
-/// Serves the hooks of `extension` until `stop` is done.
+/// Serves the hooks of `extension` until `stop` completes.
 pub async fn serve<E: Extension>(
     listener: TcpListener,
     tls: Arc<ServerConfig>,
@@ -99,44 +100,13 @@ pub async fn serve<E: Extension>(
     stop: impl Future<Output = ()> + Send,
 ) {
     let acceptor = TlsAcceptor::from(tls);
-    let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let mut connections = JoinSet::new();
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        let accept = async {
-            let slot = Arc::clone(&slots).acquire_owned().await;
-            (slot, listener.accept().await)
-        };
-        let (slot, accepted) = tokio::select! {
-            accepted = accept => accepted,
-            () = &mut stop => break,
-            Some(_) = connections.join_next() => continue,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let (acceptor, extension) = (acceptor.clone(), Arc::clone(&extension));
-                connections.spawn(async move {
-                    connection(stream, acceptor, extension).await;
-                    drop(slot);
-                });
-            }
-            Err(error) => {
-                // Out of files, most likely: the connections that end will free some.
-                tracing::warn!(%error, "cannot accept a caller of hooks");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
-    }
+    let handle = |stream| connection(stream, acceptor.clone(), Arc::clone(&extension));
     // Callers ask again: nothing is lost with an answer that does not come.
-    connections.shutdown().await;
+    capstan_net::serve(listener, NAME, MOST_CONNECTIONS, stop, handle).await;
 }
 
 async fn connection<E: Extension>(stream: TcpStream, acceptor: TlsAcceptor, extension: Arc<E>) {
-    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake of a caller of hooks"),
-        Err(_) => return tracing::debug!("TLS handshake of a caller of hooks timed out"),
-    };
+    let Some(stream) = capstan_net::handshake(&acceptor, stream, PATIENCE, NAME).await else { return };
     let service = service_fn(move |request| {
         let extension = Arc::clone(&extension);
         async move { Ok::<_, Infallible>(in_time(extension.as_ref(), request).await) }
@@ -200,7 +170,8 @@ where
         Ok(Message(request)) => json(&Message(ask(request).await)),
         Err(error) => {
             // What is wrong may be repeated in the error, and may be a secret: only the sort of it is told.
-            let message = format!("the request is no {}: {:?} error", H::Request::KIND, error.classify());
+            let message =
+                format!("the request is not a valid {}: {:?} error", H::Request::KIND, error.classify());
             json(&CommonResponse::failure(message))
         }
     }

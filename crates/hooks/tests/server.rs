@@ -110,10 +110,10 @@ async fn only_hooks_are_answered() {
     let stage = Stage::start().await;
     let update = path("UpdateMachine", Some("update-machine"));
     let discovery = path("Discovery", None);
-    let (status, told) = stage.send("POST", &discovery, b"{}".to_vec()).await;
-    let told: Value = serde_json::from_str(&told).expect("JSON");
-    assert_eq!((status, &told["status"]), (StatusCode::OK, &json!("Success")));
-    assert_eq!(told["handlers"].as_array().map(Vec::len), Some(3));
+    let (status, body) = stage.send("POST", &discovery, b"{}".to_vec()).await;
+    let body: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!((status, &body["status"]), (StatusCode::OK, &json!("Success")));
+    assert_eq!(body["handlers"].as_array().map(Vec::len), Some(3));
     for (method, path, body, expected) in [
         ("GET", discovery.as_str(), vec![], StatusCode::METHOD_NOT_ALLOWED),
         ("POST", "/", vec![], StatusCode::NOT_FOUND),
@@ -135,10 +135,10 @@ async fn nothing_of_a_malformed_request_is_repeated() {
         json!({"kind": "swordfish"}).to_string().into_bytes(),
         json!({"desired": "swordfish"}).to_string().into_bytes(),
     ] {
-        let (status, told) = stage.send("POST", &update, body).await;
+        let (status, response) = stage.send("POST", &update, body).await;
         assert_eq!(status, StatusCode::OK);
-        assert!(told.contains("\"Failure\"") && told.contains("UpdateMachineRequest"), "{told}");
-        assert!(!told.contains("swordfish"), "{told}");
+        assert!(response.contains("\"Failure\"") && response.contains("UpdateMachineRequest"), "{response}");
+        assert!(!response.contains("swordfish"), "{response}");
     }
     stage.end().await;
 }

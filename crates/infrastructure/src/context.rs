@@ -23,19 +23,19 @@ use crate::{host, hostcluster, hostmachine, hostmachinetemplate, hostpool};
 /// Where simulated clusters are reached, unless told otherwise.
 const LOOPBACK: &str = "127.0.0.1";
 
-/// Says what time it is.
+/// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// What every controller here is given. Cheap to clone.
+/// What all controllers of the infrastructure provider share. Cheap to clone.
 #[derive(Clone)]
 pub struct Infrastructure {
-    /// The management cluster.
+    /// Client for the management cluster.
     pub client: Client,
-    /// Its objects, in memory.
+    /// Cached objects of the management cluster.
     pub caches: Caches,
-    /// The ways to reach hosts.
+    /// Drivers that reach hosts.
     pub drivers: Drivers,
-    /// What is looked after.
+    /// The objects that this manager is responsible for.
     pub scope: Scope,
     /// The address at which simulated clusters are reached.
     pub(crate) simulated_at: String,
@@ -49,7 +49,7 @@ pub struct Infrastructure {
 }
 
 impl Infrastructure {
-    /// Controllers for the management cluster that `client` leads to, and the hosts that `drivers` reach.
+    /// Controllers for the management cluster of `client`, and the hosts that `drivers` reach.
     pub fn new(client: Client, drivers: Drivers) -> Self {
         let caches = Caches::new(client);
         Self {
@@ -65,13 +65,13 @@ impl Infrastructure {
         }
     }
 
-    /// The same, with what makes machines for pools.
+    /// Sets the provisioner that creates machines for pools.
     pub fn with_provisioner(mut self, provisioner: Arc<dyn Provisioner>) -> Self {
         self.provisioner = Some(provisioner);
         self
     }
 
-    /// The same, looking after no more than this.
+    /// Limits the controllers to this scope.
     pub fn within(mut self, scope: Scope) -> Self {
         self.externals = self.externals.within(scope.clone());
         self.caches = self.caches.within(scope.clone());
@@ -79,13 +79,13 @@ impl Infrastructure {
         self
     }
 
-    /// The same, with simulated clusters reached at another address of this machine than loopback.
+    /// Sets the address of simulated clusters, which is loopback by default.
     pub fn with_simulated_at(mut self, host: String) -> Self {
         self.simulated_at = host;
         self
     }
 
-    /// The same, sharing objects in memory with other controllers.
+    /// Shares cached objects with other controllers.
     pub fn with_caches(mut self, caches: Caches) -> Self {
         self.client = caches.client().clone();
         self.externals = Externals::in_memory(&caches).within(self.scope.clone());
@@ -93,13 +93,13 @@ impl Infrastructure {
         self
     }
 
-    /// The same with another clock.
+    /// Sets the clock.
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The same for a controller that writes under a name of its own.
+    /// A copy for a controller with its own field manager.
     #[must_use]
     pub fn written_as(&self, manager: &'static str) -> Self {
         let caches = self.caches.written_as(manager);
@@ -119,12 +119,12 @@ impl Infrastructure {
         }
     }
 
-    /// What time it is.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    /// Access to one kind in one namespace.
+    /// An API client for a kind in one namespace.
     pub fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -132,7 +132,7 @@ impl Infrastructure {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Access to one kind as far as it is looked at: in all namespaces, or in one.
+    /// An API client for a kind within the scope: all namespaces, or one.
     pub fn all<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -179,7 +179,7 @@ impl Infrastructure {
     }
 }
 
-/// All controllers of the infrastructure provider, each as a future that runs until `stop` is done.
+/// All controllers of the infrastructure provider, each as a future that runs until `stop` completes.
 pub fn controllers<S>(infrastructure: &Infrastructure, stop: &S) -> Vec<BoxFuture<'static, ()>>
 where
     S: Future<Output = ()> + Clone + Send + Sync + 'static,

@@ -19,17 +19,16 @@ use crate::time_limit::{LONGEST_CALL, TimeLimited};
 /// Namespace and name of a Host.
 pub type HostKey = (String, String);
 
-/// Why a host could not be asked. Goes into conditions: no secrets.
+/// Why a call of a driver failed. It is shown in conditions, so it must not contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
-    /// No version of this host's driver can do that.
+    /// The driver of this kind of host does not support the operation.
     #[error("{0}")]
     NotSupported(String),
-    /// It does not answer, or not as it should. Worth another try.
+    /// The host does not respond, or not as expected. Retried.
     #[error("{0}")]
     Unreachable(String),
-    /// Something that a person has set is wrong, and nothing else will help. Looked at again all the same: it may be
-    /// put right where nobody tells us.
+    /// A setting is wrong, and the user must correct it. Retried, because the correction may cause no event.
     #[error("{message}")]
     Misconfigured {
         /// Why, and what a person must do.
@@ -40,7 +39,7 @@ pub enum DriverError {
 }
 
 impl DriverError {
-    /// Why the host cannot be had, and what a person must do.
+    /// The cause of the wait, and what the user must do.
     pub const fn cause(&self) -> &'static Cause {
         match self {
             Self::NotSupported(_) => &causes::NOT_SUPPORTED,
@@ -50,23 +49,24 @@ impl DriverError {
     }
 }
 
-/// What a host says when it is asked who it is.
+/// The result of a host check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
     /// Hardware and operating system.
     pub facts: HostFacts,
-    /// Where it is.
+    /// Addresses of the host.
     pub addresses: Vec<MachineAddress>,
-    /// What would stop a machine from working on it, each with its remedy. A host that has any is not claimed.
+    /// Problems that would prevent a machine from working on the host, each with its remedy. A host with problems is
+    /// not claimed.
     pub problems: Vec<String>,
 }
 
-/// A Machine's bootstrap data: what a host is started with. Never printed.
+/// Bootstrap data of a Machine. Never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BootstrapData {
     /// The bytes.
     pub value: Vec<u8>,
-    /// `cloud-config`, unless the Secret says otherwise.
+    /// `cloud-config`, unless the Secret names another format.
     pub format: String,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Debug for BootstrapData {
     }
 }
 
-/// What tells the agent on a machine which management plane to obey from now on. Never printed.
+/// Configuration that makes the agent on a machine follow another management plane. Never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HandOver(pub Vec<u8>);
 
@@ -86,52 +86,52 @@ impl fmt::Debug for HandOver {
     }
 }
 
-/// What an agent makes of a hand-over.
+/// The response of an agent to a hand-over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FollowState {
-    /// It obeys that plane from now on, or did already.
+    /// The agent follows the plane, or already did.
     Follows,
-    /// It does not, and says why.
+    /// The agent rejects the hand-over, and why.
     Refused(String),
 }
 
-/// How the bootstrap data fares on a host.
+/// The state of bootstrap data on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BootstrapState {
-    /// It is being carried out.
+    /// It is being executed.
     Running,
-    /// It has been carried out.
+    /// It was executed.
     Done,
-    /// It could not be carried out, and will not be tried again under this claim.
+    /// It failed, and is not retried under this claim.
     Failed(BootstrapFailure),
 }
 
-/// What a user needs to mend bootstrap data that failed. Redacted by the driver.
+/// What a user needs to correct failed bootstrap data. Redacted by the driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootstrapFailure {
-    /// What was being done.
+    /// The step that failed.
     pub step: String,
-    /// How it ended, if it was a command.
+    /// The exit code, if the step was a command.
     pub exit_code: Option<i32>,
-    /// The last lines it printed.
+    /// The last lines of its output.
     pub last_lines: Vec<String>,
 }
 
-/// How the cleaning of a host fares.
+/// The state of a reset of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResetState {
-    /// It goes on.
+    /// The reset is running.
     Running,
-    /// Nothing of the machine is left: this was checked.
+    /// Nothing of the machine is left, which was verified.
     Clean,
-    /// Something is left, and trying again will not help.
+    /// Something is left, and a retry would not help.
     Dirty {
         /// What, as people would look for it.
         left: Vec<String>,
     },
 }
 
-/// A way to reach hosts. Every call may be repeated, and returns soon: long work goes on behind it.
+/// Reaches hosts of one kind. Calls are idempotent and return soon; long operations continue in the background.
 pub trait HostDriver: Send + Sync + 'static {
     /// Asks the host who it is.
     fn facts<'a>(&'a self, host: &'a Host) -> BoxFuture<'a, Result<Reached, DriverError>>;
@@ -179,7 +179,7 @@ pub trait HostDriver: Send + Sync + 'static {
     }
 }
 
-/// Sorts of hosts, by how they are reached.
+/// Kinds of hosts, by how they are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HostKind {
     /// `spec.ssh`
@@ -189,7 +189,7 @@ pub enum HostKind {
 }
 
 impl HostKind {
-    /// The sort of a host. The schema lets no host be of none or of two.
+    /// The kind of a host. The schema requires exactly one.
     pub const fn of(host: &Host) -> Self {
         if host.spec.simulated.is_some() { Self::Simulated } else { Self::Ssh }
     }
@@ -204,7 +204,7 @@ impl fmt::Display for HostKind {
     }
 }
 
-/// Which driver reaches which hosts. A sort without one is answered for: not supported yet.
+/// The driver of each kind of host. Calls for a kind without a driver return [`DriverError::NotSupported`].
 #[derive(Clone)]
 pub struct Drivers {
     by_kind: BTreeMap<HostKind, Arc<dyn HostDriver>>,
@@ -212,18 +212,18 @@ pub struct Drivers {
 }
 
 impl Drivers {
-    /// No host can be reached.
+    /// No drivers.
     pub fn none() -> Self {
         Self { by_kind: BTreeMap::new(), limit: LONGEST_CALL }
     }
 
-    /// The same, with a driver for one sort of hosts.
+    /// Adds a driver for one kind of host.
     pub fn with(mut self, kind: HostKind, driver: Arc<dyn HostDriver>) -> Self {
         self.by_kind.insert(kind, driver);
         self
     }
 
-    /// The same, with another time limit for each call.
+    /// Sets the timeout of each call.
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
@@ -232,7 +232,7 @@ impl Drivers {
     /// The driver of a host.
     ///
     /// # Errors
-    /// If there is none for its sort.
+    /// If there is none for its kind.
     pub fn of(&self, host: &Host) -> Result<TimeLimited<'_>, DriverError> {
         let kind = HostKind::of(host);
         let driver = self.by_kind.get(&kind).ok_or_else(|| {
@@ -241,7 +241,7 @@ impl Drivers {
         Ok(TimeLimited { driver: driver.as_ref(), limit: self.limit })
     }
 
-    /// The changes of all of them.
+    /// Changed hosts of all drivers.
     pub fn changes(&self) -> BoxStream<'static, HostKey> {
         futures::stream::select_all(self.by_kind.values().map(|driver| driver.changes())).boxed()
     }

@@ -1,40 +1,40 @@
 //! Finalizers, labels, condition types and reasons of the infrastructure provider, by kind. What all kinds share is
 //! in [`capstan_api::conditions`].
 
-/// Which HostPool made a Host. On Hosts.
+/// Label of Hosts: the HostPool that created the Host.
 pub const POOL_LABEL: &str = "capstan.dev/host-pool";
 
-/// The first part of every provider ID.
+/// Scheme of provider IDs.
 pub const PROVIDER_SCHEME: &str = "capstan";
 
 /// Names around a Host.
 pub mod host {
-    /// Keeps a Host until no machine has it.
+    /// Keeps a Host while a machine claims it.
     pub const FINALIZER: &str = "host.infrastructure.cluster.x-k8s.io";
-    /// Condition: the host answers.
+    /// Condition: the host responds.
     pub const REACHABLE: &str = "Reachable";
-    /// Condition: nothing would stop a machine from working on the host.
+    /// Condition: no known problem prevents a machine from working on the host.
     pub const USABLE: &str = "Usable";
 
-    /// Reasons of conditions that are as they should be. What is waited for has a cause of [`capstan_api::wait`].
+    /// Reasons of conditions in the desired state. Waits have a cause of [`capstan_api::wait`].
     pub mod reasons {
-        /// The host answers.
+        /// The host responds.
         pub const REACHABLE: &str = "Reachable";
-        /// Nothing would stop a machine from working on the host.
+        /// No known problem prevents a machine from working on the host.
         pub const USABLE: &str = "Usable";
     }
 }
 
 /// Names around a HostPool.
 pub mod hostpool {
-    /// Keeps a HostPool that makes machines until they are gone.
+    /// Keeps a HostPool that creates machines until they are deleted.
     pub const FINALIZER: &str = "hostpool.infrastructure.cluster.x-k8s.io";
-    /// Condition: there are as many hosts as there should be.
+    /// Condition: the pool has the desired number of hosts.
     pub const HOSTS_UP_TO_DATE: &str = "HostsUpToDate";
 
-    /// Reasons of conditions that are as they should be. What is waited for has a cause of [`capstan_api::wait`].
+    /// Reasons of conditions in the desired state. Waits have a cause of [`capstan_api::wait`].
     pub mod reasons {
-        /// There are as many hosts as there should be.
+        /// The pool has the desired number of hosts.
         pub const UP_TO_DATE: &str = "UpToDate";
     }
 }
@@ -43,12 +43,12 @@ pub mod hostpool {
 pub mod hostcluster {
     /// Keeps a HostCluster until no HostMachine of its Cluster is left.
     pub const FINALIZER: &str = "hostcluster.infrastructure.cluster.x-k8s.io";
-    /// Condition: it is known where the API server will be reached.
+    /// Condition: the control plane endpoint is known.
     pub const ENDPOINT_AVAILABLE: &str = "ControlPlaneEndpointAvailable";
     /// Condition: `status.failureDomains` says in which failure domains a control plane machine can be placed now.
     pub const FAILURE_DOMAINS_KNOWN: &str = "FailureDomainsKnown";
 
-    /// Reasons of conditions that are as they should be. What is waited for has a cause of [`capstan_api::wait`].
+    /// Reasons of conditions in the desired state. Waits have a cause of [`capstan_api::wait`].
     pub mod reasons {
         /// The failure domains are up to date.
         pub const FAILURE_DOMAINS_KNOWN: &str = "Known";
@@ -59,39 +59,39 @@ pub mod hostcluster {
 
 /// Names around a HostMachine.
 pub mod hostmachine {
-    /// Keeps a HostMachine until its host is given back.
+    /// Keeps a HostMachine until its host is released.
     pub const FINALIZER: &str = "hostmachine.infrastructure.cluster.x-k8s.io";
-    /// Condition: a host is this machine's.
+    /// Condition: the machine has claimed a host.
     pub const HOST_CLAIMED: &str = "HostClaimed";
-    /// Condition: the bootstrap data has been carried out.
+    /// Condition: the bootstrap data was executed.
     pub const BOOTSTRAP_EXECUTED: &str = "BootstrapExecuted";
-    /// Condition: the agent on the machine was told to obey this management plane. Only there once that was necessary.
+    /// Condition: the agent on the machine follows this management plane. Present only if a hand-over was necessary.
     pub const AGENT_FOLLOWS: &str = "AgentFollows";
 
-    /// Reasons of conditions that are as they should be. What is waited for has a cause of [`capstan_api::wait`].
+    /// Reasons of conditions in the desired state. Waits have a cause of [`capstan_api::wait`].
     pub mod reasons {
         /// A host was claimed.
         pub const CLAIMED: &str = "Claimed";
-        /// The bootstrap data has been carried out.
+        /// The bootstrap data was executed.
         pub const BOOTSTRAPPED: &str = "Bootstrapped";
         /// The agent follows, or has followed.
         pub const FOLLOWS: &str = "Follows";
     }
 }
 
-/// Reasons of events. A wait that only a person can end is an event by itself.
+/// Reasons of events. A wait that only the user can end is an event by itself.
 pub mod events {
-    /// Of a Host: it was given back clean.
+    /// Of a Host: it was released clean.
     pub const RELEASED: &str = "Released";
-    /// Of a Host: it answers again.
+    /// Of a Host: it responds again.
     pub const REACHABLE: &str = "HostReachable";
-    /// Of a HostMachine: it has a host.
+    /// Of a HostMachine: it has claimed a host.
     pub const HOST_CLAIMED: &str = "HostClaimed";
-    /// Of a HostMachine: its host was given back.
+    /// Of a HostMachine: its host was released.
     pub const HOST_RELEASED: &str = "HostReleased";
-    /// Of a HostMachine: its host is not clean after it was reset.
+    /// Of a HostMachine: its host is not clean after a reset.
     pub const RESET_FAILED: &str = "ResetFailed";
-    /// Of a HostPool: Hosts were made.
+    /// Of a HostPool: Hosts were created.
     pub const HOSTS_CREATED: &str = "HostsCreated";
     /// Of a HostPool: Hosts were deleted.
     pub const HOSTS_DELETED: &str = "HostsDeleted";

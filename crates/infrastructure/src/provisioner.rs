@@ -5,46 +5,46 @@
 
 use futures::future::BoxFuture;
 
-/// Who a machine is made for, and how.
+/// The HostPool that machines are created for, and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolOfMachines {
     /// Namespace of the HostPool.
     pub namespace: String,
     /// Name of the HostPool.
     pub name: String,
-    /// Folder with the root file system that each machine gets a copy of.
+    /// Folder with the root file system that is copied for each machine.
     pub root_filesystem: String,
-    /// Network bridge the machines are attached to.
+    /// Network bridge of the machines.
     pub bridge: String,
 }
 
-/// How a machine fares that should be there.
+/// The state of a machine that should exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineState {
-    /// It is being made, or boots.
+    /// It is being created, or boots.
     Starting,
-    /// Its SSH server answers.
+    /// Its SSH server responds.
     Up(LocalMachine),
 }
 
 /// A machine that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalMachine {
-    /// Where its SSH server is.
+    /// Address of its SSH server.
     pub address: String,
-    /// On which port.
+    /// Port of its SSH server.
     pub port: u16,
-    /// The keys it shows, as OpenSSH writes them. Known to whoever made it, so nobody has to trust the first one.
+    /// Its SSH host keys, in OpenSSH format. The provisioner knows them, so that no key must be trusted on first use.
     pub host_keys: Vec<String>,
 }
 
-/// Why a machine cannot be made or taken away, for people. Tried again.
+/// Why a machine cannot be created or deleted, for users. Retried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ProvisionError(pub String);
 
-/// Makes machines on the machine Capstan runs on. Every call may be repeated, and returns soon: long work goes on
-/// behind it.
+/// Creates machines on the machine that Capstan runs on. Calls are idempotent and return soon; long operations
+/// continue in the background.
 pub trait Provisioner: Send + Sync + 'static {
     /// Sees that there is a machine of this name, that it runs, and that it lets `authorized_key` in as root.
     fn ensure<'a>(

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use kube::core::{Selector, SelectorExt as _};
 
-/// A selector that means nothing, with its field.
+/// An invalid selector, with its field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct InvalidSelector {
@@ -13,12 +13,12 @@ pub struct InvalidSelector {
     message: String,
 }
 
-/// What one or more selectors ask of a host. Without any, every host will do.
+/// Label selectors for hosts. Without any, every host matches.
 #[derive(Default)]
 pub struct HostSelectors(Vec<Selector>);
 
 impl HostSelectors {
-    /// Adds a selector. `field` is where a user finds it.
+    /// Adds a selector. `field` is its path, for errors.
     ///
     /// # Errors
     /// If an operator is unknown or lacks its values.
@@ -31,7 +31,7 @@ impl HostSelectors {
         Ok(self)
     }
 
-    /// Whether all of them mean this host.
+    /// Whether all selectors match this host.
     pub fn match_host(&self, host: &Host) -> bool {
         self.0.iter().all(|selector| selector.matches(host.labels()))
     }

@@ -11,7 +11,7 @@ use crate::driver::{
 /// Longer than the time limits of any driver of ours together: this one is for what they forget.
 pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(240);
 
-/// A driver with a time limit for each call. The calls are those of [`HostDriver`].
+/// A driver with a timeout for each call. The calls are those of [`HostDriver`].
 #[derive(Clone, Copy)]
 pub struct TimeLimited<'d> {
     pub(crate) driver: &'d dyn HostDriver,

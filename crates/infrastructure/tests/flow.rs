@@ -1,6 +1,6 @@
 //! The controllers on a real API server, with hosts that do at once what they are told.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 use anyhow::{Result, ensure};
@@ -56,10 +56,10 @@ impl HostDriver for Obedient {
         &'a self,
         _: &'a Host,
         claim_id: &'a str,
-        told: &'a HandOver,
+        hand_over: &'a HandOver,
     ) -> BoxFuture<'a, Result<FollowState, DriverError>> {
-        self.1.lock().unwrap().push((claim_id.to_owned(), told.0.clone()));
-        let state = match told.0.as_slice() {
+        self.1.lock().unwrap().push((claim_id.to_owned(), hand_over.0.clone()));
+        let state = match hand_over.0.as_slice() {
             b"from behind" => FollowState::Refused("it is of manager epoch 1".to_owned()),
             _ => FollowState::Follows,
         };
@@ -258,8 +258,8 @@ async fn machines_and_managers_race_and_every_host_has_one_owner() {
 
     // One has to wait, and says why; it gets the first host that is given back.
     let late = machines.iter().find(|machine| machine.spec.host_name.is_none()).unwrap().name_any();
-    let told = yard.says::<HostMachine>(&late, "HostClaimed", "NoHostAvailable").await;
-    assert_eq!(told, format!("no host is available: {MACHINES} of {MACHINES} match but are claimed"));
+    let message = yard.says::<HostMachine>(&late, "HostClaimed", "NoHostAvailable").await;
+    assert_eq!(message, format!("no host is available: {MACHINES} of {MACHINES} match but are claimed"));
     let early = machines.iter().find(|machine| machine.spec.host_name.is_some()).unwrap();
     yard.api::<HostMachine>().delete(&early.name_any(), &DeleteParams::default()).await.unwrap();
     yard.says::<HostMachine>(&late, "Ready", "Ready").await;
@@ -271,11 +271,11 @@ async fn machines_and_managers_race_and_every_host_has_one_owner() {
     // A smaller pool keeps the hosts that machines have; a host that is deleted waits for its machine.
     let smaller = json!({"spec": {"replicas": 0}});
     yard.api::<HostPool>().patch("yard", &PatchParams::default(), &Patch::Merge(smaller)).await.unwrap();
-    let told = yard.says::<HostPool>("yard", "HostsUpToDate", "WaitingForRelease").await;
-    assert!(told.starts_with("12 hosts too many"), "{told}");
+    let message = yard.says::<HostPool>("yard", "HostsUpToDate", "WaitingForRelease").await;
+    assert!(message.starts_with("12 hosts too many"), "{message}");
     yard.api::<Host>().delete(&host, &DeleteParams::default()).await.unwrap();
-    let told = yard.says::<Host>(&host, "Deleting", "WaitingForRelease").await;
-    assert!(told.contains(&late), "{told}");
+    let message = yard.says::<Host>(&host, "Deleting", "WaitingForRelease").await;
+    assert!(message.contains(&late), "{message}");
     yard.api::<HostMachine>().delete(&late, &DeleteParams::default()).await.unwrap();
     eventually(DEADLINE, "the host to go", async || {
         ensure!(yard.api::<Host>().get_opt(&host).await?.is_none());
@@ -290,8 +290,8 @@ async fn what_is_not_there_yet_says_so() {
     let yard = Yard::start(1).await;
     let nspawn = json!({"rootFilesystem": "/rootfs", "bridge": "br0", "credentialsRef": {"name": "key"}});
     yard.create::<HostPool>("HostPool", "local", json!({}), json!({"replicas": 1, "nspawn": nspawn})).await;
-    let told = yard.says::<HostPool>("local", "HostsUpToDate", "NotSupported").await;
-    assert!(told.contains("does not make nspawn machines"), "{told}");
+    let message = yard.says::<HostPool>("local", "HostsUpToDate", "NotSupported").await;
+    assert!(message.contains("does not make nspawn machines"), "{message}");
 
     // Nothing is claimed from nowhere, and nothing is done for a cluster that is somebody else's.
     yard.cluster("none", json!({})).await;
@@ -306,9 +306,9 @@ async fn what_is_not_there_yet_says_so() {
     let listed = json!({"static": {"hosts": [{"name": "rack-1", "ssh": ssh, "failureDomain": "a"}]}});
     yard.create::<HostPool>("HostPool", "racks", json!({}), listed).await;
     assert!(yard.says::<Host>("rack-1", "Ready", "NotSupported").await.contains("ssh are not supported yet"));
-    let told =
+    let message =
         yard.says::<HostCluster>("none", "ControlPlaneEndpointAvailable", "ControlPlaneEndpointNotSet").await;
-    assert!(told.starts_with("spec.controlPlaneEndpoint is not set"), "{told}");
+    assert!(message.starts_with("spec.controlPlaneEndpoint is not set"), "{message}");
 
     // The user's endpoint counts, wherever it stands; and while the Cluster is paused, nothing does.
     let endpoint = json!({"controlPlaneEndpoint": {"host": "api.example", "port": 6443}});
@@ -333,8 +333,8 @@ async fn a_pool_makes_machines_and_takes_them_away() {
     let yard = Yard::start_with(1, Some(Arc::clone(&shed))).await;
     let nspawn = json!({"rootFilesystem": "/rootfs", "bridge": "br0", "credentialsRef": {"name": "pair"}});
     yard.create::<HostPool>("HostPool", "local", json!({}), json!({"replicas": 2, "nspawn": nspawn})).await;
-    let told = yard.says::<HostPool>("local", "HostsUpToDate", "CredentialsMissing").await;
-    assert!(told.contains("Secret pair") && told.contains("ssh-publickey"), "{told}");
+    let message = yard.says::<HostPool>("local", "HostsUpToDate", "CredentialsMissing").await;
+    assert!(message.contains("Secret pair") && message.contains("ssh-publickey"), "{message}");
 
     let secret = json!({"metadata": {"name": "pair"}, "stringData": {"ssh-publickey": "ssh-ed25519 AAAA\n"}});
     let secret: Secret = serde_json::from_value(secret).unwrap();
@@ -398,18 +398,18 @@ async fn an_agent_is_told_to_follow_when_its_bootstrap_data_says_so() {
 
     // Whoever does not ask for it, such as every other bootstrap provider, gets nothing.
     assert!(yard.driver.1.lock().unwrap().is_empty());
-    let told = async |text: Option<&str>| {
+    let with_hand_over = async |text: Option<&str>| {
         let label = text.map(|_| "");
         let patch = json!({
             "metadata": {"labels": {"capstan.dev/follow": label}}, "stringData": {"follow": text.unwrap_or("-")}});
         secrets.patch("data", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     };
-    told(Some("from behind")).await;
+    with_hand_over(Some("from behind")).await;
     let why = yard.says::<HostMachine>("m", "AgentFollows", "FollowingRefused").await;
     assert!(why.contains("manager epoch 1") && why.contains("Host yard-0"), "{why}");
-    told(Some("agent.json")).await;
+    with_hand_over(Some("agent.json")).await;
     yard.says::<HostMachine>("m", "AgentFollows", "Follows").await;
-    told(None).await;
+    with_hand_over(None).await;
     eventually(DEADLINE, "nobody to be told any more", async || {
         let machine = yard.api::<HostMachine>().get("m").await?;
         let said = get(&machine, "AgentFollows").map(|said| said.message.clone());

@@ -10,26 +10,26 @@ use crate::discover::{Arrived, PARALLEL};
 use crate::error::{Doing as _, Error, Result};
 use crate::graph::{Graph, Node, Object};
 use crate::mark::Mark;
-use crate::plane::Plane;
-use crate::tell::Told;
+use crate::plane::MoveEndpoint;
+use crate::progress::MoveProgress;
 use crate::transfer::ordered;
 
 /// What to do about an object that has been copied before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It becomes what the original is now.
+    /// Update it to the current original.
     Replace,
-    /// It stays as it is.
+    /// Leave it unchanged.
     Leave,
 }
 
 /// Makes what is missing at the target, owners first. Gives how many were there already.
 pub(crate) async fn make(
-    target: &Plane,
+    target: &MoveEndpoint,
     graph: &Graph,
     mark: &Mark,
     existing: Existing,
-    tell: &(dyn Fn(Told) + Send + Sync),
+    tell: &(dyn Fn(MoveProgress) + Send + Sync),
 ) -> Result<usize> {
     for namespace in namespaces(graph) {
         target.ensure_namespace(&namespace).await?;
@@ -57,13 +57,13 @@ pub(crate) async fn make(
             left += usize::from(was_there);
             arrived.put(&graph.nodes[place].object, body);
         }
-        tell(Told::Made(done, all));
+        tell(MoveProgress::Made(done, all));
     }
     Ok(left)
 }
 
 async fn make_one(
-    target: &Plane,
+    target: &MoveEndpoint,
     node: &Node,
     there: Option<DynamicObject>,
     wanted: &DynamicObject,
@@ -99,7 +99,7 @@ async fn make_one(
 }
 
 /// Gives the fields back to those who own them at the source, so that they and not the move can take them away again.
-async fn with_managers(target: &Plane, object: &Object, made: DynamicObject) -> Result<DynamicObject> {
+async fn with_managers(target: &MoveEndpoint, object: &Object, made: DynamicObject) -> Result<DynamicObject> {
     let managers = |of: &DynamicObject| {
         // Status does not move, so nobody owns it.
         let mut managers = of.metadata.managed_fields.clone().unwrap_or_default();
@@ -125,7 +125,7 @@ async fn with_managers(target: &Plane, object: &Object, made: DynamicObject) -> 
 }
 
 /// Compares everything with what is at the target, and gives how many objects that were.
-pub(crate) async fn verify(target: &Plane, graph: &Graph, mark: &Mark) -> Result<usize> {
+pub(crate) async fn verify(target: &MoveEndpoint, graph: &Graph, mark: &Mark) -> Result<usize> {
     let arrived = Arrived::read(target, graph).await?;
     let mut reasons = Vec::new();
     let mut compared = 0;

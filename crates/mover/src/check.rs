@@ -2,14 +2,14 @@
 
 use capstan_api::clusterctl::Provider;
 use capstan_api::meta::annotations;
+use capstan_text::Version;
 use kube::ResourceExt as _;
-use semver::Version;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::graph::{Graph, Object};
-use crate::kinds::{CLUSTER_GROUP, Kind};
+use crate::kinds::{CLUSTER_GROUP, MovableKind};
 use crate::mark::{DELETE_FOR_MOVE, MOVE, Mark, ORIGIN, is_paused};
 
 /// What is wrong with the objects themselves.
@@ -36,7 +36,7 @@ fn object(object: &Object, mark: &Mark) -> Option<String> {
             true => format!("remove its annotation {}", annotations::PAUSED),
             false => "set its spec.paused to false".to_owned(),
         };
-        return Some(format!("{title} is paused, so nobody knows whether it is at rest: {how} first"));
+        return Some(format!("{title} is paused, so its status may be stale: {how} first"));
     }
     if object.kind.is_cluster() {
         return cluster(object).map(|why| format!("{title} {why}"));
@@ -84,8 +84,8 @@ fn lacking(provider: &Provider, target: &[Provider]) -> Option<String> {
     };
     let found: Vec<&str> =
         target.iter().filter(same).map(|other| other.spec.version.as_deref().unwrap_or_default()).collect();
-    let newest = found.iter().filter_map(|version| parsed(version)).max();
-    match (parsed(version), newest) {
+    let newest = found.iter().filter_map(|version| Version::parse(version)).max();
+    match (Version::parse(version), newest) {
         (_, None) if found.is_empty() => Some(format!(
             "provider {name} is missing at the target: install it there, as with `capstan init` or `clusterctl init`"
         )),
@@ -96,18 +96,14 @@ fn lacking(provider: &Provider, target: &[Provider]) -> Option<String> {
             Some(format!("provider {name} at the target has no version that can be read ({found:?})"))
         }
         (Some(wanted), Some(newest)) if newest < wanted => Some(format!(
-            "provider {name} at the target is v{newest}, older than v{wanted} at the source: upgrade it there first"
+            "provider {name} at the target is {newest}, older than {wanted} at the source: upgrade it there first"
         )),
         _ => None,
     }
 }
 
-fn parsed(version: &str) -> Option<Version> {
-    Version::parse(version.strip_prefix('v').unwrap_or(version)).ok()
-}
-
 /// Which kinds that move the target does not serve, in the version they move in.
-pub(crate) fn kinds(graph: &Graph, target: &[Arc<Kind>]) -> Vec<String> {
+pub(crate) fn kinds(graph: &Graph, target: &[Arc<MovableKind>]) -> Vec<String> {
     let served: BTreeSet<(&str, &str)> =
         target.iter().map(|kind| (kind.resource.api_version.as_str(), kind.resource.kind.as_str())).collect();
     let needed: BTreeSet<(&str, &str)> = graph

@@ -9,15 +9,19 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Object, class_of};
-use crate::kinds::Kind;
-use crate::plane::Plane;
+use crate::kinds::MovableKind;
+use crate::plane::MoveEndpoint;
 
 /// Requests at a time.
 pub(crate) const PARALLEL: usize = 8;
 
 /// Everything in the namespace, everything without one, the Secrets beside infrastructure providers, and the classes of
 /// other namespaces that Clusters here are made from.
-pub(crate) async fn graph(plane: &Plane, kinds: &[Arc<Kind>], namespace: &str) -> Result<Graph> {
+pub(crate) async fn graph(
+    plane: &MoveEndpoint,
+    kinds: &[Arc<MovableKind>],
+    namespace: &str,
+) -> Result<Graph> {
     let mut objects = list(plane, kinds, namespace).await?;
     if let Some(secrets) = kinds.iter().find(|kind| kind.is_secret()) {
         for of_provider in namespaces_of_infrastructure(&plane.providers().await?) {
@@ -44,7 +48,11 @@ pub(crate) async fn graph(plane: &Plane, kinds: &[Arc<Kind>], namespace: &str) -
 }
 
 /// Every object of these kinds, by kind and then as the server lists them.
-pub(crate) async fn list(plane: &Plane, kinds: &[Arc<Kind>], namespace: &str) -> Result<Vec<Object>> {
+pub(crate) async fn list(
+    plane: &MoveEndpoint,
+    kinds: &[Arc<MovableKind>],
+    namespace: &str,
+) -> Result<Vec<Object>> {
     let lists: Vec<Vec<Object>> = futures::stream::iter(kinds)
         .map(|kind| plane.list(kind, namespace))
         .buffered(PARALLEL)
@@ -62,7 +70,11 @@ fn namespaces_of_infrastructure(providers: &[Provider]) -> BTreeSet<String> {
 }
 
 /// A class of another namespace, and the templates it names.
-async fn foreign_class(plane: &Plane, kinds: &[Arc<Kind>], class: &(String, String)) -> Result<Vec<Object>> {
+async fn foreign_class(
+    plane: &MoveEndpoint,
+    kinds: &[Arc<MovableKind>],
+    class: &(String, String),
+) -> Result<Vec<Object>> {
     let (namespace, name) = class;
     let missing = || {
         Error::refused(format!(
@@ -105,8 +117,8 @@ pub(crate) struct Arrived(HashMap<(String, String, String), DynamicObject>);
 
 impl Arrived {
     /// Reads the kinds of `graph` in the namespaces of `graph`.
-    pub(crate) async fn read(plane: &Plane, graph: &Graph) -> Result<Self> {
-        let mut wanted: Vec<(Arc<Kind>, &str)> = Vec::new();
+    pub(crate) async fn read(plane: &MoveEndpoint, graph: &Graph) -> Result<Self> {
+        let mut wanted: Vec<(Arc<MovableKind>, &str)> = Vec::new();
         for node in graph.moving() {
             let known = wanted
                 .iter()

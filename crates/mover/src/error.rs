@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-/// What can go wrong.
+/// Why a move failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The move must not begin, or must not go on: for each reason one line with the object and what to do.
+    /// The move must not begin or continue: one line for each reason, with the object and what to do.
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
 
-    /// A plane did not do what it was asked.
+    /// A request to a plane failed.
     #[error("{doing}")]
     Request {
         /// What was asked.
@@ -19,7 +19,7 @@ pub enum Error {
         source: kube::Error,
     },
 
-    /// A file or folder could not be read or written.
+    /// A file or folder cannot be read or written.
     #[error("{doing} {}", .path.display())]
     File {
         /// What was tried.

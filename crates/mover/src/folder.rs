@@ -1,10 +1,10 @@
 //! To a folder and back: one file for each object, named and filled as clusterctl does, so that either can read what the
 //! other has written.
 
+use capstan_files::Durability;
 use kube::api::DynamicObject;
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,19 +13,20 @@ use crate::check;
 use crate::discover;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Object};
-use crate::kinds::Kind;
+use crate::kinds::MovableKind;
 use crate::mark::{FOLDER, Mark};
-use crate::plane::Plane;
+use crate::plane::MoveEndpoint;
+use crate::progress::MoveProgress;
 use crate::rest::{release, rest};
-use crate::tell::Told;
 use crate::transfer::found;
 
-/// Writes the clusters of a namespace to a folder. The source rests meanwhile, and goes on afterwards: nothing is deleted.
+/// Writes the clusters of a namespace to a folder. The clusters are paused meanwhile and continue afterwards: nothing
+/// is deleted.
 pub async fn to_folder(
-    source: &Plane,
+    source: &MoveEndpoint,
     namespace: &str,
     folder: &Path,
-    tell: &(dyn Fn(Told) + Send + Sync),
+    tell: &(dyn Fn(MoveProgress) + Send + Sync),
 ) -> Result<()> {
     let mark = Mark { from: source.identity().await?, to: FOLDER.to_owned() };
     let kinds = source.kinds().await?;
@@ -37,7 +38,7 @@ pub async fn to_folder(
     }
     tell(found(&graph));
     rest(source, &graph, &mark).await?;
-    tell(Told::Paused);
+    tell(MoveProgress::Paused);
     // As it is now that nobody writes to it.
     let graph = discover::graph(source, &kinds, namespace).await?;
     std::fs::DirBuilder::new()
@@ -48,24 +49,30 @@ pub async fn to_folder(
     for node in graph.moving() {
         write(&folder.join(file_name(&node.object)), &node.object.body)?;
     }
-    sync(folder)?;
+    capstan_files::sync_folder(folder).map_err(|source| file("cannot write", folder, source))?;
     let read = read(folder)?;
     let missing: Vec<String> = graph
         .moving()
         .filter(|node| !read.contains(&node.object.body))
-        .map(|node| format!("{} is not in {} as it was written", node.object.title(), folder.display()))
+        .map(|node| {
+            format!("{} cannot be read back unchanged from {}", node.object.title(), folder.display())
+        })
         .collect();
     if !missing.is_empty() {
         return Err(Error::Refused(missing));
     }
-    tell(Told::Verified(graph.moving().count()));
+    tell(MoveProgress::Verified(graph.moving().count()));
     let released = release(source, &kinds, &mark).await?;
-    tell(Told::Released(released));
+    tell(MoveProgress::Released(released));
     Ok(())
 }
 
-/// Makes what is in a folder, as far as it is not there, and lets it be looked after.
-pub async fn from_folder(target: &Plane, folder: &Path, tell: &(dyn Fn(Told) + Send + Sync)) -> Result<()> {
+/// Creates the objects of a folder that do not exist, and ends their pause.
+pub async fn from_folder(
+    target: &MoveEndpoint,
+    folder: &Path,
+    tell: &(dyn Fn(MoveProgress) + Send + Sync),
+) -> Result<()> {
     let mark = Mark { from: FOLDER.to_owned(), to: target.identity().await? };
     let kinds = target.kinds().await?;
     let mut reasons = Vec::new();
@@ -100,10 +107,10 @@ pub async fn from_folder(target: &Plane, folder: &Path, tell: &(dyn Fn(Told) + S
     tell(found(&graph));
     let left = make(target, &graph, &mark, Existing::Leave, tell).await?;
     if left > 0 {
-        tell(Told::Left(left));
+        tell(MoveProgress::Left(left));
     }
     let released = release(target, &kinds, &mark).await?;
-    tell(Told::Released(released));
+    tell(MoveProgress::Released(released));
     Ok(())
 }
 
@@ -119,9 +126,9 @@ fn unmark(body: &mut DynamicObject) {
 }
 
 /// In whatever version it was written: the same kind.
-fn kind_of(kinds: &[Arc<Kind>], body: &DynamicObject) -> Option<Arc<Kind>> {
+fn kind_of(kinds: &[Arc<MovableKind>], body: &DynamicObject) -> Option<Arc<MovableKind>> {
     let types = body.types.as_ref()?;
-    let resource = |kind: &&Arc<Kind>| {
+    let resource = |kind: &&Arc<MovableKind>| {
         kind.resource.kind == types.kind && kind.resource.api_version == types.api_version
     };
     kinds.iter().find(resource).cloned()
@@ -154,27 +161,12 @@ fn file_name(object: &Object) -> String {
     format!("{}_{}_{}.yaml", object.kind.resource.kind, object.namespace(), object.name())
 }
 
-/// Whole or not at all, and for its owner only: there are Secrets among them.
+/// For its owner only: there are Secrets among them. The caller syncs the folder once, after the last file.
 fn write(path: &Path, body: &DynamicObject) -> Result<()> {
     let failed = |source| file("cannot write", path, source);
-    let temporary = path.with_extension("part");
-    let mut out = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)
-        .map_err(failed)?;
     // JSON is YAML, and what clusterctl writes.
     let text = serde_json::to_vec(body).map_err(|error| failed(error.into()))?;
-    out.write_all(&text).and_then(|()| out.sync_all()).map_err(failed)?;
-    std::fs::rename(&temporary, path).map_err(failed)
-}
-
-fn sync(folder: &Path) -> Result<()> {
-    std::fs::File::open(folder)
-        .and_then(|open| open.sync_all())
-        .map_err(|source| file("cannot write", folder, source))
+    capstan_files::write(path, &text, 0o600, Durability::Whole).map_err(|error| failed(error.source))
 }
 
 /// Every object in the folder.

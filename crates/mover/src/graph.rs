@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::kinds::Kind;
+use crate::kinds::MovableKind;
 
 /// The ends of names of Secrets that belong to the Cluster whose name stands before.
 const PURPOSES: [&str; 6] = ["kubeconfig", "ca", "etcd", "sa", "proxy", "apiserver-etcd-client"];
@@ -20,7 +20,7 @@ const PURPOSES: [&str; 6] = ["kubeconfig", "ca", "etcd", "sa", "proxy", "apiserv
 /// An object as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) kind: Arc<MovableKind>,
     pub(crate) body: DynamicObject,
 }
 

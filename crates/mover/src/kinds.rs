@@ -14,7 +14,7 @@ const AGENT_GROUP: &str = "agent.capstan.dev";
 
 /// A kind whose objects are looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct MovableKind {
     pub(crate) resource: ApiResource,
     pub(crate) namespaced: bool,
     /// Every object of the kind moves.
@@ -23,7 +23,7 @@ pub(crate) struct Kind {
     pub(crate) with_dependents: bool,
 }
 
-impl Kind {
+impl MovableKind {
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         self.resource.group == group && self.resource.kind == kind
     }
@@ -50,7 +50,7 @@ impl Kind {
 ///
 /// clusterctl knows them by the label it puts on what it installs. Kinds of Cluster API's groups that came to the plane in
 /// another way count as well, as on the embedded plane.
-pub(crate) fn kinds(crds: &[CustomResourceDefinition]) -> Vec<Arc<Kind>> {
+pub(crate) fn kinds(crds: &[CustomResourceDefinition]) -> Vec<Arc<MovableKind>> {
     let of_crds = crds.iter().filter(|crd| is_ours(crd)).filter_map(|crd| {
         let version = crd.spec.versions.iter().find(|version| version.storage)?;
         let names = &crd.spec.names;
@@ -63,14 +63,14 @@ pub(crate) fn kinds(crds: &[CustomResourceDefinition]) -> Vec<Arc<Kind>> {
                 (CLUSTER_GROUP, "Cluster" | "ClusterClass")
                     | ("addons.cluster.x-k8s.io", "ClusterResourceSet")
             );
-        Some(Kind {
+        Some(MovableKind {
             resource: ApiResource::from_gvk_with_plural(&gvk, &names.plural),
             namespaced: crd.spec.scope == "Namespaced",
             moves: with_dependents || has_label(labels::CLUSTERCTL_MOVE),
             with_dependents,
         })
     });
-    let built_in = [("Secret", "secrets"), ("ConfigMap", "configmaps")].map(|(kind, plural)| Kind {
+    let built_in = [("Secret", "secrets"), ("ConfigMap", "configmaps")].map(|(kind, plural)| MovableKind {
         resource: ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural),
         namespaced: true,
         moves: false,

@@ -20,14 +20,14 @@ mod kinds;
 mod mark;
 mod order;
 mod plane;
+mod progress;
 mod rest;
-mod tell;
 mod transfer;
 
 pub use error::Error;
 pub use mark::{MOVE, ORIGIN};
-pub use plane::Plane;
-pub use tell::Told;
+pub use plane::MoveEndpoint;
+pub use progress::MoveProgress;
 pub use transfer::{Transfer, Waits};
 
 pub use folder::{from_folder, to_folder};

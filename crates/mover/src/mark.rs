@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use std::fmt;
 
 use crate::graph::Node;
-use crate::kinds::Kind;
+use crate::kinds::MovableKind;
 
-/// Annotation: the object is on its way, from one plane to another.
+/// Annotation: the object is being moved from one plane to another.
 pub const MOVE: &str = "capstan.dev/move";
-/// Annotation: the UID of what the object was copied from.
+/// Annotation: the UID of the original of a copied object.
 pub const ORIGIN: &str = "capstan.dev/moved-from";
 /// Annotation that clusterctl gives to what it deletes because it was moved.
 pub(crate) const DELETE_FOR_MOVE: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
@@ -47,7 +47,7 @@ impl Mark {
 }
 
 /// Whether a Cluster or another root is paused, by whoever.
-pub(crate) fn is_paused(kind: &Kind, object: &DynamicObject) -> bool {
+pub(crate) fn is_paused(kind: &MovableKind, object: &DynamicObject) -> bool {
     kind.is_cluster() && object.data["spec"]["paused"] == true
         || object.annotations().contains_key(annotations::PAUSED)
 }
@@ -71,7 +71,7 @@ pub(crate) fn pause(node: &Node, mark: &Mark) -> Option<Value> {
 }
 
 /// Does to a copy what [`pause`] does to the original.
-pub(crate) fn pause_copy(kind: &Kind, copy: &mut DynamicObject, mark: &Mark) {
+pub(crate) fn pause_copy(kind: &MovableKind, copy: &mut DynamicObject, mark: &Mark) {
     let annotations = copy.metadata.annotations.get_or_insert_default();
     annotations.insert(MOVE.to_owned(), mark.to_string());
     match kind.is_cluster() {
@@ -83,7 +83,7 @@ pub(crate) fn pause_copy(kind: &Kind, copy: &mut DynamicObject, mark: &Mark) {
 }
 
 /// The patch that takes mark and pause off; `None` when the object does not carry this mark.
-pub(crate) fn release(kind: &Kind, object: &DynamicObject, mark: &Mark) -> Option<Value> {
+pub(crate) fn release(kind: &MovableKind, object: &DynamicObject, mark: &Mark) -> Option<Value> {
     if !mark.is_on(object) {
         return None;
     }

@@ -13,28 +13,28 @@ use std::sync::Arc;
 
 use crate::error::{Doing as _, Result};
 use crate::graph::Object;
-use crate::kinds::{Kind, kinds};
+use crate::kinds::{MovableKind, kinds};
 
 /// Who owns the fields that are written here.
 const MANAGER: &str = "capstan-move";
 /// Objects in one answer.
 const PAGE: u32 = 500;
 
-/// A management plane.
+/// A management plane as source or target of a move.
 #[derive(Clone)]
-pub struct Plane {
+pub struct MoveEndpoint {
     client: Client,
     /// What it is called in errors: `the source`.
     called: &'static str,
 }
 
-impl Plane {
-    /// A plane that things are moved away from.
+impl MoveEndpoint {
+    /// The plane that objects are moved from.
     pub fn source(client: Client) -> Self {
         Self { client, called: "the source" }
     }
 
-    /// A plane that things are moved to.
+    /// The plane that objects are moved to.
     pub fn target(client: Client) -> Self {
         Self { client, called: "the target" }
     }
@@ -47,7 +47,7 @@ impl Plane {
         Ok(system.uid().unwrap_or_default())
     }
 
-    pub(crate) async fn kinds(&self) -> Result<Vec<Arc<Kind>>> {
+    pub(crate) async fn kinds(&self) -> Result<Vec<Arc<MovableKind>>> {
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let crds = crds.list(&ListParams::default()).await;
         Ok(kinds(&crds.doing(|| format!("cannot list the kinds that {} knows", self.called))?.items))
@@ -62,7 +62,7 @@ impl Plane {
         }
     }
 
-    fn api(&self, kind: &Kind, namespace: &str) -> Api<DynamicObject> {
+    fn api(&self, kind: &MovableKind, namespace: &str) -> Api<DynamicObject> {
         match kind.namespaced && !namespace.is_empty() {
             true => Api::namespaced_with(self.client.clone(), namespace, &kind.resource),
             false => Api::all_with(self.client.clone(), &kind.resource),
@@ -70,7 +70,7 @@ impl Plane {
     }
 
     /// Every object of a kind in a namespace, or everywhere if that is empty.
-    pub(crate) async fn list(&self, kind: &Arc<Kind>, namespace: &str) -> Result<Vec<Object>> {
+    pub(crate) async fn list(&self, kind: &Arc<MovableKind>, namespace: &str) -> Result<Vec<Object>> {
         let api = self.api(kind, namespace);
         let mut objects = Vec::new();
         let mut params = ListParams::default().limit(PAGE);
@@ -97,7 +97,7 @@ impl Plane {
 
     pub(crate) async fn get(
         &self,
-        kind: &Kind,
+        kind: &MovableKind,
         namespace: &str,
         name: &str,
     ) -> Result<Option<DynamicObject>> {

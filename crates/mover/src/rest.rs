@@ -7,12 +7,12 @@ use std::sync::Arc;
 use crate::discover::{self, PARALLEL};
 use crate::error::Result;
 use crate::graph::{Graph, Object};
-use crate::kinds::Kind;
+use crate::kinds::MovableKind;
 use crate::mark::{self, Mark};
-use crate::plane::Plane;
+use crate::plane::MoveEndpoint;
 
 /// Pauses and marks whatever would be reconciled on its own.
-pub(crate) async fn rest(plane: &Plane, graph: &Graph, mark: &Mark) -> Result<()> {
+pub(crate) async fn rest(plane: &MoveEndpoint, graph: &Graph, mark: &Mark) -> Result<()> {
     let patches = graph.nodes.iter().filter(|node| node.rests_by_itself()).filter_map(|node| {
         // What is deleted already has nothing left to be paused for.
         let is_going = node.object.body.metadata.deletion_timestamp.is_some();
@@ -29,8 +29,12 @@ pub(crate) async fn rest(plane: &Plane, graph: &Graph, mark: &Mark) -> Result<()
 
 /// Takes marks and pauses off again, wherever they are: of Clusters last, so that they find everything else awake. Gives the
 /// Clusters.
-pub(crate) async fn release(plane: &Plane, kinds: &[Arc<Kind>], mark: &Mark) -> Result<Vec<String>> {
-    let custom: Vec<Arc<Kind>> = kinds.iter().filter(|kind| !kind.is_built_in()).cloned().collect();
+pub(crate) async fn release(
+    plane: &MoveEndpoint,
+    kinds: &[Arc<MovableKind>],
+    mark: &Mark,
+) -> Result<Vec<String>> {
+    let custom: Vec<Arc<MovableKind>> = kinds.iter().filter(|kind| !kind.is_built_in()).cloned().collect();
     // In all namespaces: who was killed may have forgotten that a class of another one was part of it.
     let marked: Vec<(Object, Value)> = discover::list(plane, &custom, "")
         .await?
@@ -53,6 +57,6 @@ pub(crate) async fn release(plane: &Plane, kinds: &[Arc<Kind>], mark: &Mark) -> 
     Ok(names)
 }
 
-async fn patch_one(plane: &Plane, object: &Object, patch: Value) -> Result<()> {
+async fn patch_one(plane: &MoveEndpoint, object: &Object, patch: Value) -> Result<()> {
     plane.patch(object, &patch).await.map(|_| ())
 }

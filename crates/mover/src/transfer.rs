@@ -18,26 +18,26 @@ use crate::copy::{copy, difference, originals};
 use crate::discover::{self, Arrived, PARALLEL};
 use crate::error::{Doing as _, Error, Result};
 use crate::graph::{Graph, Node, Object};
-use crate::kinds::Kind;
+use crate::kinds::MovableKind;
 use crate::mark::{BLOCK_MOVE, DELETE_FOR_MOVE, Mark};
 use crate::order;
-use crate::plane::Plane;
+use crate::plane::MoveEndpoint;
+use crate::progress::MoveProgress;
 use crate::rest::{release, rest};
-use crate::tell::Told;
 
 /// How often a source that changes while it is copied is copied again.
 const ATTEMPTS: usize = 5;
 /// How often a write is tried again because somebody has written in between, as agents do to their reports.
 const CONFLICTS: usize = 10;
 
-/// How long to wait for others.
+/// Timeouts of a move.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits {
-    /// For providers that have asked for time before an object is moved.
+    /// For providers that block the move of an object.
     pub blocked: Duration,
-    /// For controllers to say that they have seen the pause. There may be none.
-    pub settled: Duration,
-    /// Between two looks.
+    /// For controllers to set the condition `Paused`. There may be none.
+    pub paused: Duration,
+    /// Between two reads.
     pub look: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Default for Waits {
     fn default() -> Self {
         Self {
             blocked: Duration::from_secs(600),
-            settled: Duration::from_secs(10),
+            paused: Duration::from_secs(10),
             look: Duration::from_secs(1),
         }
     }
@@ -53,20 +53,21 @@ impl Default for Waits {
 
 /// A move from one plane to another.
 pub struct Transfer<'a> {
-    /// Where things are.
-    pub source: Plane,
-    /// Where they are to be.
-    pub target: Plane,
-    /// What is moved: the clusters of this namespace.
+    /// The plane that has the objects.
+    pub source: MoveEndpoint,
+    /// The plane that gets the objects.
+    pub target: MoveEndpoint,
+    /// The namespace whose clusters are moved.
     pub namespace: String,
-    /// How long to wait for others.
+    /// Timeouts.
     pub waits: Waits,
-    /// Is told of every step.
-    pub tell: &'a (dyn Fn(Told) + Send + Sync),
+    /// Called at every step.
+    pub tell: &'a (dyn Fn(MoveProgress) + Send + Sync),
 }
 
 impl Transfer<'_> {
-    /// What would be moved, in the order in which it would be made; `Err` says what would be refused. Nothing is written.
+    /// The objects that would be moved, in the order of their creation. `Err` says why the move would be rejected.
+    /// Nothing is written.
     pub async fn rehearse(&self) -> Result<Vec<String>> {
         let (_, kinds, graph) = self.checked().await?;
         drop(kinds);
@@ -74,18 +75,18 @@ impl Transfer<'_> {
         Ok(groups.iter().flatten().map(|place| graph.nodes[*place].object.title()).collect())
     }
 
-    /// Moves.
+    /// Moves the objects.
     pub async fn run(&self) -> Result<()> {
         let (mark, kinds, graph) = self.checked().await?;
         let is_resumed = graph.moving().any(|node| mark.is_on(&node.object.body));
         if is_resumed {
-            (self.tell)(Told::Resumed);
+            (self.tell)(MoveProgress::Resumed);
         }
         (self.tell)(found(&graph));
         if graph.moving().next().is_some() {
             rest(&self.source, &graph, &mark).await?;
-            (self.tell)(Told::Paused);
-            let graph = self.settled(&kinds, &mark).await?;
+            (self.tell)(MoveProgress::Paused);
+            let graph = self.until_paused(&kinds, &mark).await?;
             let graph = self.copied(&kinds, graph, &mark).await?;
             self.deleted(&graph, &mark).await?;
         }
@@ -95,13 +96,13 @@ impl Transfer<'_> {
         let kinds = self.target.kinds().await?;
         let released = release(&self.target, &kinds, &mark).await?;
         if !released.is_empty() {
-            (self.tell)(Told::Released(released));
+            (self.tell)(MoveProgress::Released(released));
         }
         Ok(())
     }
 
     /// What there is, unless something speaks against moving it.
-    async fn checked(&self) -> Result<(Mark, Vec<Arc<Kind>>, Graph)> {
+    async fn checked(&self) -> Result<(Mark, Vec<Arc<MovableKind>>, Graph)> {
         let mark = Mark { from: self.source.identity().await?, to: self.target.identity().await? };
         if mark.from == mark.to {
             return Err(Error::refused(
@@ -129,9 +130,9 @@ impl Transfer<'_> {
     }
 
     /// Waits until every provider says that its objects can go, and every controller that it has seen the pause.
-    async fn settled(&self, kinds: &[Arc<Kind>], mark: &Mark) -> Result<Graph> {
+    async fn until_paused(&self, kinds: &[Arc<MovableKind>], mark: &Mark) -> Result<Graph> {
         let start = Instant::now();
-        let mut told: Vec<String> = Vec::new();
+        let mut reported: Vec<String> = Vec::new();
         loop {
             let graph = discover::graph(&self.source, kinds, &self.namespace).await?;
             // What has come meanwhile rests too.
@@ -142,9 +143,9 @@ impl Transfer<'_> {
                 .map(|node| node.object.title())
                 .collect();
             let busy = graph.moving().filter(|node| !says_paused(&node.object.body)).count();
-            if blocked.is_empty() && (busy == 0 || start.elapsed() >= self.waits.settled) {
+            if blocked.is_empty() && (busy == 0 || start.elapsed() >= self.waits.paused) {
                 if busy > 0 {
-                    (self.tell)(Told::Unsettled(busy));
+                    (self.tell)(MoveProgress::Unsettled(busy));
                 }
                 return Ok(graph);
             }
@@ -154,23 +155,23 @@ impl Transfer<'_> {
                     blocked.join(", ")
                 )));
             }
-            if !blocked.is_empty() && blocked != told {
-                (self.tell)(Told::Blocked(blocked.clone()));
-                told = blocked;
+            if !blocked.is_empty() && blocked != reported {
+                (self.tell)(MoveProgress::Blocked(blocked.clone()));
+                reported = blocked;
             }
             sleep(self.waits.look).await;
         }
     }
 
     /// Makes everything at the target, and compares until both sides are the same. Gives what was compared.
-    async fn copied(&self, kinds: &[Arc<Kind>], mut graph: Graph, mark: &Mark) -> Result<Graph> {
+    async fn copied(&self, kinds: &[Arc<MovableKind>], mut graph: Graph, mark: &Mark) -> Result<Graph> {
         for _ in 0..ATTEMPTS {
             make(&self.target, &graph, mark, Existing::Replace, self.tell).await?;
             let fresh = discover::graph(&self.source, kinds, &self.namespace).await?;
             let still = originals(&fresh, mark) == originals(&graph, mark);
             if still {
                 let compared = verify(&self.target, &fresh, mark).await?;
-                (self.tell)(Told::Verified(compared));
+                (self.tell)(MoveProgress::Verified(compared));
                 return Ok(fresh);
             }
             graph = fresh;
@@ -197,7 +198,7 @@ impl Transfer<'_> {
                 .try_collect::<Vec<()>>()
                 .await?;
             done += going.len();
-            (self.tell)(Told::Deleted(done, all));
+            (self.tell)(MoveProgress::Deleted(done, all));
         }
         Ok(())
     }
@@ -252,12 +253,12 @@ pub(crate) fn ordered(graph: &Graph) -> Result<Vec<Vec<usize>>> {
 }
 
 fn circle_of(circle: &[String]) -> String {
-    format!("the owner references of {} form a circle: mend them first", circle.join(", "))
+    format!("the owner references of {} form a cycle: fix them first", circle.join(", "))
 }
 
-pub(crate) fn found(graph: &Graph) -> Told {
+pub(crate) fn found(graph: &Graph) -> MoveProgress {
     let clusters = graph.moving().filter(|node| node.object.kind.is_cluster()).count();
-    Told::Found { clusters, objects: graph.moving().count() }
+    MoveProgress::Found { clusters, objects: graph.moving().count() }
 }
 
 /// Whether it is deleted at the source.

@@ -1,17 +1,18 @@
 //! Moves between two embedded planes, whole, refused, and killed at every write.
 
-#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
+#![cfg(test)]
+#![allow(clippy::needless_pass_by_value)]
 
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_mover::{Error, MOVE, ORIGIN, Plane, Told, from_folder, to_folder};
+use capstan_mover::{Error, MOVE, MoveEndpoint, MoveProgress, ORIGIN, from_folder, to_folder};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use capstan_testkit::mortal::Pulse;
+use capstan_testkit::crash::CrashPoint;
 use support::{Stage, cluster, transfer};
 
 /// What must be the same wherever an object lives: everything but what a plane gives it, and what the move writes.
@@ -105,8 +106,8 @@ async fn killed_at_every_write_it_goes_on() {
         let mut deaths = 0;
         loop {
             // One more write than is lost, so that each life gets a little further.
-            let life = Pulse::new(if reaches { 1 } else { 2 }, reaches);
-            let done = transfer(a.mortal(&life), b.mortal(&life)).await;
+            let crash_point = CrashPoint::new(if reaches { 1 } else { 2 }, reaches);
+            let done = transfer(a.crashing_client(&crash_point), b.crashing_client(&crash_point)).await;
             nothing_is_lost(&before, &a, &b).await;
             match done {
                 Ok(()) => break,
@@ -147,8 +148,8 @@ async fn through_a_folder_and_back() {
     cluster(&a).await;
     let before = contents(&a.all().await);
     let folder = tempfile::tempdir().unwrap();
-    let tell = |_: Told| {};
-    to_folder(&Plane::source(a.client.clone()), "default", folder.path(), &tell).await.unwrap();
+    let tell = |_: MoveProgress| {};
+    to_folder(&MoveEndpoint::source(a.client.clone()), "default", folder.path(), &tell).await.unwrap();
     // A backup takes nothing away, and wakes everything again.
     assert_eq!(contents(&a.all().await), before);
     let all = a.all().await;
@@ -166,7 +167,7 @@ async fn through_a_folder_and_back() {
         "{names:?}"
     );
 
-    from_folder(&Plane::target(b.client.clone()), folder.path(), &tell).await.unwrap();
+    from_folder(&MoveEndpoint::target(b.client.clone()), folder.path(), &tell).await.unwrap();
     for title in NOT_OURS {
         let (kind, name) = title.split_once('/').unwrap();
         a.of(kind).get(name).await.unwrap();
@@ -185,12 +186,19 @@ async fn a_way_through_a_folder_that_was_killed_goes_on() {
     cluster(&a).await;
     let before = contents(&a.all().await);
     let folder = tempfile::tempdir().unwrap();
-    let tell = |_: Told| {};
+    let tell = |_: MoveProgress| {};
     let mut deaths = 0;
     // A backup that was interrupted is made again from the beginning, so each life is longer than the one before.
     for writes in 1.. {
-        let life = Pulse::new(writes, true);
-        match to_folder(&Plane::source(a.mortal(&life)), "default", folder.path(), &tell).await {
+        let crash_point = CrashPoint::new(writes, true);
+        match to_folder(
+            &MoveEndpoint::source(a.crashing_client(&crash_point)),
+            "default",
+            folder.path(),
+            &tell,
+        )
+        .await
+        {
             Ok(()) => break,
             Err(Error::Request { .. }) => deaths += 1,
             Err(other) => panic!("{other}"),
@@ -198,8 +206,9 @@ async fn a_way_through_a_folder_that_was_killed_goes_on() {
     }
     assert_eq!(contents(&a.all().await), before);
     for _ in 0..200 {
-        let life = Pulse::new(1, true);
-        match from_folder(&Plane::target(b.mortal(&life)), folder.path(), &tell).await {
+        let crash_point = CrashPoint::new(1, true);
+        match from_folder(&MoveEndpoint::target(b.crashing_client(&crash_point)), folder.path(), &tell).await
+        {
             Ok(()) => break,
             Err(Error::Request { .. }) => deaths += 1,
             Err(other) => panic!("{other}"),

@@ -34,7 +34,7 @@ pub(crate) struct Cgroup {
 
 impl Layout {
     /// What this machine has.
-    pub(crate) fn here() -> Result<Self> {
+    pub(crate) fn of_this_host() -> Result<Self> {
         let read = |path: &str| fs::read_to_string(path).map_err(Error::io("read", path));
         Self::of(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
             .ok_or(Error::Cgroups { why: "none are mounted under /sys/fs/cgroup" })

@@ -47,7 +47,7 @@ pub enum Error {
         name: String,
     },
     /// The root file system is not one.
-    #[error("{} is no root file system of a machine: {why}; `make tools` makes one", path.display())]
+    #[error("{} is not a root file system of a machine: {why}; `make tools` builds one", path.display())]
     Root {
         /// Where it was looked for.
         path: PathBuf,

@@ -162,18 +162,18 @@ impl Machine {
     /// Starts the supervisor from a thread that stays until it has ended: to the kernel that thread is the
     /// parent whose death it tells of, and somebody has to reap the child.
     fn spawn(&self, mut command: Command) -> Result<()> {
-        let (told, started) = std::sync::mpsc::channel();
+        let (outcome, started) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let child = command.spawn();
             // The files are the child's now.
             drop(command);
             match child {
                 Ok(mut child) => {
-                    let _ = told.send(Ok(()));
+                    let _ = outcome.send(Ok(()));
                     let _ = child.wait();
                 }
                 Err(error) => {
-                    let _ = told.send(Err(error));
+                    let _ = outcome.send(Err(error));
                 }
             }
         });

@@ -32,7 +32,7 @@ const PROGRAMS: [(&str, &str); 7] = [
 ];
 
 /// What the check looks at.
-struct Here<'a> {
+struct HostFacts<'a> {
     root: bool,
     has_program: &'a dyn Fn(&str) -> bool,
     exists: &'a dyn Fn(&str) -> bool,
@@ -43,18 +43,18 @@ struct Here<'a> {
 /// # Errors
 /// [`Error::Missing`].
 pub fn check() -> Result<()> {
-    let here = Here {
+    let host = HostFacts {
         root: rustix::process::geteuid().is_root(),
         has_program: &on_path,
         exists: &|path| Path::new(path).exists(),
     };
-    let missing = missing(&here);
+    let missing = missing(&host);
     if missing.is_empty() { Ok(()) } else { Err(Error::Missing(missing)) }
 }
 
-fn missing(here: &Here<'_>) -> Vec<Missing> {
+fn missing(host: &HostFacts<'_>) -> Vec<Missing> {
     let mut missing = Vec::new();
-    if !here.root {
+    if !host.root {
         missing.push(Missing {
             what: "the rights of root".to_owned(),
             remedy: "run this as root: booting a machine takes namespaces, cgroups and network links"
@@ -62,14 +62,14 @@ fn missing(here: &Here<'_>) -> Vec<Missing> {
         });
     }
     for (program, package) in PROGRAMS {
-        if !(here.has_program)(program) {
+        if !(host.has_program)(program) {
             missing.push(Missing {
                 what: format!("the program {program}"),
                 remedy: format!("install the package {package} (`make packages` does)"),
             });
         }
     }
-    if !(here.exists)("/proc/self/ns/pid") || !(here.exists)("/sys/fs/cgroup") {
+    if !(host.exists)("/proc/self/ns/pid") || !(host.exists)("/sys/fs/cgroup") {
         missing.push(Missing {
             what: "namespaces and cgroups".to_owned(),
             remedy: "mount /proc and /sys/fs/cgroup; a container without them cannot have machines"
@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn a_whole_machine_lacks_nothing() {
-        let here = Here { root: true, has_program: &|_| true, exists: &|_| true };
-        assert_eq!(missing(&here), []);
+        let host = HostFacts { root: true, has_program: &|_| true, exists: &|_| true };
+        assert_eq!(missing(&host), []);
     }
 
     #[test]
     fn everything_that_is_missing_is_named_with_its_remedy() {
-        let here = Here { root: false, has_program: &|name| name == "sh", exists: &|_| false };
-        let missing = missing(&here);
+        let host = HostFacts { root: false, has_program: &|name| name == "sh", exists: &|_| false };
+        let missing = missing(&host);
         assert_eq!(missing.len(), 1 + PROGRAMS.len() - 1 + 1);
         let text = Error::Missing(missing).to_string();
         for expected in ["run this as root", "systemd-container", "openssh-client", "/sys/fs/cgroup"] {

@@ -1,5 +1,6 @@
 //! Machines that belong together: one folder, one network, one owner.
 
+use capstan_files::Durability;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,7 @@ impl Set {
     pub fn owned(sets: &Path, base: &Path) -> Result<Self> {
         requirements::check()?;
         disk::check_base(base)?;
-        let layout = Layout::here()?;
+        let layout = Layout::of_this_host()?;
         raise_limits();
         fs::create_dir_all(sets).map_err(Error::io("make", sets))?;
         let _lock = lock(sets)?;
@@ -103,7 +104,7 @@ impl Set {
     pub fn lasting(folder: &Path, base: &Path, bridge: &str) -> Result<Self> {
         requirements::check()?;
         disk::check_base(base)?;
-        let (layout, network) = (Layout::here()?, Network::of_bridge(bridge)?);
+        let (layout, network) = (Layout::of_this_host()?, Network::of_bridge(bridge)?);
         raise_limits();
         fs::create_dir_all(folder).map_err(Error::io("make", folder))?;
         let id = {
@@ -207,7 +208,7 @@ pub fn cleanup(sets: &Path) -> Result<Vec<String>> {
     if !sets.is_dir() {
         return Ok(Vec::new());
     }
-    let layout = Layout::here()?;
+    let layout = Layout::of_this_host()?;
     let _lock = lock(sets)?;
     let mut gone = Vec::new();
     for id in folders(sets)? {
@@ -269,8 +270,9 @@ fn lasting_id(folder: &Path) -> Result<String> {
     if let Ok(id) = fs::read_to_string(&path) {
         return Ok(id.trim().to_owned());
     }
-    let (id, partial) = (random(4)?, folder.join(".id.partial"));
-    fs::write(&partial, &id).and_then(|()| fs::rename(&partial, &path)).map_err(Error::io("write", &path))?;
+    let id = random(4)?;
+    capstan_files::write(&path, id.as_bytes(), 0o644, Durability::Whole)
+        .map_err(|error| Error::io("write", &path)(error.source))?;
     Ok(id)
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{Digest, base64_text};
 
-/// What is in a file. Printing it for debugging shows its size only.
+/// Content of a file. Its `Debug` output shows only the size.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Content(#[serde(with = "base64_text")] Vec<u8>);
@@ -57,7 +57,7 @@ impl SecretText {
         Self(text.into())
     }
 
-    /// The text itself, for where it is used. Say it aloud and it is secret no more.
+    /// The text, for where it is used. The caller must not print it.
     pub fn expose(&self) -> &str {
         &self.0
     }

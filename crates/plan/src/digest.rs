@@ -9,12 +9,12 @@ use std::fmt;
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
 
-/// A text that is no digest.
+/// Not a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a digest must be 64 lower-case hexadecimal digits")]
 pub struct DigestError;
 
-/// Makes a digest of bytes that come piece by piece.
+/// Computes a digest incrementally.
 #[derive(Clone)]
 pub struct Hasher(Context);
 
@@ -25,12 +25,12 @@ impl Default for Hasher {
 }
 
 impl Hasher {
-    /// Takes in some more.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The digest of all of it.
+    /// The digest of all bytes.
     pub fn finish(self) -> Digest {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(self.0.finish().as_ref());
@@ -65,7 +65,7 @@ impl Digest {
         &self.0
     }
 
-    /// The first 16 hexadecimal digits, for people and for file names that need not be unguessable.
+    /// The first 16 hexadecimal digits, for users and for file names that need not be unguessable.
     pub fn short(&self) -> String {
         let mut text = self.to_string();
         text.truncate(16);

@@ -12,14 +12,14 @@ use crate::{ApiVersion, Digest, PlanId, SigningKey, StepName, TrustedKeys, limit
 
 const DOMAIN: &[u8] = b"capstan.dev/open-gates/v1\0";
 
-/// Which gates of one plan are open.
+/// The open gates of one plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenGates {
     plan: Digest,
     open: BTreeSet<StepName>,
 }
 
-/// Open gates as they lie in a Secret: bytes and a signature that nobody has looked at.
+/// Open gates as in a Secret: bytes and a signature, not verified.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedGates {
     pub(crate) bytes: Vec<u8>,
@@ -32,25 +32,25 @@ impl fmt::Debug for SignedGates {
     }
 }
 
-/// Why no gate is open.
+/// Why open gates are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GatesError {
-    /// Signed by nobody we know, or changed after signing.
+    /// The key is not trusted, or the bytes were changed after signing.
     #[error("the open gates are not signed with a key that this machine trusts")]
     Signature,
-    /// Signed, and yet nothing that we understand.
+    /// The bytes are signed but cannot be parsed.
     #[error("the open gates cannot be understood: {0}")]
     Parse(String),
-    /// The same gates can be written in other bytes.
+    /// The bytes are not in canonical form.
     #[error("the open gates are not in their one spelling: sorted, each once, fields in order, no spaces")]
     Spelling,
-    /// Somebody was not done when the plan changed.
+    /// The gates are those of another plan.
     #[error("the open gates are those of another plan, {0}")]
     OtherPlan(Digest),
 }
 
 #[derive(Serialize, Deserialize)]
-enum Kind {
+enum GatesKind {
     OpenGates,
 }
 
@@ -58,7 +58,7 @@ enum Kind {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Document {
     api_version: ApiVersion,
-    kind: Kind,
+    kind: GatesKind,
     plan: Digest,
     open: Vec<StepName>,
 }
@@ -91,10 +91,10 @@ impl OpenGates {
         SignedGates { bytes, signature }
     }
 
-    /// Whether a trusted key has signed them, for this plan. Only then are they read.
+    /// Verifies that a trusted key has signed them, for this plan. They are parsed only then.
     ///
     /// # Errors
-    /// If no gate is to be taken for open, with the reason.
+    /// If they are rejected, with the reason.
     pub fn verify(signed: &SignedGates, keys: &TrustedKeys, plan: PlanId) -> Result<Self, GatesError> {
         if !keys.have_signed(&sentence(&signed.bytes), &signed.signature) {
             return Err(GatesError::Signature);
@@ -114,7 +114,7 @@ impl OpenGates {
     fn bytes(&self) -> Vec<u8> {
         let document = Document {
             api_version: ApiVersion::V1Alpha1,
-            kind: Kind::OpenGates,
+            kind: GatesKind::OpenGates,
             plan: self.plan,
             open: self.open.iter().cloned().collect(),
         };

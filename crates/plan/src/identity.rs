@@ -5,21 +5,21 @@ use std::fmt;
 
 use crate::{Digest, MachineId, MachineName};
 
-/// A number that cannot be a revision.
+/// Not a valid revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a revision must be a whole number from 1 to {}", i64::MAX)]
 pub struct NumberError;
 
-/// Place of a plan among the plans of one machine. Chosen by the planner; only ever grows.
+/// Number of a plan among the plans of one machine. The planner increases it with every plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct Revision(u64);
 
 impl Revision {
-    /// The first one.
+    /// The first revision.
     pub const FIRST: Self = Self(1);
 
-    /// The revision with this number. It must fit into a signed number too, as Kubernetes has no others.
+    /// The revision with this number, which must fit into a signed 64-bit integer, as Kubernetes requires.
     ///
     /// # Errors
     /// If the number is 0 or too large.
@@ -32,7 +32,7 @@ impl Revision {
         self.0
     }
 
-    /// The one after it; `None` after the last there can be.
+    /// The next revision; `None` after the last possible one.
     pub fn next(self) -> Option<Self> {
         Self::new(self.0 + 1).ok()
     }
@@ -58,8 +58,8 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Which manager speaks: grows each time another one takes over, so that an agent that has heard the new one
-/// no longer obeys the old one.
+/// Epoch of the manager: it increases each time another plane takes over, so that an agent that has obeyed the new
+/// one rejects the old one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
@@ -70,14 +70,14 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// Which machine a plan is for, and in which of its host's lives.
+/// The machine of a plan, and the claim of its host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineIdentity {
     /// Name of the Machine.
     pub name: MachineName,
 
-    /// What its bootstrap data called it: another one in each life of a host.
+    /// Machine ID from the bootstrap data: another one for each claim of a host.
     #[serde(rename = "machineID")]
     pub machine_id: MachineId,
 }
@@ -104,7 +104,7 @@ impl PlanId {
         &self.digest
     }
 
-    /// Its place in the order.
+    /// The revision.
     pub const fn revision(&self) -> Revision {
         self.revision
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A text that is no path of ours.
+/// Not a valid path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a path must be absolute and plain: no empty, `.` or `..` part, no control character, no `/` at the end, \
@@ -11,16 +11,16 @@ use std::fmt;
 )]
 pub struct PathError;
 
-/// An absolute path on a machine in its one spelling: nothing in it is empty, `.` or `..`, and it is not `/`.
+/// An absolute path on a machine in canonical form: without empty segments, `.` and `..`, and not `/`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MachinePath(String);
 
 impl MachinePath {
-    /// The path, if the text is one.
+    /// Parses a path.
     ///
     /// # Errors
-    /// If it is not absolute and plain.
+    /// If it is not absolute and canonical.
     pub fn new(text: impl Into<String>) -> Result<Self, PathError> {
         let text = text.into();
         let plain = |part: &str| (1..=255).contains(&part.len()) && part != "." && part != "..";
@@ -41,12 +41,12 @@ impl MachinePath {
         &self.0
     }
 
-    /// Its parts, the outermost first.
+    /// Its segments, the outermost first.
     pub fn parts(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').skip(1)
     }
 
-    /// Its last part.
+    /// Its last segment.
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or_default()
     }
@@ -59,7 +59,7 @@ impl MachinePath {
         }
     }
 
-    /// Whether it lies in that folder, at any depth.
+    /// Whether it is in that folder, at any depth.
     pub fn is_within(&self, folder: &Self) -> bool {
         self.0.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'))
     }
@@ -99,15 +99,14 @@ impl fmt::Debug for MachinePath {
     }
 }
 
-/// A text that is no mode.
+/// Not a valid mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a mode must be four octal digits from 0000 to 0777: a plan sets no set-user-ID, set-group-ID or sticky bit"
 )]
 pub struct ModeError;
 
-/// Who may read, write and execute. Written as four octal digits, because a number in JSON is decimal and
-/// `644` would not mean what it says.
+/// File permissions. Written as four octal digits, because a number in JSON is decimal and `644` would be misread.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Mode(u16);
@@ -115,9 +114,9 @@ pub struct Mode(u16);
 impl Mode {
     /// The owner may read and write.
     pub const PRIVATE: Self = Self(0o600);
-    /// The owner may read and write, everybody else read.
+    /// The owner may read and write, all others read.
     pub const READABLE: Self = Self(0o644);
-    /// The owner may do everything, everybody else read and execute: programs and folders.
+    /// The owner may read, write and execute, all others read and execute: programs and folders.
     pub const EXECUTABLE: Self = Self(0o755);
 
     /// The mode with these bits.

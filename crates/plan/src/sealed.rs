@@ -2,24 +2,24 @@
 
 use crate::{Digest, Limit, MachinePlan, PlanError, PlanId, limits};
 
-/// Bytes that are no plan.
+/// Why bytes are not a valid plan.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    /// More than a plan may have.
+    /// The plan is too large.
     #[error("bytes of the plan {0}")]
     Size(Limit),
-    /// Not in the schema: an unknown field, kind of step or version among others.
+    /// The plan does not match the schema: among others, an unknown field, kind of step or version.
     #[error("{0}")]
     Schema(String),
-    /// In the schema, but not allowed.
+    /// The plan matches the schema and violates a rule.
     #[error("{0}")]
     Plan(#[from] PlanError),
-    /// The same plan can be written in other bytes, which then would have another digest.
+    /// The bytes are not in canonical form: the same plan would have two digests.
     #[error("the plan is not in its one spelling: fields in order, no spaces, no defaults written out")]
     Spelling,
 }
 
-/// A plan that keeps every limit, with its bytes and what names it.
+/// A valid plan, with its bytes and its ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedPlan {
     plan: MachinePlan,
@@ -28,10 +28,10 @@ pub struct SealedPlan {
 }
 
 impl MachinePlan {
-    /// Fixes the plan: from here on it has bytes and a digest.
+    /// Validates and encodes the plan, which fixes its bytes and its digest.
     ///
     /// # Errors
-    /// If it oversteps a limit or contradicts itself.
+    /// If it exceeds a limit or violates a rule.
     pub fn seal(self) -> Result<SealedPlan, PlanError> {
         self.check()?;
         let bytes = spell(&self);
@@ -43,10 +43,10 @@ impl MachinePlan {
 }
 
 impl SealedPlan {
-    /// Reads a plan from its bytes.
+    /// Parses a plan.
     ///
     /// # Errors
-    /// If the bytes are not exactly what sealing that plan gives.
+    /// If the bytes are not exactly the canonical encoding of a valid plan.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         Limit::check(bytes.len(), 0, limits::PLAN_BYTES).map_err(ParseError::Size)?;
         let plan: MachinePlan = serde_json::from_slice(bytes).map_err(|error| describe(&error))?;
@@ -54,7 +54,7 @@ impl SealedPlan {
         if sealed.bytes == bytes { Ok(sealed) } else { Err(ParseError::Spelling) }
     }
 
-    /// What it says.
+    /// The plan.
     pub const fn plan(&self) -> &MachinePlan {
         &self.plan
     }
@@ -64,7 +64,7 @@ impl SealedPlan {
         &self.bytes
     }
 
-    /// What names it.
+    /// The ID.
     pub const fn id(&self) -> PlanId {
         self.id
     }

@@ -7,23 +7,23 @@ use crate::{Digest, DigestError, KeyId, Limit, NumberError, Revision, SignedGate
 /// Type of the Secret.
 pub const SECRET_TYPE: &str = "agent.capstan.dev/machine-plan";
 
-/// What is in the `data` of the Secret, before Kubernetes encodes it.
+/// The `data` of the Secret, decoded.
 pub type SecretData = BTreeMap<String, Vec<u8>>;
 
-/// Names of the data.
+/// Keys of the data.
 pub mod keys {
-    /// The plan's bytes: JSON, in its one spelling.
+    /// The plan: canonical JSON.
     pub const PLAN: &str = "plan";
     /// SHA-256 of the plan's bytes, in hexadecimal.
     pub const DIGEST: &str = "digest";
     /// The plan's revision, in decimal.
     pub const REVISION: &str = "revision";
-    /// Name of the key it is signed with.
+    /// ID of the signing key.
     pub const KEY: &str = "key-id";
     /// The 64 bytes of the signature.
     pub const SIGNATURE: &str = "signature";
 
-    /// Which gates of the plan are open: JSON, in its one spelling. May be absent: then none is.
+    /// The open gates: canonical JSON. If absent, all gates are closed.
     pub const GATES: &str = "gates";
     /// The 64 bytes of the signature of the open gates.
     pub const GATES_SIGNATURE: &str = "gates-signature";
@@ -31,13 +31,13 @@ pub mod keys {
     pub(super) const ALL: [&str; 7] = [PLAN, DIGEST, REVISION, KEY, SIGNATURE, GATES, GATES_SIGNATURE];
 }
 
-/// A Secret that holds no signed plan.
+/// Why a Secret does not contain a signed plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// Something is not there.
+    /// A key is missing.
     #[error("data.{0} is missing")]
     Missing(&'static str),
-    /// Something is there that an agent of this version does not know.
+    /// A key is unknown to this version of the agent.
     #[error("data.{0} is unknown")]
     Unknown(String),
     /// The plan is too large.
@@ -46,16 +46,16 @@ pub enum SecretError {
     /// The open gates are too large.
     #[error("data.gates: number of bytes {0}")]
     GatesSize(Limit),
-    /// The revision is none.
+    /// The revision is malformed.
     #[error("data.revision: {0}")]
     Revision(#[from] NumberError),
-    /// The digest is none.
+    /// The digest is malformed.
     #[error("data.digest: {0}")]
     Digest(#[from] DigestError),
-    /// The digest is of something else.
+    /// The digest does not match the plan.
     #[error("data.digest is not the digest of data.plan: the Secret was changed in part")]
     OtherDigest,
-    /// The signature or the key's name is none.
+    /// The signature or the key ID is malformed.
     #[error("data.{0} is malformed")]
     Malformed(&'static str),
 }
@@ -74,10 +74,10 @@ impl SignedPlan {
         .into()
     }
 
-    /// Takes a plan from the data of a Secret. Says nothing of who signed it.
+    /// Reads a plan from the data of a Secret. The signature is not verified.
     ///
     /// # Errors
-    /// If something is missing, malformed or unknown, or the parts do not belong together.
+    /// If a part is missing, malformed or unknown, or the parts do not match.
     pub fn from_secret_data(data: &SecretData) -> Result<Self, SecretError> {
         if let Some(unknown) = data.keys().find(|key| !keys::ALL.contains(&key.as_str())) {
             return Err(SecretError::Unknown(unknown.clone()));
@@ -109,14 +109,14 @@ impl SignedPlan {
 }
 
 impl SignedGates {
-    /// What is added to the data of the plan's Secret.
+    /// Additional data of the plan Secret.
     pub fn to_secret_data(&self) -> SecretData {
         [(keys::GATES, self.bytes.clone()), (keys::GATES_SIGNATURE, self.signature.clone())]
             .map(|(key, value)| (key.to_owned(), value))
             .into()
     }
 
-    /// Takes the open gates from the data of a Secret, if there are any. Says nothing of who signed them.
+    /// Reads the open gates from the data of a Secret, if there are any. The signature is not verified.
     ///
     /// # Errors
     /// If one of the two parts is missing or malformed.

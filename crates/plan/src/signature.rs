@@ -12,21 +12,21 @@ use crate::{Digest, MachineIdentity, MachinePlan, ParseError, PlanId, Revision, 
 
 const DOMAIN: &[u8] = b"capstan.dev/machine-plan/v1\0";
 
-/// A key that is none.
+/// Why a key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The private half.
+    /// The private key is malformed.
     #[error("a signing key must be an Ed25519 key in PKCS#8")]
     Signing,
-    /// The public half.
+    /// The public key is malformed.
     #[error("a public key must be the 32 bytes of an Ed25519 key")]
     Public,
-    /// The operating system gave no random bytes.
+    /// The operating system provides no random bytes.
     #[error("no key could be made")]
     Random,
 }
 
-/// Names a public key: the first 16 hexadecimal digits of its SHA-256.
+/// ID of a public key: the first 16 hexadecimal digits of its SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct KeyId(pub(crate) String);
@@ -37,7 +37,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// The public half of a key: what a machine is given to know its manager by.
+/// A public key, with which a machine verifies the plans of its manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublicKey([u8; 32]);
 
@@ -45,7 +45,7 @@ impl PublicKey {
     /// The key with these bytes.
     ///
     /// # Errors
-    /// If there are not 32 of them.
+    /// If they are not 32 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
         bytes.try_into().map(Self).map_err(|_| KeyError::Public)
     }
@@ -55,7 +55,7 @@ impl PublicKey {
         &self.0
     }
 
-    /// Its name.
+    /// Its ID.
     pub fn id(&self) -> KeyId {
         KeyId(Digest::of(&self.0).short())
     }
@@ -65,24 +65,24 @@ impl PublicKey {
     }
 }
 
-/// The private half: what the planner signs with.
+/// A private key, with which the planner signs.
 pub struct SigningKey(Ed25519KeyPair);
 
 impl SigningKey {
-    /// A new key.
+    /// Generates a key.
     ///
     /// # Errors
-    /// If the operating system gives no random bytes.
+    /// If the operating system provides no random bytes.
     pub fn generate() -> Result<Self, KeyError> {
         Ed25519KeyPair::generate().map(Self).map_err(|_| KeyError::Random)
     }
 
-    /// The key that grows from 32 secret random bytes: always the same one.
+    /// The key derived from 32 secret random bytes.
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         Self(Ed25519KeyPair::from_seed_unchecked(seed).expect("any 32 bytes are a seed"))
     }
 
-    /// Reads a key.
+    /// Parses a key.
     ///
     /// # Errors
     /// If it is not an Ed25519 key in PKCS#8.
@@ -90,10 +90,10 @@ impl SigningKey {
         Ed25519KeyPair::from_pkcs8(bytes).map(Self).map_err(|_| KeyError::Signing)
     }
 
-    /// Writes the key, to be kept where only managers read.
+    /// Encodes the key, for a Secret that only managers read.
     ///
     /// # Errors
-    /// If the library cannot.
+    /// If the library returns an error.
     pub fn to_pkcs8(&self) -> Result<Vec<u8>, KeyError> {
         self.0.to_pkcs8().map(|document| document.as_ref().to_vec()).map_err(|_| KeyError::Signing)
     }
@@ -102,7 +102,7 @@ impl SigningKey {
         self.0.sign(sentence).as_ref().to_vec()
     }
 
-    /// The public half.
+    /// The public key.
     pub fn public(&self) -> PublicKey {
         PublicKey::from_bytes(self.0.public_key().as_ref()).expect("an Ed25519 public key has 32 bytes")
     }
@@ -114,7 +114,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// The keys a machine obeys. More than one only while one is being replaced.
+/// The keys that a machine trusts. More than one only while a key is being replaced.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedKeys(BTreeMap<KeyId, PublicKey>);
 
@@ -131,7 +131,7 @@ impl FromIterator<PublicKey> for TrustedKeys {
     }
 }
 
-/// A plan as it lies in a Secret: bytes and a signature that nobody has looked at.
+/// A plan as in a Secret: bytes and a signature, not verified.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedPlan {
     pub(crate) bytes: Vec<u8>,
@@ -159,18 +159,18 @@ impl SealedPlan {
     }
 }
 
-/// Why a plan is not obeyed.
+/// Why a plan is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// Signed by nobody we know.
+    /// The key is not trusted.
     #[error("the plan is signed with key {0}, which this machine does not trust")]
     UnknownKey(KeyId),
-    /// The signature does not belong to it.
+    /// The signature does not match.
     #[error(
         "the signature does not fit the plan: it was changed after signing, or signed as another revision"
     )]
     Signature,
-    /// A good plan, for somebody else.
+    /// The plan is for another machine.
     #[error("the plan is for {theirs}, and this is {ours}")]
     Machine {
         /// Whom it is for.
@@ -178,10 +178,10 @@ pub enum VerifyError {
         /// Who we are.
         ours: MachineIdentity,
     },
-    /// Signed, and yet no plan that we understand.
+    /// The plan is signed but cannot be parsed.
     #[error("the plan cannot be understood: {0}")]
     Parse(#[from] ParseError),
-    /// What was signed and what is written differ.
+    /// The signed revision and that of the plan differ.
     #[error("the plan was signed as revision {signed} but says {written}")]
     Revision {
         /// What was signed.
@@ -192,20 +192,20 @@ pub enum VerifyError {
 }
 
 impl SignedPlan {
-    /// What it would be called. True of the bytes; nothing says yet that anybody may order them.
+    /// The ID of the bytes, which are not verified yet.
     pub fn id(&self) -> PlanId {
         PlanId { digest: Digest::of(&self.bytes), revision: self.revision }
     }
 
-    /// Its bytes, as they are.
+    /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether a trusted key has signed it, for this machine. Only then is it read.
+    /// Verifies that a trusted key has signed the plan, for this machine. It is parsed only then.
     ///
     /// # Errors
-    /// If it must not be obeyed, with the reason.
+    /// If it is rejected, with the reason.
     pub fn verify(&self, keys: &TrustedKeys, ours: &MachineIdentity) -> Result<VerifiedPlan, VerifyError> {
         let key = keys.0.get(&self.key).ok_or_else(|| VerifyError::UnknownKey(self.key.clone()))?;
         if !self.is_signed(key, ours) {
@@ -251,7 +251,7 @@ fn sentence(id: &PlanId, machine: &MachineIdentity) -> Vec<u8> {
     sentence
 }
 
-/// A plan that a trusted key has signed for this machine. There is no other way to have one.
+/// A plan that a trusted key has signed for this machine. It can only be obtained by verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedPlan {
     id: PlanId,
@@ -260,12 +260,12 @@ pub struct VerifiedPlan {
 }
 
 impl VerifiedPlan {
-    /// What names it.
+    /// The ID.
     pub const fn id(&self) -> PlanId {
         self.id
     }
 
-    /// What it says.
+    /// The plan.
     pub const fn plan(&self) -> &MachinePlan {
         &self.plan
     }

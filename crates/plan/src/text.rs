@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A text that is not the name it should be.
+/// A name that violates its rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} must be {rule}")]
 pub struct TextError {
@@ -19,10 +19,10 @@ macro_rules! name {
         pub struct $name(String);
 
         impl $name {
-            /// The name, if the text is one.
+            /// Parses the name.
             ///
             /// # Errors
-            /// If it breaks the rule; the error says which.
+            /// If it violates the rule, which the error names.
             pub fn new(text: impl Into<String>) -> Result<Self, TextError> {
                 let text = text.into();
                 if $holds(&text) { Ok(Self(text)) } else { Err(TextError { what: $what, rule: $rule }) }
@@ -81,7 +81,7 @@ name! {
 }
 
 name! {
-    /// Which of the lives of a host. A host that becomes another machine gets another one.
+    /// ID of a machine, which is another one for each claim of a host.
     MachineId, "a machine ID", "1 to 64 letters, digits, `-`, `_` or `.`", is_machine_id
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `CAPSTAN_UPDATE_GOLDEN=1 cargo test -p capstan-plan --test golden` writes them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod common;
 

@@ -1,12 +1,13 @@
 //! The report reads the same on the wire as the status of MachineReport.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod common;
 
 use capstan_api::agent::MachineReportStatus;
 use capstan_plan::{
-    Excerpt, Facts, Phase, PlanId, ProbeResult, Progress, Report, Standing, StepOutput, StepProgress,
+    Excerpt, Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, PlanId, ProbeResult, Progress,
+    Report, Standing, StepOutput, StepProgress,
 };
 use common::{name, plan};
 use serde_json::{Value, json};
@@ -56,6 +57,17 @@ fn full() -> Report {
             cpus: Some(2),
             memory_bytes: Some(1 << 30),
         }),
+        ledger: Some(Ledger {
+            total: 3,
+            items: vec![
+                LedgerItem { kind: LedgerKind::Command, name: "install".into(), before: None },
+                LedgerItem {
+                    kind: LedgerKind::File,
+                    name: "/etc/hosts".into(),
+                    before: Some(LedgerBefore::File),
+                },
+            ],
+        }),
         agent_version: Some("0.1.0".into()),
         last_updated: Some(time),
     }
@@ -73,7 +85,7 @@ fn same(report: &Report) -> Value {
 fn both_types_write_the_same_bytes() {
     let written = same(&full());
     let fields: Vec<&String> = written.as_object().unwrap().keys().collect();
-    assert_eq!(fields.len(), 11, "a field of the status is never set: {fields:?}");
+    assert_eq!(fields.len(), 12, "a field of the status is never set: {fields:?}");
     assert_eq!(serde_json::from_value::<Report>(written).unwrap(), full());
     assert_eq!(same(&Report::default()), json!({}));
     for phase in [Phase::Applying, Phase::Waiting, Phase::Applied, Phase::Failed, Phase::Refused] {
@@ -142,6 +154,10 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
     report.probes = vec![ProbeResult { message: long(), ..report.probes[0].clone() }; 40];
     report.facts =
         Some(Facts { hostname: long(), os_image: long(), memory_bytes: Some(u64::MAX), ..Facts::default() });
+    report.ledger = report.ledger.map(|ledger| {
+        let item = LedgerItem { name: "ü".repeat(10_000), ..ledger.items[0].clone() };
+        Ledger { total: u32::MAX, items: vec![item; 100] }
+    });
     report.agent_version = long();
     let written = same(&report);
     let characters = |pointer: &str| written.pointer(pointer).unwrap().as_str().unwrap().chars().count();
@@ -152,5 +168,7 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
     assert_eq!(characters("/facts/hostname"), 253);
     assert_eq!(characters("/agentVersion"), 64);
     assert_eq!(written["probes"].as_array().unwrap().len(), 32);
+    assert_eq!(characters("/ledger/items/0/name"), 512);
+    assert_eq!(written["ledger"]["items"].as_array().unwrap().len(), 64);
     assert_eq!(written["output"].get("stderr"), None);
 }

@@ -1,6 +1,6 @@
 //! What is not exactly a plan is refused, and the refusal names the place.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod common;
 

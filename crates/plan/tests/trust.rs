@@ -1,6 +1,6 @@
 //! Only what a trusted key signed for this machine is obeyed; a plan survives the way through a Secret.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod common;
 

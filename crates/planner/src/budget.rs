@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 use crate::facts::MachineFacts;
 
-/// What a group may do without.
+/// The disruption budget of a group of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// How many of its machines may be away at a time, at least one.
+    /// Number of its machines that may be unavailable at a time, at least one.
     pub most: usize,
-    /// Machines that are older are restarted once this time has passed.
+    /// When this time has passed, machines that were created before it are restarted.
     pub restart_after: Option<Timestamp>,
 }
 
@@ -38,7 +38,7 @@ impl Budgets {
         machine.group.as_ref().and_then(|group| self.0.get(group)).map_or(1, |budget| budget.most)
     }
 
-    /// `spec.rollout.after` of the MachineDeployment that a worker belongs to.
+    /// `spec.rollout.after` of the MachineDeployment of a worker.
     pub fn restart_after(&self, machine: &MachineFacts) -> Option<Timestamp> {
         self.0.get(machine.group.as_ref()?)?.restart_after
     }

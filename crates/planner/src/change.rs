@@ -5,32 +5,32 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// What happens to a machine because of a change; the worst last.
+/// The effect of a change on a machine, in ascending order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cost {
-    /// Nothing.
+    /// No effect.
     Nothing,
-    /// Something is written or run; Kubernetes on the machine does not notice.
+    /// Files are written or commands run, without effect on Kubernetes on the machine.
     Live,
-    /// Kubernetes on the machine is started again. Pods keep running.
+    /// Kubernetes on the machine is restarted. Pods keep running.
     Restart,
-    /// Pods are moved away first.
+    /// The Node is drained before Kubernetes is restarted.
     DrainAndRestart,
-    /// The machine itself is started again.
+    /// The machine is rebooted.
     Reboot,
-    /// It cannot be done to this machine, only to another one in its place.
+    /// The change requires another machine.
     Replace,
-    /// It cannot be done at all.
+    /// The change is not possible.
     Refused,
 }
 
 impl Cost {
-    /// Whether it can be done to the machine as it stands.
+    /// Whether the change can be made in place.
     pub const fn is_in_place(self) -> bool {
         !matches!(self, Self::Replace | Self::Refused)
     }
 
-    /// Its name, for people.
+    /// Its name for users.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -50,18 +50,18 @@ impl fmt::Display for Cost {
     }
 }
 
-/// One field that differs, and what that costs.
+/// A field that differs, and the cost of the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Path of the field in its object, as in `spec.settings.disable` or `spec.files[/etc/motd].content`.
     pub field: String,
-    /// What it was, as far as that may be shown; absent if it was not set.
+    /// The previous value, unless it is hidden; `None` if it was not set.
     pub from: Option<String>,
-    /// What it is to be, as far as that may be shown; absent if it is not set.
+    /// The new value, unless it is hidden; `None` if it is not set.
     pub to: Option<String>,
-    /// What it costs.
+    /// The cost.
     pub cost: Cost,
-    /// Why, for people. Never repeats a value.
+    /// The reason for users. Never contains a value.
     pub why: Cow<'static, str>,
 }
 

@@ -2,23 +2,23 @@
 
 use crate::facts::MachineFacts;
 
-/// What is to be done next.
+/// The next step of the deletion of a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Others still need the control plane.
+    /// These workers still need the control plane.
     Workers(Vec<String>),
-    /// These are deleted; those that already go are waited for.
+    /// These machines must be deleted; those that are being deleted are waited for.
     Machines {
         /// To be deleted now.
         delete: Vec<String>,
         /// Still there.
         left: Vec<String>,
     },
-    /// Nothing is left.
+    /// No machine is left.
     Done,
 }
 
-/// The next step towards the end.
+/// The next step of the deletion.
 pub fn decide(machines: &[MachineFacts]) -> Ending {
     let own = || machines.iter().filter(|machine| machine.control_plane);
     if own().next().is_none() {

@@ -4,13 +4,13 @@
 
 use capstan_plan::Digest;
 
-/// Digests of what a plan was made from.
+/// Digests of the inputs of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
-    /// What pods must be moved away for before Kubernetes is started again.
+    /// Inputs whose change requires a drain before the restart.
     pub drain: Digest,
-    /// What Kubernetes on the machine must be started again for.
+    /// Inputs whose change requires a restart of Kubernetes on the machine.
     pub restart: Digest,
-    /// All of it: a plan whose whole differs is written anew.
+    /// All inputs: if this digest differs, another plan is written.
     pub whole: Digest,
 }

@@ -6,72 +6,72 @@
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::Version;
 use crate::change::{Change, Cost};
 use crate::etcd::{Member, Members};
 use crate::facts::MachineFacts;
-use crate::machines::Step as Decision;
+use crate::machines::MachineStep;
 use crate::plans::{Elected, is_drained_first, others_serve, runs_ahead};
-use crate::version::Version;
 use crate::wait::Wait;
 
 /// Decisions, for each machine there is or should be. Far more than any change takes.
 const ROUNDS: usize = 8;
 
-/// One step. They come one after the other.
+/// One step of a change. Steps are executed one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The machine is changed in place.
+pub enum ForeseenStep {
+    /// The machine is updated in place.
     Update(String),
-    /// A machine is made.
+    /// A machine is created.
     Create,
     /// The machine is deleted.
     Delete(String),
 }
 
-/// What would happen.
+/// The effect of a planned change.
 #[derive(Clone, Debug, Default)]
 pub struct Foresight {
-    /// In this order.
-    pub steps: Vec<Step>,
-    /// Nothing, because of these fields.
+    /// The steps, in order.
+    pub steps: Vec<ForeseenStep>,
+    /// Fields that make the change impossible; then there are no steps.
     pub refused: Vec<Change>,
-    /// What it would wait for before it begins, or where it would stop.
+    /// Waits before the first step, or at which the change would stop.
     pub waits: Vec<Wait>,
-    /// The machines of the control plane that there are: every field that would change on them, and what that costs.
+    /// Existing control plane machines, with all fields that would change and their cost.
     pub machines: BTreeMap<String, Vec<Change>>,
-    /// Machines of the cluster, workers too, whose pods would be moved away where that is called for.
+    /// Machines of the cluster, including workers, that would be drained where a change requires it.
     pub drained: BTreeSet<String>,
     servers: Vec<MachineFacts>,
 }
 
-/// What is asked: the machines as they are, and what would be different.
+/// The machines before the change, and what would differ.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
-    /// All machines of the cluster, with their Nodes taken as Ready.
+    /// All machines of the cluster, with their Nodes assumed to be Ready.
     pub facts: Vec<MachineFacts>,
-    /// What reaches machines of the control plane beside what differs in their plans, by name.
+    /// Changes of control plane machines besides those of their plans, by name.
     pub beside: BTreeMap<String, Beside>,
-    /// The server that began the cluster, once it has begun.
+    /// The server that initialized the cluster, if there is one.
     pub first: Option<Elected>,
-    /// How many servers there should be.
+    /// Desired number of servers.
     pub replicas: usize,
-    /// Which version they should run.
+    /// Desired version.
     pub version: &'a str,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What reaches a machine beside what differs in its plan.
+/// Changes of a machine besides those of its plan.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// What is told to its Machine at once.
-    pub told: Vec<Change>,
-    /// Why Kubernetes on it is started again although nothing else changes.
+    /// Changes of its Machine object, which are written at once.
+    pub handed_down: Vec<Change>,
+    /// Why Kubernetes on it is restarted although nothing else changes.
     pub restarted: Option<Change>,
 }
 
-/// Thinks it through. `next` decides the next step of the servers, given how many machines were made so far.
-pub fn think(question: Question<'_>, next: impl Fn(&[MachineFacts], usize) -> Decision) -> Foresight {
+/// Computes the effect. `next` decides the next step of the servers, given the number of machines created so far.
+pub fn think(question: Question<'_>, next: impl Fn(&[MachineFacts], usize) -> MachineStep) -> Foresight {
     let Question { facts, mut beside, first, replicas, version, now } = question;
     let drained = facts.iter().filter(|machine| is_drained_first(machine, &facts, now));
     let drained = drained.map(|machine| machine.name.clone()).collect();
@@ -80,9 +80,9 @@ pub fn think(question: Question<'_>, next: impl Fn(&[MachineFacts], usize) -> De
     servers.sort_by(|a, b| a.age().cmp(&b.age()));
     let mut outdated = Vec::new();
     for server in &servers {
-        let Beside { told, restarted } = beside.remove(&server.name).unwrap_or_default();
+        let Beside { handed_down, restarted } = beside.remove(&server.name).unwrap_or_default();
         outdated.extend(restarted.is_some().then(|| server.name.clone()));
-        let changes = server.changes.iter().cloned().chain(told).chain(restarted).collect();
+        let changes = server.changes.iter().cloned().chain(handed_down).chain(restarted).collect();
         foresight.machines.insert(server.name.clone(), changes);
     }
     let before = servers.clone();
@@ -94,8 +94,8 @@ pub fn think(question: Question<'_>, next: impl Fn(&[MachineFacts], usize) -> De
         }
         // These are the planner's alone: no object of the machine changes.
         for name in outdated {
-            if !foresight.steps.contains(&Step::Update(name.clone())) {
-                foresight.steps.push(Step::Update(name));
+            if !foresight.steps.contains(&ForeseenStep::Update(name.clone())) {
+                foresight.steps.push(ForeseenStep::Update(name));
             }
         }
     }
@@ -116,19 +116,19 @@ fn play(
     servers: &mut Vec<MachineFacts>,
     foresight: &mut Foresight,
     future: Future<'_>,
-    next: impl Fn(&[MachineFacts], usize) -> Decision,
+    next: impl Fn(&[MachineFacts], usize) -> MachineStep,
 ) {
     let mut made = 0;
     for _ in 0..future.rounds {
         match next(servers, made) {
-            Decision::Nothing | Decision::GiveUp(_) => return,
-            Decision::Refuse(changes) => {
+            MachineStep::Nothing | MachineStep::GiveUp(_) => return,
+            MachineStep::Refuse(changes) => {
                 foresight.refused = changes;
                 return;
             }
-            Decision::Create { failure_domain } => {
+            MachineStep::Create { failure_domain } => {
                 made += 1;
-                foresight.steps.push(Step::Create);
+                foresight.steps.push(ForeseenStep::Create);
                 let age = SignedDuration::from_secs(i64::try_from(made).unwrap_or(i64::MAX));
                 let mut new = MachineFacts {
                     name: format!("(new {made})"),
@@ -141,19 +141,19 @@ fn play(
                 new.take_as_up();
                 servers.push(new);
             }
-            Decision::Delete { machine: name, .. } | Decision::Remediate { machine: name, .. } => {
+            MachineStep::Delete { machine: name, .. } | MachineStep::Remediate { machine: name, .. } => {
                 servers.retain(|machine| machine.name != name);
-                foresight.steps.push(Step::Delete(name));
+                foresight.steps.push(ForeseenStep::Delete(name));
             }
-            Decision::Update(name) => {
+            MachineStep::Update(name) => {
                 for machine in servers.iter_mut().filter(|machine| machine.name == name) {
                     machine.changes.clear();
                     machine.version = Some(future.version.to_owned());
                     machine.take_as_up();
                 }
-                foresight.steps.push(Step::Update(name));
+                foresight.steps.push(ForeseenStep::Update(name));
             }
-            Decision::Wait(why) => {
+            MachineStep::Wait(why) => {
                 if foresight.waits.contains(&why) {
                     return;
                 }
@@ -177,7 +177,7 @@ fn joins(first: &Elected, now: &[MachineFacts], then: &[MachineFacts]) -> Option
     changes.then(|| (machine.name.clone(), Change::new("spec.replicas", Cost::Live, why)))
 }
 
-/// An etcd that is well: how it really is, is looked at before each step.
+/// A healthy etcd. Its real state is checked before each step.
 pub fn members(servers: &[MachineFacts]) -> Members {
     let member = |(id, machine): (u64, &MachineFacts)| Member {
         id,
@@ -189,7 +189,7 @@ pub fn members(servers: &[MachineFacts]) -> Members {
 }
 
 impl Foresight {
-    /// What a worker of this version would wait for once all of this is done, if anything.
+    /// What a worker of this version would wait for after the change, if anything.
     pub fn holds_back(&self, version: &str) -> Option<String> {
         Version::parse(version)?;
         let worker = MachineFacts { version: Some(version.to_owned()), ..MachineFacts::default() };

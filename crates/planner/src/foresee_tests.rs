@@ -44,12 +44,12 @@ fn played(mut servers: Vec<MachineFacts>, replicas: usize, may_replace: bool) ->
     foresight
 }
 
-fn update(name: &str) -> Step {
-    Step::Update(name.to_owned())
+fn update(name: &str) -> ForeseenStep {
+    ForeseenStep::Update(name.to_owned())
 }
 
-fn delete(name: &str) -> Step {
-    Step::Delete(name.to_owned())
+fn delete(name: &str) -> ForeseenStep {
+    ForeseenStep::Delete(name.to_owned())
 }
 
 #[test]
@@ -67,19 +67,19 @@ fn machines_come_and_go_with_their_number() {
         (0..).zip(names).map(|(born, name)| MachineFacts::server(name).up().born(born)).collect()
     };
     assert_eq!(played(well(&["a", "b", "c"]), 3, false).steps, []);
-    assert_eq!(played(well(&["a"]), 3, false).steps, [Step::Create, Step::Create]);
+    assert_eq!(played(well(&["a"]), 3, false).steps, [ForeseenStep::Create, ForeseenStep::Create]);
     assert_eq!(played(well(&["a", "b", "c"]), 1, false).steps, [delete("a"), delete("b")]);
-    assert_eq!(played(vec![], 1, false).steps, [Step::Create]);
+    assert_eq!(played(vec![], 1, false).steps, [ForeseenStep::Create]);
     // Two bear no restart, so the third comes first.
     let grows = vec![outdated("a", 1, Cost::Restart), outdated("b", 2, Cost::Restart)];
-    assert_eq!(played(grows, 3, false).steps, [Step::Create, update("a"), update("b")]);
+    assert_eq!(played(grows, 3, false).steps, [ForeseenStep::Create, update("a"), update("b")]);
 }
 
 #[test]
 fn what_cannot_be_done_in_place_is_refused_or_replaced() {
     let foresight = played(three(Cost::Replace), 3, false);
     assert_eq!((foresight.steps.len(), foresight.refused.len()), (0, 1));
-    let one = Step::Create;
+    let one = ForeseenStep::Create;
     let replaced = [one.clone(), delete("b"), one.clone(), delete("a"), one, delete("c")];
     assert_eq!(played(three(Cost::Replace), 3, true).steps, replaced);
     assert_eq!(played(three(Cost::Refused), 3, true).refused.len(), 1);

@@ -8,15 +8,15 @@ use crate::knowledge::Knowledge;
 pub struct Grounds(String);
 
 impl Grounds {
-    /// Somebody has asked for it, or nothing can depend on the object: `why`, for the log.
+    /// The user has requested the deletion, or nothing can depend on the object: `why`, for the log.
     pub fn asked(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 
-    /// What was observed calls for it.
+    /// Grounds from an observation.
     ///
     /// # Errors
-    /// If nothing is known, or what is known does not call for it: why, for people.
+    /// If nothing is known, or the observation does not justify the deletion: why, for users.
     pub fn observed<T>(
         seen: &Knowledge<T>,
         judge: impl FnOnce(&T) -> Result<String, String>,

@@ -35,7 +35,7 @@ impl<T> Knowledge<T> {
         }
     }
 
-    /// What follows from the value, if it is known.
+    /// Applies `f` to the value, if it is known.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Knowledge<U> {
         match self {
             Self::Unknown(why) => Knowledge::Unknown(why),
@@ -43,7 +43,7 @@ impl<T> Knowledge<T> {
         }
     }
 
-    /// The value, or an error made from the reason why there is none.
+    /// The value, or an error from the reason why it is unknown.
     ///
     /// # Errors
     /// If the value is unknown.

@@ -11,7 +11,7 @@
 //! | [`budget`] | how many workers of a group may be unavailable at the same time |
 //! | [`ending`] | the order in which a control plane is deleted |
 //! | [`foresee`] | the same decisions, repeated on facts of the future, for `capstan plan` |
-//! | [`change`], [`version`], [`role`], [`fingerprint`], [`spare`], [`annotations`], [`text`], [`wait`] | the vocabulary of all of them |
+//! | [`change`], [`Version`], [`role`], [`fingerprint`], [`spare`], [`annotations`], [`text`], [`wait`] | the vocabulary of all of them |
 //!
 //! Data in, data out. Nothing in here does I/O or reads a clock: the time is an argument. What must not live here: a
 //! Kubernetes library, an async runtime, API objects and how facts are read from them (`capstan-controlplane`), and what
@@ -33,14 +33,13 @@ pub mod plans;
 pub mod role;
 pub mod spare;
 pub mod text;
-pub mod version;
 pub mod wait;
 
+pub use capstan_text::Version;
 pub use change::{Change, Cost};
 pub use facts::{EtcdView, MachineFacts};
 pub use fingerprint::Fingerprint;
 pub use grounds::Grounds;
 pub use knowledge::Knowledge;
 pub use role::Role;
-pub use version::Version;
 pub use wait::Wait;

@@ -1,10 +1,10 @@
 //! What a machine is in its cluster.
 
-/// What a machine is in its cluster.
+/// The role of a machine in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The server that begins the cluster. There is one in a cluster's life. Once other servers serve the cluster, its
-    /// plan configures it to join them.
+    /// The server that initializes the cluster. There is one in the life of a cluster. When other servers serve the
+    /// cluster, its plan configures it to join them.
     Init,
     /// A server that joins.
     Server,

@@ -4,20 +4,20 @@
 
 use crate::knowledge::Knowledge;
 
-/// Where another machine comes from.
+/// Where the replacement of a machine comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spare {
-    /// The infrastructure provider makes machines when they are asked for.
+    /// The infrastructure provider creates machines on demand.
     OnDemand,
-    /// So many hosts are clean and free.
+    /// This number of hosts is clean and not claimed.
     Hosts(usize),
 }
 
 impl Knowledge<Spare> {
-    /// Checks that another machine can be had.
+    /// Checks that there is a replacement.
     ///
     /// # Errors
-    /// If there is no host for it, or that is not known: why, for people.
+    /// If there is no host for it, or that is unknown: why, for users.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Known(Spare::Hosts(0)) => {

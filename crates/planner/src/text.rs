@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// The first `most` of the names, and how many more there are.
+/// The first `most` names, and the number of the others.
 pub fn listed(names: &[String], most: usize) -> String {
     match names.split_at_checked(most) {
         Some((first, more)) if !more.is_empty() => {
@@ -12,7 +12,7 @@ pub fn listed(names: &[String], most: usize) -> String {
     }
 }
 
-/// A time in whole seconds, as conditions spell it.
+/// A time in whole seconds, as in conditions.
 pub fn rfc3339(time: Timestamp) -> String {
     // Fails only at the edge of what can be represented.
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()

@@ -2,7 +2,7 @@
 
 use crate::annotations::HOLD;
 
-/// Why something cannot be done yet, for people.
+/// Why a step must wait, for users.
 pub type Wait = String;
 
 /// The control plane waits for the infrastructure provider.
@@ -10,27 +10,27 @@ pub fn endpoint() -> Wait {
     "waits for Cluster spec.controlPlaneEndpoint".to_owned()
 }
 
-/// The plan waits until a MachineSet has written all of what its Machine should become.
+/// The plan waits until a MachineSet has written the complete desired state of the Machine.
 pub fn machine_set() -> Wait {
     "waits for its MachineSet to write what it should become".to_owned()
 }
 
-/// The gate waits until pods have left.
+/// The gate waits for the drain.
 pub fn drain() -> Wait {
     "pods are being moved away".to_owned()
 }
 
-/// The plan waits for the first report of the machine, which tells the operating system.
+/// The plan waits for the first report of the machine, which contains the operating system.
 pub fn about() -> Wait {
     "waits for the machine to say what it is".to_owned()
 }
 
-/// The plan waits for the first report of the machine, which tells the architecture.
+/// The plan waits for the first report of the machine, which contains the architecture.
 pub fn architecture() -> Wait {
     "waits for the machine to say its architecture".to_owned()
 }
 
-/// Nothing is done to a Machine that the user keeps out.
+/// The user has excluded the Machine.
 pub fn kept_out() -> Wait {
     format!("nothing is changed on the Machine, because it has the annotation {HOLD}")
 }

@@ -27,7 +27,7 @@ mod enrol;
 mod follow;
 mod reporter;
 
-pub(crate) use follow::{Followed, follow, is_told};
+pub(crate) use follow::{Followed, follow, has_config};
 
 /// Where the agent finds out who it is.
 pub const CONFIG: &str = "/etc/capstan/agent.json";
@@ -121,12 +121,12 @@ pub async fn run(vm: Arc<Vm>, machine: VmMachine) {
 async fn work(vm: &Vm, machine: &VmMachine, home: &Home, client: &Client) {
     let Home { namespace, identity, .. } = home;
     let (plans, seen) = watch::channel(None);
-    let (reports, told) = watch::channel(report::hello());
+    let (reports, receiver) = watch::channel(report::hello());
     let name = identity.machine.name.as_str();
     tokio::join!(
         watch_plan(client.clone(), namespace, format!("{name}-plan"), plans),
         run_engine(vm, machine, identity, seen, &reports),
-        reporter::run(client.clone(), namespace, &identity.machine, told),
+        reporter::run(client.clone(), namespace, &identity.machine, receiver),
     );
 }
 

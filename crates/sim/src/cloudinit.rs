@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 /// One thing to do.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum CloudInitStep {
     /// Put a file there, with the folders above it.
     Write {
         /// Where.
@@ -26,7 +26,7 @@ pub enum Step {
     Run(Vec<String>),
 }
 
-impl Step {
+impl CloudInitStep {
     /// What it is, for people. The content of files is nobody's business.
     pub fn describe(&self) -> String {
         match self {
@@ -53,7 +53,7 @@ struct File {
 ///
 /// # Errors
 /// If it is not cloud-config, or asks for more than a simulated machine can do.
-pub fn parse(data: &[u8]) -> Result<Vec<Step>, String> {
+pub fn parse(data: &[u8]) -> Result<Vec<CloudInitStep>, String> {
     let text = std::str::from_utf8(data).map_err(|_| "the bootstrap data is not text")?;
     let rest = text.strip_prefix("## template: jinja\n").unwrap_or(text);
     if !rest.trim_start().starts_with("#cloud-config") {
@@ -76,7 +76,7 @@ pub fn parse(data: &[u8]) -> Result<Vec<Step>, String> {
     for (index, command) in list(&document, "runcmd")?.iter().enumerate() {
         let words =
             words(command).ok_or_else(|| format!("runcmd[{index}]: neither a text nor a list of texts"))?;
-        steps.push(Step::Run(words));
+        steps.push(CloudInitStep::Run(words));
     }
     Ok(steps)
 }
@@ -89,7 +89,7 @@ fn list<'d>(document: &'d Map<String, Value>, key: &str) -> Result<&'d [Value], 
     }
 }
 
-fn write(file: File) -> Result<Step, &'static str> {
+fn write(file: File) -> Result<CloudInitStep, &'static str> {
     let path = MachinePath::new(file.path).map_err(|_| "path must be absolute and plain")?;
     let content = match file.encoding.as_deref() {
         None | Some("text/plain" | "") => file.content.into_bytes(),
@@ -108,9 +108,9 @@ fn write(file: File) -> Result<Step, &'static str> {
     };
     match file.owner.as_deref() {
         None | Some("root" | "root:root") => {}
-        Some(_) => return Err("owner must be root: there is nobody else on a simulated host"),
+        Some(_) => return Err("owner must be root: a simulated host has no other users"),
     }
-    Ok(Step::Write { path, content, metadata: Metadata { mode, owner: 0, group: 0 } })
+    Ok(CloudInitStep::Write { path, content, metadata: Metadata { mode, owner: 0, group: 0 } })
 }
 
 /// A text is for the shell, as cloud-init has it.
@@ -133,9 +133,9 @@ mod tests {
             - path: /etc/a\n  content: aGk=\n  encoding: b64\n  permissions: '0600'\n  owner: root:root\n\
             - {path: /etc/b, content: text}\n";
         let steps = parse(data).expect("steps");
-        let told: Vec<String> = steps.iter().map(Step::describe).collect();
+        let described: Vec<String> = steps.iter().map(CloudInitStep::describe).collect();
         assert_eq!(
-            told,
+            described,
             [
                 "write_files /etc/a",
                 "write_files /etc/b",
@@ -143,13 +143,13 @@ mod tests {
                 "runcmd sh -c echo hi"
             ]
         );
-        let Step::Write { content, metadata, .. } = &steps[0] else { panic!("a file") };
+        let CloudInitStep::Write { content, metadata, .. } = &steps[0] else { panic!("a file") };
         assert_eq!((content.as_slice(), metadata.mode), (b"hi".as_slice(), 0o600));
     }
 
     #[test]
     fn what_is_not_understood_is_refused_by_name_and_never_quoted() {
-        for (data, told) in [
+        for (data, expected) in [
             ("#!/bin/sh\necho s3cret\n", "not cloud-config"),
             ("#cloud-config\nusers: [s3cret]\n", "users"),
             ("#cloud-config\n- s3cret\n", "not a YAML map"),
@@ -160,7 +160,7 @@ mod tests {
             ("#cloud-config\nruncmd: [{s3cret: 1}]\n", "runcmd[0]"),
         ] {
             let error = parse(data.as_bytes()).err().unwrap_or_default();
-            assert!(error.contains(told), "{data}: {error}");
+            assert!(error.contains(expected), "{data}: {error}");
             assert!(!error.contains("s3cret"), "{error}");
         }
     }

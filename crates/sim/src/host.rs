@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, broadcast};
 
 use crate::agent::Followed;
-use crate::cloudinit::{self, Step};
+use crate::cloudinit::{self, CloudInitStep};
 use crate::cluster::Clusters;
 use crate::fault::Fault;
 use crate::task::Task;
@@ -94,7 +94,7 @@ impl SimHost {
             Some(life) if life.resetting => {
                 return Err(DriverError::Unreachable("the host is being reset".to_owned()));
             }
-            Some(Life { ended: Some(ended), .. }) => return Ok(told(ended)),
+            Some(Life { ended: Some(ended), .. }) => return Ok(bootstrap_state(ended)),
             Some(_) => {}
             None => self.begin(claim_id, &mut work).await?,
         }
@@ -123,13 +123,17 @@ impl SimHost {
     }
 
     /// Tells the agent which management plane to obey. It decides, and is started anew if it follows.
-    pub(crate) async fn follow(&self, claim_id: &str, told: &HandOver) -> Result<FollowState, DriverError> {
+    pub(crate) async fn follow(
+        &self,
+        claim_id: &str,
+        hand_over: &HandOver,
+    ) -> Result<FollowState, DriverError> {
         let mut work = self.work.lock().await;
         let life = self.vm.look(|state| state.life.clone()).filter(|life| life.claim_id == claim_id);
         if !life.is_some_and(|life| life.enrolled && !life.resetting) {
             return Err(DriverError::Unreachable("there is no agent of this claim on the host".to_owned()));
         }
-        if agent::is_told(&self.vm, &told.0) {
+        if agent::has_config(&self.vm, &hand_over.0) {
             // It is at it: it need not be disturbed.
             self.start_agent(&mut work);
             return Ok(FollowState::Follows);
@@ -138,7 +142,7 @@ impl SimHost {
         if let Some(agent) = work.agent.take() {
             agent.stop().await;
         }
-        let followed = self.hand_over(told).await;
+        let followed = self.hand_over(hand_over).await;
         self.start_agent(&mut work);
         match followed
             .map_err(|error| DriverError::Unreachable(format!("the agent cannot follow: {error}")))?
@@ -148,9 +152,9 @@ impl SimHost {
         }
     }
 
-    async fn hand_over(&self, told: &HandOver) -> io::Result<Followed> {
+    async fn hand_over(&self, hand_over: &HandOver) -> io::Result<Followed> {
         let obeyed = agent::open(&self.vm, &self.machine).await?.history().epoch;
-        agent::follow(&self.vm, obeyed, &told.0)
+        agent::follow(&self.vm, obeyed, &hand_over.0)
     }
 
     pub(crate) async fn reset(self: &Arc<Self>, claim_id: &str) -> Result<ResetState, DriverError> {
@@ -246,8 +250,8 @@ async fn work_through(vm: &Vm, machine: &VmMachine, data: &BootstrapData) -> io:
 }
 
 /// cloud-init notes what it was started for: a machine that is claimed anew is another instance.
-fn boot_step(claim_id: &str) -> Step {
-    Step::Write {
+fn boot_step(claim_id: &str) -> CloudInitStep {
+    CloudInitStep::Write {
         path: INSTANCE_ID.parse().expect("a path of this module, absolute and plain"),
         content: format!("{claim_id}\n").into_bytes(),
         metadata: crate::vm::files::PUBLIC,
@@ -255,9 +259,13 @@ fn boot_step(claim_id: &str) -> Step {
 }
 
 /// Does one thing, and writes down in the same moment that it was done.
-async fn perform(vm: &Vm, machine: &VmMachine, step: Step) -> io::Result<Result<(), (Option<i32>, String)>> {
+async fn perform(
+    vm: &Vm,
+    machine: &VmMachine,
+    step: CloudInitStep,
+) -> io::Result<Result<(), (Option<i32>, String)>> {
     match step {
-        Step::Write { path, content, metadata } => vm.change(|state| {
+        CloudInitStep::Write { path, content, metadata } => vm.change(|state| {
             let made = state
                 .files
                 .write_with_parents(&path, &content, metadata)
@@ -271,7 +279,7 @@ async fn perform(vm: &Vm, machine: &VmMachine, step: Step) -> io::Result<Result<
             }
             Ok(())
         }),
-        Step::Run(words) => {
+        CloudInitStep::Run(words) => {
             let program = Program::parse(&words);
             let is_enrolment = program == Program::Enroll;
             let (code, said) = match is_enrolment {
@@ -295,7 +303,7 @@ async fn perform(vm: &Vm, machine: &VmMachine, step: Step) -> io::Result<Result<
     }
 }
 
-fn told(ended: &Ended) -> BootstrapState {
+fn bootstrap_state(ended: &Ended) -> BootstrapState {
     match ended {
         Ended::Done => BootstrapState::Done,
         Ended::Failed { step, exit_code, last_lines } => BootstrapState::Failed(BootstrapFailure {

@@ -17,7 +17,7 @@ use crate::cluster::Clusters;
 use crate::driver::answer;
 use crate::host::{SimHost, remove};
 use crate::vm::Vm;
-use crate::vm::state::{Kind, Latency};
+use crate::vm::state::{K3sRole, Latency};
 
 /// How many changes may be on their way to a slow listener, who then looks for himself.
 const CHANGES_IN_FLIGHT: usize = 1024;
@@ -111,7 +111,7 @@ impl Sim {
             let serves = |state: &crate::vm::state::State| {
                 state
                     .membership()
-                    .is_some_and(|membership| membership.kind == Kind::Server)
+                    .is_some_and(|membership| membership.kind == K3sRole::Server)
                     .then(|| state.clone())
             };
             if let Some(state) = host.vm.look(serves)

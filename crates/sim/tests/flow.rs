@@ -1,6 +1,6 @@
 //! From a pool of simulated hosts to a workload cluster and back, on a real API server.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 mod support;
 
@@ -103,13 +103,13 @@ async fn what_goes_wrong_is_told_and_nothing_is_given_back_dirty() {
     // Bootstrap data that fails: code, step and last lines; the host comes back clean all the same.
     yard.patch::<Host>("yard-0", fault(json!("fail-bootstrap"))).await.unwrap();
     yard.machine("first").await.unwrap();
-    let told = condition_says(&yard, "first", "BootstrapExecuted", "BootstrapFailed").await;
-    assert!(told.contains("exit code 1") && told.contains("simulated fault"), "{told}");
+    let message = condition_says(&yard, "first", "BootstrapExecuted", "BootstrapFailed").await;
+    assert!(message.contains("exit code 1") && message.contains("simulated fault"), "{message}");
 
     // A second machine has to wait, and says for what.
     yard.machine("second").await.unwrap();
-    let told = condition_says(&yard, "second", "HostClaimed", "NoHostAvailable").await;
-    assert_eq!(told, "no host is available: 1 of 1 match but are claimed");
+    let message = condition_says(&yard, "second", "HostClaimed", "NoHostAvailable").await;
+    assert_eq!(message, "no host is available: 1 of 1 match but are claimed");
     yard.patch::<Host>("yard-0", fault(json!("fail-step=3"))).await.unwrap();
     yard.delete_machine("first").await.unwrap();
     yard.provisioned("second").await.unwrap();

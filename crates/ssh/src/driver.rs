@@ -16,14 +16,14 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::access::{Access, Opened, PinnedKeys, Sudo, pinnable};
 use crate::check::{self, Report};
 use crate::error::SshError;
-use crate::inventory::{Inventory, Plane};
+use crate::inventory::{Inventory, PlaneInventory};
 use crate::redact::Redactor;
 use crate::settings::Settings;
 use crate::transport::{Output, Pool, Shell};
 use crate::watch::Watch;
 use crate::work::Work;
 
-/// Reaches hosts over SSH.
+/// The driver for hosts that are reached over SSH.
 #[derive(Clone)]
 pub struct SshDriver {
     pool: Pool,
@@ -45,22 +45,22 @@ impl Shell for Reach<'_> {
 }
 
 impl SshDriver {
-    /// For the hosts of the management plane that `client` leads to. Needs a runtime to run in.
+    /// A driver for the hosts of the management plane of `client`. Requires a tokio runtime.
     pub fn new(client: Client) -> Self {
-        Self::with(Arc::new(Plane::new(client)), Settings::default())
+        Self::with(Arc::new(PlaneInventory::new(client)), Settings::default())
     }
 
-    /// The same, with another inventory and other settings.
+    /// A driver with another inventory and other settings.
     pub fn with(inventory: Arc<dyn Inventory>, settings: Settings) -> Self {
         Self { pool: Pool::new(settings), inventory, opened: Opened::default(), watch: Watch::default() }
     }
 
-    /// How many connections are open.
+    /// Number of open connections.
     pub async fn open_connections(&self) -> usize {
         self.pool.open().await
     }
 
-    /// Everything that would stop the host from working, or be good to know.
+    /// Checks the host: problems, warnings and notes.
     pub async fn check(&self, host: &Host) -> Report {
         let collected = async {
             let reach = self.reach(host).await?;

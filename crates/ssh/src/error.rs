@@ -7,14 +7,14 @@ use capstan_infrastructure::DriverError;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a host could not be used.
+/// Why a host cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SshError {
-    /// The Secret with the credentials is not there, or cannot be read.
+    /// The Secret with the credentials does not exist or cannot be read.
     #[error("spec.ssh.credentialsRef: {0}")]
     Credentials(String),
 
-    /// A pinned key cannot be read.
+    /// A pinned host key cannot be parsed.
     #[error(
         "spec.ssh.hostKeys[{index}]: {why}; write it as OpenSSH does (`ssh-keyscan {address}` prints it)"
     )]
@@ -27,11 +27,11 @@ pub enum SshError {
         address: String,
     },
 
-    /// The host shows a key that is not pinned. Nothing was sent to it.
+    /// The host key is not pinned. Nothing was sent to the host.
     #[error(
         "spec.ssh.hostKeys: the host at {address} shows the key {seen}, which is not pinned; expected {}. No \
-         credential was sent. Either somebody stands between, or the host was set up anew: compare with `ssh-keygen \
-         -lf /etc/ssh/ssh_host_ed25519_key.pub` on its console, and if the new key is right, put it into \
+         credential was sent. Either an attacker intercepts the connection, or the host was reinstalled: compare with \
+         `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on its console, and if the new key is right, put it into \
          spec.ssh.hostKeys",
         list(expected)
     )]
@@ -44,7 +44,7 @@ pub enum SshError {
         expected: Vec<String>,
     },
 
-    /// The host has no key of the sorts that are pinned. Nothing was sent to it.
+    /// The host has no key of a pinned type. Nothing was sent to the host.
     #[error(
         "spec.ssh.hostKeys: the host at {address} has no key of a pinned sort; expected {}, and it offers {}. No \
          credential was sent. Compare with `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console, and pin one \
@@ -61,7 +61,7 @@ pub enum SshError {
         offered: Vec<String>,
     },
 
-    /// Nothing is pinned, and nobody said that the first key is good.
+    /// No host key is pinned, and trust on first use is not enabled.
     #[error(
         "spec.ssh.hostKeys: no key of the host is pinned: put its keys there (`ssh-keyscan {address}`), or set \
          spec.ssh.trustOnFirstUse"
@@ -71,11 +71,11 @@ pub enum SshError {
         address: String,
     },
 
-    /// The first key could not be pinned, so the host was left alone.
+    /// The first host key could not be pinned, so the host is not used.
     #[error("spec.ssh.hostKeys: the first key of the host cannot be pinned: {0}")]
     Pin(String),
 
-    /// The host does not know the credential.
+    /// The host rejects the credential.
     #[error(
         "spec.ssh.credentialsRef: the host at {address} refuses {method} of user {user}{}. Put the right credential \
          into Secret {secret}, or let it in on the host (`~{user}/.ssh/authorized_keys`)",
@@ -94,11 +94,11 @@ pub enum SshError {
         secret: String,
     },
 
-    /// The user is not root and cannot become it.
+    /// The user is not root and sudo does not work.
     #[error("spec.ssh.sudo: {0}")]
     NotRoot(String),
 
-    /// Nobody answers there.
+    /// Nothing responds at the address.
     #[error(
         "spec.ssh.address: {address} cannot be reached: {why}. See that the host is up, that its SSH server runs, and \
          that address and port are right"
@@ -110,7 +110,7 @@ pub enum SshError {
         why: String,
     },
 
-    /// Somebody answers, but not with SSH as it should be.
+    /// The SSH protocol failed.
     #[error("spec.ssh.address: {address} does not speak SSH as it should: {why}")]
     Protocol {
         /// Where the host is.
@@ -119,7 +119,7 @@ pub enum SshError {
         why: String,
     },
 
-    /// The connection was lost on the way.
+    /// The connection was lost.
     #[error("the connection to {address} was lost while {doing}")]
     Lost {
         /// Where the host is.
@@ -128,7 +128,7 @@ pub enum SshError {
         doing: &'static str,
     },
 
-    /// It took too long.
+    /// The operation timed out.
     #[error("{address} took more than {} s while {doing}", after.as_secs_f32())]
     Slow {
         /// Where the host is.
@@ -139,7 +139,7 @@ pub enum SshError {
         after: Duration,
     },
 
-    /// A script of ours could not do what it should.
+    /// A script failed.
     #[error("{doing} failed on the host{}", because(why))]
     Failed {
         /// What was being done.
@@ -162,7 +162,7 @@ fn because(why: &str) -> String {
 }
 
 impl SshError {
-    /// Why, and what a person must do.
+    /// The cause of the wait, and what the user must do.
     pub const fn cause(&self) -> &'static Cause {
         match self {
             Self::Credentials(_) => &causes::CREDENTIALS_MISSING,

@@ -90,8 +90,9 @@ mod tests {
             ("address", "eth0 fd00::1"),
             ("address", "eth0 nonsense"),
         ]);
-        let told: Vec<String> = read(&answer).addresses.into_iter().map(|address| address.address).collect();
-        assert_eq!(told, ["10.0.0.1", "192.168.7.1", "fd00::1", "rack-1"]);
+        let addresses: Vec<String> =
+            read(&answer).addresses.into_iter().map(|address| address.address).collect();
+        assert_eq!(addresses, ["10.0.0.1", "192.168.7.1", "fd00::1", "rack-1"]);
     }
 
     #[test]

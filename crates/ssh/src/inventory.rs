@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The values of a Secret.
 pub type SecretData = BTreeMap<String, Vec<u8>>;
 
-/// What a driver needs of the management plane. Errors are for people, and hold no secrets.
+/// Requests of the driver to the management plane. Errors are for users, without secrets.
 pub trait Inventory: Send + Sync + 'static {
     /// The values of a Secret, if it exists.
     fn secret<'a>(
@@ -24,18 +24,18 @@ pub trait Inventory: Send + Sync + 'static {
     fn pin<'a>(&'a self, host: &'a Host, key: &'a str) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// The management plane, by its API.
+/// The inventory in the API server of a management plane.
 #[derive(Clone)]
-pub struct Plane(Client);
+pub struct PlaneInventory(Client);
 
-impl Plane {
-    /// The plane that a client leads to.
+impl PlaneInventory {
+    /// The inventory of the management plane of `client`.
     pub fn new(client: Client) -> Self {
         Self(client)
     }
 }
 
-impl Inventory for Plane {
+impl Inventory for PlaneInventory {
     fn secret<'a>(
         &'a self,
         namespace: &'a str,
@@ -60,9 +60,10 @@ impl Inventory for Plane {
             });
             match api.patch(&host.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await {
                 Ok(_) => Ok(()),
-                Err(kube::Error::Api(status)) if status.code == 409 => {
-                    Err("somebody has changed the Host meanwhile; it is looked at again".to_owned())
-                }
+                Err(kube::Error::Api(status)) if status.code == 409 => Err(
+                    "another client has changed the Host since it was read; the controller checks it again"
+                        .to_owned(),
+                ),
                 Err(error) => Err(error.to_string()),
             }
         })

@@ -29,8 +29,8 @@ mod work;
 
 pub use driver::SshDriver;
 pub use error::SshError;
-pub use inventory::{Inventory, Plane, SecretData};
+pub use inventory::{Inventory, PlaneInventory, SecretData};
 pub use settings::Settings;
 
-/// Where a host keeps what was done under each claim.
+/// Folder on a host with the records of each claim.
 pub const CLAIMS: &str = "/var/lib/capstan-claims";

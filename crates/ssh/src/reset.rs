@@ -26,11 +26,11 @@ pub(crate) fn read(answer: &Answer, claim: &str) -> Option<ResetState> {
         "clean" => Some(ResetState::Clean),
         "running" => Some(ResetState::Running),
         "other" => {
-            let told = |other: &str| {
+            let described = |other: &str| {
                 let other = plain(other, LONGEST_LINE);
                 format!("{CLAIMS}/{other}, the claim of another machine: nothing of it was undone")
             };
-            Some(ResetState::Dirty { left: answer.all("other").map(told).take(MOST_LEFT).collect() })
+            Some(ResetState::Dirty { left: answer.all("other").map(described).take(MOST_LEFT).collect() })
         }
         "dirty" | "stuck" => {
             let agent: Option<AgentReset> =
@@ -39,9 +39,9 @@ pub(crate) fn read(answer: &Answer, claim: &str) -> Option<ResetState> {
             let ours = answer.text("left").unwrap_or_default();
             let folder = format!("{CLAIMS}/{claim}, which says more in reset.log");
             let all = of_agent.iter().map(String::as_str).chain(ours.lines());
-            let told =
+            let described =
                 all.map(|line| plain(line, LONGEST_LINE)).filter(|line| !line.is_empty()).take(MOST_LEFT);
-            Some(ResetState::Dirty { left: told.chain([folder]).collect() })
+            Some(ResetState::Dirty { left: described.chain([folder]).collect() })
         }
         _ => None,
     }

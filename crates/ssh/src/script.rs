@@ -108,8 +108,6 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use proptest::prelude::*;
     use std::io::Write as _;

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-/// How long is waited for what, how much is held open, and where the host's files are.
+/// Timeouts and limits of connections, and paths on hosts.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// For a TCP connection, and again for SSH's handshake, and again for logging in.
+    /// Timeout for the TCP connection, for the SSH handshake, and for authentication, each.
     pub connect: Duration,
-    /// For a script that should end soon.
+    /// Timeout for a script.
     pub command: Duration,
-    /// A host that is silent this long is asked whether it is still there; after three times it is not.
+    /// Keepalive interval. After three without a response the connection is closed.
     pub keepalive: Duration,
-    /// A connection that nobody used for this long is closed.
+    /// An idle connection is closed after this time.
     pub idle: Duration,
-    /// Scripts at once over one connection: fewer than the ten that OpenSSH's server allows.
+    /// Concurrent scripts over one connection: fewer than the ten that OpenSSH's server allows.
     pub sessions: usize,
-    /// Handshakes at once: they cost processor time.
+    /// Concurrent handshakes, which need processor time.
     pub handshakes: usize,
     /// Connections that are kept. More are opened if need be, and closed as soon as nobody uses them.
     pub connections: usize,

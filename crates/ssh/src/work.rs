@@ -9,7 +9,7 @@ use crate::check;
 use crate::error::SshError;
 use crate::facts::plain;
 use crate::follow;
-use crate::job::{self, Told};
+use crate::job::{self, JobReport};
 use crate::redact::Redactor;
 use crate::reset;
 use crate::script::{Answer, Script};
@@ -77,12 +77,14 @@ impl Work<'_> {
         }
         let root = &self.settings.root;
         let answer = self.ask("asking how the bootstrap data fares", &job::status(root, claim)).await?;
-        let told = job::read(&answer, &self.redactor)
+        let report = job::read(&answer, &self.redactor)
             .ok_or_else(|| nonsense("asking how the bootstrap data fares"))?;
-        let (host, others) = match told {
-            Told::State(state) => return Ok(state),
-            Told::Leaving => return Ok(failed("begin", "this claim is being undone already".to_owned())),
-            Told::Nothing { host, others } => (host, others),
+        let (host, others) = match report {
+            JobReport::State(state) => return Ok(state),
+            JobReport::Leaving => {
+                return Ok(failed("begin", "this claim is being undone already".to_owned()));
+            }
+            JobReport::Nothing { host, others } => (host, others),
         };
         if let Some(other) = others.first() {
             return Ok(failed(

@@ -1,7 +1,5 @@
 //! What each form gives, and what is refused.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use proptest::prelude::*;
 

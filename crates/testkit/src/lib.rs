@@ -3,7 +3,7 @@
 //!
 //! What lives here: starting and stopping those programs ([`RealPlane`], [`EtcdCluster`], [`UpstreamManagers`]), their
 //! certificates and ports, upstream's CRDs, `kubectl`, real machines with `ssh` ([`Machines`]), processes that die at a
-//! certain write ([`mortal`]), and waiting with a deadline ([`eventually`]). It is the only crate that knows upstream's programs and their flags.
+//! certain write ([`crash`]), and waiting with a deadline ([`eventually`]). It is the only crate that knows upstream's programs and their flags.
 //!
 //! What must not live here: anything about Capstan's objects and controllers, and anything the product needs. Only
 //! tests depend on this crate.
@@ -12,20 +12,20 @@
 //! that tests run side by side; every wait has a deadline and says what it last saw; whatever is started is
 //! stopped when its value is dropped, also by a panic, and dies with the test process if that is killed.
 
+pub mod crash;
 mod crds;
 mod durable;
 mod etcd;
 mod health;
 mod kubeconfig;
 mod kubectl;
+mod machine_lock;
 mod machines;
 mod managers;
-pub mod mortal;
 mod pki;
 mod plane;
 mod ports;
 mod process;
-mod turn;
 mod wait;
 
 pub use capstan_tools::CrdSet;

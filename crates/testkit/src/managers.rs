@@ -12,9 +12,9 @@ use anyhow::{Context, Result};
 use capstan_tools::{Program, locate};
 use tempfile::TempDir;
 
+use crate::machine_lock::MachineLock;
 use crate::pki::Authority;
 use crate::process::{Crew, Launch, Process};
-use crate::turn::Turn;
 use crate::{RealPlane, eventually, health, install_crypto_provider, ports};
 
 /// A manager is healthy when its webhook server runs; before that come discovery and all its set-up.
@@ -57,7 +57,7 @@ pub struct UpstreamManagers {
     // In this order: the next dev manager may start when ours has ended.
     crew: Crew,
     _folder: TempDir,
-    _turn: Option<Turn>,
+    _machine_lock: Option<MachineLock>,
     webhooks: BTreeMap<Manager, ManagerWebhook>,
 }
 
@@ -83,14 +83,14 @@ impl UpstreamManagers {
     /// The same for any API server, with feature gates.
     pub async fn start_on(kubeconfig: &Path, which: &[Manager], gates: &FeatureGates) -> Result<Self> {
         install_crypto_provider();
-        let turn = match which.contains(&Manager::Dev) {
-            true => Some(Turn::take("capi-dev", DEV_DEBUG_PORT).await?),
+        let machine_lock = match which.contains(&Manager::Dev) {
+            true => Some(MachineLock::take("capi-dev", DEV_DEBUG_PORT).await?),
             false => None,
         };
         let start = async || Self::start_once(kubeconfig, which, gates).await;
         let started = ports::retrying(start).await.context("upstream's managers do not start")?;
         let (crew, folder, webhooks) = started;
-        Ok(Self { crew, _folder: folder, _turn: turn, webhooks })
+        Ok(Self { crew, _folder: folder, _machine_lock: machine_lock, webhooks })
     }
 
     async fn start_once(kubeconfig: &Path, which: &[Manager], gates: &FeatureGates) -> Result<Started> {

@@ -41,12 +41,23 @@
   }
 
   if (isLive) {
-    const source = new EventSource("/live");
-    source.addEventListener("changed", reload);
-    source.addEventListener("open", () => { connection.textContent = "live"; reload(); });
-    source.addEventListener("error", () => { connection.textContent = "connection lost"; });
+    // A tab that nobody sees has no stream: browsers open only six connections to a server, for all tabs together.
+    let source = null;
+    function listen() {
+      if (document.hidden) {
+        source?.close();
+        source = null;
+      } else if (!source) {
+        source = new EventSource("/live");
+        source.addEventListener("changed", reload);
+        source.addEventListener("open", () => { connection.textContent = "live"; reload(); });
+        source.addEventListener("error", () => { connection.textContent = "connection lost"; });
+      }
+    }
+    document.addEventListener("visibilitychange", listen);
+    listen();
     // Ages grow although nothing changes.
-    setInterval(reload, 30000);
+    setInterval(() => { if (!document.hidden) reload(); }, 30000);
   }
 
   // "/" goes to the filter, as in many tools.

@@ -9,11 +9,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rand::RngCore as _;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Name of the session cookie. A port has its own, because cookies do not tell ports apart.
 pub(crate) fn cookie_name(port: u16) -> String {
     format!("capstan-session-{port}")
 }
+
+/// How long a link can be used. It is printed, and what is printed may be kept in a log.
+const LINK_LIFE: Duration = Duration::from_secs(15 * 60);
 
 /// Sessions that one process keeps: more than one person has browsers.
 const MOST_SESSIONS: usize = 16;
@@ -36,7 +40,7 @@ pub(crate) struct Session {
     pub(crate) csrf: String,
 }
 
-/// Links that were not used yet, and sessions.
+/// The link that was not used yet, and sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     state: Mutex<State>,
@@ -44,7 +48,8 @@ pub(crate) struct Access {
 
 #[derive(Debug, Default)]
 struct State {
-    links: Vec<String>,
+    /// The token of the last link, and when the link was made.
+    link: Option<(String, Instant)>,
     sessions: Vec<Session>,
 }
 
@@ -55,15 +60,14 @@ impl Access {
         let link = LoginLink(format!("http://{address}/login?token={token}"));
         let mut state = self.lock();
         // Only the last link works: an older one may be in a terminal that others see.
-        state.links = vec![token];
+        state.link = Some((token, Instant::now()));
         link
     }
 
     /// Trades the token of a link for a session. The token is void then.
-    pub(crate) fn log_in(&self, token: &str) -> Option<Cookie> {
+    pub(crate) fn log_in(&self, token: &str, now: Instant) -> Option<Cookie> {
         let mut state = self.lock();
-        let at = state.links.iter().position(|known| is_same(known, token))?;
-        state.links.remove(at);
+        state.link.take_if(|(known, made)| is_same(known, token) && now.duration_since(*made) < LINK_LIFE)?;
         if state.sessions.len() == MOST_SESSIONS {
             state.sessions.remove(0);
         }
@@ -147,12 +151,12 @@ mod tests {
 
     #[test]
     fn a_link_works_once_and_only_the_last_one() {
-        let access = Access::default();
+        let (access, now) = (Access::default(), Instant::now());
         let (first, second) = (access.link(address()), access.link(address()));
-        assert!(access.log_in(&token(&first)).is_none(), "it was replaced");
-        assert!(access.log_in("").is_none());
-        let cookie = access.log_in(&token(&second)).expect("a session");
-        assert!(access.log_in(&token(&second)).is_none(), "it was used");
+        assert!(access.log_in(&token(&first), now).is_none(), "it was replaced");
+        assert!(access.log_in("", now).is_none());
+        let cookie = access.log_in(&token(&second), now).expect("a session");
+        assert!(access.log_in(&token(&second), now).is_none(), "it was used");
         let header = cookie.header(8080);
         assert!(header.contains("HttpOnly") && header.contains("SameSite=Strict"), "{header}");
         let sent = format!("other=1; {}", header.split(';').next().expect("a pair"));
@@ -163,11 +167,19 @@ mod tests {
     }
 
     #[test]
+    fn a_link_ends() {
+        let access = Access::default();
+        let token = token(&access.link(address()));
+        assert!(access.log_in(&token, Instant::now() + LINK_LIFE).is_none());
+        assert!(access.log_in(&token, Instant::now()).is_some(), "it was not used up by that");
+    }
+
+    #[test]
     fn sessions_are_bounded() {
         let access = Access::default();
         for _ in 0..2 * MOST_SESSIONS {
             let link = access.link(address());
-            access.log_in(&token(&link)).expect("a session");
+            access.log_in(&token(&link), Instant::now()).expect("a session");
         }
         assert_eq!(access.lock().sessions.len(), MOST_SESSIONS);
     }

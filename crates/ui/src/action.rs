@@ -114,6 +114,9 @@ pub struct Target {
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// Resource version of the object as the person saw it, if the action must not be done to a newer one.
+    #[serde(default)]
+    pub version: String,
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@ use tower::ServiceExt as _;
 use crate::action::{Action, Target};
 use crate::model::{
     Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Domain, Event, Fact, Fleet, HandOff,
-    HostCell, HostPage, HostRow, Hosts, MachinePage, Offer, Paging, PlanProgress, PlanStep, Preview,
-    PreviewField, PreviewMachine, PreviewObject, Probe, Revision, Rollout, Tone, TreeLine, Waiting,
+    HostCell, HostPage, HostRow, Hosts, LedgerLine, LedgerView, MachinePage, Offer, Paging, PlanProgress,
+    PlanStep, Preview, PreviewField, PreviewMachine, PreviewObject, Probe, Revision, Rollout, Tone, TreeLine,
+    Waiting,
 };
 use crate::render::Renderer;
 use crate::server::{Options, Shared, router};
@@ -68,7 +69,7 @@ fn facts() -> Vec<Fact> {
 }
 
 fn target() -> Target {
-    Target { kind: text(), namespace: text(), name: text() }
+    Target { kind: text(), namespace: text(), name: text(), version: text() }
 }
 
 fn offers() -> Vec<Offer> {
@@ -169,7 +170,10 @@ impl Source for Hostile {
             stderr: text(),
             omitted: 5,
             applied: Some(1),
+            change: text(),
+            written: age(),
         };
+        let line = LedgerLine { kind: text(), name: text(), reset: text() };
         ready(MachinePage {
             namespace: text(),
             name: text(),
@@ -183,6 +187,7 @@ impl Source for Hostile {
             plan: Some(plan),
             probes: vec![Probe { name: text(), healthy: false, message: text(), since: age() }],
             facts: facts(),
+            ledger: Some(LedgerView { total: 2, items: vec![line] }),
             contact: age(),
             conditions: conditions(),
             events: events(),
@@ -256,7 +261,8 @@ fn logged_in(allow_actions: bool) -> (Shared, String, String) {
     };
     let link = shared.access.link(address()).to_string();
     let token = link.rsplit_once('=').expect("a token").1;
-    let cookie = shared.access.log_in(token).expect("a session").header(address().port());
+    let cookie =
+        shared.access.log_in(token, std::time::Instant::now()).expect("a session").header(address().port());
     let cookie = cookie.split(';').next().expect("a pair").to_owned();
     let csrf = shared.access.session(&cookie, address().port()).expect("a session").csrf;
     (shared, cookie, csrf)
@@ -372,6 +378,12 @@ async fn actions_need_permission_a_token_and_our_own_page() {
     for wrong in ["", "guess"] {
         let (status, ..) = Ask::post("/actions", &cookie, body(wrong)).answer(&shared).await;
         assert_eq!(status, StatusCode::FORBIDDEN, "{wrong}");
+        let preview = format!("csrf={wrong}&manifests=x");
+        assert_eq!(
+            Ask::post("/plan", &cookie, preview).answer(&shared).await.0,
+            StatusCode::FORBIDDEN,
+            "{wrong}"
+        );
     }
     let mut foreign = Ask::post("/actions", &cookie, body(&csrf));
     foreign.headers[2].1 = "http://attacker.example".to_owned();

@@ -324,6 +324,30 @@ pub struct PlanProgress {
     pub omitted: i64,
     /// Newest revision that was carried out to its end.
     pub applied: Option<i64>,
+    /// What the plan changes on the machine; empty if nobody knows.
+    pub change: String,
+    /// When the plan was written.
+    pub written: Option<Age>,
+}
+
+/// What the agent has put on a machine, and takes back when the machine is reset.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LedgerView {
+    /// How many items there are.
+    pub total: i64,
+    /// The newest of them, the last one first.
+    pub items: Vec<LedgerLine>,
+}
+
+/// One item of the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LedgerLine {
+    /// What it is.
+    pub kind: String,
+    /// Path, or the step of a command.
+    pub name: String,
+    /// What a reset does with it.
+    pub reset: String,
 }
 
 /// A probe of the agent.
@@ -375,6 +399,8 @@ pub struct MachinePage {
     pub probes: Vec<Probe>,
     /// What the machine says of itself.
     pub facts: Vec<Fact>,
+    /// What the agent has put on the machine.
+    pub ledger: Option<LedgerView>,
     /// When the agent wrote last.
     pub contact: Option<Age>,
     /// Conditions of the Machine and the objects behind it.

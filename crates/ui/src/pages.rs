@@ -6,6 +6,7 @@ use axum::http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
+use std::time::Instant;
 
 use crate::access::Session;
 use crate::action::{Action, Target};
@@ -141,6 +142,8 @@ pub(crate) struct ActionRequest {
     namespace: String,
     name: String,
     #[serde(default)]
+    version: String,
+    #[serde(default)]
     csrf: String,
 }
 
@@ -194,8 +197,14 @@ fn admissible(shared: &Shared, wanted: &ActionRequest) -> Result<(Action, Target
         return Err(Problem::Forbidden(why.to_owned()));
     }
     let action = wanted.action.parse::<Action>().map_err(|error| Problem::Invalid(error.to_string()))?;
-    let ActionRequest { kind, namespace, name, .. } = wanted;
-    Ok((action, Target { kind: kind.clone(), namespace: namespace.clone(), name: name.clone() }))
+    let ActionRequest { kind, namespace, name, version, .. } = wanted;
+    let target = Target {
+        kind: kind.clone(),
+        namespace: namespace.clone(),
+        name: name.clone(),
+        version: version.clone(),
+    };
+    Ok((action, target))
 }
 
 fn stale_form(shared: &Shared, session: &Session) -> Response {
@@ -225,12 +234,13 @@ pub(crate) async fn login(
         }
         response
     };
-    match (shared.access.log_in(&login.token), session) {
+    match (shared.access.log_in(&login.token, Instant::now()), session) {
         (Some(cookie), _) => home(Some(cookie.header(shared.address.port()))),
         // A browser that loads its tabs again has logged in before.
         (None, Some(_)) => home(None),
         (None, None) => {
-            let why = "This login link was used already, or a newer one replaced it. Start `capstan ui` again for a new link.";
+            let why = "This login link was used already, is older than 15 minutes, or was replaced by a newer one. Run `capstan ui` \
+                       for a new link.";
             message(&shared, None, StatusCode::UNAUTHORIZED, "Login link is not valid", why)
         }
     }

@@ -147,7 +147,8 @@ impl Rejected {
             Self::NotLoggedIn => (
                 StatusCode::UNAUTHORIZED,
                 "Not logged in",
-                "Open the login link that `capstan ui` printed. A link works once; start `capstan ui` again for a new one.",
+                "Open the login link that `capstan ui` or `capstan up --ui` printed. A link works once, within 15 minutes; run \
+                 `capstan ui` for a new one.",
             ),
         };
         pages::message(shared, None, status, title, text)

@@ -29,12 +29,12 @@ async fn a_disk_fills_up(yard: &Yard, rack: &TestMachine) -> Result<()> {
     rack.run("fallocate -l 240M /opt/somebody-elses && ! ls /opt/capstan/k3s 2>/dev/null").await?;
 
     let words = ["/opt/capstan/k3s/", "No space left on device", "make room on that disk"];
-    let told = eventually(PATIENCE, "the plan to say that the disk is full", async || {
+    let shown = eventually(PATIENCE, "the plan to say that the disk is full", async || {
         let (text, json) = why(yard, "tight").await?;
         expect(&text, &words)?;
         Ok((text, json))
     });
-    let (text, json) = told.await?;
+    let (text, json) = shown.await?;
     expect(&text, &["step ", " of ", "Who must act: "])?;
     expect(&json["waitingFor"]["message"].to_string(), &words)?;
     // On the machine it is said as well.
@@ -100,8 +100,8 @@ async fn a_host_is_given_up(yard: &Yard, rack: &TestMachine) -> Result<()> {
         yard.capstan(&["host", "abandon", "rack"])
     });
     let cluster = yard.cluster("lost");
-    let (gone, told) = tokio::join!(cluster.delete(), given_up);
-    expect(&told?, &["host/rack abandoned"])?;
+    let (gone, printed) = tokio::join!(cluster.delete(), given_up);
+    expect(&printed?, &["host/rack abandoned"])?;
     gone?;
     let quarantine = host(yard, "rack").await?.spec.quarantine.context("not quarantined")?;
     ensure!(quarantine.reason == "Abandoned", "{quarantine:?}");

@@ -145,8 +145,8 @@ async fn run() -> Result<()> {
     eventually(PATIENCE, "the pool to miss its key", async || {
         let pool = farm.yard.api::<HostPool>().get(POOL).await?;
         let conditions = pool.status.unwrap_or_default().conditions;
-        let told = conditions.iter().find(|condition| condition.type_ == "Ready").context("no condition")?;
-        expect(&told.message, &["spec.nspawn.credentialsRef", "farm-key", "ssh-publickey"])
+        let ready = conditions.iter().find(|condition| condition.type_ == "Ready").context("no condition")?;
+        expect(&ready.message, &["spec.nspawn.credentialsRef", "farm-key", "ssh-publickey"])
     })
     .await?;
     ensure!(farm.links()? == 0, "machines without a key");

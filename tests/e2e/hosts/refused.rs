@@ -67,8 +67,8 @@ async fn run() -> Result<()> {
             expect(&until_unready(&yard, name, reason).await?, words)?;
         }
         order(&yard, name, yard.machine(name)?.address(), None).await?;
-        let told = until_told(&yard, name, "HostClaimed", "NoHostAvailable", words).await?;
-        expect(&told, &[&format!("Host {name}: ")])?;
+        let message = until_told(&yard, name, "HostClaimed", "NoHostAvailable", words).await?;
+        expect(&message, &[&format!("Host {name}: ")])?;
         expect(&until_unready(&yard, name, reason).await?, words)?;
         expect(&check_fails(&yard, name)?, words)?;
         let (text, json) = why(&yard, name).await?;

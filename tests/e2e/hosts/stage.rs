@@ -141,9 +141,9 @@ pub(crate) async fn why(yard: &Yard, case: &str) -> Result<(String, Value)> {
 /// What `capstan host check` finds wrong: its exit code is 3, and all problems are given.
 pub(crate) fn check_fails(yard: &Yard, name: &str) -> Result<String> {
     let output = yard.run(&["host", "check", name, "-o", "json"])?;
-    let (told, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.code() == Some(3), "{:?}: {told}{error}", output.status);
-    let reports: Value = serde_json::from_str(&told)?;
+    let (stdout, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.code() == Some(3), "{:?}: {stdout}{error}", output.status);
+    let reports: Value = serde_json::from_str(&stdout)?;
     ensure!(reports[0]["host"] == name && reports[0]["usable"] == false, "{reports}");
     let findings = reports[0]["findings"].as_array().context("findings")?;
     let problems = findings.iter().filter(|finding| finding["level"] == "problem");

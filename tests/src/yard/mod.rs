@@ -244,19 +244,19 @@ impl Yard {
 
     /// What a programmer wants to see when something went wrong.
     pub async fn tell(&self) -> String {
-        let mut told = String::new();
+        let mut output = String::new();
         let machines: Api<capstan_api::core::Machine> = self.api();
         for machine in machines.list(&ListParams::default()).await.into_iter().flatten() {
             let why = self.run(&["why", &format!("machine/{}", machine.name_any())]);
             let why = why.map(|why| String::from_utf8_lossy(&why.stdout).into_owned());
-            told.push_str(&why.unwrap_or_default());
+            output.push_str(&why.unwrap_or_default());
         }
         for machine in self.machines.all() {
             let look = "journalctl -u capstan-agent -u k3s -u k3s-agent --no-pager -o cat | tail -40";
             let said = machine.run(look).await.unwrap_or_else(|error| format!("{error:#}"));
-            told.push_str(&format!("\n== {}\n{said}", machine.name()));
+            output.push_str(&format!("\n== {}\n{said}", machine.name()));
         }
-        told
+        output
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::script::{NAMESPACE, Script};
 
-pub(crate) async fn is_told(script: &mut Script) {
+pub(crate) async fn prints(script: &mut Script) {
     let folder = tempfile::tempdir().unwrap();
     let kubectl = Kubectl { home: folder.path().to_owned(), kubeconfig: script.admin_kubeconfig.clone() };
     for args in [
@@ -62,8 +62,8 @@ pub(crate) async fn is_told(script: &mut Script) {
         &["create", "token", "m", "-n", NAMESPACE, "--duration=1s"],
         &["delete", "configmap", "map", "-n", NAMESPACE],
     ] {
-        let told = kubectl.run(args);
-        script.note(&args.join(" "), &told);
+        let printed = kubectl.run(args);
+        script.note(&args.join(" "), &printed);
     }
     let token = kubectl.run(&["create", "token", "m", "-n", NAMESPACE, "--duration=20m"]);
     let file = folder.path().join("m.kubeconfig");
@@ -107,10 +107,11 @@ async fn certificates(script: &mut Script, kubectl: &Kubectl) {
         &["delete", "csr", "yes", "no"],
     ] {
         // Ages and requestors differ, and neither is what is compared.
-        let told = kubectl.run(args);
-        let words: Vec<&str> = told.split_whitespace().collect();
-        let told = if args.contains(&"--no-headers") { words[words.len() - 1].to_owned() } else { told };
-        script.note(&args.join(" "), &told);
+        let printed = kubectl.run(args);
+        let words: Vec<&str> = printed.split_whitespace().collect();
+        let printed =
+            if args.contains(&"--no-headers") { words[words.len() - 1].to_owned() } else { printed };
+        script.note(&args.join(" "), &printed);
     }
 }
 

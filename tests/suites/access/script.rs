@@ -19,20 +19,21 @@ pub(crate) struct Script {
     pub(crate) place: Place,
     pub(crate) admin: Caller,
     pub(crate) admin_kubeconfig: PathBuf,
-    told: Vec<String>,
+    transcript: Vec<String>,
 }
 
 impl Script {
     pub(crate) async fn new(plane: &'static str, kubeconfig: &Path) -> Result<Self> {
         let place = Place::of(kubeconfig)?;
         let admin = place.admin().await?;
-        let script = Self { plane, place, admin, admin_kubeconfig: kubeconfig.to_owned(), told: Vec::new() };
+        let script =
+            Self { plane, place, admin, admin_kubeconfig: kubeconfig.to_owned(), transcript: Vec::new() };
         script.make("/api/v1/namespaces", json!({"metadata": {"name": NAMESPACE}})).await;
         Ok(script)
     }
 
-    pub(crate) fn told(self) -> Vec<String> {
-        self.told
+    pub(crate) fn into_transcript(self) -> Vec<String> {
+        self.transcript
     }
 
     /// Somebody with a credential.
@@ -89,7 +90,7 @@ impl Script {
     /// Notes something that must be the same on both planes.
     pub(crate) fn note(&mut self, what: &str, said: &str) {
         let said = said.lines().map(without_ids).collect::<Vec<_>>().join("|");
-        self.told.push(format!("{what}: {}", said.trim()));
+        self.transcript.push(format!("{what}: {}", said.trim()));
     }
 }
 

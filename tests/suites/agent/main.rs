@@ -1,7 +1,7 @@
 //! The agent as a machine has it: the real binary on a folder that stands for `/`, against the embedded plane and
 //! against a real API server. The machine is trusted with nothing, and proves it.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod hostile;
 mod stage;
@@ -157,8 +157,8 @@ async fn works(stage: &Stage) {
 
     // What must not be obeyed is refused and told, and nothing is touched.
     let old = stage.sealed(1, vec![file("evil", "/evil", "x")]);
-    let told = stage.plan(&old, &[]).await;
-    let refused = stage.says(told, "Refused").await;
+    let plan = stage.plan(&old, &[]).await;
+    let refused = stage.says(plan, "Refused").await;
     assert!(refused["message"].as_str().unwrap().contains("knows revision 2"), "{refused:#}");
     let stranger = capstan_plan::SigningKey::generate().unwrap();
     let forged = stage.sealed(3, vec![file("evil", "/evil", "x")]);
@@ -213,15 +213,15 @@ async fn survives(stage: &Stage) {
     .await
     .unwrap();
     agent.kill();
-    let told = explain(stage).await;
-    assert_eq!(told["running"][0]["command"], "command of step slow", "{told:#}");
+    let explained = explain(stage).await;
+    assert_eq!(explained["running"][0]["command"], "command of step slow", "{explained:#}");
     let text = String::from_utf8(stage.run(&["explain"]).await.stdout).unwrap();
     assert!(text.contains("runs         command of step slow since 2"), "{text}");
 
     let mut agent = stage.spawn(&["run"]);
     eventually(DEADLINE, "the next agent to be at the slow step", async || {
-        let told = explain(stage).await;
-        ensure!(told["daemon"]["said"]["step"]["name"] == "slow", "{told:#}");
+        let explained = explain(stage).await;
+        ensure!(explained["daemon"]["said"]["step"]["name"] == "slow", "{explained:#}");
         Ok(())
     })
     .await
@@ -252,16 +252,16 @@ async fn explain(stage: &Stage) -> Value {
 
 async fn explains_and_resets(stage: &Stage) {
     let agent = stage.spawn(&["run"]);
-    let told = eventually(DEADLINE, "all to be well", async || {
-        let told = explain(stage).await;
-        ensure!(told["obstacles"] == json!([]), "{told:#}");
-        Ok(told)
+    let explained = eventually(DEADLINE, "all to be well", async || {
+        let explained = explain(stage).await;
+        ensure!(explained["obstacles"] == json!([]), "{explained:#}");
+        Ok(explained)
     })
     .await
     .unwrap();
-    assert_eq!(told["connection"], "ok");
-    assert_eq!(told["daemon"]["said"]["phase"], "Applied");
-    assert_eq!(told["journal"]["current"]["revision"], 4);
+    assert_eq!(explained["connection"], "ok");
+    assert_eq!(explained["daemon"]["said"]["phase"], "Applied");
+    assert_eq!(explained["journal"]["current"]["revision"], 4);
     let text = String::from_utf8(stage.run(&["explain"]).await.stdout).unwrap();
     assert!(text.contains("revision 4: Applied") && text.contains("waits for    nothing"), "{text}");
     drop(agent);
@@ -269,8 +269,8 @@ async fn explains_and_resets(stage: &Stage) {
     // The Machine is deleted: its rights are gone, and it says so. Nobody is needed to take everything back.
     let role = stage::group("rbac.authorization.k8s.io", "v1", &format!("rolebindings/{MACHINE}-agent"));
     stage.ask("DELETE", &role, Value::Null).await;
-    let told = explain(stage).await;
-    assert!(told["obstacles"].to_string().contains("was the Machine deleted?"), "{told:#}");
+    let explained = explain(stage).await;
+    assert!(explained["obstacles"].to_string().contains("was the Machine deleted?"), "{explained:#}");
     stage.ask("DELETE", &reports(&format!("/{MACHINE}")), Value::Null).await;
 
     fs::create_dir_all(stage.at("/opt/capstan")).unwrap();

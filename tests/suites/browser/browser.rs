@@ -137,6 +137,13 @@ impl Browser {
         self.client.issue_cmd(Command { path: "goog/cdp/execute", body: metrics }).await.unwrap();
     }
 
+    /// Asks pages for the colours of `scheme`, `light` or `dark`.
+    pub(super) async fn prefer(&self, scheme: &str) {
+        let media = json!({"cmd": "Emulation.setEmulatedMedia",
+            "params": {"features": [{"name": "prefers-color-scheme", "value": scheme}]}});
+        self.client.issue_cmd(Command { path: "goog/cdp/execute", body: media }).await.unwrap();
+    }
+
     /// Marks the document, so that a page that is loaded again can be told from one that was not.
     pub(super) async fn mark(&self) {
         self.run("window.marked = true").await;
@@ -146,8 +153,7 @@ impl Browser {
         self.run("return window.marked === true").await == true
     }
 
-    /// Fails if the console of the browser has an error: a script that threw, or something that the policy forbade. A page that the server
-    /// answers with 401, 403 or 404 on purpose is none.
+    /// Fails if the console of the browser has an error: a script that threw, something that the policy forbade, or an answer of 400 and above.
     pub(super) async fn is_clean(&self) {
         let log = self
             .client

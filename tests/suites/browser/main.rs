@@ -2,7 +2,7 @@
 //!
 //! `CAPSTAN_SCREENSHOTS` names a folder to write pictures for the documentation to.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 mod browser;
 mod view;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use capstan_testkit::eventually;
-use capstan_tests::{Embedded, capstan, kubectl};
+use capstan_tests::{Embedded, capstan, kubectl, simulated_hosts};
 use serde_json::json;
 
 use browser::Browser;
@@ -21,15 +21,6 @@ use view::View;
 const DEADLINE: Duration = Duration::from_secs(300);
 const OLD: &str = "v1.36.0+k3s1";
 const NEW: &str = "v1.36.1+k3s1";
-
-const POOL: &str = "
-apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
-kind: HostPool
-metadata: {name: simulated, namespace: default}
-spec:
-  replicas: 6
-  simulated: {bootMilliseconds: 100, stepMilliseconds: 20}
-";
 
 fn cluster(version: &str) -> String {
     named("shop", version, "2")
@@ -41,6 +32,19 @@ fn named(name: &str, version: &str, workers: &str) -> String {
     capstan(&[&["generate", "cluster", name], &version[..], &size[..]].concat()).unwrap()
 }
 
+/// Relative luminance of a page's background and of its text, as WCAG defines it.
+const LIGHTNESS: &str = r#"
+    const style = getComputedStyle(document.body);
+    const luminance = (colour) => {
+        const parts = colour.match(/[0-9.]+/g).slice(0, 3).map((part) => {
+            const share = Number(part) / 255;
+            return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+    };
+    return [luminance(style.backgroundColor), luminance(style.color)];
+"#;
+
 /// One test, because the parts need the same cluster, and it takes a while.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_is_watched_changed_and_previewed() {
@@ -48,7 +52,7 @@ async fn a_cluster_is_watched_changed_and_previewed() {
     let browser = Browser::start().await.unwrap();
     browser.open(&view.link).await;
     browser.shows("There is no cluster yet.").await;
-    view.apply(&format!("{POOL}---\n{}", cluster(OLD))).await;
+    view.apply(&format!("{}---\n{}", simulated_hosts(6), cluster(OLD))).await;
 
     // Live: the page is never loaded again, and shows the cluster.
     browser.mark().await;
@@ -109,7 +113,15 @@ async fn a_cluster_is_watched_changed_and_previewed() {
         "jsonpath={.items[0].metadata.name}",
     ]);
     browser.follow_containing(&machine).await;
-    for text in ["Plan", "revision", "ready", "Operating system", "kubelet"] {
+    for text in [
+        "Plan",
+        "revision",
+        "ready",
+        "Operating system",
+        "kubelet",
+        "to v1.36.1",
+        "items that a reset takes back",
+    ] {
         browser.shows(text).await;
     }
     browser.picture("ui-machine").await;
@@ -172,15 +184,27 @@ async fn an_action_needs_the_flag_and_the_callers_own_rights() {
 
     let without_rights = View::beside(&reader, &["--allow-actions"]);
     browser.open(&without_rights.link().await).await;
-    browser.open(&without_rights.at(confirm).await).await;
+    browser.follow_titled("rack-1: not checked yet").await;
+    browser.follow_containing("End the quarantine").await;
     browser.press("#confirm").await;
     browser.shows("Not permitted").await;
     let quarantine = ["get", "host", "rack-1", "-o", "jsonpath={.spec.quarantine.reason}"];
     assert_eq!(kubectl(&admin, &quarantine, "").unwrap(), "NotClean");
 
+    // The host is quarantined for another reason before the person confirms what was read.
     let with_rights = View::beside(&admin, &["--allow-actions"]);
     browser.open(&with_rights.link().await).await;
     browser.follow_titled("rack-1: not checked yet").await;
+    browser.follow_containing("End the quarantine").await;
+    let changed = r#"{"spec":{"quarantine":{"reason":"DiskFails"}}}"#;
+    kubectl(&admin, &["patch", "host", "rack-1", "--type=merge", "-p", changed], "").unwrap();
+    browser.press("#confirm").await;
+    browser.shows("the object has been modified").await;
+    assert_eq!(kubectl(&admin, &quarantine, "").unwrap(), "DiskFails");
+
+    browser.follow("Hosts").await;
+    browser.follow("rack-1").await;
+    browser.shows("DiskFails").await;
     browser.follow_containing("End the quarantine").await;
     browser.press("#confirm").await;
     browser.shows("Done").await;
@@ -252,6 +276,15 @@ async fn a_thousand_clusters_are_paged_and_a_phone_is_wide_enough() {
         browser.shows("Capstan").await;
         let fits = browser.run("return document.documentElement.scrollWidth <= window.innerWidth").await;
         assert!(fits == true, "{page} is wider than a phone");
+    }
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme).await;
+        let lightness = browser.run(LIGHTNESS).await;
+        let (back, text) = (lightness[0].as_f64().unwrap(), lightness[1].as_f64().unwrap());
+        assert_eq!(back < text, scheme == "dark", "{scheme}: background {back}, text {text}");
+        // The least contrast that WCAG asks for.
+        let contrast = (back.max(text) + 0.05) / (back.min(text) + 0.05);
+        assert!(contrast >= 4.5, "{scheme}: contrast {contrast}");
     }
     browser.is_clean().await;
     browser.end().await;

@@ -5,34 +5,21 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use capstan_testkit::{eventually, kubectl};
-use capstan_tests::{Embedded, Running, capstan, clusterctl};
+use capstan_tests::{Embedded, MOVED_KINDS, Running, capstan, clusterctl, simulated_hosts};
 use serde_json::Value;
 
 /// Some twenty seconds are usual for the longest wait; a loaded machine needs more.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-const POOL: &str = "
-apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
-kind: HostPool
-metadata: {name: simulated, namespace: default}
-spec:
-  replicas: 2
-  simulated: {bootMilliseconds: 100, stepMilliseconds: 20}
-";
-
-/// What clusterctl moves, beside secrets.
-const KINDS: &str = "clusters,hostclusters,capstancontrolplanes,machinedeployments,machinesets,machines,hostmachines,\
-                     hostmachinetemplates,capstanconfigs,capstanconfigtemplates,hosts,hostpools";
-
 /// A cluster goes from one embedded plane to another and is the same there; the manager of the new one goes on with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn clusterctl_describes_and_moves() {
     let folder = tempfile::Builder::new().prefix("capstan-clients-").tempdir().unwrap();
-    let (here, there) = tokio::join!(Embedded::start(), Embedded::start());
-    let (here, there) = (here.unwrap(), there.unwrap());
-    let (from, to) = (Plane(here.kubeconfig()), Plane(there.kubeconfig()));
+    let (source, target) = tokio::join!(Embedded::start(), Embedded::start());
+    let (source, target) = (source.unwrap(), target.unwrap());
+    let (from, to) = (ClusterctlPlane(source.kubeconfig()), ClusterctlPlane(target.kubeconfig()));
     let manager = manager(&from, folder.path());
-    from.takes(POOL).await;
+    from.takes(&simulated_hosts(2)).await;
     let args = ["generate", "cluster", "barge", "--kubernetes-version", "v1.36.0+k3s1"];
     from.takes(&capstan(&[&args[..], &["--worker-machine-count", "1"]].concat()).unwrap()).await;
     from.is_well().await;
@@ -52,15 +39,15 @@ async fn clusterctl_describes_and_moves() {
     manager.ensure_running().unwrap();
 }
 
-fn manager(plane: &Plane, folder: &Path) -> Running {
+fn manager(plane: &ClusterctlPlane, folder: &Path) -> Running {
     let data = folder.join("data");
     let args = ["manager", "--kubeconfig", plane.path(), "--data-dir", data.to_str().unwrap()];
     Running::start(&args, &folder.join("manager.log")).unwrap()
 }
 
-struct Plane(PathBuf);
+struct ClusterctlPlane(PathBuf);
 
-impl Plane {
+impl ClusterctlPlane {
     fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
@@ -84,7 +71,7 @@ impl Plane {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let named =
             |object: &Value| format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]));
-        let mut names: Vec<String> = self.list(KINDS).await?.iter().map(named).collect();
+        let mut names: Vec<String> = self.list(MOVED_KINDS).await?.iter().map(named).collect();
         let secrets = self.list("secrets").await?;
         names.extend(secrets.iter().map(named).filter(|name| name.starts_with("Secret/barge-")));
         names.sort();
@@ -95,8 +82,8 @@ impl Plane {
         eventually(DEADLINE, "the cluster to be available", async || {
             let clusters = self.list("clusters").await?;
             ensure!(clusters.len() == 1, "{} clusters", clusters.len());
-            let told = clusters[0]["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let available = told.iter().find(|condition| condition["type"] == "Available");
+            let conditions = clusters[0]["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let available = conditions.iter().find(|condition| condition["type"] == "Available");
             ensure!(available.is_some_and(|condition| condition["status"] == "True"), "{available:?}");
             let machines = self.list("machines").await?;
             let nodes = machines.iter().filter(|machine| !machine["status"]["nodeRef"].is_null()).count();

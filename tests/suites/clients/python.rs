@@ -36,7 +36,7 @@ pub(crate) async fn run(kubeconfig: &Path) -> Result<String> {
     let output = tokio::time::timeout(DEADLINE, child).await.context("it does not end")?;
     let output = output.with_context(|| format!("cannot run {PYTHON}"))?;
     let complaints = String::from_utf8_lossy(&output.stderr);
-    let told = String::from_utf8_lossy(&output.stdout);
-    ensure!(output.status.success(), "{}:\n{told}{complaints}", output.status);
-    Ok(plain(&told, folder.path()))
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{}:\n{stdout}{complaints}", output.status);
+    Ok(plain(&stdout, folder.path()))
 }

@@ -18,14 +18,14 @@ const DEADLINE: Duration = Duration::from_secs(180);
 
 /// A command, how it ended and what it printed, without what is never the same.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct CommandOutput {
     pub(crate) command: String,
     code: Option<i32>,
     out: String,
     complaints: String,
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for CommandOutput {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { code, out: printed, complaints, .. } = self;
         write!(out, "exit code {code:?}\n{printed}{complaints}")
@@ -33,14 +33,14 @@ impl fmt::Display for Told {
 }
 
 /// Plays a script with a kubeconfig, of which it gets a copy.
-pub(crate) async fn play(name: &str, kubeconfig: &Path) -> Result<Vec<Told>> {
+pub(crate) async fn play(name: &str, kubeconfig: &Path) -> Result<Vec<CommandOutput>> {
     let text = std::fs::read_to_string(suite().join(format!("scripts/{name}.sh")))?;
     let folder = stage(kubeconfig)?;
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for command in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
-        told.push(run(command, folder.path()).await?);
+        outputs.push(run(command, folder.path()).await?);
     }
-    Ok(told)
+    Ok(outputs)
 }
 
 /// A folder with the files that scripts speak of.
@@ -56,7 +56,7 @@ fn stage(kubeconfig: &Path) -> Result<TempDir> {
     Ok(folder)
 }
 
-async fn run(command: &str, folder: &Path) -> Result<Told> {
+async fn run(command: &str, folder: &Path) -> Result<CommandOutput> {
     let child = Command::new("sh")
         .args(["-c", command])
         .current_dir(folder)
@@ -73,7 +73,7 @@ async fn run(command: &str, folder: &Path) -> Result<Told> {
         .with_context(|| format!("{command}: did not end within {} s", DEADLINE.as_secs()))?
         .with_context(|| format!("{command}: cannot be run"))?;
     let text = |bytes: &[u8]| plain(&String::from_utf8_lossy(bytes), folder);
-    Ok(Told {
+    Ok(CommandOutput {
         command: command.to_owned(),
         code: output.status.code(),
         out: text(&output.stdout),

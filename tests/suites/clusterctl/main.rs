@@ -1,7 +1,7 @@
 //! The release with the real clusterctl: installed, used, upgraded and removed, on a real plane. The managers run as
 //! processes, with the arguments of their Deployments and the rights of their service accounts.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 mod fleet;
 mod managers;

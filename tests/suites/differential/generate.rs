@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::kinds::{Kind, NAMESPACE};
+use crate::kinds::{NAMESPACE, TrialKind};
 use crate::play::{NAME, Request};
 
 const JSON: &str = "application/json";
@@ -13,13 +13,13 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// A handful of requests. The first one makes the object, as a rule.
-pub(crate) fn sequence(kind: &Kind) -> impl Strategy<Value = Vec<Request>> + use<> {
+pub(crate) fn sequence(kind: &TrialKind) -> impl Strategy<Value = Vec<Request>> + use<> {
     let kind = *kind;
     (create(kind), prop::collection::vec(request(kind), 1..7))
         .prop_map(|(first, rest)| [vec![first], rest].concat())
 }
 
-fn request(kind: Kind) -> impl Strategy<Value = Request> {
+fn request(kind: TrialKind) -> impl Strategy<Value = Request> {
     prop_oneof![
         1 => create(kind),
         2 => get(kind),
@@ -34,7 +34,7 @@ fn request(kind: Kind) -> impl Strategy<Value = Request> {
 }
 
 /// An object with some fields, of which a few may be wrong.
-fn object(kind: Kind, with_name: bool) -> impl Strategy<Value = Value> {
+fn object(kind: TrialKind, with_name: bool) -> impl Strategy<Value = Value> {
     let field = prop::sample::select(kind.fields.to_vec())
         .prop_flat_map(|(path, values)| (Just(path), prop::sample::select(values.to_vec())));
     prop::collection::vec(field, 0..4).prop_map(move |fields| {
@@ -81,7 +81,7 @@ fn options() -> impl Strategy<Value = String> {
 }
 
 /// The object itself, or a part of it; and what to write there.
-fn target(kind: Kind, with_name: bool) -> impl Strategy<Value = (String, Value)> {
+fn target(kind: TrialKind, with_name: bool) -> impl Strategy<Value = (String, Value)> {
     (place(kind), object(kind, with_name), prop::sample::select(vec![1, 3, 6, 11, -1])).prop_map(move |(path, body, size)| {
         if !path.ends_with("/scale") {
             return (path, body);
@@ -94,13 +94,13 @@ fn target(kind: Kind, with_name: bool) -> impl Strategy<Value = (String, Value)>
     })
 }
 
-fn place(kind: Kind) -> impl Strategy<Value = String> {
+fn place(kind: TrialKind) -> impl Strategy<Value = String> {
     let mut places = vec![format!("{}/{NAME}", kind.path); 4];
     places.extend(kind.subresources.iter().map(|part| format!("{}/{NAME}/{part}", kind.path)));
     prop::sample::select(places)
 }
 
-fn create(kind: Kind) -> impl Strategy<Value = Request> {
+fn create(kind: TrialKind) -> impl Strategy<Value = Request> {
     (object(kind, true), options()).prop_map(move |(body, options)| Request {
         method: "POST",
         path: format!("{}{options}", kind.path),
@@ -109,11 +109,11 @@ fn create(kind: Kind) -> impl Strategy<Value = Request> {
     })
 }
 
-fn get(kind: Kind) -> impl Strategy<Value = Request> {
+fn get(kind: TrialKind) -> impl Strategy<Value = Request> {
     place(kind).prop_map(|path| Request { method: "GET", path, media: JSON, body: Value::Null })
 }
 
-fn update(kind: Kind) -> impl Strategy<Value = Request> {
+fn update(kind: TrialKind) -> impl Strategy<Value = Request> {
     (target(kind, true), options(), any::<bool>()).prop_map(|((path, mut body), options, is_current)| {
         if is_current {
             set(&mut body, "metadata.resourceVersion", json!("@current"));
@@ -122,7 +122,7 @@ fn update(kind: Kind) -> impl Strategy<Value = Request> {
     })
 }
 
-fn patch(kind: Kind, media: &'static str) -> impl Strategy<Value = Request> {
+fn patch(kind: TrialKind, media: &'static str) -> impl Strategy<Value = Request> {
     (target(kind, false), options()).prop_map(move |((path, body), options)| Request {
         method: "PATCH",
         path: path + &options,
@@ -131,7 +131,7 @@ fn patch(kind: Kind, media: &'static str) -> impl Strategy<Value = Request> {
     })
 }
 
-fn apply(kind: Kind) -> impl Strategy<Value = Request> {
+fn apply(kind: TrialKind) -> impl Strategy<Value = Request> {
     let force = prop::sample::select(vec!["", "", "&force=true", "&force=false"]);
     // The real plane cannot apply the scale of a custom resource, and finds conflicts with nobody in others.
     let target = target(kind, true).prop_filter("cannot be applied", |(path, _)| !path.ends_with("/scale"));
@@ -143,7 +143,7 @@ fn apply(kind: Kind) -> impl Strategy<Value = Request> {
     })
 }
 
-fn json_patch(kind: Kind) -> impl Strategy<Value = Request> {
+fn json_patch(kind: TrialKind) -> impl Strategy<Value = Request> {
     let step = prop::sample::select(kind.fields.to_vec()).prop_flat_map(|(path, values)| {
         let verb = prop::sample::select(vec!["add", "replace", "remove", "test", "copy", "move", "mistake"]);
         let value = prop::sample::select(values.to_vec());
@@ -168,7 +168,7 @@ fn json_patch(kind: Kind) -> impl Strategy<Value = Request> {
     })
 }
 
-fn delete(kind: Kind) -> impl Strategy<Value = Request> {
+fn delete(kind: TrialKind) -> impl Strategy<Value = Request> {
     let body = prop::sample::select(vec![
         Value::Null,
         json!({}),
@@ -189,7 +189,7 @@ fn delete(kind: Kind) -> impl Strategy<Value = Request> {
     })
 }
 
-fn list(kind: Kind) -> impl Strategy<Value = Request> {
+fn list(kind: TrialKind) -> impl Strategy<Value = Request> {
     let selector = prop::sample::select(vec![
         format!("?fieldSelector=metadata.name={NAME}"),
         format!("?fieldSelector=metadata.name={NAME}&labelSelector=a"),

@@ -7,7 +7,7 @@ pub(crate) const WIDGETS: &str = "/apis/trial.capstan.dev/v1/namespaces/tried/wi
 
 /// A kind, and what its objects are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct TrialKind {
     pub(crate) path: &'static str,
     pub(crate) api_version: &'static str,
     pub(crate) name: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Kind {
     pub(crate) left_alone: &'static [&'static str],
 }
 
-impl Kind {
+impl TrialKind {
     /// Whether nothing but the schema says what is right.
     pub(crate) fn is_only_stored(&self) -> bool {
         !self.left_alone.is_empty()
@@ -28,8 +28,8 @@ impl Kind {
 }
 
 /// A custom kind with every part of a schema, and built-in ones.
-pub(crate) const KINDS: &[Kind] = &[
-    Kind {
+pub(crate) const KINDS: &[TrialKind] = &[
+    TrialKind {
         path: WIDGETS,
         api_version: "trial.capstan.dev/v1",
         name: "Widget",
@@ -39,7 +39,7 @@ pub(crate) const KINDS: &[Kind] = &[
         base: r#"{"spec": {}}"#,
         ..PLAIN
     },
-    Kind {
+    TrialKind {
         path: "/api/v1/namespaces/tried/configmaps",
         api_version: "v1",
         name: "ConfigMap",
@@ -47,7 +47,7 @@ pub(crate) const KINDS: &[Kind] = &[
         ..PLAIN
     },
     // The custom kind gets more sequences: it has most to go wrong.
-    Kind {
+    TrialKind {
         path: WIDGETS,
         api_version: "trial.capstan.dev/v1",
         name: "Widget",
@@ -55,14 +55,14 @@ pub(crate) const KINDS: &[Kind] = &[
         subresources: &["status"],
         ..PLAIN
     },
-    Kind {
+    TrialKind {
         path: "/api/v1/namespaces/tried/secrets",
         api_version: "v1",
         name: "Secret",
         fields: SECRET,
         ..PLAIN
     },
-    Kind {
+    TrialKind {
         path: "/apis/apps/v1/namespaces/tried/deployments",
         api_version: "apps/v1",
         name: "Deployment",
@@ -87,21 +87,21 @@ pub(crate) const KINDS: &[Kind] = &[
             "emptyDir",
         ],
     },
-    Kind {
+    TrialKind {
         path: "/api/v1/namespaces/tried/serviceaccounts",
         api_version: "v1",
         name: "ServiceAccount",
         fields: SERVICE_ACCOUNT,
         ..PLAIN
     },
-    Kind {
+    TrialKind {
         path: "/apis/coordination.k8s.io/v1/namespaces/tried/leases",
         api_version: "coordination.k8s.io/v1",
         name: "Lease",
         fields: LEASE,
         ..PLAIN
     },
-    Kind {
+    TrialKind {
         path: "/apis/rbac.authorization.k8s.io/v1/namespaces/tried/roles",
         api_version: "rbac.authorization.k8s.io/v1",
         name: "Role",
@@ -111,8 +111,15 @@ pub(crate) const KINDS: &[Kind] = &[
     },
 ];
 
-const PLAIN: Kind =
-    Kind { path: "", api_version: "", name: "", fields: &[], subresources: &[], base: "{}", left_alone: &[] };
+const PLAIN: TrialKind = TrialKind {
+    path: "",
+    api_version: "",
+    name: "",
+    fields: &[],
+    subresources: &[],
+    base: "{}",
+    left_alone: &[],
+};
 
 /// By path, as JSON.
 const WIDGET: &[(&str, &[&str])] = &[

@@ -3,7 +3,7 @@
 //!
 //! `CAPSTAN_SEED` plays other sequences; `CAPSTAN_SEQUENCES` says how many there are.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 mod definitions;
 mod generate;
@@ -18,7 +18,7 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::fmt::Write as _;
 
-use kinds::{KINDS, Kind};
+use kinds::{KINDS, TrialKind};
 use play::{Planes, Request};
 
 /// The same for everybody: a change is judged by what it changes. Another one looks further.
@@ -101,7 +101,7 @@ fn runner(seed: u64) -> TestRunner {
 }
 
 /// The sequence without the requests that do not matter, and what differs then.
-async fn shortest(planes: &Planes, kind: &Kind, mut sequence: Vec<Request>) -> String {
+async fn shortest(planes: &Planes, kind: &TrialKind, mut sequence: Vec<Request>) -> String {
     let mut at = 0;
     while at < sequence.len() {
         let mut shorter = sequence.clone();

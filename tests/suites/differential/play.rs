@@ -9,7 +9,7 @@ use capstan_testkit::eventually;
 use capstan_tests::{Answer, Caller};
 use serde_json::{Value, json};
 
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, TrialKind};
 use crate::same;
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -95,7 +95,7 @@ impl Planes {
     }
 
     /// Plays a sequence on both planes, and says where they part.
-    pub(crate) async fn first_difference(&self, kind: &Kind, sequence: &[Request]) -> Option<String> {
+    pub(crate) async fn first_difference(&self, kind: &TrialKind, sequence: &[Request]) -> Option<String> {
         let name = format!("x{}", self.played.fetch_add(1, Ordering::Relaxed));
         let mut versions = [String::from("1"), String::from("1")];
         let mut found = None;

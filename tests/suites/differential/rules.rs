@@ -55,7 +55,7 @@ pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner, number
         [real, embedded] = planes.both(&ruled(&rules)).await;
     }
     if [real.code, embedded.code] != [200, 200] {
-        return told("the definition", &real.body, &embedded.body);
+        return one_sided("the definition", &real.body, &embedded.body);
     }
     assert!(rules.len() > RULES / 4, "only {} rules are left", rules.len());
     let refused = object("refused".to_owned(), &json!({"text": REFUSED}));
@@ -73,7 +73,7 @@ pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner, number
             // Twice, if need be: a real plane may still answer by the definition that was there before.
             for _ in 0..2 {
                 let [real, embedded] = planes.both(&request).await;
-                differs = told(&request.to_string(), &real.body, &embedded.body);
+                differs = one_sided(&request.to_string(), &real.body, &embedded.body);
                 if differs.is_empty() {
                     break;
                 }
@@ -99,7 +99,7 @@ fn refused(body: &Value) -> BTreeSet<usize> {
 }
 
 /// What only one of the planes complains about.
-fn told(about: &str, real: &Value, embedded: &Value) -> Vec<String> {
+fn one_sided(about: &str, real: &Value, embedded: &Value) -> Vec<String> {
     let [real, embedded] = [real, embedded].map(|body| {
         let causes = body["details"]["causes"].as_array().cloned().unwrap_or_default();
         let mut causes: BTreeSet<String> =

@@ -15,17 +15,17 @@ pub(crate) fn difference(real: &Answer, embedded: &Answer, left_alone: &[&str]) 
         warnings.sort();
         serde_json::json!({"code": answer.code, "warnings": warnings, "body": body})
     });
-    let mut told = Vec::new();
-    compare("", &one, &other, &mut told);
+    let mut differences = Vec::new();
+    compare("", &one, &other, &mut differences);
     // The message of what is invalid repeats its causes, and those are compared.
     let has_causes = |answer: &Value| answer.pointer("/body/details/causes").is_some();
     if has_causes(&one) && has_causes(&other) {
-        told.retain(|difference: &String| !difference.starts_with("    .body.message\n"));
+        differences.retain(|difference: &String| !difference.starts_with("    .body.message\n"));
     }
-    (!told.is_empty()).then(|| told.concat())
+    (!differences.is_empty()).then(|| differences.concat())
 }
 
-fn compare(path: &str, real: &Value, embedded: &Value, told: &mut Vec<String>) {
+fn compare(path: &str, real: &Value, embedded: &Value, differences: &mut Vec<String>) {
     match (real, embedded) {
         (Value::Object(one), Value::Object(other)) => {
             let mut keys: Vec<&String> = one.keys().chain(other.keys()).collect();
@@ -34,16 +34,16 @@ fn compare(path: &str, real: &Value, embedded: &Value, told: &mut Vec<String>) {
             for key in keys {
                 let at =
                     |object: &serde_json::Map<String, Value>| object.get(key).cloned().unwrap_or(Value::Null);
-                compare(&format!("{path}.{key}"), &at(one), &at(other), told);
+                compare(&format!("{path}.{key}"), &at(one), &at(other), differences);
             }
         }
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
             for (index, (one, other)) in one.iter().zip(other).enumerate() {
-                compare(&format!("{path}[{index}]"), one, other, told);
+                compare(&format!("{path}[{index}]"), one, other, differences);
             }
         }
         _ if real == embedded || differs_on_purpose(real, embedded) => {}
-        _ => told.push(format!("    {path}\n      real     {real}\n      embedded {embedded}\n")),
+        _ => differences.push(format!("    {path}\n      real     {real}\n      embedded {embedded}\n")),
     }
 }
 
@@ -91,8 +91,8 @@ fn normalise(value: &mut Value) {
             }
             // Upstream tells some mistakes once for each check that finds them.
             if let Some(Value::Array(causes)) = object.get_mut("causes") {
-                let mut told: Vec<Value> = Vec::new();
-                causes.retain(|cause| !told.contains(cause) && (told.push(cause.clone()), true).1);
+                let mut kept: Vec<Value> = Vec::new();
+                causes.retain(|cause| !kept.contains(cause) && (kept.push(cause.clone()), true).1);
                 // And those of one object in the order of chance.
                 causes.sort_by_key(Value::to_string);
             }
@@ -134,11 +134,11 @@ fn in_any_order(text: &str) -> String {
     const UNKNOWN: &str = ": field not declared in schema";
     let Some((before, wrong)) = text.split_once("typed patch object (") else { return text.to_owned() };
     let Some((object, wrong)) = wrong.split_once("): ") else { return text.to_owned() };
-    let told = |line: &str| match line.trim().split_once(", got ") {
+    let sorted = |line: &str| match line.trim().split_once(", got ") {
         Some((expected, _)) => format!("{expected}, got something else"),
         None => line.trim().to_owned(),
     };
-    let mut lines: Vec<String> = wrong.trim_start_matches("errors:").lines().map(told).collect();
+    let mut lines: Vec<String> = wrong.trim_start_matches("errors:").lines().map(sorted).collect();
     lines.retain(|line| !line.is_empty());
     lines.sort();
     if lines.iter().any(|line| line.ends_with(UNKNOWN)) {

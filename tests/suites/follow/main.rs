@@ -3,7 +3,7 @@
 //!
 //! The machines are simulated; `e2e_follow` does the same with a real one.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 mod stage;
 
@@ -16,44 +16,44 @@ use stage::{CORE, DEADLINE, NEW, OLD, Side, Yard};
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_follow_a_cluster_to_another_plane_and_back() {
     let yard = Yard::new();
-    let (here, there) = (Side::start("here").await.unwrap(), Side::start("there").await.unwrap());
-    let mut manager = here.manager(yard.hosts());
-    here.makes_a_cluster().await.unwrap();
-    let made = here.settled(OLD, 1).await.unwrap();
+    let (first, second) = (Side::start("here").await.unwrap(), Side::start("there").await.unwrap());
+    let mut manager = first.manager(yard.hosts());
+    first.makes_a_cluster().await.unwrap();
+    let made = first.until_settled(OLD, 1).await.unwrap();
     let machines = yard.machines().unwrap();
 
     // While its manager runs: nothing that it sees going may take anything along.
-    here.move_to(&there).await.unwrap();
-    here.is_empty().await.unwrap();
+    first.move_to(&second).await.unwrap();
+    first.is_empty().await.unwrap();
     manager.ensure_running().unwrap();
     drop(manager);
     assert_eq!(yard.machines().unwrap(), machines, "the move itself has changed machines");
 
     // The old manager goes on. Simulated hosts can be reached by one process only, so it has others now.
-    let mut left = here.manager(yard.folder("left"));
-    let mut manager = there.manager(yard.hosts());
-    let moved = there.settled(OLD, 2).await.unwrap();
+    let mut left = first.manager(yard.folder("left"));
+    let mut manager = second.manager(yard.hosts());
+    let moved = second.until_settled(OLD, 2).await.unwrap();
     made.is_the_same_elsewhere(&moved).unwrap();
     assert_eq!(yard.machines().unwrap(), machines, "machines have changed by following");
 
     // The new one is obeyed, in place.
-    there.asks_for(NEW).await.unwrap();
-    let changed = there.settled(NEW, 2).await.unwrap();
+    second.asks_for(NEW).await.unwrap();
+    let changed = second.until_settled(NEW, 2).await.unwrap();
     moved.is_the_same_with_other_plans(&changed).unwrap();
-    there.an_order_of_before_is_refused("the plan is from manager epoch 1").await.unwrap();
-    there.settled(NEW, 2).await.unwrap();
+    second.an_order_of_before_is_refused("the plan is from manager epoch 1").await.unwrap();
+    second.until_settled(NEW, 2).await.unwrap();
     for manager in [&mut left, &mut manager] {
         manager.ensure_running().unwrap();
     }
 
     // And back, where everything began.
-    there.move_to(&here).await.unwrap();
-    there.is_empty().await.unwrap();
+    second.move_to(&first).await.unwrap();
+    second.is_empty().await.unwrap();
     drop((manager, left));
-    let _manager = here.manager(yard.hosts());
-    let back = here.settled(NEW, 3).await.unwrap();
+    let _manager = first.manager(yard.hosts());
+    let back = first.until_settled(NEW, 3).await.unwrap();
     changed.is_the_same_with_other_plans(&back).unwrap();
-    here.deletes_the_cluster().await.unwrap();
+    first.deletes_the_cluster().await.unwrap();
 }
 
 /// A plane that was left with its objects in it, such as one that is brought back from a backup: its manager still
@@ -61,21 +61,21 @@ async fn agents_follow_a_cluster_to_another_plane_and_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_takes_machines_back_from_behind() {
     let yard = Yard::new();
-    let (here, there, third) = (
+    let (first, second, third) = (
         Side::start("here").await.unwrap(),
         Side::start("there").await.unwrap(),
         Side::start("third").await.unwrap(),
     );
-    let manager = here.manager(yard.hosts());
-    here.makes_a_cluster().await.unwrap();
-    here.settled(OLD, 1).await.unwrap();
+    let manager = first.manager(yard.hosts());
+    first.makes_a_cluster().await.unwrap();
+    first.until_settled(OLD, 1).await.unwrap();
     drop(manager);
 
     // A copy of everything, as from a backup.
-    here.copies_to(&third).await.unwrap();
-    here.move_to(&there).await.unwrap();
-    let manager = there.manager(yard.hosts());
-    there.settled(OLD, 2).await.unwrap();
+    first.copies_to(&third).await.unwrap();
+    first.move_to(&second).await.unwrap();
+    let manager = second.manager(yard.hosts());
+    second.until_settled(OLD, 2).await.unwrap();
     drop(manager);
     let machines = yard.machines().unwrap();
 
@@ -83,8 +83,8 @@ async fn nobody_takes_machines_back_from_behind() {
     third.resumes().await.unwrap();
     eventually(DEADLINE, "the agents to refuse", async || {
         for machine in third.list("infrastructure.cluster.x-k8s.io/v1alpha1", "HostMachine").await? {
-            let told = capstan_tests::condition(&machine, "AgentFollows");
-            ensure!(told == Some("False"), "AgentFollows is {told:?}");
+            let follows = capstan_tests::condition(&machine, "AgentFollows");
+            ensure!(follows == Some("False"), "AgentFollows is {follows:?}");
             let why = serde_json::to_string(&machine.data["status"]["conditions"])?;
             ensure!(why.contains("FollowingRefused") && why.contains("epoch 2"), "{why}");
         }
@@ -98,8 +98,11 @@ async fn nobody_takes_machines_back_from_behind() {
 
 async fn says_why(side: &Side) -> Result<()> {
     for config in side.list("bootstrap.cluster.x-k8s.io/v1alpha1", "CapstanConfig").await? {
-        let told = capstan_tests::not_true(&config);
-        ensure!(told.contains("WaitingForMachineToFollow") || told.contains("obeys another"), "{told}");
+        let conditions = capstan_tests::not_true(&config);
+        ensure!(
+            conditions.contains("WaitingForMachineToFollow") || conditions.contains("obeys another"),
+            "{conditions}"
+        );
     }
     let clusters = side.list(CORE, "Cluster").await?;
     ensure!(clusters.len() == 1 && clusters[0].data["spec"]["paused"] != json!(true));

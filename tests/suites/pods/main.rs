@@ -1,7 +1,7 @@
 //! Managers as Deployments run them: each group of controllers in a process of its own, with several replicas, with the
 //! rights of its service account and no more, and looking after no more than it was told to.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 mod stage;
 
@@ -33,8 +33,8 @@ async fn five_deployments_with_their_rights_and_no_more_make_a_cluster_and_take_
     eventually(DEADLINE, "the missing right to be told", async || {
         let path = r#"jsonpath={.status.conditions[?(@.type=="CertificatesAvailable")].message}"#;
         let get = ["get", "capstancontrolplane", "skiff-control-plane", "-n", "yard", "-o", path];
-        let told = stage.kubectl(&get).await?;
-        ensure!(told.contains(REMEDY), "{told}");
+        let printed = stage.kubectl(&get).await?;
+        ensure!(printed.contains(REMEDY), "{printed}");
         let logs: String = rivals.iter().map(Replica::log).collect();
         ensure!(logs.lines().any(|line| line.contains(REMEDY)), "{logs}");
         Ok(())

@@ -160,7 +160,7 @@ impl Replica {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    fn told(&self, before: &str) -> Result<String> {
+    fn logged_after(&self, before: &str) -> Result<String> {
         let log = self.log();
         let line = log.lines().find_map(|line| line.strip_prefix(before));
         line.map(str::to_owned).with_context(|| format!("{}: never said {before:?}:\n{log}", self.group))
@@ -168,12 +168,12 @@ impl Replica {
 
     /// What it calls itself in the election.
     pub(crate) fn identity(&self) -> Result<String> {
-        self.told("waiting to lead as ")
+        self.logged_after("waiting to lead as ")
     }
 
     /// What a kubelet would hear of it.
     pub(crate) async fn health(&self, path: &str) -> Result<u16> {
-        let address = self.told("health checks: http://")?;
+        let address = self.logged_after("health checks: http://")?;
         let mut stream = tokio::net::TcpStream::connect(&address).await?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await?;

@@ -118,9 +118,9 @@ impl Stage {
             let mut seen = String::new();
             until(owner, || {
                 seen = self.capstan(&["why", "demo", "--color=true"])?;
-                let (_, told) = seen.split_once(owner).with_context(|| seen.clone())?;
+                let (_, after) = seen.split_once(owner).with_context(|| seen.clone())?;
                 let is_first = before.is_none_or(|before| !seen.contains(before));
-                let is_changed = told.contains(") of its plan");
+                let is_changed = after.contains(") of its plan");
                 ensure!(is_first && is_changed, "{seen}");
                 Ok(true)
             })

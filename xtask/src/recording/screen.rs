@@ -103,9 +103,9 @@ mod tests {
     #[test]
     fn long_lines_go_on_under_their_beginning() {
         let plain = |line: &Line| line.iter().map(|piece| piece.text.as_str()).collect::<String>();
-        let told: Vec<String> = lines("  one two three four", 12).iter().map(plain).collect();
-        assert_eq!(told, ["  one two", "      three", "      four"]);
-        let told: Vec<String> = lines("unbreakable", 4).iter().map(plain).collect();
-        assert!(told.iter().all(|line| line.len() <= 4), "{told:?}");
+        let wrapped: Vec<String> = lines("  one two three four", 12).iter().map(plain).collect();
+        assert_eq!(wrapped, ["  one two", "      three", "      four"]);
+        let wrapped: Vec<String> = lines("unbreakable", 4).iter().map(plain).collect();
+        assert!(wrapped.iter().all(|line| line.len() <= 4), "{wrapped:?}");
     }
 }

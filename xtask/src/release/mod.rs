@@ -26,7 +26,7 @@ use image::Image;
 
 /// Capstan itself: it carries an API server, all controllers and simulated hosts.
 const CAPSTAN: Shipped =
-    Shipped { package: "capstan", name: "capstan", profile: "release", most_bytes: 120 * 1024 * 1024 };
+    Shipped { package: "capstan", name: "capstan", profile: "dist", most_bytes: 120 * 1024 * 1024 };
 
 /// The two programs of a release.
 struct Programs {

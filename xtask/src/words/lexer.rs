@@ -4,11 +4,11 @@
 pub(super) struct Token {
     /// The line it begins in.
     pub(super) line: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// One line of a `///` comment.
     Doc(String),
     /// What is between the quotes, as it is written.
@@ -49,7 +49,7 @@ impl<'a> Lexer<'a> {
         let kind = if rest.starts_with("//") {
             let comment = self.take(rest.find('\n').unwrap_or(rest.len()));
             match comment.strip_prefix("///") {
-                Some(text) if !text.starts_with('/') => Kind::Doc(text.to_owned()),
+                Some(text) if !text.starts_with('/') => TokenKind::Doc(text.to_owned()),
                 _ => return,
             }
         } else if rest.starts_with("/*") {
@@ -62,13 +62,13 @@ impl<'a> Lexer<'a> {
             return;
         } else if first.is_alphanumeric() || first == '_' {
             let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-            Kind::Word(self.take(end).to_owned())
+            TokenKind::Word(self.take(end).to_owned())
         } else {
             self.take(first.len_utf8());
             if first.is_whitespace() {
                 return;
             }
-            Kind::Mark(first)
+            TokenKind::Mark(first)
         };
         self.tokens.push(Token { line, kind });
     }
@@ -92,7 +92,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// A string of any sort, if one begins here.
-    fn string(&mut self) -> Option<Kind> {
+    fn string(&mut self) -> Option<TokenKind> {
         let rest = self.rest;
         let prefix = ["br", "cr", "r", "b", "c", ""].into_iter().find(|prefix| {
             let after = rest.strip_prefix(prefix).unwrap_or(rest);
@@ -112,7 +112,7 @@ impl<'a> Lexer<'a> {
         };
         let whole = prefix.len() + hashes + 1 + length + 1 + hashes;
         self.take(whole.min(rest.len()));
-        Some(Kind::Str(content[..length].to_owned()))
+        Some(TokenKind::Str(content[..length].to_owned()))
     }
 }
 
@@ -155,10 +155,10 @@ mod tests {
             .into_iter()
             .map(|token| {
                 let text = match token.kind {
-                    Kind::Doc(text) => format!("doc{text}"),
-                    Kind::Str(text) => format!("str {text}"),
-                    Kind::Word(text) => text,
-                    Kind::Mark(mark) => mark.to_string(),
+                    TokenKind::Doc(text) => format!("doc{text}"),
+                    TokenKind::Str(text) => format!("str {text}"),
+                    TokenKind::Word(text) => text,
+                    TokenKind::Mark(mark) => mark.to_string(),
                 };
                 (token.line, text)
             })

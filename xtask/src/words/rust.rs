@@ -1,7 +1,7 @@
 //! What users read of a Rust file: its strings, and the doc comments that clap prints as `--help`. Not what is only
 //! compiled for tests.
 
-use super::lexer::{Kind, Token, tokens};
+use super::lexer::{Token, TokenKind, tokens};
 
 /// The derives whose doc comments are printed.
 const CLAP: [&str; 4] = ["Args", "Parser", "Subcommand", "ValueEnum"];
@@ -31,9 +31,9 @@ impl Walk {
         let mut docs: Vec<Text> = Vec::new();
         while let Some(token) = self.tokens.get(self.at) {
             match &token.kind {
-                Kind::Doc(_) => docs.extend(text_of(token)),
-                Kind::Str(_) => self.texts.extend(text_of(token)),
-                Kind::Mark('#') => {
+                TokenKind::Doc(_) => docs.extend(text_of(token)),
+                TokenKind::Str(_) => self.texts.extend(text_of(token)),
+                TokenKind::Mark('#') => {
                     let words = self.attribute();
                     if is_test_only(&words) {
                         docs.clear();
@@ -44,7 +44,7 @@ impl Walk {
                     }
                     continue;
                 }
-                Kind::Word(_) | Kind::Mark(_) => docs.clear(),
+                TokenKind::Word(_) | TokenKind::Mark(_) => docs.clear(),
             }
             self.at += 1;
         }
@@ -56,16 +56,16 @@ impl Walk {
         self.at += 1;
         while let Some(token) = self.tokens.get(self.at) {
             match &token.kind {
-                Kind::Mark('[') => depth += 1,
-                Kind::Mark(']') => depth = depth.saturating_sub(1),
-                Kind::Word(word) => words.push(word.clone()),
-                Kind::Str(_) => self.texts.extend(text_of(token)),
-                Kind::Doc(_) | Kind::Mark(_) => {}
+                TokenKind::Mark('[') => depth += 1,
+                TokenKind::Mark(']') => depth = depth.saturating_sub(1),
+                TokenKind::Word(word) => words.push(word.clone()),
+                TokenKind::Str(_) => self.texts.extend(text_of(token)),
+                TokenKind::Doc(_) | TokenKind::Mark(_) => {}
             }
-            let inner = matches!(token.kind, Kind::Mark('!'));
+            let inner = matches!(token.kind, TokenKind::Mark('!'));
             if depth == 0 && !inner {
                 // Not an attribute at all: `#` alone is in macros.
-                self.at += usize::from(matches!(token.kind, Kind::Mark(']')));
+                self.at += usize::from(matches!(token.kind, TokenKind::Mark(']')));
                 break;
             }
             self.at += 1;
@@ -79,10 +79,10 @@ impl Walk {
         while let Some(token) = self.tokens.get(self.at) {
             self.at += 1;
             match token.kind {
-                Kind::Mark('{') => depth += 1,
-                Kind::Mark('}') if depth <= 1 => return,
-                Kind::Mark('}') => depth -= 1,
-                Kind::Mark(';') if depth == 0 => return,
+                TokenKind::Mark('{') => depth += 1,
+                TokenKind::Mark('}') if depth <= 1 => return,
+                TokenKind::Mark('}') => depth -= 1,
+                TokenKind::Mark(';') if depth == 0 => return,
                 _ => {}
             }
         }
@@ -108,8 +108,8 @@ fn is_clap(attribute: &[String]) -> bool {
 
 fn text_of(token: &Token) -> Option<Text> {
     match &token.kind {
-        Kind::Doc(text) | Kind::Str(text) => Some(Text { line: token.line, text: text.clone() }),
-        Kind::Word(_) | Kind::Mark(_) => None,
+        TokenKind::Doc(text) | TokenKind::Str(text) => Some(Text { line: token.line, text: text.clone() }),
+        TokenKind::Word(_) | TokenKind::Mark(_) => None,
     }
 }
 

@@ -4,7 +4,7 @@ use capstan_plan::Artifact;
 use std::time::Duration;
 
 use super::files::{LARGEST_KEPT, wrong};
-use super::{Engine, Trouble};
+use super::{Engine, StepError};
 use crate::clock::Clock;
 use crate::ledger::{After, Before};
 use crate::machine::{Found, Machine};
@@ -16,7 +16,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         &mut self,
         artifact: &Artifact,
         timeout: Duration,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let path = &artifact.path;
         self.make_parents(path).await?;
         let found = self.machine.inspect(path).await?;

@@ -3,7 +3,7 @@
 use capstan_plan::{Action, Command, Progress, Revision, Step, StepOutput, VerifiedPlan};
 use std::time::Duration;
 
-use super::{Engine, EngineError, Trouble};
+use super::{Engine, EngineError, StepError};
 use crate::clock::Clock;
 use crate::decide::must_run_once;
 use crate::journal::{Class, Entry, Failure, JournalError, Outcome};
@@ -67,7 +67,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         plan: &VerifiedPlan,
         index: usize,
         key: &CommandKey,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, StepError> {
         let step = &plan.plan().steps[index];
         let redactor = Redactor::of(plan.plan());
         let mut outcome = match self.machine.resume(key).await? {
@@ -81,7 +81,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
         self.end(plan, step, outcome, &redactor)
             .await
-            .map_err(|EngineError(error)| Trouble::Journal(error))?;
+            .map_err(|EngineError(error)| StepError::Journal(error))?;
         Ok(true)
     }
 
@@ -186,8 +186,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         };
         match written {
             Ok(()) => Ok(Some(Outcome::success())),
-            Err(Trouble::Machine(error)) => Ok(Some(failed(&error, ""))),
-            Err(Trouble::Journal(error)) => Err(error),
+            Err(StepError::Machine(error)) => Ok(Some(failed(&error, ""))),
+            Err(StepError::Journal(error)) => Err(error),
         }
     }
 

@@ -3,14 +3,14 @@
 use capstan_plan::{Progress, VerifiedPlan};
 use jiff::SignedDuration;
 
-use super::{Engine, EngineError, Trouble, Turn};
+use super::{Advance, Engine, EngineError, StepError};
 use crate::clock::Clock;
 use crate::decide::Decision;
 use crate::ledger::{After, Holding};
 use crate::machine::{CommandKey, Invocation, Machine, MachineError, Ran, Resumed};
 use crate::redact::Redactor;
 use crate::report;
-use crate::running::{Fate, fate};
+use crate::running::{CommandFate, fate};
 use crate::store::Store;
 
 /// How long to wait before a command is looked for again that could not be looked for, or ended.
@@ -23,7 +23,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         plan: &VerifiedPlan,
         decision: &Decision,
         on: &mut (impl FnMut(&Progress) + Send),
-    ) -> Result<Option<Turn>, EngineError> {
+    ) -> Result<Option<Advance>, EngineError> {
         let is_needed = match decision {
             Decision::Refuse(_) | Decision::Rest(_) => false,
             // Before a plan begins nothing of another one runs; when it ends, nothing is kept of what was journaled.
@@ -37,17 +37,17 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Ok(false) => Ok(None),
             Ok(true) => {
                 on(&report::progress(plan, self.history()));
-                Ok(Some(Turn::Moved))
+                Ok(Some(Advance::Moved))
             }
-            Err(Trouble::Journal(error)) => Err(error.into()),
+            Err(StepError::Journal(error)) => Err(error.into()),
             // Something may run: nothing else is started beside it.
-            Err(Trouble::Machine(error)) => {
+            Err(StepError::Machine(error)) => {
                 let mut progress = report::progress(plan, self.history());
                 let message = format!("a command of an earlier attempt may still run: {error}");
                 progress.message = Some(Redactor::of(plan.plan()).text(&message));
                 on(&progress);
                 let now = self.clock.now();
-                Ok(Some(Turn::Wait(now.checked_add(AGAIN).unwrap_or(now))))
+                Ok(Some(Advance::Wait(now.checked_add(AGAIN).unwrap_or(now))))
             }
         }
     }
@@ -57,12 +57,12 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         &mut self,
         plan: &VerifiedPlan,
         on: &mut (impl FnMut(&Progress) + Send),
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, StepError> {
         for key in self.machine.commands().await? {
             match fate(&key, plan, self.history()) {
-                Fate::Leave => {}
-                Fate::Dismiss => self.machine.dismiss(&key).await?,
-                Fate::TakeOver { step } => {
+                CommandFate::Leave => {}
+                CommandFate::Dismiss => self.machine.dismiss(&key).await?,
+                CommandFate::TakeOver { step } => {
                     on(&report::progress(plan, self.history()));
                     if self.take_over(plan, step, &key).await? {
                         return Ok(true);

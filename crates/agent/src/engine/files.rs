@@ -2,7 +2,7 @@
 
 use capstan_plan::{Digest, Directory, File, MachinePath};
 
-use super::{Engine, Trouble};
+use super::{Engine, StepError};
 use crate::clock::Clock;
 use crate::journal::Entry;
 use crate::ledger::{After, Before, Holding};
@@ -17,7 +17,7 @@ const IMPLIED_MODE: u32 = 0o755;
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// Makes a file what the plan says it is. Writes nothing if it is that already.
-    pub(super) async fn put_file(&mut self, file: &File) -> Result<(), Trouble> {
+    pub(super) async fn put_file(&mut self, file: &File) -> Result<(), StepError> {
         self.make_parents(&file.path).await?;
         let metadata = Metadata { mode: file.mode.bits(), owner: file.owner, group: file.group };
         let content = file.content.digest();
@@ -45,7 +45,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     }
 
     /// Makes a folder what the plan says it is.
-    pub(super) async fn put_directory(&mut self, folder: &Directory) -> Result<(), Trouble> {
+    pub(super) async fn put_directory(&mut self, folder: &Directory) -> Result<(), StepError> {
         self.make_parents(&folder.path).await?;
         let metadata = Metadata { mode: folder.mode.bits(), owner: folder.owner, group: folder.group };
         let found = self.machine.inspect(&folder.path).await?;
@@ -63,7 +63,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     }
 
     /// Makes the folders that are missing on the way, as their neighbours are.
-    pub(super) async fn make_parents(&mut self, path: &MachinePath) -> Result<(), Trouble> {
+    pub(super) async fn make_parents(&mut self, path: &MachinePath) -> Result<(), StepError> {
         let mut missing = Vec::new();
         let mut above = path.parent();
         let mut neighbour = Metadata { mode: IMPLIED_MODE, owner: 0, group: 0 };
@@ -102,7 +102,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         path: &MachinePath,
         before: Before,
         after: After,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         if self.history().ledger.holding(path).is_none_or(|holding| holding.after != after) {
             self.journal.append(Entry::Took(Holding { path: path.clone(), before, after })).await?;
         }
@@ -156,6 +156,6 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     }
 }
 
-pub(super) fn wrong(path: &MachinePath, found: Found, wanted: &'static str) -> Trouble {
-    Trouble::Machine(MachineError::WrongKind { path: path.clone(), found: found.describe(), wanted })
+pub(super) fn wrong(path: &MachinePath, found: Found, wanted: &'static str) -> StepError {
+    StepError::Machine(MachineError::WrongKind { path: path.clone(), found: found.describe(), wanted })
 }

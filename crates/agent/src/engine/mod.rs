@@ -25,43 +25,43 @@ use crate::redact::Redactor;
 use crate::report;
 use crate::store::Store;
 
-/// Why the engine cannot go on: what it cannot write down it must not do. The journal must be opened anew.
+/// Why the engine stops: it must not do what it cannot record. The journal must be opened again.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct EngineError(#[from] JournalError);
 
 /// What goes wrong inside a step: on the machine, which makes the step fail, or in the journal, which ends all.
-enum Trouble {
+enum StepError {
     Machine(MachineError),
     Journal(JournalError),
 }
 
-impl From<MachineError> for Trouble {
+impl From<MachineError> for StepError {
     fn from(error: MachineError) -> Self {
         Self::Machine(error)
     }
 }
 
-impl From<JournalError> for Trouble {
+impl From<JournalError> for StepError {
     fn from(error: JournalError) -> Self {
         Self::Journal(error)
     }
 }
 
-/// What came of one decision.
+/// The result of one decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// Something was done; there is more.
+pub enum Advance {
+    /// An action was executed; there are more.
     Moved,
-    /// There is more, but not before then.
+    /// The next action is due at this time.
     Wait(Timestamp),
-    /// There is more, but not before somebody opens a gate.
+    /// The plan waits at a closed gate.
     Gate(Progress),
-    /// There is nothing more to do for this plan.
+    /// The plan has ended.
     Rest(Progress),
 }
 
-/// Carries out plans on one machine.
+/// Applies plans to one machine.
 #[derive(Debug)]
 pub struct Engine<M, S, C> {
     machine: M,
@@ -71,24 +71,24 @@ pub struct Engine<M, S, C> {
 }
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// An engine for this machine that goes on where the journal ends.
+    /// An engine for this machine that continues from the journal.
     pub const fn new(machine: M, journal: Journal<S>, clock: C) -> Self {
         Self { machine, journal, clock, protected: Vec::new() }
     }
 
-    /// Refuses plans that would write in this folder: the agent's own.
+    /// Rejects plans that write to this folder of the agent.
     #[must_use]
     pub fn protecting(mut self, folder: MachinePath) -> Self {
         self.protected.push(folder);
         self
     }
 
-    /// What has been done so far.
+    /// The state that follows from the journal.
     pub const fn history(&self) -> &History {
         self.journal.history()
     }
 
-    /// The step that would be tried next, counted from 0.
+    /// The index of the next step.
     pub fn next_step(&self, plan: &VerifiedPlan, gates: &OpenGates) -> Option<usize> {
         match decide(plan, gates, self.history(), &self.protected, self.clock.now()) {
             Decision::Try { step } => Some(step),
@@ -96,23 +96,22 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// The machine it works on.
+    /// The machine.
     pub const fn machine(&self) -> &M {
         &self.machine
     }
 
-    /// The clock it goes by.
+    /// The clock.
     pub const fn clock(&self) -> &C {
         &self.clock
     }
 
-    /// Gives machine and store back.
+    /// Returns machine and store.
     pub fn into_parts(self) -> (M, S) {
         (self.machine, self.journal.into_store())
     }
 
-    /// Carries a plan out to its end or to a gate that is closed, and returns how it stands then. Tells of every
-    /// change on the way.
+    /// Applies a plan to its end or to a closed gate, and returns its progress. Reports every change on the way.
     ///
     /// # Errors
     /// If the journal fails.
@@ -124,14 +123,14 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     ) -> Result<Progress, EngineError> {
         loop {
             match self.advance(plan, gates, &mut on).await? {
-                Turn::Moved => {}
-                Turn::Wait(until) => self.clock.sleep_until(until).await,
-                Turn::Gate(progress) | Turn::Rest(progress) => return Ok(progress),
+                Advance::Moved => {}
+                Advance::Wait(until) => self.clock.sleep_until(until).await,
+                Advance::Gate(progress) | Advance::Rest(progress) => return Ok(progress),
             }
         }
     }
 
-    /// Carries out the next decision: one step at most. For those who must look for a newer plan between two.
+    /// Executes the next decision: at most one step. For callers that look for a newer plan in between.
     ///
     /// # Errors
     /// If the journal fails.
@@ -140,7 +139,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         plan: &VerifiedPlan,
         gates: &OpenGates,
         on: &mut (impl FnMut(&Progress) + Send),
-    ) -> Result<Turn, EngineError> {
+    ) -> Result<Advance, EngineError> {
         self.journal.tidy().await?;
         let decision = decide(plan, gates, self.history(), &self.protected, self.clock.now());
         if let Some(turn) = self.settle_commands(plan, &decision, on).await? {
@@ -151,19 +150,19 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                 let progress =
                     Progress::refused(plan.id(), Redactor::of(plan.plan()).text(&refusal.to_string()));
                 on(&progress);
-                return Ok(Turn::Rest(progress));
+                return Ok(Advance::Rest(progress));
             }
             Decision::Rest(_) => {
                 let progress = report::progress(plan, self.history());
                 debug_assert!(matches!(progress.phase, Phase::Applied | Phase::Failed));
                 on(&progress);
-                return Ok(Turn::Rest(progress));
+                return Ok(Advance::Rest(progress));
             }
-            Decision::Wait { until, .. } => return Ok(Turn::Wait(until)),
+            Decision::Wait { until, .. } => return Ok(Advance::Wait(until)),
             Decision::Await { step } => {
                 let progress = report::waiting(plan, step);
                 on(&progress);
-                return Ok(Turn::Gate(progress));
+                return Ok(Advance::Gate(progress));
             }
             Decision::Pass { step } => self.pass(plan, step).await?,
             Decision::Accept => self.accept(plan).await?,
@@ -177,10 +176,10 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Decision::Finish => self.finish(plan).await?,
         }
         on(&report::progress(plan, self.history()));
-        Ok(Turn::Moved)
+        Ok(Advance::Moved)
     }
 
-    /// From here on managers before this one are not obeyed.
+    /// Rejects plans of earlier epochs from now on.
     ///
     /// # Errors
     /// If the journal fails.

@@ -14,21 +14,21 @@ use crate::redact::Redactor;
 use crate::report;
 use crate::store::Store;
 
-/// What came of a reset.
+/// The result of a reset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reset {
-    /// The machine is as it was before the first plan; the journal has forgotten it.
+    /// The machine is in its state before the first plan, and the journal is empty.
     Clean,
-    /// Something is left. Everything is still known, and the next reset tries all of it again.
+    /// Something is left. The ledger is kept, and the next reset retries all of it.
     Left(Vec<Leftover>),
 }
 
-/// Something that could not be taken back.
+/// Something that could not be undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// What: a path, or a step.
+    /// A path, or a step.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 

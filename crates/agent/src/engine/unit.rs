@@ -9,7 +9,7 @@ use capstan_plan::{Argv, Digest, MachinePath, Stop, Unit, UnitName};
 use std::time::Duration;
 
 use super::files::wrong;
-use super::{Engine, Trouble};
+use super::{Engine, StepError};
 use crate::clock::Clock;
 use crate::journal::{Entry, Outcome};
 use crate::ledger::{After, Before, UNIT_FILE};
@@ -61,7 +61,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         inputs: Digest,
         timeout: Duration,
         redactor: &Redactor,
-    ) -> Result<Outcome, Trouble> {
+    ) -> Result<Outcome, StepError> {
         self.put_unit_file(unit).await?;
         let name = unit.name.as_str();
         // Also if the file was right: nobody knows whether systemd has read it since it was written.
@@ -98,7 +98,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(report::outcome(&ran, redactor))
     }
 
-    async fn put_unit_file(&mut self, unit: &Unit) -> Result<(), Trouble> {
+    async fn put_unit_file(&mut self, unit: &Unit) -> Result<(), StepError> {
         let path = unit.path();
         self.make_parents(&path).await?;
         let found = self.machine.inspect(&path).await?;
@@ -194,7 +194,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         order: &str,
         ran: &Ran,
         redactor: &Redactor,
-    ) -> Result<Outcome, Trouble> {
+    ) -> Result<Outcome, StepError> {
         let mut outcome = refused(order, ran, redactor);
         let words = ["status", "--no-pager", "--full", "--lines=30", "--", name.as_str()];
         let status = self.systemctl(&words, ASKING).await?;

@@ -13,9 +13,9 @@ use crate::ledger::Holding;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Entry {
-    /// The sum of all lines that stood here before.
+    /// The sum of all earlier lines.
     Snapshot(Box<History>),
-    /// From here on this plan is carried out.
+    /// A plan was accepted.
     Accepted {
         /// Which.
         plan: PlanId,
@@ -24,12 +24,12 @@ pub enum Entry {
         /// By whom.
         epoch: Epoch,
     },
-    /// Another manager has taken this machine over: nothing that an earlier one orders is carried out any more.
+    /// The machine follows another manager: plans of earlier epochs are rejected.
     Follows {
         /// Which.
         epoch: Epoch,
     },
-    /// A step is about to be tried. Before it.
+    /// A step is about to be tried. Written before it.
     Began {
         /// Which step.
         step: StepName,
@@ -43,7 +43,7 @@ pub enum Entry {
         /// When.
         at: Timestamp,
     },
-    /// A step has been tried. After it.
+    /// A step was tried. Written after it.
     Ended {
         /// Which step.
         step: StepName,
@@ -54,19 +54,19 @@ pub enum Entry {
         /// When.
         at: Timestamp,
     },
-    /// A path is about to be written. Before it.
+    /// A path is about to be written. Written before it.
     Took(Holding),
-    /// A path is again as it was before we came. After it.
+    /// A path was restored. Written after it.
     Released {
         /// Which.
         path: MachinePath,
     },
-    /// A folder should have left the machine with this plan, but others use it.
+    /// A folder that is no longer in the plan was kept, because it is not empty.
     Stayed {
         /// Which.
         path: MachinePath,
     },
-    /// A unit is about to be started, or started anew. Before it.
+    /// A unit is about to be started or restarted. Written before it.
     Starting {
         /// Which.
         unit: UnitName,
@@ -75,12 +75,12 @@ pub enum Entry {
         /// What systemd calls its run so far; empty if there was none. Another one says that it was started.
         instead_of: String,
     },
-    /// Every step of the plan has been done.
+    /// All steps of the plan are done.
     Finished {
         /// Which plan.
         plan: PlanId,
     },
-    /// The plan has failed for good.
+    /// The plan has failed permanently.
     Stopped {
         /// Which plan.
         plan: PlanId,
@@ -90,9 +90,9 @@ pub enum Entry {
         /// Why.
         reason: String,
     },
-    /// From here on everything is taken back, and no plan is obeyed.
+    /// A reset has begun: everything is undone, and no plan is accepted.
     ResetBegan,
-    /// The effect of a command was taken back. After it.
+    /// A command was undone. Written after it.
     Undone {
         /// The step that ran it.
         step: StepName,
@@ -102,21 +102,21 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         keeps: Vec<MachinePath>,
     },
-    /// Everything has been taken back.
+    /// The reset is complete.
     ResetEnded,
 }
 
-/// What came of an attempt. Without secrets: it is what is told.
+/// The outcome of an attempt. It is reported, so it contains no secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// Why it failed, if it did.
+    /// The failure, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// Exit code of its command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// What its command printed.
+    /// Output of its command.
     #[serde(default, skip_serializing_if = "StepOutput::is_empty")]
     pub output: StepOutput,
 }
@@ -125,31 +125,31 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// Whether it may pass.
+    /// Whether a retry may succeed.
     pub class: Class,
-    /// Whether its command was started, so that it must not be run again if it is one to run once.
+    /// Whether its command was started, so that a command that runs once must not run again.
     pub ran: bool,
-    /// Why, for people.
+    /// The message for users.
     pub message: String,
 }
 
-/// Whether a failure may pass.
+/// Whether a retry may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Class {
-    /// It may pass.
+    /// A retry may succeed.
     Transient,
-    /// It will not pass.
+    /// A retry does not help.
     Permanent,
 }
 
 impl Outcome {
-    /// All is well.
+    /// A successful attempt.
     pub fn success() -> Self {
         Self::default()
     }
 
-    /// It failed before anything was done that must not be done twice.
+    /// An attempt that failed before its command was started.
     pub fn failure(class: Class, message: impl Into<String>) -> Self {
         Self { failure: Some(Failure { class, ran: false, message: message.into() }), ..Self::default() }
     }

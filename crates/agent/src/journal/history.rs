@@ -11,29 +11,29 @@ use super::{Entry, Failure, Outcome};
 use crate::ledger::{After, Holding, Ledger};
 use crate::machine::CommandKey;
 
-/// What is known of this machine's plans.
+/// The state that follows from the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {
-    /// Whose plans they are.
+    /// The machine of the plans.
     pub machine: Option<MachineIdentity>,
-    /// The last manager that was obeyed, or followed. Only grows.
+    /// The last epoch that was obeyed or followed. It only increases.
     pub epoch: Epoch,
-    /// The plan that is carried out, or was last.
+    /// The current plan, or the last one.
     pub current: Option<Current>,
-    /// The last plan that was carried out to its end.
+    /// The last plan that was applied.
     pub applied: Option<PlanId>,
-    /// With which inputs each step has succeeded, if it was not tried with others since.
+    /// The inputs with which each step has succeeded, unless it was tried with others since.
     pub succeeded: BTreeMap<StepName, Digest>,
-    /// What came of the commands that must not be run twice, by step and inputs.
+    /// The results of commands that must not run twice, by step and inputs.
     pub once: BTreeMap<StepName, BTreeMap<Digest, OnceRun>>,
-    /// What each unit was last started with, or was about to be.
+    /// The inputs with which each unit was last started, or was about to be.
     pub units: BTreeMap<UnitName, Start>,
-    /// What would have to be taken back.
+    /// What a reset must undo.
     pub ledger: Ledger,
-    /// Whether everything is being taken back.
+    /// Whether a reset is in progress.
     pub resetting: bool,
-    /// Paths that undo commands have left on purpose.
+    /// Paths that undo commands keep on purpose.
     pub keeps: BTreeSet<MachinePath>,
 }
 
@@ -41,69 +41,70 @@ pub struct History {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Start {
-    /// The digest of the inputs it was to be started with.
+    /// Digest of the inputs of the start.
     pub inputs: Digest,
-    /// What systemd called its run before that. While it calls it so, it was not started.
+    /// The invocation ID of the unit before the start. While systemd reports the same one, the unit was not started.
     pub instead_of: String,
 }
 
-/// How far a plan is.
+/// The progress of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Current {
-    /// Which plan.
+    /// The plan.
     pub plan: PlanId,
     /// Steps that have succeeded.
     pub done: BTreeSet<StepName>,
-    /// How often the others were tried.
+    /// The attempts of the other steps.
     pub tries: BTreeMap<StepName, Tries>,
-    /// Folders that should have gone but cannot.
+    /// Folders that should have been removed but are in use.
     pub stays: BTreeSet<MachinePath>,
-    /// The last attempt at a step.
+    /// The last attempt.
     pub last: Option<Attempt>,
-    /// How it ended, if it has.
+    /// The end of the plan, if it has ended.
     pub end: Option<End>,
 }
 
-/// How often a step was tried in this plan.
+/// The attempts of a step in this plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tries {
-    /// How often it failed.
+    /// Number of failures.
     pub failed: u32,
-    /// How often it was interrupted before it ended, not counting an attempt that is open.
+    /// Number of interruptions, without an open attempt.
     pub interrupted: u32,
-    /// Whether it has begun and not ended. As nobody asks while a step is being carried out: it was interrupted.
+    /// Whether an attempt has begun and not ended. This is never read while a step runs, so the attempt was
+    /// interrupted.
     pub open: bool,
-    /// Why it failed last.
+    /// The last failure.
     pub failure: Option<Failure>,
-    /// When it failed last.
+    /// The time of the last failure.
     pub at: Option<Timestamp>,
 }
 
-/// The last attempt at a step: what is told.
+/// The last attempt of a step, as it is reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
-    /// Which step.
+    /// The step.
     pub step: StepName,
-    /// The how manieth it is.
+    /// The number of the attempt, from 1.
     pub number: u32,
-    /// When it began. Unknown if it began in an earlier plan.
+    /// When it began; `None` if it began in an earlier plan.
     pub started: Option<Timestamp>,
     /// When it ended.
     pub finished: Option<Timestamp>,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// How a plan ended.
+/// The end of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum End {
-    /// Every step was done.
+    /// All steps are done.
     Applied,
-    /// A step failed for good.
+    /// A step has failed permanently.
     Failed {
         /// Which.
         step: Option<StepName>,
@@ -112,11 +113,11 @@ pub enum End {
     },
 }
 
-/// What came of a command that must not be run twice.
+/// The result of a command that must not run twice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum OnceRun {
-    /// It began and has not ended: nobody knows.
+    /// It began and has not ended: the result is unknown.
     Open {
         /// In which plan.
         revision: Revision,
@@ -153,12 +154,12 @@ pub struct OpenAttempt<'a> {
 }
 
 impl OpenAttempt<'_> {
-    /// Whether it is an attempt at this step.
+    /// Whether it is an attempt of this step.
     pub fn is_at(&self, step: &StepName) -> bool {
         self.attempt.step == *step
     }
 
-    /// The key of its command, if it runs one with these inputs.
+    /// The key of its command with these inputs.
     pub fn key(&self, inputs: Digest) -> CommandKey {
         let (step, attempt) = (self.attempt.step.clone(), self.attempt.number);
         CommandKey::Step { plan: self.plan, step, inputs, attempt }
@@ -166,20 +167,20 @@ impl OpenAttempt<'_> {
 }
 
 impl History {
-    /// The attempt that has begun and not ended. The engine asks between two turns only, so the attempt was interrupted,
-    /// and its command may still run.
+    /// The attempt that has begun and not ended. The engine reads it only between two decisions, so the attempt was
+    /// interrupted, and its command may still run.
     pub fn open_attempt(&self) -> Option<OpenAttempt<'_>> {
         let Current { plan, last, .. } = self.current.as_ref()?;
         let attempt = last.as_ref().filter(|last| last.finished.is_none())?;
         Some(OpenAttempt { plan: *plan, attempt })
     }
 
-    /// What came of a command that must not be run twice with the same inputs.
+    /// The result of a command that must not run twice with the same inputs.
     pub fn once(&self, step: &StepName, inputs: &Digest) -> Option<&OnceRun> {
         self.once.get(step)?.get(inputs)
     }
 
-    /// Adds a line. Takes any line at any time: what cannot be is not written.
+    /// Adds a line. Every line is accepted at any time: invalid sequences are not written.
     pub fn record(&mut self, entry: Entry) {
         match entry {
             Entry::Snapshot(history) => *self = *history,

@@ -11,36 +11,36 @@ struct Numbered<E> {
     entry: E,
 }
 
-/// A journal that somebody has changed. What it should say cannot be known, so nothing may be done.
+/// A damaged journal. Its content is unknown, so the agent must do nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the journal is damaged, and it is not the last one: {reason}")]
 pub struct JournalDamaged {
-    /// Which line, counted from 1.
+    /// The number of the line, from 1.
     pub line: usize,
     /// What is wrong with it.
     pub reason: String,
 }
 
-/// What a journal says.
+/// The content of a journal.
 #[derive(Debug)]
 pub struct Decoded {
     /// Its lines.
     pub entries: Vec<Entry>,
-    /// How many bytes they take. What comes after was torn by a crash.
+    /// Number of valid bytes. The rest was torn by a crash.
     pub whole: usize,
 }
 
-/// A line.
+/// Encodes a line.
 pub fn encode(seq: u64, entry: &Entry) -> Vec<u8> {
     let json = serde_json::to_string(&Numbered { seq, entry })
         .expect("an entry holds only what can be written as JSON: its map keys are text");
     format!("{} {json}\n", checksum(&json)).into_bytes()
 }
 
-/// Reads all lines.
+/// Decodes all lines.
 ///
 /// # Errors
-/// If one of them is damaged and it is not the last.
+/// If a line other than the last is damaged.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, JournalDamaged> {
     let mut entries = Vec::new();
     let mut whole = 0;

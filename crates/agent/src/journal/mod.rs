@@ -19,10 +19,10 @@ use crate::store::Store;
 /// Beyond this the journal is written anew as the sum of its lines.
 const LARGE: usize = 512 * 1024;
 
-/// Why nothing can be written down. Nothing may be done either, then.
+/// Why the journal cannot be used. Then the agent must do nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The disk.
+    /// The store fails.
     #[error("cannot {what} the journal: {source}")]
     Store {
         /// What was tried.
@@ -30,11 +30,11 @@ pub enum JournalError {
         /// What the store said.
         source: io::Error,
     },
-    /// Somebody has changed it.
+    /// The journal is damaged.
     #[error(transparent)]
     Damaged(#[from] JournalDamaged),
-    /// A write has failed before, so that nobody knows what lies on the disk.
-    #[error("the journal failed before and must be opened anew")]
+    /// An earlier write failed, so that the content of the disk is unknown.
+    #[error("an earlier write to the journal failed; the journal must be opened again")]
     Failed,
 }
 
@@ -44,7 +44,7 @@ impl JournalError {
     }
 }
 
-/// A journal that is open.
+/// An open journal.
 #[derive(Debug)]
 pub struct Journal<S> {
     store: S,
@@ -55,10 +55,10 @@ pub struct Journal<S> {
 }
 
 impl<S: Store> Journal<S> {
-    /// Reads the journal. A last line that a crash has torn is dropped: what it would have said had not begun.
+    /// Reads the journal. A last line that was torn by a crash is dropped: what it announced had not begun.
     ///
     /// # Errors
-    /// If the store fails, or a line that is not the last one is damaged.
+    /// If the store fails, or a line other than the last is damaged.
     pub async fn open(mut store: S) -> Result<Self, JournalError> {
         let bytes = store.load().await.map_err(JournalError::store("read"))?;
         let decoded = decode(&bytes)?;
@@ -66,18 +66,18 @@ impl<S: Store> Journal<S> {
         let next = decoded.entries.len() as u64;
         decoded.entries.into_iter().for_each(|entry| history.record(entry));
         if decoded.whole < bytes.len() {
-            store.replace(&bytes[..decoded.whole]).await.map_err(JournalError::store("mend"))?;
+            store.replace(&bytes[..decoded.whole]).await.map_err(JournalError::store("repair"))?;
         }
         store.keep_only(&history.ledger.kept()).await.map_err(JournalError::store("tidy"))?;
         Ok(Self { store, history, next, size: decoded.whole, failed: false })
     }
 
-    /// The sum of what has been written down.
+    /// The state that follows from all lines.
     pub const fn history(&self) -> &History {
         &self.history
     }
 
-    /// Gives the store back.
+    /// Returns the store.
     pub fn into_store(self) -> S {
         self.store
     }

@@ -6,7 +6,8 @@ use std::fmt;
 
 use super::{MachineError, Ran};
 
-/// Names one run of a command that changes the machine. Two runs that may both have an effect have two keys.
+/// Identifies one run of a command that changes the machine. Two runs that may both have an effect have different
+/// keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum CommandKey {
@@ -28,7 +29,7 @@ pub enum CommandKey {
         /// The digest of the undo command.
         undo: Digest,
     },
-    /// The command that ends what a unit leaves behind.
+    /// The command that stops what a unit leaves running.
     Stop {
         /// The unit.
         unit: UnitName,
@@ -48,7 +49,7 @@ impl CommandKey {
         Self::Stop { unit: unit.clone(), stop: digest(stop) }
     }
 
-    /// A name for it that has one length and no secret in it.
+    /// A name of fixed length, without secrets.
     pub fn digest(&self) -> Digest {
         digest(self)
     }
@@ -71,7 +72,7 @@ impl fmt::Display for CommandKey {
 /// What is known of a command that an earlier process of the agent started.
 #[derive(Debug)]
 pub enum Resumed {
-    /// Nothing: it was never started, or it was ended before its result was recorded. Nothing of it runs.
+    /// Nothing: it was never started, or ended before its result was recorded. It does not run.
     Nothing,
     /// It has ended, and this is its result.
     Ended(Ran),

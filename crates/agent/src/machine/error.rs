@@ -3,13 +3,13 @@
 use capstan_plan::MachinePath;
 use std::io;
 
-/// Why something could not be done.
+/// Why an operation on the machine failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// A symbolic link on the way. Following it would let whoever made it choose where we write.
+    /// A symbolic link in the path. It is not followed, because its owner could redirect the write.
     #[error("{0} is a symbolic link, and links are not followed: name the path it leads to")]
     Link(MachinePath),
-    /// There is something else than expected.
+    /// The path is of another type than expected.
     #[error("{path} is {found}, not {wanted}")]
     WrongKind {
         /// Where.
@@ -19,10 +19,10 @@ pub enum MachineError {
         /// What there should be.
         wanted: &'static str,
     },
-    /// A folder that others use.
+    /// A folder is not empty.
     #[error("{0} is not empty")]
     NotEmpty(MachinePath),
-    /// A file that is too large to be read.
+    /// A file is too large to be read.
     #[error("{path} has {size} bytes, and {most} is the most")]
     TooLarge {
         /// Where.
@@ -32,7 +32,7 @@ pub enum MachineError {
         /// How large it may be.
         most: u64,
     },
-    /// No source of an artifact has given it.
+    /// No source provides the artifact.
     #[error("cannot fetch it: {reasons}")]
     NotFetched {
         /// What each source said.
@@ -40,13 +40,13 @@ pub enum MachineError {
         /// Whether one of them may yet give it.
         transient: bool,
     },
-    /// An archive that is not to be unpacked.
+    /// An archive is rejected.
     #[error("the archive is not unpacked: {0}")]
     Archive(String),
-    /// A command was interrupted before its result was recorded, and nothing of it runs any more.
+    /// A command was interrupted before its result was recorded, and no longer runs.
     #[error("the command was interrupted, and whether it had its effect is not known")]
     Lost,
-    /// The operating system said no.
+    /// The operating system returns an error.
     #[error("cannot {what}: {source}{}", remedy(source))]
     Io {
         /// What was tried.
@@ -67,12 +67,12 @@ pub(crate) fn remedy(error: &io::Error) -> &'static str {
 }
 
 impl MachineError {
-    /// The operating system said no to this.
+    /// An error of the operating system.
     pub fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::Io { what: what.into(), source: source.into() }
     }
 
-    /// Whether it may pass by itself: a full disk may, a missing program does not.
+    /// Whether a retry may succeed: after a full disk it may, with a missing program it does not.
     pub fn is_transient(&self) -> bool {
         use io::ErrorKind as K;
         match self {

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
-/// A machine whose files can be written and whose programs can be run.
+/// The operating system of a machine: files, units and processes.
 pub trait Machine: Send + Sync {
     /// What is at a path. Follows no symbolic link: one on the way is an error, one at the path itself is
     /// [`Found::Other`]. Where a folder on the way is missing, there is nothing.
@@ -111,10 +111,10 @@ pub trait Machine: Send + Sync {
     fn facts(&self) -> impl Future<Output = Facts> + Send;
 }
 
-/// Whose a file or folder is, and who may do what with it.
+/// Owner and permissions of a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// Permission bits, with those beyond `0777` that a file which was there before may have.
+    /// Permission bits, including those beyond `0777` that an existing file may have.
     pub mode: u32,
     /// User ID of the owner.
     pub owner: u32,
@@ -122,10 +122,10 @@ pub struct Metadata {
     pub group: u32,
 }
 
-/// What is at a path.
+/// The state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
+    /// The path does not exist.
     Nothing,
     /// A regular file.
     File {
@@ -139,12 +139,12 @@ pub enum Found {
         /// Whose it is.
         metadata: Metadata,
     },
-    /// Something no plan is about, such as "a symbolic link".
+    /// Another type, such as "a symbolic link".
     Other(&'static str),
 }
 
 impl Found {
-    /// What it is, in words.
+    /// A description for messages.
     pub const fn describe(&self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -160,22 +160,23 @@ impl Found {
 pub struct Invocation<'a> {
     /// Program and arguments.
     pub argv: &'a Argv,
-    /// Variables it sees, beside a `PATH` of the machine's.
+    /// Environment variables, besides a default `PATH`.
     pub env: &'a [EnvVar],
-    /// How long it may take.
+    /// Timeout.
     pub timeout: Duration,
-    /// What to find it by if the agent is restarted. None for programs that change nothing: they end with the agent.
+    /// Key by which the command is found after a restart of the agent. `None` for programs without effects, which end
+    /// with the agent.
     pub key: Option<&'a CommandKey>,
 }
 
-/// A program that was run.
+/// The result of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
     /// How it ended.
     pub exit: Exit,
-    /// What it printed to standard output.
+    /// Standard output.
     pub stdout: Captured,
-    /// What it printed to standard error.
+    /// Standard error.
     pub stderr: Captured,
 }
 
@@ -183,10 +184,10 @@ pub struct Ran {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Exit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By this signal.
+    /// It was terminated by this signal.
     Signal(i32),
-    /// It was ended because it took too long.
+    /// It was terminated after its timeout.
     TimedOut,
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// How many bytes of each end are kept.
 const END: usize = 4096;
 
-/// Takes in what a program prints.
+/// Collects the output of a program within a limit.
 #[derive(Debug, Default)]
 pub struct Capture {
     head: Vec<u8>,
@@ -14,7 +14,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Takes in some more.
+    /// Appends output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(END - self.head.len()));
@@ -25,7 +25,7 @@ impl Capture {
         self.tail.extend(rest);
     }
 
-    /// What was kept so far.
+    /// The output so far.
     pub fn captured(&self) -> Captured {
         let kept = (self.head.len() + self.tail.len()) as u64;
         Captured {
@@ -36,14 +36,14 @@ impl Capture {
     }
 }
 
-/// What was kept of what a program printed. As it was printed: secrets and all.
+/// The kept output of a program. It is not redacted.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// How it begins.
+    /// The beginning.
     pub head: Vec<u8>,
-    /// How it goes on or, if something was left out between, ends.
+    /// The rest or, if bytes were omitted, the end.
     pub tail: Vec<u8>,
-    /// How many bytes were left out between.
+    /// Number of omitted bytes in between.
     pub omitted: u64,
 }
 

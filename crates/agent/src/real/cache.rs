@@ -201,11 +201,10 @@ impl Cache {
             let _ = blocking(move || fs::remove_file(path).map_err(Refusal::passing)).await;
             return Err(Refusal::lasting(format!("what it sent has the digest {found}")));
         }
-        let (place, folder) = (self.folder.join(digest.to_string()), self.folder.clone());
-        let put = move || {
+        let place = self.folder.join(digest.to_string());
+        let put = move || -> io::Result<()> {
             part.file.sync_all()?;
-            fs::rename(&part.path, place)?;
-            File::open(folder)?.sync_all()
+            capstan_files::publish(&part.path, &place).map_err(|error| error.source)
         };
         blocking(move || put().map_err(Refusal::passing)).await
     }

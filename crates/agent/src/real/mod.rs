@@ -30,7 +30,7 @@ use command::Commands;
 
 use crate::machine::{CommandKey, Found, Invocation, Machine, MachineError, Metadata, Ran, Resumed};
 
-/// The machine this program runs on.
+/// The machine that this program runs on.
 #[derive(Debug)]
 pub struct Linux {
     root: Arc<OwnedFd>,
@@ -46,7 +46,7 @@ pub struct Linux {
 const CACHE: &str = "var/lib/capstan/cache";
 
 impl Linux {
-    /// The machine, from `/` on.
+    /// The machine, with `/` as root.
     ///
     /// # Errors
     /// If `/` cannot be opened.
@@ -54,8 +54,7 @@ impl Linux {
         Self::rooted("/")
     }
 
-    /// The machine, but its files are in this folder: for tests, and for a system that is mounted somewhere.
-    /// Programs are run where this one runs.
+    /// The machine with its files in this folder: for tests, and for a mounted system. Programs run on this machine.
     ///
     /// # Errors
     /// If the folder cannot be opened.
@@ -67,7 +66,7 @@ impl Linux {
         Ok(Self { root: Arc::new(root), turn, readers, cache, commands: None })
     }
 
-    /// Keeps artifacts that were fetched in this folder.
+    /// Caches downloaded artifacts in this folder.
     #[must_use]
     pub fn caching_in(self, folder: impl Into<PathBuf>) -> Self {
         Self { cache: Cache::new(folder.into()), ..self }

@@ -1,5 +1,6 @@
 //! A store in a folder that only its owner can read: the file `journal`, and kept files by their digest.
 
+use capstan_files::{Durability, sync_folder};
 use capstan_plan::Digest;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Store;
 
-/// A folder on a disk.
+/// A store in a folder.
 #[derive(Debug)]
 pub struct DiskStore {
     folder: Arc<Folder>,
@@ -30,7 +31,7 @@ const JOURNAL: &str = "journal";
 const KEPT: &str = "kept";
 
 impl DiskStore {
-    /// Opens the folder; makes it if it is not there.
+    /// Opens the folder, and creates it if it does not exist.
     ///
     /// # Errors
     /// If it cannot be read or written, or another agent has it open.
@@ -49,9 +50,9 @@ impl DiskStore {
                 io::Error::new(io::ErrorKind::ResourceBusy, text)
             })?;
             if let Some(above) = path.parent() {
-                sync(above)?;
+                sync_folder(above)?;
             }
-            sync(&path)?;
+            sync_folder(&path)?;
             Ok(Self { folder: Arc::new(Folder { path, _lock: lock, turn: Mutex::new(()) }) })
         })
         .await
@@ -92,7 +93,7 @@ impl Store for DiskStore {
                 // Half a line would hide the next one. If this fails too, opening the journal finds the half.
                 let _ = file.set_len(before).and_then(|()| file.sync_data());
             }
-            if is_new { written.and_then(|()| sync(&folder.path)) } else { written }
+            if is_new { written.and_then(|()| sync_folder(&folder.path)) } else { written }
         })
         .await
     }
@@ -136,16 +137,7 @@ impl Store for DiskStore {
 
 /// Writes a file whole and at once. Durable when it returns.
 pub(crate) fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let temporary = folder.join(format!("{name}.new"));
-    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, folder.join(name))?;
-    sync(folder)
-}
-
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    capstan_files::write(&folder.join(name), bytes, 0o600, Durability::Lasting).map_err(|error| error.source)
 }
 
 async fn blocking<T, F>(work: F) -> io::Result<T>

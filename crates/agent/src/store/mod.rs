@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 
-/// Keeps bytes through crashes.
+/// Durable storage that survives crashes.
 pub trait Store: Send + Sync {
     /// The journal as it lies there: empty if there was none. After a crash the last bytes may be missing or
     /// wrong; everything that an `append` or `replace` has returned for is there.

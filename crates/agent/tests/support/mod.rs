@@ -1,6 +1,6 @@
 //! What the suites share: plans that are quickly written, a clock that runs by itself, a machine in memory.
 
-#![allow(dead_code, clippy::unwrap_used, reason = "each suite uses its part; a test may panic")]
+#![allow(dead_code, reason = "each suite uses its part")]
 
 pub(crate) mod mirror;
 pub(crate) mod process;

@@ -60,20 +60,20 @@ async fn work(paths: &Paths) -> Result<(), Failure> {
     enroll::forget_token(paths).await?;
     let key = Key::take(paths)?;
     let certificate = Certificate::read(paths, &config, &key)?
-        .ok_or_else(|| Failure::new("the certificate is gone; enrol this machine anew"))?;
+        .ok_or_else(|| Failure::new("this machine has no certificate; enrol it again"))?;
     let trust = certificate.trust(&config, &key)?;
     let client = Client::new(Api::new(config.server.clone(), trust, None));
     say!("{} at {}", config.user(), config.address());
 
     let (plans, seen) = watch::channel(None);
-    let (reports, told) = watch::channel(report::hello());
+    let (reports, receiver) = watch::channel(report::hello());
     tokio::join!(
         plans::run(&client, &config, &plans, &board),
         carry_out(paths, &config, seen, &reports, &board),
-        reports::run(&client, &config, told.clone(), &board),
+        reports::run(&client, &config, receiver.clone(), &board),
         lease::run(&client, &config, &board),
         renewal::run(&client, paths, &config, &key, certificate, &board),
-        remember(told, &board),
+        remember(receiver, &board),
     );
     Ok(())
 }
@@ -122,10 +122,10 @@ pub(crate) async fn open(paths: &Paths) -> io::Result<Engine<Linux, DiskStore, S
 }
 
 /// Writes down what was last said, for people on the machine.
-async fn remember(mut told: watch::Receiver<Report>, board: &Board) {
+async fn remember(mut reports: watch::Receiver<Report>, board: &Board) {
     let mut before = None;
-    while told.changed().await.is_ok() {
-        let report = told.borrow_and_update().clone();
+    while reports.changed().await.is_ok() {
+        let report = reports.borrow_and_update().clone();
         if let Standing::Plan(progress) = &report.standing {
             let now = (progress.phase, progress.plan, progress.step.as_ref().map(|step| step.name.clone()));
             if before.as_ref() != Some(&now) {

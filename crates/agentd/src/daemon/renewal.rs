@@ -28,7 +28,7 @@ pub(super) async fn run(
         board.note(|status| &mut status.certificate, Err("another one was asked for".to_owned()));
         match renew(client, paths, config, key, &certificate).await {
             Ok(renewed) => {
-                say!("the certificate was renewed until {}", renewed.to);
+                say!("the certificate was renewed until {}", renewed.read.not_after);
                 certificate = renewed;
                 board.note(|status| &mut status.certificate, Ok(()));
             }
@@ -50,7 +50,10 @@ async fn renew(
 ) -> Result<Certificate, Failure> {
     let request = key.request(config)?;
     // One that is worth the change: the answer to an old request may still lie there.
-    let renewed = enroll::ask(client, config, key, &request, Asking::ToStay, |found| found.to > old.to).await;
+    let renewed = enroll::ask(client, config, key, &request, Asking::ToStay, |found| {
+        found.read.not_after > old.read.not_after
+    })
+    .await;
     renewed.write(paths, config)?;
     client.become_(Api::new(config.server.clone(), renewed.trust(config, key)?, None));
     Ok(renewed)

@@ -33,21 +33,26 @@ const OURS: [&str; 11] = [
     "lastUpdated",
 ];
 
-pub(super) async fn run(client: &Client, config: &Config, mut told: watch::Receiver<Report>, board: &Board) {
+pub(super) async fn run(
+    client: &Client,
+    config: &Config,
+    mut receiver: watch::Receiver<Report>,
+    board: &Board,
+) {
     let path = format!("{}/{}", reports(config), config.machine());
     let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
     // What the management plane has, as far as we know.
     let mut known: Option<Value> = None;
     let mut written = None;
-    told.mark_changed();
+    receiver.mark_changed();
     loop {
         tokio::select! {
-            changed = told.changed() => if changed.is_err() { return },
+            changed = receiver.changed() => if changed.is_err() { return },
             () = sleep_until(Instant::now() + COMPARING) => known = None,
         }
-        pace::until_due(&mut told, written).await;
+        pace::until_due(&mut receiver, written).await;
         loop {
-            let report = told.borrow_and_update().clone();
+            let report = receiver.borrow_and_update().clone();
             match write(&client.api(), &path, config, &report, &mut known).await {
                 Ok(()) => {
                     board.note(|status| &mut status.report, Ok(()));

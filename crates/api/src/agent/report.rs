@@ -20,7 +20,7 @@ use crate::schema::{DNS_LABEL, DNS_SUBDOMAIN, cel};
 #[schemars(extend(
     "x-kubernetes-validations" = cel([(
         "self.machineName == oldSelf.machineName && self.machineID == oldSelf.machineID",
-        "machineName and machineID cannot be changed; delete the object and create it anew",
+        "machineName and machineID cannot be changed; delete the object and create it again",
     )])
 ))]
 #[kube(
@@ -70,7 +70,7 @@ pub struct MachineReportSpec {
     pub machine_id: String,
 
     /// Digest (SHA-256) of the public key that the machine enrolled with: the first one that came with its token.
-    /// Requests for another key are not answered; take this away to let the machine enrol anew.
+    /// Requests for another key are not answered; remove this field to let the machine enrol again.
     #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
     pub enrolled_key: Option<String>,
 
@@ -145,12 +145,71 @@ pub struct MachineReportStatus {
     /// What the machine says of itself.
     pub facts: Option<HostFacts>,
 
+    /// What the agent has put on the machine, and takes back when the machine is reset.
+    pub ledger: Option<LedgerSummary>,
+
     /// Version of the agent.
     #[schemars(length(min = 1, max = 64))]
     pub agent_version: Option<String>,
 
     /// When the agent last wrote.
     pub last_updated: Option<Time>,
+}
+
+/// What the agent has put on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerSummary {
+    /// How many items there are.
+    #[schemars(range(min = 0))]
+    pub total: i32,
+
+    /// The last of them, the newest first.
+    #[serde(default)]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub items: Vec<LedgerItem>,
+}
+
+/// One thing that is taken back when the machine is reset.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerItem {
+    /// What it is.
+    pub kind: LedgerKind,
+
+    /// Its path; for a command, the name of the step that ran it.
+    #[schemars(length(min = 1, max = 512))]
+    pub name: String,
+
+    /// What was at the path before the agent wrote it. Not set for a command.
+    pub before: Option<LedgerBefore>,
+}
+
+/// What the agent put on a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LedgerKind {
+    /// A file.
+    File,
+    /// A folder.
+    Directory,
+    /// A file or a folder that was downloaded.
+    Artifact,
+    /// The file of a systemd unit.
+    Unit,
+    /// A command that has an undo command.
+    Command,
+}
+
+/// What was at a path before the agent wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LedgerBefore {
+    /// Nothing: a reset removes the path.
+    Nothing,
+    /// A file: a reset restores its content.
+    File,
+    /// A folder: a reset keeps it.
+    Directory,
 }
 
 /// Names exactly one plan.

@@ -190,11 +190,11 @@ pub struct File {
     #[schemars(length(min = 1, max = 4096), regex(pattern = r"^/([^/\x00]+/)*[^/\x00]+$"))]
     pub path: String,
 
-    /// What stands in the file.
+    /// Content of the file.
     #[schemars(length(max = 262144))]
     pub content: Option<String>,
 
-    /// Where to find what stands in the file, when it is a secret.
+    /// Where to read the content of the file from, if it is secret.
     pub content_from: Option<FileSource>,
 
     /// Owner and group, as in `root:root`.
@@ -235,7 +235,7 @@ pub struct Command {
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
 
-    /// The program and its arguments. No shell stands between.
+    /// The program and its arguments. It is run without a shell.
     #[schemars(
         length(min = 1, max = 100),
         inner(length(max = 10240)),

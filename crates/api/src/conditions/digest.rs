@@ -43,7 +43,7 @@ pub(super) fn digest(sources: &[(Priority, &Source<'_>)]) -> String {
     let mut lines = Vec::new();
     let mut room = MESSAGES;
     for (kind, messages) in reporters {
-        let kind = Kind { one: kind, many: plural(kind) };
+        let kind = CountedNoun { one: kind, many: plural(kind) };
         let mut messages: Vec<_> =
             messages.into_iter().map(|(message, names)| (message, &weights[message], names)).collect();
         messages.sort_by_cached_key(|(_, weight, names)| {
@@ -68,12 +68,12 @@ pub(super) fn digest(sources: &[(Priority, &Source<'_>)]) -> String {
     lines.join("\n")
 }
 
-struct Kind<'a> {
+struct CountedNoun<'a> {
     one: &'a str,
     many: String,
 }
 
-impl Kind<'_> {
+impl CountedNoun<'_> {
     fn of(&self, count: usize) -> &str {
         if count == 1 { self.one } else { &self.many }
     }

@@ -44,16 +44,16 @@ impl Precedence<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConditionConflict {
     /// Both added it, with different states.
-    #[error("condition {0} was to be added but somebody else added it with another state")]
+    #[error("cannot add condition {0}: another client has added it with another state")]
     BothAdded(String),
     /// Both changed it, to different states.
-    #[error("condition {0} was to be changed but somebody else changed it to another state")]
+    #[error("cannot change condition {0}: another client has changed it to another state")]
     BothChanged(String),
     /// One changed it, the other deleted it.
-    #[error("condition {0} was to be changed but somebody else deleted it")]
+    #[error("cannot change condition {0}: another client has deleted it")]
     DeletedByOther(String),
     /// One deleted it, the other changed it.
-    #[error("condition {0} was to be deleted but somebody else changed it")]
+    #[error("cannot delete condition {0}: another client has changed it")]
     ChangedByOther(String),
 }
 

@@ -179,8 +179,8 @@ pub struct ControlPlaneMachineTemplateSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneRollout {
-    /// Once this time has passed, every machine that was set up before it is set up anew: restarted in place, or
-    /// replaced where that is the strategy.
+    /// Once this time has passed, every machine that was set up before it is restarted in place, or replaced if
+    /// that is the rollout strategy.
     pub after: Option<Time>,
 
     /// What may happen to a machine that does not match.

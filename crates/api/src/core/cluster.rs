@@ -153,7 +153,7 @@ use crate::schema::cel;
     )
 )]
 pub struct ClusterSpec {
-    /// While true nobody touches the cluster or anything that belongs to it.
+    /// While true, controllers do not reconcile the Cluster or the objects that belong to it.
     pub paused: Option<bool>,
 
     /// Addresses and names inside the cluster.

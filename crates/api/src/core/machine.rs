@@ -113,7 +113,7 @@ pub struct MachineSpec {
     /// Where the data comes from that the machine starts with.
     pub bootstrap: Bootstrap,
 
-    /// The infrastructure machine that stands behind this Machine.
+    /// The infrastructure machine of this Machine.
     pub infrastructure_ref: ContractVersionedObjectReference,
 
     /// Kubernetes version of the machine, with its leading `v`.

@@ -165,7 +165,7 @@ pub struct MachineHealthCheckRemediation {
     /// person should look.
     pub trigger_if: Option<RemediationTrigger>,
 
-    /// A template of somebody else's remediation. Without it the owner of the Machine replaces it.
+    /// Template for external remediation. When unset, the owner of the Machine replaces the Machine.
     pub template_ref: Option<RemediationTemplateReference>,
 }
 
@@ -183,7 +183,7 @@ pub struct RemediationTrigger {
     pub unhealthy_in_range: Option<String>,
 }
 
-/// Points to a template of somebody else's remediation.
+/// Reference to a template for external remediation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemediationTemplateReference {

@@ -140,7 +140,7 @@ pub struct WorkerHealthCheckRemediation {
     /// person should look.
     pub trigger_if: Option<RemediationTrigger>,
 
-    /// A template of somebody else's remediation. Without it the owner of the Machine replaces it.
+    /// Template for external remediation. When unset, the owner of the Machine replaces the Machine.
     pub template_ref: Option<RemediationTemplateReference>,
 }
 

@@ -91,24 +91,25 @@ fn type_of(field: &JSONSchemaProps) -> String {
 
 /// What it means, and what is asked of it.
 fn meaning(field: &JSONSchemaProps, required: bool) -> String {
-    let mut told: Vec<String> = field.description.iter().map(|text| one_line(text)).collect();
+    let mut sentences: Vec<String> = field.description.iter().map(|text| one_line(text)).collect();
     if required {
-        told.push("Required.".to_owned());
+        sentences.push("Required.".to_owned());
     }
     if let Some(values) = &field.enum_ {
         let values: Vec<String> = values.iter().map(code).collect();
-        told.push(format!("One of {}.", values.join(", ")));
+        sentences.push(format!("One of {}.", values.join(", ")));
     }
     if let Some(default) = &field.default {
-        told.push(format!("Default: {}.", code(default)));
+        sentences.push(format!("Default: {}.", code(default)));
     }
     let limits = [("At least", field.minimum), ("At most", field.maximum)];
-    told.extend(limits.iter().filter_map(|(words, limit)| limit.map(|limit| format!("{words} {limit}."))));
+    sentences
+        .extend(limits.iter().filter_map(|(words, limit)| limit.map(|limit| format!("{words} {limit}."))));
     for rule in field.x_kubernetes_validations.iter().flatten() {
         let text = rule.message.clone().unwrap_or_else(|| format!("`{}`", one_line(&rule.rule)));
-        told.push(format!("Rule: {}.", one_line(&text).trim_end_matches('.')));
+        sentences.push(format!("Rule: {}.", one_line(&text).trim_end_matches('.')));
     }
-    told.join(" ")
+    sentences.join(" ")
 }
 
 fn code(value: &JSON) -> String {

@@ -13,7 +13,7 @@ const OF_CONTROL_PLANE: &str = "of a control plane";
 /// How the owner of a Machine is asked to replace it, and answers.
 const ASKED: &str = "a health check asks the owner of the Machine, and the owner answers and clears it";
 const LOOKED_AT: &str =
-    "a HostMachine asks its host anew right before it is claimed and after it was started";
+    "the HostMachine controller checks the host right before it claims it and after it has started it";
 
 /// What a Machine is made with.
 const MACHINE: &[&str] = &[

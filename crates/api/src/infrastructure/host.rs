@@ -10,7 +10,7 @@ use crate::conditions::Condition;
 use crate::core::MachineAddress;
 use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, cel};
 
-/// How to reach the host, where it stands, and who has claimed it.
+/// How to reach the host, its failure domain, and which machine has claimed it.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -33,7 +33,7 @@ use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, cel};
     namespaced,
     status = "HostStatus",
     derive = "PartialEq",
-    doc = "A machine that exists: bare metal, a virtual machine somebody else made, an edge box.",
+    doc = "A machine that exists: bare metal, a virtual machine that Capstan did not create, an edge box.",
     category = "cluster-api",
     label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     label("clusterctl.cluster.x-k8s.io/move-hierarchy", ""),
@@ -61,7 +61,7 @@ use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, cel};
         type_ = "string",
         json_path = ".spec.failureDomain",
         priority = 10,
-        description = "Failure domain it stands in"
+        description = "Failure domain of the host"
     ),
     printcolumn(
         name = "Reason",
@@ -80,10 +80,10 @@ pub struct HostSpec {
     /// Reach the host over SSH.
     pub ssh: Option<SshAccess>,
 
-    /// The host is simulated inside Capstan: no machine stands behind it.
+    /// The host is simulated inside Capstan: there is no machine to reach.
     pub simulated: Option<SimulatedHost>,
 
-    /// Failure domain the host stands in, such as a rack, a room or a site.
+    /// Failure domain of the host, such as a rack, a room or a site.
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
 
@@ -145,8 +145,8 @@ pub struct SshAccess {
     )]
     pub host_keys: Vec<String>,
 
-    /// Pin the key the host shows first. Whoever stands between Capstan and the host at that moment is
-    /// trusted for good, so prefer `hostKeys`.
+    /// Pin the first key that the host presents. An attacker who intercepts that first connection is trusted
+    /// permanently, so prefer `hostKeys`.
     pub trust_on_first_use: Option<bool>,
 }
 

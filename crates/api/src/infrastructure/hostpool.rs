@@ -125,7 +125,7 @@ pub struct StaticHost {
     /// How to reach it.
     pub ssh: SshAccess,
 
-    /// Failure domain it stands in. One of the pool's, in turn, when unset.
+    /// Failure domain of the host. When unset, the pool assigns its own failure domains in turn.
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
 }

@@ -28,15 +28,15 @@ pub fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
     }
     let (mut patched, mut copied) = (target.clone(), 0);
     for step in steps {
-        Step(step).apply(&mut patched, &mut copied).map_err(PatchError::Inapplicable)?;
+        PatchOperation(step).apply(&mut patched, &mut copied).map_err(PatchError::Inapplicable)?;
     }
     *target = patched;
     Ok(())
 }
 
-struct Step<'a>(&'a Map<String, Value>);
+struct PatchOperation<'a>(&'a Map<String, Value>);
 
-impl Step<'_> {
+impl PatchOperation<'_> {
     fn text(&self, key: &str, operation: &str) -> Result<&str, String> {
         let text = self.0.get(key).and_then(Value::as_str);
         text.ok_or_else(|| format!("{operation} operation failed to decode {key}: missing value"))
@@ -184,9 +184,9 @@ fn depth(value: &Value) -> usize {
 fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
     let mut steps = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
     let mut key = steps.next()?;
-    let mut here = document;
+    let mut node = document;
     for step in steps {
-        here = match here {
+        node = match node {
             Value::Object(fields) => fields.get_mut(&key)?,
             Value::Array(items) => {
                 let index = index(items.len(), &key).ok()?;
@@ -196,7 +196,7 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, Strin
         };
         key = step;
     }
-    (here.is_object() || here.is_array()).then_some((here, key))
+    (node.is_object() || node.is_array()).then_some((node, key))
 }
 
 /// A place in a list of `length` items; from the end if it is negative.

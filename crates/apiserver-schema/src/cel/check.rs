@@ -5,8 +5,8 @@ use super::budget::{Budget, Overrun};
 use super::rewrite::{OLD_SELF, SELF, SORTED, mentions};
 use super::values::View;
 use super::{Rule, functions};
-use crate::correlate::{self, Correlation};
-use crate::error::{ErrorKind, FieldError};
+use crate::correlate::{CorrelatedItems, Correlation, OldItems};
+use crate::error::{ErrorKind, FieldError, MOST_ERRORS, ROOT};
 use crate::node::Node;
 use crate::path::{child, index, key};
 use kube_cel::cel::common::ast::IdedExpr;
@@ -41,10 +41,11 @@ impl<'a> Ratchet<'a> {
         }
     }
 
-    fn index(self, i: usize) -> Ratchet<'a> {
+    /// The item at `i` of the list; `items` are those of `current`.
+    fn item(self, items: Option<&CorrelatedItems<'a>>, i: usize) -> Ratchet<'a> {
         match self.current {
             None => self,
-            Some(current) => Ratchet { current: current.index(i), parent: Some(current) },
+            Some(current) => Ratchet { current: items.and_then(|items| items.get(i)), parent: Some(current) },
         }
     }
 }
@@ -91,9 +92,11 @@ fn walk(
         Value::Array(items) => {
             let Some(schema) = &node.items else { return };
             let before = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let (before, correlated) =
+                (OldItems::new(node, before), ratchet.current.map(|current| current.items()));
             for (i, item) in items.iter().enumerate() {
-                let old = correlate::same_key(node, before, item);
-                walk(schema, item, old, ratchet.index(i), false, &index(at, i), found);
+                let (old, ratchet) = (before.of(item), ratchet.item(correlated.as_ref(), i));
+                walk(schema, item, old, ratchet, false, &index(at, i), found);
             }
         }
         Value::Object(fields) => {
@@ -122,6 +125,11 @@ fn rules(
 ) {
     let input = Input { node, value, old, resource };
     for rule in &node.rules {
+        if found.errors.len() >= MOST_ERRORS {
+            found.over = true;
+            found.errors.push(FieldError::more_errors(ROOT));
+            return;
+        }
         if rule.uses_old_self && old.is_none() && !rule.optional_old_self {
             continue;
         }

@@ -30,13 +30,13 @@ fn follow<'a>(json_path: &str, schema: Raw<'a>) -> Result<(String, Option<Raw<'a
     while !rest.is_empty() {
         let (name, tail) = segment(rest)?;
         let unknown = "does not refer to a valid field".to_string();
-        let here = schema.ok_or(unknown.clone())?;
-        if here.has_properties() {
+        let current = schema.ok_or(unknown.clone())?;
+        if current.has_properties() {
             path = child(&path, &name);
-            schema = Some(here.property(&name).ok_or(unknown)?);
+            schema = Some(current.property(&name).ok_or(unknown)?);
         } else {
             path = key(&path, &name);
-            schema = match here.additional().ok_or(unknown)? {
+            schema = match current.additional().ok_or(unknown)? {
                 RawAdditional::Schema(schema) => Some(schema),
                 RawAdditional::Allowed(_) => None,
             };

@@ -9,7 +9,7 @@ use crate::node::{Node, Type};
 use serde_json::{Number, Value};
 
 fn one(failure: Failure) -> Outcome {
-    Outcome { failures: vec![failure], matches: 0 }
+    Outcome::failed(failure)
 }
 
 /// `enum`
@@ -191,6 +191,11 @@ fn out_of_range(node: &Node, number: Num, what: &str, at: &str) -> Option<Failur
 /// `minItems` and `maxItems`
 pub(super) fn items(node: &Node, count: usize, at: &str) -> Vec<Failure> {
     count_failures(count, at, node.limits.min_items, node.limits.max_items, "items")
+}
+
+/// Whether a list is longer than `maxItems`.
+pub(super) fn has_too_many(node: &Node, count: usize) -> bool {
+    node.limits.max_items.is_some_and(|most| i64::try_from(count).unwrap_or(i64::MAX) > most)
 }
 
 /// `minProperties` and `maxProperties`

@@ -7,10 +7,11 @@ mod limits;
 mod types;
 
 use crate::correlate::Correlation;
-use crate::error::{ErrorKind, FieldError, ROOT};
+use crate::error::{ErrorKind, FieldError, MOST_ERRORS, ROOT};
 use crate::node::{Additional, Node};
 use crate::path::{self, index};
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 
 /// A failed check.
 #[derive(Clone, Debug)]
@@ -39,26 +40,48 @@ impl Failure {
 #[derive(Debug, Default)]
 struct Outcome {
     failures: Vec<Failure>,
+    /// The texts of the failures.
+    texts: HashSet<String>,
     matches: usize,
 }
 
 impl Outcome {
     fn passed() -> Outcome {
-        Outcome { failures: Vec::new(), matches: 1 }
+        Outcome { matches: 1, ..Outcome::default() }
+    }
+
+    fn failed(failure: Failure) -> Outcome {
+        let mut outcome = Outcome::default();
+        outcome.fail(failure);
+        outcome
     }
 
     fn is_valid(&self) -> bool {
         self.failures.is_empty()
     }
 
+    /// Whether no further failure would be told.
+    fn is_full(&self) -> bool {
+        self.failures.len() >= MOST_ERRORS
+    }
+
     fn fail(&mut self, failure: Failure) {
-        if !self.failures.iter().any(|known| known.text == failure.text) {
+        if !self.is_full() && self.texts.insert(failure.text.clone()) {
             self.failures.push(failure);
         }
     }
 
+    fn forgive(&mut self) {
+        self.failures.clear();
+        self.texts.clear();
+    }
+
     fn merge(&mut self, other: Outcome) {
         self.matches += other.matches;
+        if self.failures.is_empty() {
+            (self.failures, self.texts) = (other.failures, other.texts);
+            return;
+        }
         for failure in other.failures {
             self.fail(failure);
         }
@@ -89,13 +112,19 @@ pub(crate) fn validate(
         let path = if at.is_empty() { prefix.to_string() } else { path::child(prefix, at) };
         FieldError { path: if path.is_empty() { ROOT.into() } else { path }, ..failure.error }
     };
-    outcome.failures.into_iter().map(place).collect()
+    let is_full = outcome.is_full();
+    let mut errors: Vec<FieldError> = outcome.failures.into_iter().map(place).collect();
+    if is_full {
+        let path = if prefix.is_empty() { ROOT } else { prefix };
+        errors.push(FieldError::more_errors(path));
+    }
+    errors
 }
 
 fn ratcheted(node: &Node, correlation: Correlation<'_>, at: &str) -> Outcome {
     let mut outcome = schema(node, correlation.new, at, Some(correlation));
     if !outcome.is_valid() && correlation.unchanged() {
-        outcome.failures.clear();
+        outcome.forgive();
     }
     outcome
 }
@@ -132,10 +161,15 @@ fn schema(node: &Node, value: &Value, at: &str, correlation: Option<Correlation<
 
 fn list(node: &Node, items: &[Value], at: &str, correlation: Option<Correlation<'_>>) -> Outcome {
     let mut outcome = Outcome::default();
-    if let Some(schema_of_items) = &node.items {
+    let before = correlation.map(|list| list.items());
+    // The items of a list that is too long are not looked at: how many there are is up to the client.
+    if let Some(schema_of_items) = node.items.as_ref().filter(|_| !limits::has_too_many(node, items.len())) {
         for (i, item) in items.iter().enumerate() {
+            if outcome.is_full() {
+                break;
+            }
             let at = index(at, i);
-            outcome.merge(match correlation.and_then(|list| list.index(i)) {
+            outcome.merge(match before.as_ref().and_then(|before| before.get(i)) {
                 Some(correlation) => ratcheted(schema_of_items, correlation, &at),
                 None => schema(schema_of_items, item, &at, None),
             });
@@ -159,6 +193,9 @@ fn object(
         outcome.fail(failure);
     }
     for (name, value) in fields.iter().filter(|(name, _)| !node.properties.contains_key(*name)) {
+        if outcome.is_full() {
+            break;
+        }
         match &node.additional {
             Some(Additional::Allowed(false)) => {
                 let text = format!("{at}.{name} in body is a forbidden property");

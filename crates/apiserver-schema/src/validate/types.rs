@@ -43,7 +43,7 @@ pub(super) fn check(node: &Node, value: &Value, at: &str) -> Outcome {
 fn failed(at: &str, expected: &str, actual: &str) -> Outcome {
     let text = format!("{at} in body must be of type {expected}: {}", quote(actual));
     let failure = Failure::new(at, ErrorKind::TypeInvalid, Value::from(actual), text);
-    Outcome { failures: vec![failure], matches: 0 }
+    Outcome::failed(failure)
 }
 
 fn names(types: &[Type]) -> String {

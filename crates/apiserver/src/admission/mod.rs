@@ -107,9 +107,9 @@ pub(crate) async fn mutate(
     let hooks = if is_exempt(call) { Vec::new() } else { hook::all(&call.plane.store, Phase::Mutating) };
     // The object as a webhook left it that wants to see what others make of that.
     let mut left: Vec<Option<Value>> = vec![None; hooks.len()];
-    for round in 0..2 {
+    for pass in 0..2 {
         for (hook, left) in hooks.iter().zip(&mut left) {
-            if round == 1 && left.take_if(|left| object.as_ref() != Some(left)).is_none() {
+            if pass == 1 && left.take_if(|left| object.as_ref() != Some(left)).is_none() {
                 continue;
             }
             let Some(version) = matching::version(call, attempt, hook, object.as_ref())? else { continue };

@@ -1,4 +1,4 @@
-//! From a certificate or a token to a user.
+//! Authentication: from a client certificate or a token to a user.
 
 use http::{HeaderMap, header::AUTHORIZATION};
 use jiff::Timestamp;
@@ -10,21 +10,21 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// What a connection has shown. It is judged again at every request: a connection may outlive it.
+/// The client certificate of a connection. Its validity is checked at every request: a connection may outlive it.
 #[derive(Clone, Debug)]
-pub(crate) enum Shown {
-    /// No certificate.
-    Nothing,
-    /// A certificate that we do not believe.
-    Disbelieved,
-    /// A certificate that our clients' authority signed.
-    Certificate { user: User, from: i64, until: i64 },
+pub(crate) enum ClientCertificate {
+    /// The client sent no certificate.
+    Absent,
+    /// The certificate does not chain to the client CA bundle, or has no usable subject.
+    Untrusted,
+    /// The client CA signed the certificate. `from` and `until` are its validity in Unix seconds.
+    Trusted { user: User, from: i64, until: i64 },
 }
 
-impl Shown {
-    /// What a certificate stands for, whoever signed it: common name and organizations. Nothing if there are
-    /// two names: one reader would take the first and another the last.
-    pub(crate) fn certificate(der: &[u8]) -> Self {
+impl ClientCertificate {
+    /// Reads common name and organizations, without verification of the signature. A certificate with two common names is
+    /// untrusted: one parser would use the first and another the last.
+    pub(crate) fn from_der(der: &[u8]) -> Self {
         let read = || {
             let (_, certificate) = X509Certificate::from_der(der).ok()?;
             let subject = certificate.subject();
@@ -37,9 +37,9 @@ impl Shown {
             let validity = certificate.validity();
             let user = User::new(name, groups).with_credential(format!("X509SHA256={}", fingerprint(der)));
             let (from, until) = (validity.not_before.timestamp(), validity.not_after.timestamp());
-            Some(Self::Certificate { user, from, until })
+            Some(Self::Trusted { user, from, until })
         };
-        read().unwrap_or(Self::Disbelieved)
+        read().unwrap_or(Self::Untrusted)
     }
 }
 
@@ -48,14 +48,14 @@ fn fingerprint(der: &[u8]) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Who sends a request: the certificate's user, else the token's, else nobody. A credential that is not
-/// believed is refused rather than ignored.
-pub(crate) fn user(plane: &Plane, shown: &Shown, headers: &HeaderMap) -> Result<User> {
+/// The user of a request: that of the certificate, else that of the token, else anonymous. An invalid credential is rejected
+/// and not ignored.
+pub(crate) fn user(plane: &Plane, certificate: &ClientCertificate, headers: &HeaderMap) -> Result<User> {
     let now = plane.now();
-    if let Some(user) = by_certificate(shown, now) {
+    if let Some(user) = by_certificate(certificate, now) {
         return Ok(user);
     }
-    match (headers.get(AUTHORIZATION), shown) {
+    match (headers.get(AUTHORIZATION), certificate) {
         (Some(header), _) => {
             let token = header.to_str().ok().and_then(|header| header.strip_prefix("Bearer "));
             let found = token.map(|token| by_token(plane, now, token.trim(), &plane.issuer.audiences()));
@@ -68,21 +68,21 @@ pub(crate) fn user(plane: &Plane, shown: &Shown, headers: &HeaderMap) -> Result<
                 None => Err(ApiError::unauthorized()),
             }
         }
-        (None, Shown::Nothing) => Ok(User::anonymous()),
+        (None, ClientCertificate::Absent) => Ok(User::anonymous()),
         (None, _) => Err(ApiError::unauthorized()),
     }
 }
 
-fn by_certificate(shown: &Shown, now: Timestamp) -> Option<User> {
-    match shown {
-        Shown::Certificate { user, from, until } if (*from..=*until).contains(&now.as_second()) => {
+fn by_certificate(certificate: &ClientCertificate, now: Timestamp) -> Option<User> {
+    match certificate {
+        ClientCertificate::Trusted { user, from, until } if (*from..=*until).contains(&now.as_second()) => {
             Some(user.clone())
         }
         _ => None,
     }
 }
 
-/// Whose token this is, if it is meant for one of the audiences; or why it is nobody's.
+/// The user of a token that is valid for one of the audiences, or why it is not valid.
 pub(crate) fn by_token(
     plane: &Plane,
     now: Timestamp,
@@ -109,38 +109,38 @@ mod tests {
     use super::*;
     use crate::{Options, Storage};
 
-    fn certificate(name: &str) -> Shown {
+    fn self_signed(name: &str) -> ClientCertificate {
         let mut parameters = rcgen::CertificateParams::default();
         parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
         parameters.distinguished_name.push(rcgen::DnType::OrganizationName, "ops");
         let key = rcgen::KeyPair::generate().unwrap();
-        Shown::certificate(parameters.self_signed(&key).unwrap().der())
+        ClientCertificate::from_der(parameters.self_signed(&key).unwrap().der())
     }
 
     #[test]
-    fn certificates_tokens_and_nobody() {
+    fn certificates_tokens_and_anonymous() {
         let mut options = Options::new(Storage::Memory);
         options.tokens.insert("secret".to_owned(), User::admin());
         let plane = Plane::open(options).unwrap();
-        let find = |shown: &Shown, token: &str| {
+        let find = |certificate: &ClientCertificate, token: &str| {
             let mut headers = HeaderMap::new();
             if !token.is_empty() {
                 headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
             }
-            user(&plane, shown, &headers).map_err(|error| error.code().as_u16())
+            user(&plane, certificate, &headers).map_err(|error| error.code().as_u16())
         };
-        let jane = certificate("jane");
+        let jane = self_signed("jane");
         for token in ["", "secret", "wrong"] {
             let found = find(&jane, token).unwrap();
             assert_eq!((found.name.as_str(), found.is_in("ops")), ("jane", true));
         }
-        assert_eq!(find(&Shown::Nothing, ""), Ok(User::anonymous()));
-        assert_eq!(find(&Shown::Nothing, "secret"), Ok(User::admin()));
-        assert_eq!(find(&Shown::Nothing, "wrong"), Err(401));
-        assert_eq!(find(&Shown::Disbelieved, ""), Err(401));
-        assert_eq!(find(&Shown::Disbelieved, "secret"), Ok(User::admin()));
-        let Shown::Certificate { user: jane, .. } = jane else { panic!("{jane:?}") };
-        let expired = Shown::Certificate { user: jane, from: 0, until: 1 };
+        assert_eq!(find(&ClientCertificate::Absent, ""), Ok(User::anonymous()));
+        assert_eq!(find(&ClientCertificate::Absent, "secret"), Ok(User::admin()));
+        assert_eq!(find(&ClientCertificate::Absent, "wrong"), Err(401));
+        assert_eq!(find(&ClientCertificate::Untrusted, ""), Err(401));
+        assert_eq!(find(&ClientCertificate::Untrusted, "secret"), Ok(User::admin()));
+        let ClientCertificate::Trusted { user: jane, .. } = jane else { panic!("{jane:?}") };
+        let expired = ClientCertificate::Trusted { user: jane, from: 0, until: 1 };
         assert_eq!(find(&expired, ""), Err(401), "a connection outlives its certificate");
     }
 }

@@ -38,6 +38,11 @@ pub(crate) fn user(plane: &Plane, sender: User, headers: &HeaderMap) -> Result<U
     Ok(complete(wanted))
 }
 
+/// Whether a request has headers for impersonation.
+pub(crate) fn is_asked_for(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with("impersonate-"))
+}
+
 /// What the headers say, to the letter.
 fn wanted(headers: &HeaderMap) -> Result<Option<User>> {
     // Who cannot be read must not turn into nobody: the request would be its sender's.

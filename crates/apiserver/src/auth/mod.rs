@@ -12,21 +12,22 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Somebody.
+/// An authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// The name: a certificate's common name, or that of a service account.
+    /// Common name of the client certificate, or the user name of the service account.
     pub name: String,
-    /// The groups: a certificate's organizations, and those every user is in.
+    /// Organizations of the client certificate, and the groups of every user.
     pub groups: Vec<String>,
-    /// Tells a service account from an earlier one of the same name; others have none.
+    /// UID of the service account, which differs from that of a deleted account with the same name. Other users have
+    /// none.
     pub uid: String,
-    /// What else is known, such as which credential was shown.
+    /// Further attributes, such as the ID of the credential.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// A user who has proved to be one.
+    /// An authenticated user; `system:authenticated` is added to the groups.
     pub fn new(name: impl Into<String>, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut groups: Vec<String> = groups.into_iter().map(Into::into).collect();
         if !groups.iter().any(|group| group == AUTHENTICATED) {
@@ -35,7 +36,7 @@ impl User {
         Self { name: name.into(), groups, uid: String::new(), extra: BTreeMap::new() }
     }
 
-    /// The administrator: may do everything.
+    /// The administrator, in the group `system:masters`.
     pub fn admin() -> Self {
         Self::new("kubernetes-admin", [MASTERS])
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// What somebody wants to do, as rules see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access<'a> {
-    /// Something with objects. Empty texts stand for what is not said.
+    /// A verb on a resource. Empty strings are attributes that the request does not have.
     Resource {
         verb: &'a str,
         group: &'a str,
@@ -15,7 +15,7 @@ pub(crate) enum Access<'a> {
         subresource: &'a str,
         name: &'a str,
     },
-    /// Something with a path that is no resource.
+    /// A verb on a non-resource URL.
     Path { verb: &'a str, path: &'a str },
 }
 

@@ -1,12 +1,7 @@
 //! JSON web tokens signed by the plane's own key (ES256), and where that key is kept. What the claims mean
 //! is not decided here.
 
-use std::{
-    fs,
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::PathBuf};
 
 use aws_lc_rs::{
     digest,
@@ -18,29 +13,28 @@ use aws_lc_rs::{
     },
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use capstan_files::Durability;
+use capstan_pki::pem;
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use serde_json::{Value, json};
 
-use crate::{
-    pem,
-    store::{Storage, backup::OWN},
-};
+use crate::store::{Storage, backup::OWN};
 
 /// The key's file in the data folder.
 const FILE: &str = "service-account.key";
 /// More than any token of ours: what is longer is not even looked at.
 const LONGEST: usize = 16 << 10;
 
-/// Why there is no key to sign tokens with.
+/// Why there is no signing key for tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read or written.
     #[error("cannot use {}", .0.display())]
     File(PathBuf, #[source] io::Error),
-    /// The file holds something else.
+    /// The file does not contain a private key.
     #[error("{} holds no private key: move it away, and a new one is made", .0.display())]
     Content(PathBuf),
-    /// No key could be made.
+    /// No key can be generated.
     #[error("cannot make a key")]
     Generate,
 }
@@ -61,7 +55,9 @@ impl TokenKey {
         let path = folder.join(FILE);
         let failed = |error| KeyError::File(path.clone(), error);
         if !path.try_exists().map_err(failed)? {
-            keep(folder, &path, &pem::encode("PRIVATE KEY", &generate()?)).map_err(failed)?;
+            let text = pem::encode("PRIVATE KEY", &generate()?);
+            capstan_files::write(&path, text.as_bytes(), 0o600, Durability::Lasting)
+                .map_err(|error| failed(error.source))?;
         }
         let text = fs::read(&path).map_err(failed)?;
         let der = PrivatePkcs8KeyDer::from_pem_slice(&text).ok();
@@ -117,17 +113,6 @@ fn decode(part: &str) -> Option<Value> {
 fn generate() -> Result<Vec<u8>, KeyError> {
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(|_| KeyError::Generate)?;
     Ok(pair.to_pkcs8v1().map_err(|_| KeyError::Generate)?.as_ref().to_vec())
-}
-
-/// Writes a file whole or not at all, for its owner only.
-fn keep(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let partial = path.with_extension("partial");
-    let mut file =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&partial, path)?;
-    fs::File::open(folder)?.sync_all()
 }
 
 /// What belongs into a backup, by its name there: without the key no token of before would be known again.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use capstan_pki::{der, pem};
 use jiff::{SignedDuration, Timestamp};
 use rustls::{
     SignatureScheme,
@@ -15,10 +16,9 @@ use x509_parser::{
     prelude::{FromDer as _, X509Certificate},
 };
 
-use super::{der, request::Request};
-use crate::pem;
+use super::request::Request;
 
-/// An authority's certificate and key, both PEM.
+/// Certificate and private key of a CA, both in PEM.
 #[derive(Clone)]
 pub struct Authority {
     /// The certificate.
@@ -33,22 +33,22 @@ impl std::fmt::Debug for Authority {
     }
 }
 
-/// Why an authority cannot sign.
+/// Why a CA cannot sign.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// A text that is not the PEM it should be.
+    /// The named input is not valid PEM.
     #[error("cannot read the authority's {0}")]
     Pem(&'static str, #[source] rustls::pki_types::pem::Error),
-    /// Not a certificate.
+    /// The certificate cannot be parsed.
     #[error("the authority's certificate is none")]
     Certificate,
-    /// A key that we cannot sign with.
+    /// The key is of a type that is not supported.
     #[error("cannot use the authority's key")]
     Key(#[from] rustls::Error),
-    /// The key is another's.
+    /// The key does not belong to the certificate.
     #[error("the authority's key does not belong to its certificate")]
     Mismatch,
-    /// Nothing it signs would be worth anything.
+    /// The certificate has expired, so nothing it signs would be valid.
     #[error("the authority's certificate has expired")]
     Expired,
 }
@@ -129,7 +129,7 @@ impl Signer {
         ]);
         let signature = scheme.sign(&body)?;
         let whole = der::sequence(&[&body, &algorithm, &der::write(der::BIT_STRING, &[&[0], &signature])]);
-        Ok(pem::encode("CERTIFICATE", &whole))
+        Ok(pem::encode(pem::CERTIFICATE, &whole))
     }
 
     fn extensions(&self, request: &Request, usages: KeyUsages) -> Vec<u8> {

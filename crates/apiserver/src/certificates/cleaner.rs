@@ -3,11 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use capstan_pki::Certificate;
 use jiff::Timestamp;
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::Value;
 use tokio::sync::watch;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::{REQUESTS, conditions, conditions_of, is_issued};
 use crate::{
@@ -55,11 +54,9 @@ fn is_old(request: &Value, now: Timestamp) -> bool {
 fn has_expired(request: &Value, now: Timestamp) -> bool {
     let until = || {
         let pem = STANDARD.decode(object::text(request, &["status", "certificate"])).ok()?;
-        let der = CertificateDer::from_pem_slice(&pem).ok()?;
-        let (_, certificate) = X509Certificate::from_der(&der).ok()?;
-        Some(certificate.validity().not_after.timestamp())
+        Some(Certificate::first_in(&pem)?.not_after)
     };
-    is_issued(request) && until().is_some_and(|until| until < now.as_second())
+    is_issued(request) && until().is_some_and(|until| until.as_second() < now.as_second())
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 pub(crate) mod authority;
 pub(crate) mod cleaner;
-mod der;
 pub(crate) mod request;
 pub(crate) mod signer;
 

@@ -1,5 +1,6 @@
 //! Certificate requests (PKCS#10), read strictly: they come from machines.
 
+use capstan_pki::{der, pem::CERTIFICATE_REQUEST};
 use rustls::crypto::aws_lc_rs;
 use x509_parser::{
     certification_request::X509CertificationRequest,
@@ -7,8 +8,6 @@ use x509_parser::{
     pem::parse_x509_pem,
     prelude::FromDer as _,
 };
-
-use super::der;
 
 /// A request whose signature proves that its sender has the key.
 #[derive(Debug)]
@@ -28,7 +27,7 @@ impl Request {
     /// Reads a request and checks its signature.
     pub(crate) fn parse(pem: &[u8]) -> Result<Self, String> {
         let (_, pem) = parse_x509_pem(pem).map_err(|_| WRONG_BLOCK.to_owned())?;
-        if pem.label != "CERTIFICATE REQUEST" {
+        if pem.label != CERTIFICATE_REQUEST {
             return Err(WRONG_BLOCK.to_owned());
         }
         let malformed = |_| "the request is malformed".to_owned();
@@ -155,7 +154,7 @@ mod tests {
         for at in 0..pem.contents.len() {
             let mut changed = pem.contents.clone();
             changed[at] ^= 1;
-            let text = crate::pem::encode("CERTIFICATE REQUEST", &changed);
+            let text = capstan_pki::pem::encode(CERTIFICATE_REQUEST, &changed);
             assert!(Request::parse(text.as_bytes()).is_err(), "byte {at}");
         }
     }

@@ -95,9 +95,9 @@ fn is_due(request: &Value) -> bool {
 
 /// What a request comes to.
 enum Answer {
-    /// PEM, encoded as the object holds it.
+    /// The certificate in PEM, base64-encoded as in `status.certificate`.
     Certificate(String),
-    /// A condition.
+    /// The condition `Failed`.
     Failed(Value),
 }
 

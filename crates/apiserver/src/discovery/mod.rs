@@ -95,7 +95,7 @@ fn subresources(version: &Version) -> Vec<Subresource<'_>> {
         .below
         .iter()
         .map(|below| match below {
-            Below::Door(door) => part(door.name),
+            Below::Subresource(subresource) => part(subresource.name),
             Below::Asked(name, asked) => Subresource {
                 name,
                 kind: asked

@@ -212,7 +212,7 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource, version: &Vers
         sides.push(format!("{object}/status"));
     }
     sides.extend(version.below.iter().filter_map(|below| match below {
-        Below::Door(door) => Some(format!("{object}/{}", door.name)),
+        Below::Subresource(subresource) => Some(format!("{object}/{}", subresource.name)),
         Below::Asked(..) => None,
     }));
     for side in sides {

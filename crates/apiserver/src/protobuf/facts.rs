@@ -6,37 +6,37 @@ use serde::Deserialize;
 
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldType {
     Text,
     Bytes,
     Bool,
     Signed,
     Unsigned,
     Double,
-    /// Another message.
+    /// A nested message.
     Message(String),
-    List(Box<Kind>),
-    /// From texts.
-    Map(Box<Kind>),
-    /// A list that is a message with one field: within another list or map.
-    Nested(Box<Kind>),
-    /// Something with a form of its own in JSON.
+    List(Box<FieldType>),
+    /// A map with string keys.
+    Map(Box<FieldType>),
+    /// A list that is encoded as a message with one field, because it is in another list or map.
+    Nested(Box<FieldType>),
+    /// A type with its own JSON representation.
     Special(Special),
 }
 
 /// What has a form of its own in JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Special {
-    /// A time in seconds.
+    /// A timestamp in seconds.
     Time,
-    /// A time in millionths of a second.
+    /// A timestamp in microseconds.
     MicroTime,
     Duration,
-    /// JSON, as it is.
+    /// JSON, unchanged.
     Raw,
     Quantity,
     IntOrString,
-    /// Whichever of the message's fields there is, bare.
+    /// The value of the field that is set in this message.
     OneOf(String),
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Field {
     pub(super) number: u64,
     /// In JSON; empty if the fields of the message are written as if they were the parent's.
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldType,
     /// Whether the zero value stands for nothing.
     pub(super) drop_zero: bool,
 }
@@ -100,33 +100,33 @@ impl Facts {
     }
 }
 
-fn kind_of(text: &str) -> Option<Kind> {
+fn kind_of(text: &str) -> Option<FieldType> {
     let inner = |open: &str, close: &str| text.strip_prefix(open)?.strip_suffix(close);
     if let Some(inner) = inner("[[", "]]") {
-        return Some(Kind::Nested(Box::new(kind_of(inner)?)));
+        return Some(FieldType::Nested(Box::new(kind_of(inner)?)));
     }
     if let Some(inner) = inner("[", "]") {
-        return Some(Kind::List(Box::new(kind_of(inner)?)));
+        return Some(FieldType::List(Box::new(kind_of(inner)?)));
     }
     if let Some(inner) = inner("{", "}") {
-        return Some(Kind::Map(Box::new(kind_of(inner)?)));
+        return Some(FieldType::Map(Box::new(kind_of(inner)?)));
     }
     Some(match text {
-        "s" => Kind::Text,
-        "b" => Kind::Bytes,
-        "t" => Kind::Bool,
-        "i" => Kind::Signed,
-        "u" => Kind::Unsigned,
-        "d" => Kind::Double,
-        "=Time" => Kind::Special(Special::Time),
-        "=MicroTime" => Kind::Special(Special::MicroTime),
-        "=Duration" => Kind::Special(Special::Duration),
-        "=Raw" => Kind::Special(Special::Raw),
-        "=Quantity" => Kind::Special(Special::Quantity),
-        "=IntOrString" => Kind::Special(Special::IntOrString),
+        "s" => FieldType::Text,
+        "b" => FieldType::Bytes,
+        "t" => FieldType::Bool,
+        "i" => FieldType::Signed,
+        "u" => FieldType::Unsigned,
+        "d" => FieldType::Double,
+        "=Time" => FieldType::Special(Special::Time),
+        "=MicroTime" => FieldType::Special(Special::MicroTime),
+        "=Duration" => FieldType::Special(Special::Duration),
+        "=Raw" => FieldType::Special(Special::Raw),
+        "=Quantity" => FieldType::Special(Special::Quantity),
+        "=IntOrString" => FieldType::Special(Special::IntOrString),
         text => match text.strip_prefix("=OneOf:") {
-            Some(message) => Kind::Special(Special::OneOf(message.to_owned())),
-            None if text.contains('.') => Kind::Message(text.to_owned()),
+            Some(message) => FieldType::Special(Special::OneOf(message.to_owned())),
+            None if text.contains('.') => FieldType::Message(text.to_owned()),
             None => return None,
         },
     })
@@ -160,13 +160,16 @@ mod tests {
     #[test]
     fn every_message_that_is_referred_to_is_there() {
         let facts = Facts::get();
-        let mut open: Vec<Kind> = facts.messages.values().flatten().map(|field| field.kind.clone()).collect();
+        let mut open: Vec<FieldType> =
+            facts.messages.values().flatten().map(|field| field.kind.clone()).collect();
         while let Some(kind) = open.pop() {
             match kind {
-                Kind::Message(name) | Kind::Special(Special::OneOf(name)) => {
+                FieldType::Message(name) | FieldType::Special(Special::OneOf(name)) => {
                     assert!(facts.messages.contains_key(&name), "{name}");
                 }
-                Kind::List(inner) | Kind::Map(inner) | Kind::Nested(inner) => open.push(*inner),
+                FieldType::List(inner) | FieldType::Map(inner) | FieldType::Nested(inner) => {
+                    open.push(*inner);
+                }
                 _ => {}
             }
         }

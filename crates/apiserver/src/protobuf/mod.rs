@@ -9,7 +9,7 @@ mod wire;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Number, Value};
 
-use facts::{Facts, Field, Kind};
+use facts::{Facts, Field, FieldType};
 use wire::{Fields, Malformed, Wire};
 
 use crate::status::{ApiError, Result};
@@ -84,7 +84,7 @@ fn merge(
         let (number, wire) = sent?;
         let Some(field) = fields.iter().find(|field| field.number == number) else { continue };
         if field.name.is_empty() {
-            if let (Kind::Message(inner), Wire::Bytes(bytes)) = (&field.kind, wire) {
+            if let (FieldType::Message(inner), Wire::Bytes(bytes)) = (&field.kind, wire) {
                 merge(facts, inner, bytes, object, depth + 1)?;
             }
             continue;
@@ -102,25 +102,25 @@ fn add(
     depth: usize,
 ) -> Decoded<()> {
     match (&field.kind, wire) {
-        (Kind::List(kind), Wire::Bytes(mut packed)) if is_number(kind) => {
+        (FieldType::List(kind), Wire::Bytes(mut packed)) if is_number(kind) => {
             let list = list(object, &field.name);
             while !packed.is_empty() {
                 let number = wire::varint(&mut packed).ok_or(Malformed)?;
                 list.push(value(facts, kind, Wire::Varint(number), depth)?);
             }
         }
-        (Kind::List(kind), wire) => {
+        (FieldType::List(kind), wire) => {
             let item = value(facts, kind, wire, depth)?;
             list(object, &field.name).push(item);
         }
-        (Kind::Map(kind), Wire::Bytes(entry)) => {
+        (FieldType::Map(kind), Wire::Bytes(entry)) => {
             let (key, item) = entry_of(facts, kind, entry, depth)?;
             let map = object.entry(&field.name).or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(map) = map {
                 map.insert(key, item);
             }
         }
-        (Kind::Message(inner), Wire::Bytes(bytes)) => {
+        (FieldType::Message(inner), Wire::Bytes(bytes)) => {
             // Sent twice, a message is merged.
             let place = object.entry(&field.name).or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(place) = place {
@@ -149,8 +149,8 @@ fn list<'a>(object: &'a mut Map<String, Value>, name: &str) -> &'a mut Vec<Value
     }
 }
 
-fn is_number(kind: &Kind) -> bool {
-    matches!(kind, Kind::Bool | Kind::Signed | Kind::Unsigned)
+fn is_number(kind: &FieldType) -> bool {
+    matches!(kind, FieldType::Bool | FieldType::Signed | FieldType::Unsigned)
 }
 
 fn is_zero(value: &Value) -> bool {
@@ -165,7 +165,7 @@ fn is_zero(value: &Value) -> bool {
 }
 
 /// A map is a list of messages with a key and a value.
-fn entry_of(facts: &Facts, kind: &Kind, entry: &[u8], depth: usize) -> Decoded<(String, Value)> {
+fn entry_of(facts: &Facts, kind: &FieldType, entry: &[u8], depth: usize) -> Decoded<(String, Value)> {
     let (mut key, mut item) = (String::new(), None);
     for field in Fields(entry) {
         match field? {
@@ -176,30 +176,30 @@ fn entry_of(facts: &Facts, kind: &Kind, entry: &[u8], depth: usize) -> Decoded<(
     }
     let item = match (item, kind) {
         (Some(item), _) => item,
-        (None, Kind::Text | Kind::Bytes) => "".into(),
-        (None, Kind::List(_) | Kind::Nested(_)) => Value::Array(Vec::new()),
+        (None, FieldType::Text | FieldType::Bytes) => "".into(),
+        (None, FieldType::List(_) | FieldType::Nested(_)) => Value::Array(Vec::new()),
         (None, _) => value(facts, kind, Wire::Bytes(&[]), depth)?,
     };
     Ok((key, item))
 }
 
-fn value(facts: &Facts, kind: &Kind, wire: Wire<'_>, depth: usize) -> Decoded<Value> {
+fn value(facts: &Facts, kind: &FieldType, wire: Wire<'_>, depth: usize) -> Decoded<Value> {
     Ok(match (kind, wire) {
-        (Kind::Text, Wire::Bytes(bytes)) => text(bytes)?.into(),
-        (Kind::Bytes, Wire::Bytes(bytes)) => STANDARD.encode(bytes).into(),
-        (Kind::Bool, Wire::Varint(number)) => (number != 0).into(),
+        (FieldType::Text, Wire::Bytes(bytes)) => text(bytes)?.into(),
+        (FieldType::Bytes, Wire::Bytes(bytes)) => STANDARD.encode(bytes).into(),
+        (FieldType::Bool, Wire::Varint(number)) => (number != 0).into(),
         // Two's complement, as protobuf has it.
-        (Kind::Signed, Wire::Varint(number)) => number.cast_signed().into(),
-        (Kind::Unsigned, Wire::Varint(number)) => number.into(),
-        (Kind::Double, Wire::Fixed64(bits)) => {
+        (FieldType::Signed, Wire::Varint(number)) => number.cast_signed().into(),
+        (FieldType::Unsigned, Wire::Varint(number)) => number.into(),
+        (FieldType::Double, Wire::Fixed64(bits)) => {
             Value::Number(Number::from_f64(f64::from_bits(bits)).ok_or(Malformed)?)
         }
-        (Kind::Message(message), Wire::Bytes(bytes)) => {
+        (FieldType::Message(message), Wire::Bytes(bytes)) => {
             let mut object = Map::new();
             merge(facts, message, bytes, &mut object, depth + 1)?;
             Value::Object(object)
         }
-        (Kind::Nested(kind), Wire::Bytes(bytes)) => {
+        (FieldType::Nested(kind), Wire::Bytes(bytes)) => {
             let items = Fields(bytes).filter_map(|field| match field {
                 Ok((1, wire)) => Some(value(facts, kind, wire, depth + 1)),
                 Ok(_) => None,
@@ -207,7 +207,7 @@ fn value(facts: &Facts, kind: &Kind, wire: Wire<'_>, depth: usize) -> Decoded<Va
             });
             Value::Array(items.collect::<Decoded<_>>()?)
         }
-        (Kind::Special(special), Wire::Bytes(bytes)) => special::value(facts, special, bytes, depth)?,
+        (FieldType::Special(special), Wire::Bytes(bytes)) => special::value(facts, special, bytes, depth)?,
         _ => return Err(Malformed),
     })
 }

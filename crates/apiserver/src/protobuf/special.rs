@@ -117,7 +117,7 @@ fn one_of(facts: &Facts, message: &str, bytes: &[u8], depth: usize) -> Decoded<V
         let (number, wire) = sent?;
         let Some(field) = facts.fields(message).iter().find(|field| field.number == number) else { continue };
         match (&field.kind, any(facts, item_kind(&field.kind), wire, depth + 1)?) {
-            (super::facts::Kind::List(_), item) => match &mut found {
+            (super::facts::FieldType::List(_), item) => match &mut found {
                 Value::Array(items) => items.push(item),
                 found => *found = Value::Array(vec![item]),
             },
@@ -128,9 +128,9 @@ fn one_of(facts: &Facts, message: &str, bytes: &[u8], depth: usize) -> Decoded<V
     Ok(found)
 }
 
-fn item_kind(kind: &super::facts::Kind) -> &super::facts::Kind {
+fn item_kind(kind: &super::facts::FieldType) -> &super::facts::FieldType {
     match kind {
-        super::facts::Kind::List(inner) => inner,
+        super::facts::FieldType::List(inner) => inner,
         other => other,
     }
 }

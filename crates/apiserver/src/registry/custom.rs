@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use capstan_text::api_version;
 use serde_json::Value;
 
 use super::{
     Cell, Column, Conversion, Origin, Resource, Rules, Scale, Schema, Selectable, Version, kinds::definition,
-    version,
 };
 use crate::{
     object,
@@ -34,7 +34,7 @@ pub(crate) fn resource(stored: &Stored) -> Option<Resource> {
         .filter_map(served_version)
         .map(Arc::new)
         .collect();
-    served.sort_by(|a, b| version::compare(&a.name, &b.name));
+    served.sort_by(|a, b| api_version::compare(&a.name, &b.name));
     let stored_name = object::text(storage, &["name"]);
     let stored_schema = match served.iter().find(|version| version.name == stored_name) {
         Some(version) => Arc::clone(&version.schema),
@@ -89,7 +89,7 @@ fn served_version(version: &Value) -> Option<Version> {
     })
 }
 
-/// Paths of plain names, as [`super::fitness`] lets them be.
+/// Paths of plain names, as [`super::crd_validation`] lets them be.
 fn scale(version: &Value) -> Option<Scale> {
     let scale = object::at(version, &["subresources", "scale"])?;
     let fields = |name: &str| {

@@ -2,30 +2,30 @@
 //! what no schema can say. CRDs add entries at run time; readers hold a snapshot that does not change.
 
 mod builtin;
+mod crd_validation;
 pub(crate) mod custom;
-mod fitness;
 pub(crate) mod kinds;
 mod rules;
 pub(crate) mod schema;
 mod typed;
-pub(crate) mod version;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
 };
 
+use capstan_text::api_version;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use rules::{Door, Env, NameRule, Rules};
+pub(crate) use rules::{Env, NameRule, Rules, Subresource};
 pub(crate) use schema::Schema;
 
 use crate::{
-    answers::Answer,
     object,
     store::{GroupResource, Key},
     table::jsonpath::JsonPath,
+    virtual_resources::Handler,
     webhook::conversion::Converter,
 };
 
@@ -51,7 +51,7 @@ pub(crate) struct Resource {
     pub(crate) origin: Origin,
     pub(crate) rules: &'static Rules,
     /// Of a resource that keeps nothing: what a post is answered with.
-    pub(crate) answer: Option<Answer>,
+    pub(crate) answer: Option<Handler>,
 }
 
 /// One served version of a resource.
@@ -70,17 +70,17 @@ pub(crate) struct Version {
 
 /// A path below an object.
 pub(crate) enum Below {
-    /// To a part of the object.
-    Door(&'static Door),
-    /// To a resource that keeps nothing, asked about the object.
+    /// Changes a part of the object.
+    Subresource(&'static Subresource),
+    /// A virtual resource of the object: name and entry.
     Asked(&'static str, Arc<Resource>),
 }
 
 impl Below {
-    /// The last word of the path.
+    /// The last segment of the path.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Door(door) => door.name,
+            Self::Subresource(subresource) => subresource.name,
             Self::Asked(name, _) => name,
         }
     }
@@ -106,7 +106,7 @@ pub(crate) enum Conversion {
     Rename,
     /// Core events shown as those of `events.k8s.io`.
     Events,
-    /// Somebody else does it.
+    /// A conversion webhook.
     Webhook(Box<Converter>),
 }
 
@@ -232,7 +232,7 @@ impl Registry {
         }
         groups.retain(|_, versions| !versions.is_empty());
         for versions in groups.values_mut() {
-            versions.sort_by(|a, b| version::compare(a, b));
+            versions.sort_by(|a, b| api_version::compare(a, b));
         }
         groups
     }

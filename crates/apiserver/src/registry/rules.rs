@@ -1,4 +1,4 @@
-//! What no schema can say about a kind: a handful of functions and flags per registry entry.
+//! Behaviour of a kind that its schema cannot express: functions and flags of a registry entry.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -10,31 +10,31 @@ use crate::{
     verbs::Call,
 };
 
-/// What the functions of a kind may look at beside the object.
+/// Inputs of the functions of a kind besides the object.
 pub(crate) struct Env<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) now: Timestamp,
-    /// Who asks.
+    /// The user of the request.
     pub(crate) user: &'a User,
 }
 
-/// What may stand as a name.
+/// The syntax of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
-    /// Lower-case words with dots: most kinds.
+    /// An RFC 1123 subdomain: most kinds.
     Subdomain,
-    /// One lower-case word of 63 characters: namespaces.
+    /// An RFC 1123 label of at most 63 characters: namespaces.
     Label,
-    /// The same, beginning with a letter: versions and other words of CRDs.
+    /// An RFC 1035 label, which begins with a letter: versions and names in CRDs.
     Word,
-    /// Anything that fits into a path: RBAC.
+    /// Any path segment: RBAC.
     PathSegment,
 }
 
 /// The functions and flags of a kind.
 pub(crate) struct Rules {
     pub(crate) name: NameRule,
-    /// Fills in what upstream's typed defaults fill in; every write and idempotent.
+    /// Sets upstream's typed defaults. Runs at every write and is idempotent.
     pub(crate) default: fn(&mut Value),
     /// Prepares a new object.
     pub(crate) on_create: fn(&mut Value, &Env<'_>),
@@ -42,44 +42,44 @@ pub(crate) struct Rules {
     pub(crate) on_update: fn(&mut Value, &Value, &Env<'_>),
     /// Prepares a change of the status; the second is the old object.
     pub(crate) on_status: fn(&mut Value, &Value, &Env<'_>),
-    /// What is wrong with the object, given the old one.
+    /// Validates the object; the second is the old one.
     pub(crate) validate: fn(&Value, Option<&Value>) -> Vec<Cause>,
-    /// What is wrong with a change of the status, given the old object.
+    /// Validates a change of the status; the second is the old object.
     pub(crate) validate_status: fn(&Value, &Value) -> Vec<Cause>,
-    /// Refuses what its sender may not write, although it may write objects of the kind: every create and
-    /// change, through any door, before it is looked at whether the object is valid.
+    /// Rejects a write for which the user lacks a right beyond the verb on the resource. Runs at every create and update, also
+    /// of subresources, before validation.
     pub(crate) admit: fn(&Call, &Value, Option<&Value>) -> Result<()>,
-    /// Refuses a deletion.
+    /// Rejects a deletion.
     pub(crate) before_delete: fn(&Value) -> Result<()>,
     /// Whether `metadata.generation` counts changes.
     pub(crate) generation: bool,
-    /// Whether an update may leave out the resourceVersion.
+    /// Whether an update may omit the resourceVersion.
     pub(crate) unconditional_update: bool,
-    /// Whether an update of what is not there makes it.
+    /// Whether an update creates an object that does not exist.
     pub(crate) create_on_update: bool,
-    /// Whether whoever deletes an object gets it back, and not just word that it is gone.
+    /// Whether a delete responds with the object and not with a `Status`.
     pub(crate) returned: bool,
     /// Whether a client may create the object with a status.
     pub(crate) status_on_create: bool,
-    /// What upstream's typed objects have before anybody fills them in.
+    /// Fields that upstream's typed objects always have.
     pub(crate) blank: fn() -> Value,
-    /// Fields that nobody comes to own by writing the object, where it is not just the status.
+    /// Fields that are not owned by writing the main resource, if that is not only the status.
     pub(crate) reset: &'static [&'static str],
-    /// The same for its status, where it is not just the spec.
+    /// Fields that are not owned by writing the status, if that is not only the spec.
     pub(crate) reset_status: &'static [&'static str],
 }
 
-/// A path below an object through which a part of it is changed, beside `status` and `scale`.
-pub(crate) struct Door {
-    /// The last word of the path.
+/// A subresource that changes a part of an object, besides `status` and `scale`.
+pub(crate) struct Subresource {
+    /// The last segment of the path.
     pub(crate) name: &'static str,
-    /// What comes of the object that was sent and the old one: the door decides which parts count.
+    /// Merges the parts of the sent object that the subresource may change into the old one.
     pub(crate) merge: fn(&Value, &Value) -> Value,
     /// Prepares the result; the second is the old object.
     pub(crate) prepare: fn(&mut Value, &Value, &Env<'_>),
-    /// What is wrong with the result, given the old object.
+    /// Validates the result; the second is the old object.
     pub(crate) validate: fn(&Value, &Value) -> Vec<Cause>,
-    /// Fields that nobody comes to own through this door.
+    /// Fields that are not owned by writing this subresource.
     pub(crate) reset: &'static [&'static str],
 }
 

@@ -18,9 +18,9 @@ pub(crate) struct Schema {
 }
 
 enum Source {
-    /// A CRD's own text, which is its shape.
+    /// The schema of a CRD.
     Custom(Value),
-    /// A name in upstream's OpenAPI.
+    /// The name of a schema in upstream's OpenAPI.
     BuiltIn(&'static str),
 }
 
@@ -112,8 +112,8 @@ impl Schema {
         let Compiled { structural, unfit, .. } = self.compiled();
         let errors = structural.validate_with(object, old, more);
         let is_built_in = matches!(self.source, Source::BuiltIn(_));
-        let told = errors.iter().filter(|error| !(is_built_in && is_no_bytes(error)));
-        unfit.iter().cloned().chain(told.map(cause)).collect()
+        let reported = errors.iter().filter(|error| !(is_built_in && is_no_bytes(error)));
+        unfit.iter().cloned().chain(reported.map(cause)).collect()
     }
 }
 

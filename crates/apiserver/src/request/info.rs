@@ -37,9 +37,9 @@ impl Verb {
 /// A request for a resource, or for something else under a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestInfo {
-    /// Objects.
+    /// A request for a resource.
     Resource(ResourceRequest),
-    /// Discovery, health, version, OpenAPI, or nothing at all.
+    /// Any other path: discovery, health, version, OpenAPI, or unknown.
     Other,
 }
 

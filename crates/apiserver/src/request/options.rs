@@ -137,13 +137,13 @@ fn propagation(policy: Option<&str>, orphan: Option<bool>) -> Result<Option<Prop
 /// Which state a list must be true at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freshness {
-    /// The newest.
+    /// The latest revision.
     Latest,
-    /// Whatever there is: a watch begins with synthetic events.
+    /// Any revision: a watch begins with synthetic events.
     Any,
-    /// At least this.
+    /// This revision or a later one.
     NotOlderThan(u64),
-    /// Precisely this.
+    /// Exactly this revision.
     Exact(u64),
 }
 

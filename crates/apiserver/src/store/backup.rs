@@ -16,6 +16,7 @@ use std::{
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::{Bytes, BytesMut};
+use capstan_files::Durability;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,16 +36,16 @@ const LEAP: u64 = 1_000_000_000;
 pub(crate) const OWN: &str = "store/";
 const CHUNK: usize = 64 << 10;
 
-/// Why a backup could not be made or used.
+/// Why a backup cannot be created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// A file cannot be read or written.
     #[error("cannot use {}", .0.display())]
     File(PathBuf, #[source] io::Error),
-    /// Something else.
+    /// The file is not a backup.
     #[error("{} is not a backup", .0.display())]
     Foreign(PathBuf),
-    /// Written by a program that knows more.
+    /// A newer version of the program wrote the backup.
     #[error("{} is in format {found} and this program knows up to {known}: use a newer one", .path.display())]
     Newer {
         /// The backup.
@@ -54,19 +55,19 @@ pub enum BackupError {
         /// The newest that can be read.
         known: u64,
     },
-    /// The end is missing.
+    /// The backup is truncated.
     #[error("{} is not complete: its end is missing. Take another one", .0.display())]
     Truncated(PathBuf),
-    /// Not what was written.
+    /// The checksum does not match.
     #[error("{} has been altered or damaged: its digest does not match. Take another one", .0.display())]
     Altered(PathBuf),
-    /// There is nothing to take a backup of.
+    /// The folder contains no store.
     #[error("there is no store in {}", .0.display())]
     NoStore(PathBuf),
-    /// There is a store already where one is to be restored.
+    /// The folder to restore to already contains a store.
     #[error("there is a store in {} already", .0.display())]
     Occupied(PathBuf),
-    /// The store.
+    /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] OpenError),
 }
@@ -90,7 +91,7 @@ enum Line {
     End { sha256: String },
 }
 
-/// All objects as of one revision, and the files that go with them.
+/// All objects at one revision, and the files that belong to them.
 pub struct Backup {
     revision: u64,
     taken: Timestamp,
@@ -119,7 +120,7 @@ impl Backup {
         Ok(Self { revision: everything.revision, taken, objects: everything.items, files: read(files)? })
     }
 
-    /// Of a store in a folder that no server has open. `files` go with it, by the names they are to have.
+    /// Creates a backup of a store that no server has open. `files` are included under their names in the backup.
     ///
     /// # Errors
     /// If the store is in use or damaged, or a file cannot be read.
@@ -136,10 +137,10 @@ impl Backup {
         Ok(Self { revision, taken: Timestamp::now(), objects, files: read(&files)? })
     }
 
-    /// Reads and checks a backup.
+    /// Reads and verifies a backup.
     ///
     /// # Errors
-    /// If it is something else, incomplete, altered, or of a newer format.
+    /// If it is not a backup, truncated, altered, or of a newer format.
     pub fn read(path: &Path) -> Result<Self, BackupError> {
         let failed = |error| BackupError::File(path.to_owned(), error);
         let altered = || BackupError::Altered(path.to_owned());
@@ -181,10 +182,11 @@ impl Backup {
         }
     }
 
-    /// Writes it where nothing is yet, for its owner only; killed half-way, nothing is there.
+    /// Writes the backup to a new file that only its owner can read. A process that is killed leaves no incomplete
+    /// file.
     ///
     /// # Errors
-    /// If there is something already, or it cannot be written.
+    /// If the file exists or cannot be written.
     pub fn write(self, path: &Path) -> Result<(), BackupError> {
         let mut file = PartialFile::create(path)?;
         for chunk in self.into_chunks() {
@@ -193,7 +195,7 @@ impl Backup {
         file.finish().map(drop)
     }
 
-    /// The bytes of it, bit by bit.
+    /// The encoded backup in chunks.
     pub fn into_chunks(self) -> impl Iterator<Item = Bytes> + Send {
         let head = Head {
             capstan_backup: FORMAT,
@@ -229,8 +231,8 @@ impl Backup {
         })
     }
 
-    /// Makes a store of it in a folder that has none. Every object is written anew, at a revision far beyond
-    /// all that clients can have seen. Gives the last revision.
+    /// Creates a store in a folder that has none. Every object gets a revision far beyond those that clients have
+    /// seen, so that watches start again. Returns the last revision.
     ///
     /// # Errors
     /// If there is a store, or it cannot be written.
@@ -259,55 +261,50 @@ impl Backup {
         Ok(last)
     }
 
-    /// The revision it was taken at.
+    /// The revision of the store when the backup was taken.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// When it was taken.
+    /// The time when the backup was taken.
     pub fn taken(&self) -> Timestamp {
         self.taken
     }
 
-    /// How many objects are in it.
+    /// Number of objects.
     pub fn objects(&self) -> usize {
         self.objects.len()
     }
 
-    /// The files that go with the objects, but for those that [`Backup::restore`] writes itself.
+    /// The files of the backup, except those that [`Backup::restore`] writes.
     pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let files = self.files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
         files.filter(|(name, _)| !name.starts_with(OWN))
     }
 }
 
-/// A file for its owner only that gets its name once it is whole, where nothing is yet.
+/// A new file that only its owner can read, which gets its name when it is complete.
 #[derive(Debug)]
 pub struct PartialFile {
     path: PathBuf,
-    partial: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<capstan_files::PartialFile>,
 }
 
 impl PartialFile {
-    /// Begins one.
+    /// Creates the temporary file.
     ///
     /// # Errors
-    /// If there is something of that name, or nothing can be written there.
+    /// If a file of that name exists, or the folder cannot be written.
     pub fn create(path: &Path) -> Result<Self, BackupError> {
         let failed = |error| BackupError::File(path.to_owned(), error);
         if path.try_exists().map_err(failed)? {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
-        let mut name = path.as_os_str().to_owned();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&partial);
-        Ok(Self { path: path.to_owned(), partial, file: BufWriter::new(file.map_err(failed)?) })
+        let file = capstan_files::PartialFile::create(path, 0o600).map_err(|error| failed(error.source))?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file) })
     }
 
-    /// Adds to it.
+    /// Appends to the file.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -315,31 +312,17 @@ impl PartialFile {
         self.file.write_all(bytes).map_err(|error| BackupError::File(self.path.clone(), error))
     }
 
-    /// Reads it back, and gives it its name if it is a whole backup.
+    /// Reads the file back and renames it if it is a complete backup.
     ///
     /// # Errors
     /// If it is not, or cannot be written.
-    pub fn finish(mut self) -> Result<Backup, BackupError> {
-        let synced = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
-        synced.map_err(|error| BackupError::File(self.path.clone(), error))?;
-        let backup = Backup::read(&self.partial)?;
-        fs::rename(&self.partial, &self.path)
-            .and_then(|()| sync_parent(&self.path))
-            .map_err(|error| BackupError::File(self.path.clone(), error))?;
+    pub fn finish(self) -> Result<Backup, BackupError> {
+        let failed = |error| BackupError::File(self.path.clone(), error);
+        let file = self.file.into_inner().map_err(|error| failed(error.into_error()))?;
+        let backup = Backup::read(file.partial())?;
+        file.finish(Durability::Lasting).map_err(|error| failed(error.source))?;
         Ok(backup)
     }
-}
-
-impl Drop for PartialFile {
-    fn drop(&mut self) {
-        // It is gone already if it has got its name.
-        let _ = fs::remove_file(&self.partial);
-    }
-}
-
-fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> Result<(), BackupError> {

@@ -80,18 +80,14 @@ impl Held {
         let database = builder().create_file(file.map_err(failed)?).map_err(redb::Error::from)?;
         fill(&database)?;
         drop(database);
-        let synced = || {
-            fs::rename(&partial, &path)?;
-            File::open(&self.folder)?.sync_all()
-        };
-        synced().map_err(failed)
+        capstan_files::publish(&partial, &path).map_err(|error| failed(error.source))
     }
 
     /// Opens the file to be written; one that is damaged is left as it is.
     pub(super) fn open(&self) -> Result<Database, OpenError> {
         let path = self.path();
         judge(&path)?;
-        builder().open(&path).map_err(|error| told(&path, error))
+        builder().open(&path).map_err(|error| open_error(&path, error))
     }
 
     /// Opens the file to be written if it is as it was closed, with what `read` found in it while that was looked at.
@@ -176,7 +172,7 @@ fn hush() {
 enum Verdict {
     Sound,
     Damaged,
-    /// Written in a format that this program does not know.
+    /// The format is newer than this program.
     Newer(u64),
 }
 
@@ -201,7 +197,7 @@ fn check(image: Image) -> Result<Verdict, redb::Error> {
 }
 
 /// What is wrong with the file, in our words.
-fn told(path: &Path, error: DatabaseError) -> OpenError {
+fn open_error(path: &Path, error: DatabaseError) -> OpenError {
     match error {
         DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(path.to_owned()),
         DatabaseError::Storage(StorageError::Corrupted(_)) => OpenError::Damaged(path.to_owned()),

@@ -8,6 +8,8 @@
 //! Nothing in here knows what the objects mean: no kinds, no selectors, no HTTP.
 
 pub(crate) mod backup;
+#[cfg(test)]
+mod fault_tests;
 mod file;
 mod index;
 mod key;
@@ -16,8 +18,6 @@ mod seal;
 mod stored;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod trouble;
 mod writer;
 
 use std::{
@@ -39,20 +39,20 @@ use index::State;
 /// Where the store keeps its file.
 #[derive(Clone, Debug)]
 pub enum Storage {
-    /// A folder of this server's own; it is made if it is absent.
+    /// A folder that only this server uses. It is created if it does not exist.
     Folder(PathBuf),
-    /// Nowhere: gone with the process. For simulated clusters and tests.
+    /// In memory, lost with the process: for simulated clusters and tests.
     Memory,
 }
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It was not there before.
+    /// The object was created.
     Created,
-    /// It was there and is different now.
+    /// The object was changed.
     Updated,
-    /// It is gone.
+    /// The object was deleted.
     Deleted,
 }
 
@@ -81,9 +81,9 @@ impl Event {
 /// What a write expects to find under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
-    /// Nothing.
+    /// The object does not exist.
     Absent,
-    /// The object as of this revision.
+    /// The object is at this revision.
     Revision(u64),
 }
 
@@ -116,7 +116,7 @@ pub(crate) enum WriteError {
     /// The object, or one of the guards, is not at the expected revision: read again and retry.
     #[error("the object has been modified")]
     Conflict,
-    /// It has grown beyond what anybody could send back.
+    /// The object is larger than a client could send back.
     #[error("the object is larger than {MOST_BYTES} bytes")]
     TooLarge,
     /// The file could not be written.
@@ -127,22 +127,22 @@ pub(crate) enum WriteError {
     Closed,
 }
 
-/// Why a store could not be opened or its file not be read or written. Each says what to do about it.
+/// Why a store cannot be opened, or its file not be read or written. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The folder or a file in it cannot be made, read or written.
+    /// The folder or a file in it cannot be created, read or written.
     #[error("cannot create, read or protect {}", .0.display())]
     Folder(PathBuf, #[source] std::io::Error),
-    /// Somebody else has it open.
+    /// Another process has the store open.
     #[error("{} is in use by another process: stop that one first, or use another folder", .0.display())]
     InUse(PathBuf),
-    /// Cut short, overwritten, or never a store.
+    /// The file is truncated, overwritten, or not a store.
     #[error(
         "{} is damaged or not a store, and has been left as it is: bring back a backup, or move the file away to \
          begin with nothing", .0.display()
     )]
     Damaged(PathBuf),
-    /// Written by a program that knows more.
+    /// A newer version of the program wrote the store.
     #[error(
         "{} is in format {found} and this program knows up to {known}; it has been left as it is: use the newer \
          program that wrote it", .path.display()
@@ -155,19 +155,19 @@ pub enum OpenError {
         /// The newest that can be read.
         known: u64,
     },
-    /// There is no room left on the disk.
+    /// The disk is full.
     #[error("the disk is full: nothing can be written until there is room again")]
     Full,
-    /// redb's own word for it.
+    /// Another error of redb.
     #[error("cannot use the store's file")]
     File(#[source] redb::Error),
     /// An earlier error has closed the file.
     #[error("the store's file is closed after an error: start again")]
     Closed,
-    /// A row that this program did not write, or a damaged one.
+    /// A row cannot be decoded.
     #[error("cannot read the row {0:?} of the store: bring back a backup")]
     Row(String),
-    /// The writer thread did not start.
+    /// The writer thread cannot be started.
     #[error("cannot start the writer")]
     Thread(#[source] std::io::Error),
 }

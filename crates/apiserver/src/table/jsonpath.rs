@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum Segment {
     Field(String),
     Index(i64),
     All,
@@ -24,12 +24,12 @@ enum Operator {
 
 /// A parsed path.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct JsonPath(Vec<Step>);
+pub(crate) struct JsonPath(Vec<Segment>);
 
 impl JsonPath {
     /// A path of plain fields.
     pub(crate) fn of(fields: &[&str]) -> Self {
-        Self(fields.iter().map(|field| Step::Field((*field).to_owned())).collect())
+        Self(fields.iter().map(|field| Segment::Field((*field).to_owned())).collect())
     }
 
     /// Reads a path, with or without its leading dot or braces; the reason if it cannot.
@@ -46,8 +46,8 @@ impl JsonPath {
                 let (field, left) = field(rest.strip_prefix('.').unwrap_or(rest));
                 match field.as_str() {
                     "" => {}
-                    "*" => steps.push(Step::All),
-                    _ => steps.push(Step::Field(field)),
+                    "*" => steps.push(Segment::All),
+                    _ => steps.push(Segment::Field(field)),
                 }
                 rest = left;
             }
@@ -70,7 +70,7 @@ impl JsonPath {
     }
 }
 
-impl Step {
+impl Segment {
     fn take<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
             (Self::Field(name), Value::Object(map)) => map.get(name).into_iter().collect(),
@@ -140,21 +140,21 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket(inner: &str) -> Result<Step, String> {
+fn bracket(inner: &str) -> Result<Segment, String> {
     let inner = inner.trim();
     if inner == "*" {
-        return Ok(Step::All);
+        return Ok(Segment::All);
     }
     if let Some(name) = unquoted(inner) {
-        return Ok(Step::Field(name.to_owned()));
+        return Ok(Segment::Field(name.to_owned()));
     }
     if let Some(filter) = inner.strip_prefix("?(").and_then(|filter| filter.strip_suffix(')')) {
         return comparison(filter);
     }
-    inner.parse().map(Step::Index).map_err(|_| format!("invalid array index {inner}"))
+    inner.parse().map(Segment::Index).map_err(|_| format!("invalid array index {inner}"))
 }
 
-fn comparison(filter: &str) -> Result<Step, String> {
+fn comparison(filter: &str) -> Result<Segment, String> {
     use Operator::{Equal, Exists, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
     let signs = [
         ("==", Equal),
@@ -173,10 +173,10 @@ fn comparison(filter: &str) -> Result<Step, String> {
                     serde_json::from_str(right).map_err(|_| format!("cannot read {right} in a filter"))?
                 }
             };
-            return Ok(Step::Filter { path: JsonPath::parse(left.trim())?, operator, literal });
+            return Ok(Segment::Filter { path: JsonPath::parse(left.trim())?, operator, literal });
         }
     }
-    Ok(Step::Filter { path: JsonPath::parse(filter.trim())?, operator: Exists, literal: Value::Null })
+    Ok(Segment::Filter { path: JsonPath::parse(filter.trim())?, operator: Exists, literal: Value::Null })
 }
 
 fn unquoted(text: &str) -> Option<&str> {

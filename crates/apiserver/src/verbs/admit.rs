@@ -176,12 +176,12 @@ pub(crate) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Resu
     let own = match (call.side, old) {
         (Side::Main, _) => (call.resource.rules.validate)(object, old),
         (Side::Status, Some(old)) => (call.resource.rules.validate_status)(object, old),
-        (Side::Door(door), Some(old)) => (door.validate)(object, old),
+        (Side::Subresource(subresource), Some(old)) => (subresource.validate)(object, old),
         _ => Vec::new(),
     };
     // What the kind says of a field that is missing, it says better.
-    let is_told = |cause: &Cause| own.iter().any(|own| own.field == cause.field);
-    causes.retain(|cause| cause.reason != "FieldValueRequired" || !is_told(cause));
+    let is_listed = |cause: &Cause| own.iter().any(|own| own.field == cause.field);
+    causes.retain(|cause| cause.reason != "FieldValueRequired" || !is_listed(cause));
     causes.extend(own);
     if causes.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Between the version that is stored and the one that is asked for.
+//! Conversion between the stored and the requested version.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -13,14 +13,14 @@ use crate::{
     store::Stored,
 };
 
-/// An object in the version that was asked for: as it is stored, or made from that.
+/// An object in the requested version: as it is stored, or converted.
 #[derive(Debug)]
-pub(crate) enum Shown {
+pub(crate) enum Representation {
     Stored(Arc<Stored>),
     Made(Value),
 }
 
-impl Shown {
+impl Representation {
     pub(crate) fn value(&self) -> Cow<'_, Value> {
         match self {
             Self::Stored(stored) => stored.value.once(),
@@ -35,7 +35,7 @@ impl Shown {
         }
     }
 
-    /// Its bytes, which what is stored has already.
+    /// The encoded object. A stored object is not encoded again.
     pub(crate) fn json(&self) -> Bytes {
         match self {
             Self::Stored(stored) => stored.json.clone(),
@@ -45,7 +45,7 @@ impl Shown {
 }
 
 impl Call {
-    /// Whether a stored object can be sent as it is.
+    /// Whether a stored object can be sent without conversion.
     fn is_presentable(&self, stored: &Stored) -> bool {
         let current = match self.resource.origin {
             Origin::BuiltIn => true,
@@ -55,24 +55,26 @@ impl Call {
         current && stored.api_version() == self.api_version()
     }
 
-    /// A stored object in the version that was asked for.
-    pub(crate) async fn present(&self, stored: &Arc<Stored>) -> Result<Shown> {
+    /// A stored object in the requested version.
+    pub(crate) async fn present(&self, stored: &Arc<Stored>) -> Result<Representation> {
         let shown = self.present_all(&[stored]).await?.pop();
-        Ok(shown.unwrap_or_else(|| Shown::Stored(Arc::clone(stored))))
+        Ok(shown.unwrap_or_else(|| Representation::Stored(Arc::clone(stored))))
     }
 
-    /// The same where no webhook is needed for it.
-    pub(crate) fn present_here(&self, stored: &Arc<Stored>) -> Shown {
+    /// Like `present`, for resources without a conversion webhook.
+    pub(crate) fn present_without_webhook(&self, stored: &Arc<Stored>) -> Representation {
         let value = || stored.value.once();
         match &self.resource.conversion {
-            _ if self.is_presentable(stored) => Shown::Stored(Arc::clone(stored)),
-            Conversion::Events => Shown::Made(events::from_core(&value())),
-            Conversion::Rename | Conversion::Webhook(_) => Shown::Made(self.fitted(value().into_owned())),
+            _ if self.is_presentable(stored) => Representation::Stored(Arc::clone(stored)),
+            Conversion::Events => Representation::Made(events::from_core(&value())),
+            Conversion::Rename | Conversion::Webhook(_) => {
+                Representation::Made(self.fitted(value().into_owned()))
+            }
         }
     }
 
-    /// Stored objects in the version that was asked for, in the same order. A webhook is asked once for all.
-    pub(crate) async fn present_all(&self, items: &[&Arc<Stored>]) -> Result<Vec<Shown>> {
+    /// Stored objects in the requested version, in the same order. A webhook is called once for all of them.
+    pub(crate) async fn present_all(&self, items: &[&Arc<Stored>]) -> Result<Vec<Representation>> {
         let version = self.api_version();
         let mut shown = Vec::with_capacity(items.len());
         let mut foreign = Vec::new();
@@ -81,16 +83,16 @@ impl Call {
             shown.push(if asks && stored.api_version() != version {
                 foreign.push((index, stored.value.once()));
                 // Replaced below.
-                Shown::Stored(Arc::clone(stored))
+                Representation::Stored(Arc::clone(stored))
             } else {
-                self.present_here(stored)
+                self.present_without_webhook(stored)
             });
         }
         if let Conversion::Webhook(converter) = &self.resource.conversion {
             let objects: Vec<&Value> = foreign.iter().map(|(_, value)| value.as_ref()).collect();
             let converted = converter.convert(&self.plane.webhooks, &version, &objects).await?;
             for ((index, _), object) in foreign.into_iter().zip(converted) {
-                shown[index] = Shown::Made(self.fitted(object));
+                shown[index] = Representation::Made(self.fitted(object));
             }
         }
         Ok(shown)

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Call, Outcome, Shown, admit, metadata};
+use super::{Call, Outcome, Representation, admit, metadata};
 use crate::{
     admission::{self, Attempt},
     fields, object,
@@ -58,7 +58,7 @@ async fn try_create(
             if call.plane.store.get(&key).is_some() {
                 return Err(taken(call, &object, &key.name).warned(warnings));
             }
-            return Ok(Outcome { object: Shown::Made(object), created: true, warnings });
+            return Ok(Outcome { object: Representation::Made(object), created: true, warnings });
         }
         if !object::meta_str(&object, "resourceVersion").is_empty() {
             let error = ApiError::unexplained("resourceVersion should not be set on objects to be created");

@@ -17,12 +17,12 @@ pub(crate) mod watching;
 
 use std::sync::Arc;
 
-pub(crate) use convert::Shown;
+pub(crate) use convert::Representation;
 
 use crate::{
     auth::User,
     plane::Plane,
-    registry::{Below, Door, Env, Registry, Resource, Version},
+    registry::{Below, Env, Registry, Resource, Subresource, Version},
     request::ResourceRequest,
     status::{ApiError, Result},
     store::{Key, Stored},
@@ -34,8 +34,8 @@ pub(crate) enum Side {
     Main,
     Status,
     Scale,
-    /// What only some kinds have.
-    Door(&'static Door),
+    /// A subresource that only some kinds have.
+    Subresource(&'static Subresource),
 }
 
 impl Side {
@@ -45,7 +45,7 @@ impl Side {
             Self::Main => "",
             Self::Status => "status",
             Self::Scale => "scale",
-            Self::Door(door) => door.name,
+            Self::Subresource(subresource) => subresource.name,
         }
     }
 
@@ -91,7 +91,7 @@ impl Call {
             ("", _) => Side::Main,
             ("status", _) if version.status => Side::Status,
             ("scale", _) if version.scale.is_some() => Side::Scale,
-            (_, Some(Below::Door(door))) => Side::Door(door),
+            (_, Some(Below::Subresource(subresource))) => Side::Subresource(subresource),
             (_, Some(Below::Asked(_, asked))) => {
                 resource = asked;
                 version = asked.versions.first().ok_or_else(ApiError::no_such_path)?;
@@ -161,7 +161,7 @@ impl Call {
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// In the version that was asked for.
-    pub(crate) object: Shown,
+    pub(crate) object: Representation,
     pub(crate) created: bool,
     pub(crate) warnings: Vec<String>,
 }

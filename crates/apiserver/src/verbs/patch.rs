@@ -17,14 +17,14 @@ use crate::{
 
 /// The media types of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PatchType {
     Json,
     Merge,
     Strategic,
     Apply,
 }
 
-impl Kind {
+impl PatchType {
     /// The way a body of a media type describes an edit. Objects of custom kinds have no strategy.
     pub(crate) fn of(media_type: &str, custom: bool) -> Result<Self> {
         match media_type {
@@ -50,8 +50,8 @@ pub(crate) async fn patch(
     bytes: &[u8],
     options: &WriteOptions,
 ) -> Result<Outcome> {
-    let kind = Kind::of(media_type, call.resource.is_custom())?;
-    if kind == Kind::Apply {
+    let kind = PatchType::of(media_type, call.resource.is_custom())?;
+    if kind == PatchType::Apply {
         return apply(call, bytes, options).await;
     }
     if options.force.is_some() {
@@ -62,7 +62,7 @@ pub(crate) async fn patch(
     }
     let decoded =
         body::json(bytes).map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-    if kind != Kind::Json && !decoded.value.is_object() {
+    if kind != PatchType::Json && !decoded.value.is_object() {
         return Err(ApiError::bad_request("error decoding patch: the patch is not an object"));
     }
     let Decoded { value: patch, duplicates } = decoded;
@@ -92,11 +92,11 @@ pub(crate) async fn patch(
     update::update(call, options, edit).await
 }
 
-fn patch_value(call: &Call, kind: Kind, target: &mut Value, patch: &Value) -> Result<()> {
+fn patch_value(call: &Call, kind: PatchType, target: &mut Value, patch: &Value) -> Result<()> {
     match kind {
-        Kind::Merge => fields::merge_patch(target, patch)?,
-        Kind::Strategic => strategic::patch(call.version.schema.shape(), target, patch)?,
-        Kind::Json | Kind::Apply => {
+        PatchType::Merge => fields::merge_patch(target, patch)?,
+        PatchType::Strategic => strategic::patch(call.version.schema.shape(), target, patch)?,
+        PatchType::Json | PatchType::Apply => {
             fields::json_patch(target, patch)?;
         }
     }

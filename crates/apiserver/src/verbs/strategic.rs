@@ -2,6 +2,8 @@
 //! lists are maps by key. Directives: `$patch: replace|delete`, `$deleteFromPrimitiveList`, `$retainKeys`
 //! and `$setElementOrder`.
 
+use std::collections::{HashMap, HashSet, hash_map::Entry};
+
 use serde_json::{Map, Value};
 
 use crate::status::{ApiError, Result};
@@ -55,11 +57,14 @@ fn merge_map(
         Some(other) => return Err(ApiError::bad_request(format!("unknown patch type found: {other}"))),
     }
     if let Some(kept) = patch.get("$retainKeys").and_then(Value::as_array) {
-        target.retain(|key, _| kept.iter().any(|kept| kept == key));
+        let kept: HashSet<&str> = kept.iter().filter_map(Value::as_str).collect();
+        target.retain(|key, _| kept.contains(key.as_str()));
     }
+    let mut removes = false;
     for (key, value) in patch {
         if let Some(field) = key.strip_prefix("$deleteFromPrimitiveList/") {
             if let (Some(Value::Array(items)), Value::Array(gone)) = (target.get_mut(field), value) {
+                let gone: HashSet<&Value> = gone.iter().collect();
                 items.retain(|item| !gone.contains(item));
             }
             continue;
@@ -81,13 +86,17 @@ fn merge_map(
         let order = patch.get(&format!("{ORDER}{key}")).and_then(Value::as_array);
         let schema = property(schema, key, root);
         match (target.get_mut(key), value) {
-            (_, Value::Null) => drop(target.shift_remove(key)),
+            (existing, Value::Null) => removes |= existing.is_some(),
             (Some(Value::Object(inner)), Value::Object(patch)) => merge_map(schema, inner, patch, false)?,
             (Some(Value::Array(items)), Value::Array(patch)) if is_merged(schema) => {
                 merge_list(schema, items, patch, order.unwrap_or(patch))?;
             }
             (_, value) => drop(target.insert(key.clone(), without_directives(value))),
         }
+    }
+    // All at once: each removal for itself moves every field behind it.
+    if removes {
+        target.retain(|key, _| key.starts_with('$') || patch.get(key) != Some(&Value::Null));
     }
     Ok(())
 }
@@ -97,25 +106,39 @@ fn is_merged(schema: &Value) -> bool {
     strategy.split(',').any(|word| word == "merge")
 }
 
+/// What makes an item of a list the same as another one: its merge key, or the whole item if the list has none.
+fn identity<'a>(key: Option<&str>, item: &'a Value) -> Option<&'a Value> {
+    key.map_or(Some(item), |key| item.get(key))
+}
+
+/// Where each item of a list stands, by its identity. A table, because clients choose how long lists are.
+fn places<'a>(key: Option<&str>, items: &'a [Value]) -> HashMap<&'a Value, usize> {
+    let mut places = HashMap::with_capacity(items.len());
+    for (place, item) in items.iter().enumerate() {
+        if let Some(identity) = identity(key, item) {
+            places.entry(identity).or_insert(place);
+        }
+    }
+    places
+}
+
 /// Merges two lists; what the patch or its order names comes in that order.
 fn merge_list(schema: &Value, items: &mut Vec<Value>, patch: &[Value], order: &[Value]) -> Result<()> {
     let key = schema.get("x-kubernetes-patch-merge-key").and_then(Value::as_str);
-    let before = items.clone();
+    let before: HashMap<Value, usize> =
+        places(key, items).into_iter().map(|(identity, place)| (identity.clone(), place)).collect();
     merge_items(schema, key, items, patch)?;
-    let same = |a: &Value, b: &Value| match key {
-        Some(key) => a.get(key).is_some() && a.get(key) == b.get(key),
-        None => a == b,
-    };
-    let place = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item));
+    let order = places(key, order);
+    let place_in_order = |item: &Value| order.get(identity(key, item)?).copied();
+    let place_before = |item: &Value| before.get(identity(key, item)?).copied();
     let (mut named, others): (Vec<Value>, Vec<Value>) =
-        items.drain(..).partition(|item| place(order, item).is_some());
-    named.sort_by_key(|item| place(order, item));
+        items.drain(..).partition(|item| place_in_order(item).is_some());
+    named.sort_by_key(place_in_order);
     // Those that the order does not name stand before the first one that they stood before until now.
     let mut others = others.into_iter().peekable();
     for item in named {
-        let now = place(&before, &item);
-        let stood_before = |other: &Value| place(&before, other).is_some_and(|then| Some(then) < now);
-        while let Some(other) = others.next_if(stood_before) {
+        let now = place_before(&item);
+        while let Some(other) = others.next_if(|other| place_before(other).is_some_and(|then| Some(then) < now)) {
             items.push(other);
         }
         items.push(item);
@@ -127,11 +150,10 @@ fn merge_list(schema: &Value, items: &mut Vec<Value>, patch: &[Value], order: &[
 fn merge_items(schema: &Value, key: Option<&str>, items: &mut Vec<Value>, patch: &[Value]) -> Result<()> {
     let item_schema = schema.get("items").unwrap_or(&Value::Null);
     let Some(key) = key else {
-        for item in patch.iter().filter(|item| !item.is_null()) {
-            if !items.contains(item) {
-                items.push(item.clone());
-            }
-        }
+        let mut known: HashSet<&Value> = items.iter().collect();
+        let added: Vec<Value> =
+            patch.iter().filter(|item| !item.is_null() && known.insert(item)).cloned().collect();
+        items.extend(added);
         return Ok(());
     };
     let directive = |item: &Value| item.get("$patch").and_then(Value::as_str).map(str::to_owned);
@@ -139,20 +161,31 @@ fn merge_items(schema: &Value, key: Option<&str>, items: &mut Vec<Value>, patch:
         *items = patch.iter().filter(|item| directive(item).is_none()).cloned().collect();
         return Ok(());
     }
-    for item in patch {
-        let Some(value) = item.get(key) else {
-            let message = format!("map: {item} does not contain declared merge key: {key}");
-            return Err(ApiError::bad_request(message));
-        };
-        let place = items.iter().position(|existing| existing.get(key) == Some(value));
-        match (directive(item).as_deref(), place) {
-            (Some("delete"), place) => drop(place.map(|place| items.remove(place))),
-            (_, Some(place)) => {
-                if let (Value::Object(target), Value::Object(patch)) = (&mut items[place], item) {
+    if let Some(item) = patch.iter().find(|item| item.get(key).is_none()) {
+        let message = format!("map: {item} does not contain declared merge key: {key}");
+        return Err(ApiError::bad_request(message));
+    }
+    let (deleted, merged): (Vec<&Value>, Vec<&Value>) =
+        patch.iter().partition(|item| directive(item).as_deref() == Some("delete"));
+    if !deleted.is_empty() {
+        let deleted: HashSet<&Value> = deleted.into_iter().filter_map(|item| item.get(key)).collect();
+        items.retain(|item| item.get(key).is_none_or(|identity| !deleted.contains(identity)));
+    }
+    let mut places: HashMap<Value, usize> = places(Some(key), items)
+        .into_iter()
+        .map(|(identity, place)| (identity.clone(), place))
+        .collect();
+    for item in merged {
+        match places.entry(item[key].clone()) {
+            Entry::Occupied(place) => {
+                if let (Value::Object(target), Value::Object(patch)) = (&mut items[*place.get()], item) {
                     merge_map(item_schema, target, patch, false)?;
                 }
             }
-            (_, None) => items.push(without_directives(item)),
+            Entry::Vacant(place) => {
+                place.insert(items.len());
+                items.push(without_directives(item));
+            }
         }
     }
     Ok(())

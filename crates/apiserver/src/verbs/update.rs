@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Call, Outcome, Shown, Side, admit, create, metadata};
+use super::{Call, Outcome, Representation, Side, admit, create, metadata};
 use crate::{
     admission::{self, Attempt},
     auth::{authorize, rule::Access},
@@ -85,23 +85,23 @@ async fn change(
     warnings.extend(metadata::warnings(call, &new, Some(&old)));
     warnings.extend(admission::validate(call, &attempt, Some(&new)).await?);
     if fields::same(&mut new, &old) {
-        return Ok(Some(Outcome { object: Shown::Made(old), created: false, warnings }));
+        return Ok(Some(Outcome { object: Representation::Made(old), created: false, warnings }));
     }
     if options.dry_run {
-        return Ok(Some(Outcome { object: Shown::Made(new), created: false, warnings }));
+        return Ok(Some(Outcome { object: Representation::Made(new), created: false, warnings }));
     }
     let written = write(call, stored, new).await?;
     Ok(written.map(|object| Outcome { object, created: false, warnings }))
 }
 
 /// Writes what came of `stored`; gives it, or nothing if somebody else was faster.
-async fn write(call: &Call, stored: &Arc<Stored>, new: Value) -> Result<Option<Shown>> {
+async fn write(call: &Call, stored: &Arc<Stored>, new: Value) -> Result<Option<Representation>> {
     let finished = object::is_terminating(&new) && is_unheld(&new);
     let action = if finished { Action::Delete } else { Action::Put(call.to_stored(new.clone()).await?) };
     let expect = Expect::Revision(stored.revision);
     let write = Write { key: stored.key.clone(), expect, action, guards: Vec::new() };
     match call.plane.store.write(write).await {
-        Ok(_) if finished => Ok(Some(Shown::Made(new))),
+        Ok(_) if finished => Ok(Some(Representation::Made(new))),
         Ok(written) => Ok(Some(call.present(&written).await?)),
         Err(WriteError::Conflict) => Ok(None),
         Err(error) => Err(error.into()),
@@ -138,7 +138,7 @@ fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
     match call.side {
         Side::Main | Side::Scale => (rules.on_update)(&mut new, old, &env),
         Side::Status => (rules.on_status)(&mut new, old, &env),
-        Side::Door(door) => (door.prepare)(&mut new, old, &env),
+        Side::Subresource(subresource) => (subresource.prepare)(&mut new, old, &env),
     }
     let generation =
         object::metadata(old).and_then(|metadata| metadata.get("generation")).and_then(Value::as_i64);
@@ -274,7 +274,7 @@ fn merge_sides(call: &Call, mut new: Value, old: &Value) -> Value {
             }
             merged
         }
-        Side::Door(door) => (door.merge)(&new, old),
+        Side::Subresource(subresource) => (subresource.merge)(&new, old),
     }
 }
 
@@ -287,7 +287,7 @@ fn put(object: &mut Value, field: &str, value: Option<&Value>) {
 
 /// Whether something outside metadata changed, and outside status where that is a side of its own.
 fn is_new_generation(call: &Call, new: &Value, old: &Value) -> bool {
-    if matches!(call.side, Side::Status | Side::Door(_)) {
+    if matches!(call.side, Side::Status | Side::Subresource(_)) {
         return false;
     }
     let relevant = |object: &Value| {

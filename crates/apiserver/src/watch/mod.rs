@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    pieces::PIECE,
+    chunked_list::CHUNK,
     request::negotiate::Form,
     status::{ApiError, Result},
     store::{Change, Event, Stored},
@@ -19,13 +19,13 @@ use crate::{
 
 /// The word for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EventType {
     Added,
     Modified,
     Deleted,
 }
 
-impl Kind {
+impl EventType {
     fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -37,22 +37,22 @@ impl Kind {
 
 /// What a change means to somebody who sees only what the filter lets through: an object that leaves the
 /// selection is deleted, with its last selected state under the new revision; one that enters is added.
-fn relative(event: &Event, matches: impl Fn(&Stored) -> bool) -> Option<(Kind, Cow<'_, Arc<Stored>>)> {
+fn relative(event: &Event, matches: impl Fn(&Stored) -> bool) -> Option<(EventType, Cow<'_, Arc<Stored>>)> {
     let before = event.previous.as_ref().filter(|previous| matches(previous));
     let after = (event.change != Change::Deleted && matches(&event.object)).then_some(&event.object);
     match (before, after) {
         (None, None) => None,
-        (None, Some(object)) => Some((Kind::Added, Cow::Borrowed(object))),
-        (Some(_), Some(object)) => Some((Kind::Modified, Cow::Borrowed(object))),
+        (None, Some(object)) => Some((EventType::Added, Cow::Borrowed(object))),
+        (Some(_), Some(object)) => Some((EventType::Modified, Cow::Borrowed(object))),
         (Some(_), None) if event.change == Change::Deleted => {
-            Some((Kind::Deleted, Cow::Borrowed(&event.object)))
+            Some((EventType::Deleted, Cow::Borrowed(&event.object)))
         }
         (Some(previous), None) => {
             let mut value = previous.value.once().into_owned();
             value["metadata"]["resourceVersion"] = event.revision.to_string().into();
             let json = value.to_string().into();
             let stored = Stored::new(previous.key.clone(), event.revision, json);
-            Some((Kind::Deleted, Cow::Owned(Arc::new(stored))))
+            Some((EventType::Deleted, Cow::Owned(Arc::new(stored))))
         }
     }
 }
@@ -67,11 +67,15 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Lines for objects, each with what happened to it. A large object is not copied.
-    async fn objects(&mut self, call: &Call, seen: &[(Kind, Cow<'_, Arc<Stored>>)]) -> Result<Vec<Bytes>> {
+    async fn objects(
+        &mut self,
+        call: &Call,
+        seen: &[(EventType, Cow<'_, Arc<Stored>>)],
+    ) -> Result<Vec<Bytes>> {
         let stored: Vec<&Arc<Stored>> = seen.iter().map(|(_, stored)| stored.as_ref()).collect();
         let objects = call.present_all(&stored).await?;
         let now = call.plane.now();
-        let (mut pieces, mut bytes) = (Vec::new(), BytesMut::new());
+        let (mut chunks, mut bytes) = (Vec::new(), BytesMut::new());
         for ((kind, _), object) in seen.iter().zip(objects) {
             let word = kind.as_str();
             let json = match self.form {
@@ -80,8 +84,8 @@ impl Lines {
                 Form::Table => self.table(call, &object.value(), now).to_string().into(),
             };
             bytes.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
-            if json.len() > PIECE {
-                pieces.extend([bytes.split().freeze(), json]);
+            if json.len() > CHUNK {
+                chunks.extend([bytes.split().freeze(), json]);
             } else {
                 bytes.extend_from_slice(&json);
             }
@@ -91,9 +95,9 @@ impl Lines {
             );
         }
         if !bytes.is_empty() {
-            pieces.push(bytes.freeze());
+            chunks.push(bytes.freeze());
         }
-        Ok(pieces)
+        Ok(chunks)
     }
 
     fn table(&mut self, call: &Call, object: &Value, now: Timestamp) -> Value {
@@ -161,16 +165,16 @@ mod tests {
             previous,
         };
         let kind = |event: &Event| relative(event, one).map(|(kind, _)| kind);
-        assert_eq!(kind(&event(Change::Created, None, 1)), Some(Kind::Added));
+        assert_eq!(kind(&event(Change::Created, None, 1)), Some(EventType::Added));
         assert_eq!(kind(&event(Change::Created, None, 2)), None);
-        assert_eq!(kind(&event(Change::Updated, Some(stored(2, 3)), 1)), Some(Kind::Added));
-        assert_eq!(kind(&event(Change::Updated, Some(stored(1, 3)), 1)), Some(Kind::Modified));
+        assert_eq!(kind(&event(Change::Updated, Some(stored(2, 3)), 1)), Some(EventType::Added));
+        assert_eq!(kind(&event(Change::Updated, Some(stored(1, 3)), 1)), Some(EventType::Modified));
         assert_eq!(kind(&event(Change::Updated, Some(stored(2, 3)), 2)), None);
-        assert_eq!(kind(&event(Change::Deleted, Some(stored(1, 3)), 1)), Some(Kind::Deleted));
+        assert_eq!(kind(&event(Change::Deleted, Some(stored(1, 3)), 1)), Some(EventType::Deleted));
         assert_eq!(kind(&event(Change::Deleted, Some(stored(2, 3)), 2)), None);
         let left = event(Change::Updated, Some(stored(1, 3)), 2);
         let (kind, object) = relative(&left, one).unwrap();
-        assert_eq!((kind, object.value["n"].as_i64()), (Kind::Deleted, Some(1)));
+        assert_eq!((kind, object.value["n"].as_i64()), (EventType::Deleted, Some(1)));
         assert_eq!(object.value["metadata"]["resourceVersion"], "9");
     }
 }

@@ -11,9 +11,9 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval_at},
 };
 
-use super::{Kind, Lines, error_line, relative};
+use super::{EventType, Lines, error_line, relative};
 use crate::{
-    pieces::PIECE,
+    chunked_list::CHUNK,
     request::options::{Freshness, ListOptions},
     server::stopped,
     status::{ApiError, Result},
@@ -118,7 +118,7 @@ pub(crate) async fn open(
 fn fill(sizes: impl Iterator<Item = usize>) -> usize {
     let mut sum = 0;
     let fits = |size: usize| {
-        let fits = sum < PIECE;
+        let fits = sum < CHUNK;
         sum += size;
         fits
     };
@@ -154,7 +154,7 @@ impl Watcher {
     async fn begin(&mut self) -> Result<()> {
         let count = fill(self.initial.iter().map(|stored| stored.json.len()));
         let seen: Vec<_> =
-            self.initial.drain(..count).map(|stored| (Kind::Added, Cow::Owned(stored))).collect();
+            self.initial.drain(..count).map(|stored| (EventType::Added, Cow::Owned(stored))).collect();
         self.ready.extend(self.lines.objects(&self.call, &seen).await?);
         if self.initial.is_empty() && std::mem::take(&mut self.end) {
             self.ready.push_back(self.lines.bookmark(&self.call, self.cursor, true));
@@ -184,7 +184,7 @@ impl Watcher {
             let matches = |stored: &Stored| self.filter.matches(stored);
             let seen: Vec<_> = batch.events.iter().filter_map(|event| relative(event, matches)).collect();
             match self.lines.objects(&self.call, &seen).await {
-                Ok(pieces) => self.ready.extend(pieces),
+                Ok(chunks) => self.ready.extend(chunks),
                 Err(error) => {
                     // Nothing may be left out: the client begins again, from where it was.
                     self.fail(&error);

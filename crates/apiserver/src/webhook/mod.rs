@@ -21,11 +21,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
+use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
 use serde_json::Value;
 
 pub(crate) use target::{Target, validate};
@@ -100,7 +96,10 @@ impl Webhooks {
         // Apart from the rest, so that writes that call nobody stay small.
         let answer = Box::pin(async {
             let failed = |reason| CallError::Failed { url: url.clone(), reason };
-            let response = client.request(request).await.map_err(|error| failed(chain(&error)))?;
+            let response = client.request(request).await.map_err(|error| {
+                // hyper keeps the cause of a failed handshake behind two others.
+                failed(capstan_text::chain(&error))
+            })?;
             let code = response.status();
             let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
             let body = body.map_err(|error| failed(error.to_string()))?.to_bytes();
@@ -145,25 +144,11 @@ fn connection(trust: &Trust) -> Result<Connection, String> {
 
 /// Whom to trust.
 fn roots(authority: &[u8]) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
     if authority.is_empty() {
+        let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     }
-    for certificate in CertificateDer::pem_slice_iter(authority) {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
-    }
+    let roots = capstan_pki::roots(authority).map_err(|error| error.to_string())?;
     if roots.is_empty() { Err("unable to parse bytes as PEM block".to_owned()) } else { Ok(roots) }
-}
-
-/// An error with what it came from: hyper keeps the cause of a failed handshake behind two others.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
 }

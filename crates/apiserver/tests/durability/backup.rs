@@ -1,6 +1,6 @@
 //! A backup of a server that serves: whole, of one moment, and for nobody but those above all roles.
 
-use crate::support::{Caller, MAPS, Plane, map};
+use crate::support::{Caller, MAPS, TestPlane, map};
 use capstan_apiserver::{Backup, Options, PartialFile, Storage, User};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn fetch(caller: &Caller) -> (u16, Vec<u8>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_is_of_one_moment() {
     let folder = tempfile::tempdir().unwrap();
-    let plane = Plane::open(Options::new(Storage::Folder(folder.path().join("store")))).await;
+    let plane = TestPlane::open(Options::new(Storage::Folder(folder.path().join("store")))).await;
     // Two objects that are always written in this order: a backup with the second has the first.
     let writer = tokio::spawn({
         let admin = plane.admin.clone();
@@ -53,7 +53,7 @@ async fn a_backup_is_of_one_moment() {
     let last = Backup::read(&folder.path().join(format!("backup-{}", taken - 1))).unwrap();
     let restored = folder.path().join("restored");
     let revision = last.restore(&restored).unwrap();
-    let plane = Plane::open(Options::new(Storage::Folder(restored))).await;
+    let plane = TestPlane::open(Options::new(Storage::Folder(restored))).await;
     assert!(plane.server.revision() >= revision);
     assert_eq!(plane.admin.get(MAPS).await.1["items"].as_array().unwrap().len(), 2 * PAIRS);
     // A watch that was open before is told to begin again.
@@ -64,7 +64,7 @@ async fn a_backup_is_of_one_moment() {
 
 #[tokio::test]
 async fn a_role_that_reads_every_path_is_not_enough() {
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "everything"},

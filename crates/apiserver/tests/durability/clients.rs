@@ -236,8 +236,8 @@ impl Watched {
         if ledger.acked() > 2 * HISTORY {
             let late = Self::default();
             late.0.lock().unwrap().cursor = 1;
-            let told = tokio::time::timeout(DEADLINE, late.follow(client.clone())).await;
-            assert_eq!(told, Ok(true));
+            let expired = tokio::time::timeout(DEADLINE, late.follow(client.clone())).await;
+            assert_eq!(expired, Ok(true));
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-use crate::support::{MAPS, Plane, map};
+use crate::support::{MAPS, TestPlane, map};
 use capstan_apiserver::{Options, Storage};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -19,13 +19,13 @@ fn revision(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-async fn is_believed(plane: &Plane, token: &Value) -> bool {
+async fn is_believed(plane: &TestPlane, token: &Value) -> bool {
     let review = json!({"spec": {"token": token}});
     let review = plane.admin.make("/apis/authentication.k8s.io/v1/tokenreviews", &review).await;
     review["status"]["authenticated"] == true
 }
 
-async fn token(plane: &Plane) -> Value {
+async fn token(plane: &TestPlane) -> Value {
     plane.admin.make(&format!("{ACCOUNTS}/m/token"), &json!({})).await["status"]["token"].clone()
 }
 
@@ -39,7 +39,7 @@ async fn a_clock_that_is_set_back_confuses_nobody() {
         options.clock = Arc::new(move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap());
         options
     };
-    let plane = Plane::open(options()).await;
+    let plane = TestPlane::open(options()).await;
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "m"}});
     plane.admin.make(ACCOUNTS, &account).await;
     let old = token(&plane).await;
@@ -76,7 +76,7 @@ async fn a_clock_that_is_set_back_confuses_nobody() {
     plane.server.shutdown().await;
 
     // The same over a start, and when the clock is right again.
-    let plane = Plane::open(options()).await;
+    let plane = TestPlane::open(options()).await;
     assert_eq!(plane.server.revision(), last);
     assert!(revision(&plane.admin.make(MAPS, &map("later")).await) > last);
     clock.store(START, Ordering::Relaxed);

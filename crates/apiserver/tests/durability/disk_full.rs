@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{MAPS, Plane, eventually};
+use crate::support::{MAPS, TestPlane, eventually};
 use capstan_apiserver::{Options, Storage};
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ fn big(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"text": text}})
 }
 
-async fn all(plane: &Plane) -> Value {
+async fn all(plane: &TestPlane) -> Value {
     plane.admin.get(MAPS).await.1["items"].clone()
 }
 
@@ -58,7 +58,7 @@ async fn nothing_is_lost_and_it_goes_on() {
     let ballast = folder.path().join("ballast");
     fs::write(&ballast, vec![1; 5 << 20]).unwrap();
     let options = || Options { history: 5, ..Options::new(Storage::Folder(folder.path().join("store"))) };
-    let plane = Plane::open(options()).await;
+    let plane = TestPlane::open(options()).await;
 
     let mut acknowledged = Vec::new();
     let refusal = loop {
@@ -84,7 +84,7 @@ async fn nothing_is_lost_and_it_goes_on() {
     plane.server.shutdown().await;
     drop(plane);
 
-    let plane = Plane::open(options()).await;
+    let plane = TestPlane::open(options()).await;
     let found = all(&plane).await;
     assert_eq!(found, before, "memory and disk agree");
     for object in &acknowledged {

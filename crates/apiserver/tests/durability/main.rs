@@ -1,7 +1,7 @@
 //! What was acknowledged stays: over kills at any moment, a full disk, a clock that is set back, and a backup that
 //! is brought back.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod backup;
 mod clients;

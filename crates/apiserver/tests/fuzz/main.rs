@@ -3,7 +3,7 @@
 //!
 //! `CAPSTAN_FUZZ` says how many inputs are made up, of a seed that is told; `CAPSTAN_SEED` repeats a run.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![cfg(test)]
 
 mod mutate;
 #[path = "../support/mod.rs"]
@@ -17,7 +17,7 @@ use std::{
 };
 
 use mutate::Dice;
-use support::{CRDS, MAPS, Plane, WIDGETS, map, widget, widgets};
+use support::{CRDS, MAPS, TestPlane, WIDGETS, map, widget, widgets};
 use targets::{Answer, Input, TARGETS, Target};
 
 /// Among the unit tests, where every run is the same.
@@ -46,8 +46,8 @@ async fn the_server_survives_nonsense() {
     let seed = number("CAPSTAN_SEED").unwrap_or(if asked.is_some() { now.into() } else { 1 });
     let rounds = asked.unwrap_or(ROUNDS);
     // Not captured: whatever ends the process leaves it to be seen.
-    let told = format!("CAPSTAN_SEED={seed} CAPSTAN_FUZZ={rounds}\n");
-    std::io::stderr().write_all(told.as_bytes()).unwrap();
+    let settings = format!("CAPSTAN_SEED={seed} CAPSTAN_FUZZ={rounds}\n");
+    std::io::stderr().write_all(settings.as_bytes()).unwrap();
     let plane = fresh().await;
     let before = memory();
     let corpora: Vec<Vec<Input>> = TARGETS.iter().map(Target::corpus).collect();
@@ -73,8 +73,8 @@ async fn the_server_survives_nonsense() {
 }
 
 /// A server with a kind of its own and something to patch.
-async fn fresh() -> Plane {
-    let plane = Plane::start().await;
+async fn fresh() -> TestPlane {
+    let plane = TestPlane::start().await;
     plane.admin.make(CRDS, &widgets()).await;
     plane
         .admin
@@ -85,7 +85,7 @@ async fn fresh() -> Plane {
 }
 
 /// Tries one input; a failure says how to keep it.
-async fn attempt(plane: &Plane, target: &'static Target, input: &Input) {
+async fn attempt(plane: &TestPlane, target: &'static Target, input: &Input) {
     let line = serde_json::to_string(&input.text()).unwrap();
     let keep = format!("keep it as a line of tests/corpus/{}.txt: {line}", target.name);
     // For what ends the process before anything can be told.
@@ -104,7 +104,7 @@ async fn attempt(plane: &Plane, target: &'static Target, input: &Input) {
 }
 
 /// Fails unless the server does what it is for; puts back what nonsense may have changed.
-async fn works(plane: &Plane) {
+async fn works(plane: &TestPlane) {
     let admin = &plane.admin;
     admin.delete(MAPS, &serde_json::Value::Null).await;
     admin.delete(WIDGETS, &serde_json::Value::Null).await;

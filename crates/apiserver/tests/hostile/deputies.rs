@@ -92,6 +92,13 @@ async fn rights_do_not_grow() {
     let reader = plane.caller(User::new("reader", ["x"]));
     assert_eq!(ask(&reader, "GET", "/metrics", &[], "").await.keeps_silent("metrics").code, 200);
     assert_eq!(ask(&reader, "GET", "/capstan/v1/backup", &[], "").await.keeps_silent("backup").code, 403);
+    // Nor for a cluster-admin, who may impersonate everyone.
+    binding["roleRef"]["name"] = "cluster-admin".into();
+    binding["metadata"] = json!({"name": "all"});
+    plane.admin.make(&format!("{RBAC}/clusterrolebindings"), &binding).await;
+    let masters = [("impersonate-user", "reader"), ("impersonate-group", "system:masters")];
+    let taken = ask(&reader, "GET", "/capstan/v1/backup", &masters, "").await;
+    assert_eq!(taken.keeps_silent("backup by impersonation").code, 403);
     logs().keeps_silent();
 }
 

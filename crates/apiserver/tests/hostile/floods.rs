@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http_body_util::BodyExt as _;
 use serde_json::json;
 use tokio::{io::AsyncWriteExt as _, time::timeout};
 
@@ -64,6 +65,46 @@ async fn connections_that_say_nothing_leave_room_for_others() {
     };
     timeout(SOON, noticed).await.unwrap();
     server.still_serves().await;
+}
+
+/// What a client of HTTP/2 sends first, and an empty frame of settings.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_without_an_authenticated_request_is_closed() {
+    let server = Server::start();
+    let mallory = server.client("mallory");
+    for (protocol, bytes) in [
+        (&b"http/1.1"[..], &b""[..]),
+        (b"http/1.1", b"G"),
+        (b"h2", b""),
+        (b"h2", &PREFACE[..10]),
+        (b"h2", PREFACE),
+    ] {
+        let mut silent = mallory.tls_from([127, 0, 0, 1], protocol).await.unwrap();
+        until_hung_up(&mut silent, bytes).await;
+    }
+    server.still_serves().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_from_many_addresses_make_room() {
+    let server = Server::start();
+    let (mallory, admin) = (server.client("mallory"), server.client("admin"));
+    // A watch of an authenticated client goes on meanwhile.
+    let mut watching = admin.many().await;
+    let watch = open(&mut watching, "GET", &format!("{MAPS}?watch=true"), "", "").await;
+    let mut held = Vec::new();
+    for last in 2..=25 {
+        for _ in 0..10 {
+            // The server may close it while it shakes hands.
+            held.extend(mallory.tls_from([127, 0, 0, last], b"h2").await);
+        }
+    }
+    server.still_serves().await;
+    let event = timeout(SOON, watch.into_body().frame()).await.unwrap().unwrap().unwrap();
+    assert!(String::from_utf8_lossy(event.data_ref().unwrap()).contains("alive-"));
+    drop(held);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -273,4 +314,44 @@ async fn requests_that_are_taken_back_are_forgotten() {
     };
     timeout(SOON, counts_no_longer).await.expect("what was taken back no longer counts");
     assert!(server.memory() < before + GROWN, "from {before} to {} MB", server.memory());
+}
+
+/// Each request would take minutes if a list were searched once for each of its items.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_lists_are_answered_in_time() {
+    const ITEMS: usize = 20_000;
+    let server = Server::start();
+    let_in(&server).await;
+    let mut mallory = server.client("mallory").many().await;
+    let map = json!({"metadata": {"name": "owned"}}).to_string();
+    assert_eq!(send(&mut mallory, "POST", MAPS, "application/json", &map).await.0, 201);
+    let owner =
+        |number: usize| json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": number.to_string()});
+    let owners: Vec<_> = (0..ITEMS).map(owner).collect();
+    let patch = json!({"metadata": {"ownerReferences": owners}}).to_string();
+    for _ in 0..2 {
+        let media = "application/strategic-merge-patch+json";
+        let (code, text) = send(&mut mallory, "PATCH", &format!("{MAPS}/owned"), media, &patch).await;
+        assert_eq!(code, 200, "{}", &text[..text.len().min(500)]);
+    }
+
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let widget = |name: &str, parts: serde_json::Value| {
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"parts": parts}})
+            .to_string()
+    };
+    let wrong = widget("wrong", (0..ITEMS).map(|number| json!({"name": number})).collect());
+    let (code, text) = send(&mut mallory, "POST", widgets, "application/json", &wrong).await;
+    assert_eq!(code, 422);
+    assert!(text.len() < 100_000, "an answer of {} bytes", text.len());
+
+    let parts = |n: usize| (0..ITEMS).map(|number| json!({"name": format!("p{number}"), "n": n})).collect();
+    let (code, text) =
+        send(&mut mallory, "POST", widgets, "application/json", &widget("long", parts(1))).await;
+    assert_eq!(code, 201, "{}", &text[..text.len().min(500)]);
+    let path = format!("{widgets}/long");
+    let (code, text) =
+        send(&mut mallory, "PATCH", &path, "application/merge-patch+json", &widget("long", parts(2))).await;
+    assert_eq!(code, 200, "{}", &text[..text.len().min(500)]);
+    server.still_serves().await;
 }

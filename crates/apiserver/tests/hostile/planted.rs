@@ -13,16 +13,16 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
-use crate::support::{Caller, Plane, widget, widgets};
+use crate::support::{Caller, TestPlane, widget, widgets};
 
 /// Found nowhere but in what was planted.
 pub(crate) const VALUE: &str = "planted-5d1e9c";
 pub(crate) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// A plane with two namespaces, `mine` and `theirs`. Mallory may do everything in `mine` and nothing elsewhere.
-pub(crate) async fn plane() -> Plane {
+pub(crate) async fn plane() -> TestPlane {
     logs();
-    let plane = Plane::start().await;
+    let plane = TestPlane::start().await;
     let admin = &plane.admin;
     for namespace in ["mine", "theirs"] {
         let object = json!({"metadata": {"name": namespace, "annotations": {"note": annotation(namespace)}}});
@@ -69,7 +69,7 @@ pub(crate) fn mine(resource: &str) -> String {
 }
 
 /// Gives a user rules in a namespace.
-pub(crate) async fn grant(plane: &Plane, namespace: &str, user: &str, rules: &Value) {
+pub(crate) async fn grant(plane: &TestPlane, namespace: &str, user: &str, rules: &Value) {
     let role = json!({"metadata": {"name": user}, "rules": rules});
     plane.admin.make(&format!("{RBAC}/namespaces/{namespace}/roles"), &role).await;
     let binding = json!({
@@ -79,7 +79,7 @@ pub(crate) async fn grant(plane: &Plane, namespace: &str, user: &str, rules: &Va
 }
 
 /// Who tries.
-pub(crate) fn attackers(plane: &Plane) -> Vec<(&'static str, Caller)> {
+pub(crate) fn attackers(plane: &TestPlane) -> Vec<(&'static str, Caller)> {
     let groups = vec!["system:unauthenticated".to_owned()];
     let nobody = User { groups, ..User::new("system:anonymous", [""; 0]) };
     vec![

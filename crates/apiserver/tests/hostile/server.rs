@@ -40,7 +40,8 @@ pub(crate) const LIMITS: fn() -> Limits = || Limits {
     watches: 120,
     connections: 60,
     all_connections: 100,
-    patience: Duration::from_secs(2),
+    unauthenticated: Duration::from_secs(5),
+    stall_timeout: Duration::from_secs(2),
     ..Limits::default()
 };
 
@@ -153,10 +154,19 @@ impl Client {
 
     /// A connection in which one request follows the other.
     pub(crate) async fn one(&self) -> std::io::Result<TlsStream<TcpStream>> {
+        self.tls_from([127, 0, 0, 1], b"http/1.1").await
+    }
+
+    /// A connection on which nothing was sent after the TLS handshake.
+    pub(crate) async fn tls_from(
+        &self,
+        from: [u8; 4],
+        protocol: &[u8],
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut tls = self.tls.clone();
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        tls.alpn_protocols = vec![protocol.to_vec()];
         let name = ServerName::IpAddress(self.address.ip().into());
-        let tcp = self.tcp([127, 0, 0, 1]).await?;
+        let tcp = self.tcp(from).await?;
         timeout(SOON, TlsConnector::from(Arc::new(tls)).connect(name, tcp)).await.unwrap()
     }
 
@@ -166,11 +176,7 @@ impl Client {
     }
 
     async fn many_from(&self, from: [u8; 4]) -> SendRequest<Full<Bytes>> {
-        let mut tls = self.tls.clone();
-        tls.alpn_protocols = vec![b"h2".to_vec()];
-        let name = ServerName::IpAddress(self.address.ip().into());
-        let stream = TlsConnector::from(Arc::new(tls)).connect(name, self.tcp(from).await.unwrap());
-        let stream = timeout(SOON, stream).await.unwrap().unwrap();
+        let stream = self.tls_from(from, b"h2").await.unwrap();
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
         let (sender, connection) = handshake.await.unwrap();
         tokio::spawn(async move { _ = connection.await });

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use tower_service::Service;
 
 /// A server in memory and its administrator.
-pub struct Plane {
+pub struct TestPlane {
     pub server: Arc<ApiServer>,
     pub admin: Caller,
 }
 
-impl Plane {
+impl TestPlane {
     pub async fn start() -> Self {
         Self::open(Options::new(Storage::Memory)).await
     }

@@ -6,8 +6,9 @@
 mod answer;
 mod authority;
 mod range;
-mod stall;
 
+use capstan_net::WriteTimeout;
+use capstan_pki::issue::Identity;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -18,16 +19,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-pub use authority::AuthorityError;
+pub use capstan_pki::folder::FolderError as AuthorityError;
 
 use crate::{Folder, Served, Software};
 use authority::Authority;
-use stall::Stall;
 
+/// Its name in the log.
+const NAME: &str = "artifacts";
 /// Connections at once: more wait for one of them to end.
 const MOST_CONNECTIONS: usize = 512;
 /// How long a machine may take to say what it wants.
@@ -107,7 +108,7 @@ impl Server {
         hosts.dedup();
         let identity = authority.serving(&hosts)?;
         let acceptor = acceptor(&identity)?;
-        let served = Served { url, ca: authority.certificate };
+        let served = Served { url, ca: authority.certificate().to_owned() };
         let software = Software::in_folder(folder, Some(served.clone()));
         let mut accepting = JoinSet::new();
         accepting.spawn(accept(listener, acceptor, software.clone()));
@@ -134,7 +135,7 @@ fn host_of(url: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
-fn acceptor(identity: &authority::Identity) -> Result<TlsAcceptor, ServeError> {
+fn acceptor(identity: &Identity) -> Result<TlsAcceptor, ServeError> {
     let chain: Vec<CertificateDer<'static>> =
         CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).collect::<Result<_, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
@@ -148,35 +149,14 @@ fn acceptor(identity: &authority::Identity) -> Result<TlsAcceptor, ServeError> {
 }
 
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, software: Software) {
-    // Dropped with this task, and the connections with it.
-    let mut connections = JoinSet::new();
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let (acceptor, software) = (acceptor.clone(), software.clone());
-                connections.spawn(async move {
-                    serve(stream, acceptor, software).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                // Out of files, most likely: the connections that end will free some.
-                tracing::warn!(%error, "cannot accept");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
-        while connections.try_join_next().is_some() {}
-    }
+    let handle = |stream| serve(stream, acceptor.clone(), software.clone());
+    // Until this task is dropped.
+    capstan_net::serve(listener, NAME, MOST_CONNECTIONS, std::future::pending(), handle).await;
 }
 
 async fn serve(stream: TcpStream, acceptor: TlsAcceptor, software: Software) {
-    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(Stall::new(stream, STALLED))).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
-        Err(_) => return tracing::debug!("TLS handshake timed out"),
-    };
+    let stream = WriteTimeout::new(stream, STALLED);
+    let Some(stream) = capstan_net::handshake(&acceptor, stream, PATIENCE, NAME).await else { return };
     let service = service_fn(move |request| {
         let software = software.clone();
         async move { Ok::<_, std::convert::Infallible>(answer::answer(&software, &request).await) }

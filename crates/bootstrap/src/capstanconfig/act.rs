@@ -57,13 +57,13 @@ impl Bootstrap {
             machine: &names.machine,
             machine_id: &names.machine_id,
             plan_public_key: &key.public,
-            plane_name: seen.here.plane(),
+            plane_name: seen.this_plane.plane(),
             epoch: key.epoch,
         };
         let format = config.spec.format.unwrap_or_default();
         let (data, format) = agent.render(format, &self.software.catalog());
         let mut keys = vec![(secrets::VALUE, data.into_bytes()), ("format", format.as_bytes().to_vec())];
-        let follows = may_have_started_elsewhere(seen.data.as_deref(), &seen.here);
+        let follows = may_have_started_elsewhere(seen.data.as_deref(), &seen.this_plane);
         if follows {
             keys.push((hand_over::KEY, agent.config().to_string().into_bytes()));
         }
@@ -75,7 +75,7 @@ impl Bootstrap {
         // In the same write as the token: there is no token of which nothing is known.
         secret.metadata.annotations = Some(BTreeMap::from([
             (identity::MACHINE_ID.to_owned(), names.machine_id.clone()),
-            (LEADS_TO.to_owned(), seen.here.stamp()),
+            (LEADS_TO.to_owned(), seen.this_plane.stamp()),
             (TOKEN_BOUND_TO.to_owned(), bound_to.to_owned()),
             (TOKEN_EXPIRES.to_owned(), expires.to_string()),
             (TOKEN_RENEWAL.to_owned(), renewal.to_string()),

@@ -10,8 +10,8 @@ use kube::ResourceExt as _;
 use std::time::Duration;
 
 use super::observe::Data;
-use crate::here::{Here, PlanKey};
 use crate::names::{LEADS_TO, TOKEN_BOUND_TO, TOKEN_RENEWAL};
+use crate::this_plane::{PlanKey, ThisPlane};
 
 /// How long something that waits is left alone.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) machine: Option<&'a Machine>,
     pub(crate) cluster: Option<&'a Cluster>,
     /// The plane all this is on.
-    pub(crate) here: &'a Here,
+    pub(crate) this_plane: &'a ThisPlane,
     /// Whose plans the machine will obey.
     pub(crate) plan_key: Option<&'a PlanKey>,
     /// What has the name that the bootstrap Secret must have.
@@ -40,15 +40,15 @@ pub(crate) struct Observed<'a> {
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Another controller or a person must do something first.
+    /// Another controller or the user must act first.
     Wait(Wait),
-    /// The machine gets its identity. Written before anything is made from it.
+    /// The machine needs a machine ID, which is written before anything is derived from it.
     Identify,
-    /// The Secret is made, or written anew with another token, because the machine has not used the one in it.
+    /// The Secret must be created, or written with another token, because the machine has not used the one in it.
     HandOut,
-    /// The machine has followed: nobody need tell it any more.
+    /// The agent follows this plane: the hand-over is removed from the Secret.
     Followed,
-    /// All is there. The token is to be looked at again at this time, if the machine still needs one.
+    /// Everything is written. If the machine still needs a token, the token is checked again at this time.
     Done(Option<Timestamp>),
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
         }
         // Without the key there is nothing to make it from: what is there must do. The same while another plane speaks:
         // the machine would follow into an epoch that it has left.
-        if !observed.plan_key.is_some_and(|key| key.speaks_at(observed.here)) {
+        if !observed.plan_key.is_some_and(|key| key.speaks_at(observed.this_plane)) {
             return Decision::Done(None);
         }
         return match token_lasts_until(secret, observed, now) {
@@ -111,7 +111,7 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
             "Waiting for Cluster status.initialization.infrastructureProvisioned to be true",
         );
     }
-    if !observed.plan_key.is_some_and(|key| key.speaks_at(observed.here)) {
+    if !observed.plan_key.is_some_and(|key| key.speaks_at(observed.this_plane)) {
         return Decision::wait(
             &causes::WAITING_FOR_PLAN_KEY,
             "Waiting for the control plane to make the key that plans are signed with, or to take it over from another \
@@ -127,11 +127,11 @@ fn token_lasts_until(data: &Data, observed: &Observed<'_>, now: Timestamp) -> Op
     let annotation = |name: &str| data.annotations().get(name).map(String::as_str);
     let is_bound = annotation(TOKEN_BOUND_TO).is_some_and(|uid| Some(uid) == observed.bound_to);
     let renewal: Timestamp = annotation(TOKEN_RENEWAL)?.parse().ok()?;
-    (is_bound && leads_to(data, observed.here) && now < renewal).then_some(renewal)
+    (is_bound && leads_to(data, observed.this_plane) && now < renewal).then_some(renewal)
 }
 
-fn leads_to(data: &Data, here: &Here) -> bool {
-    data.annotations().get(LEADS_TO).is_some_and(|stamp| *stamp == here.stamp())
+fn leads_to(data: &Data, this_plane: &ThisPlane) -> bool {
+    data.annotations().get(LEADS_TO).is_some_and(|stamp| *stamp == this_plane.stamp())
 }
 
 fn asks_to_follow(data: &Data) -> bool {
@@ -139,8 +139,8 @@ fn asks_to_follow(data: &Data) -> bool {
 }
 
 /// Whether the machine may have started with data that led elsewhere, and so must be told of this plane.
-pub(crate) fn may_have_started_elsewhere(data: Option<&Data>, here: &Here) -> bool {
-    data.is_some_and(|data| asks_to_follow(data) || !leads_to(data, here))
+pub(crate) fn may_have_started_elsewhere(data: Option<&Data>, this_plane: &ThisPlane) -> bool {
+    data.is_some_and(|data| asks_to_follow(data) || !leads_to(data, this_plane))
 }
 
 /// Whether the data has ever been handed on.
@@ -179,8 +179,8 @@ mod tests {
         blocked: Option<Wait>,
     }
 
-    fn here() -> Here {
-        Here::new("plane-a", "https://a", b"CA")
+    fn this_plane() -> ThisPlane {
+        ThisPlane::new("plane-a", "https://a", b"CA")
     }
 
     fn key(plane: Option<&str>) -> PlanKey {
@@ -241,7 +241,7 @@ mod tests {
                 config: &config,
                 machine: machine.as_ref(),
                 cluster: Some(&cluster),
-                here: &here(),
+                this_plane: &this_plane(),
                 plan_key: self.key.as_ref(),
                 secret: secret.as_ref(),
                 is_enrolled: self.is_enrolled,
@@ -266,7 +266,7 @@ mod tests {
         json!({"metadata": {"name": "web-0", "annotations": {
             "capstan.dev/machine-id": id,
             TOKEN_BOUND_TO: "uid-0",
-            LEADS_TO: here().stamp(),
+            LEADS_TO: this_plane().stamp(),
             TOKEN_RENEWAL: Timestamp::from_second(1_000_001).expect("a time").to_string(),
         }}})
     }
@@ -329,30 +329,30 @@ mod tests {
 
     #[test]
     fn a_machine_that_started_elsewhere_is_told_of_this_plane() {
-        let led_to = |here: &Here| {
+        let led_to = |this_plane: &ThisPlane| {
             let mut data = secret("id-0");
-            data["metadata"]["annotations"][LEADS_TO] = json!(here.stamp());
+            data["metadata"]["annotations"][LEADS_TO] = json!(this_plane.stamp());
             data
         };
-        let there = Here::new("plane-b", "https://b", b"CB");
+        let there = ThisPlane::new("plane-b", "https://b", b"CB");
         let moved = || World::ready().with(|w| w.secret = Some(led_to(&there)));
         assert_eq!(moved().decide(), Decision::HandOut);
         // Not before the control plane has taken over, and not with a key that nobody speaks with.
         assert_eq!(moved().with(|w| w.key = Some(key(Some("plane-b")))).decide(), Decision::Done(None));
         assert_eq!(moved().with(|w| w.key = Some(key(None))).decide(), Decision::HandOut);
         // Another address of the same plane is news, too.
-        let readdressed = Here::new("plane-a", "https://c", b"CA");
+        let readdressed = ThisPlane::new("plane-a", "https://c", b"CA");
         let world = World::ready().with(|w| w.secret = Some(led_to(&readdressed)));
         assert_eq!(world.decide(), Decision::HandOut);
 
         let as_secret = |value: Value| serde_json::from_value::<Data>(value).expect("a Secret");
-        let mut told = led_to(&here());
-        assert!(!may_have_started_elsewhere(Some(&as_secret(told.clone())), &here()));
-        assert!(!may_have_started_elsewhere(None, &here()));
-        assert!(may_have_started_elsewhere(Some(&as_secret(led_to(&there))), &here()));
-        told["metadata"]["labels"] = json!({hand_over::LABEL: ""});
-        assert!(may_have_started_elsewhere(Some(&as_secret(told.clone())), &here()));
-        let followed = World::ready().with(|w| (w.secret, w.is_enrolled) = (Some(told), true));
+        let mut handed_over = led_to(&this_plane());
+        assert!(!may_have_started_elsewhere(Some(&as_secret(handed_over.clone())), &this_plane()));
+        assert!(!may_have_started_elsewhere(None, &this_plane()));
+        assert!(may_have_started_elsewhere(Some(&as_secret(led_to(&there))), &this_plane()));
+        handed_over["metadata"]["labels"] = json!({hand_over::LABEL: ""});
+        assert!(may_have_started_elsewhere(Some(&as_secret(handed_over.clone())), &this_plane()));
+        let followed = World::ready().with(|w| (w.secret, w.is_enrolled) = (Some(handed_over), true));
         assert_eq!(followed.decide(), Decision::Followed);
     }
 

@@ -27,10 +27,10 @@ use kube::{Client, ResourceExt as _};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::Plane;
-use crate::enrolment::{self, Step};
-use crate::here::PlanKeys;
-use crate::settled::Settled;
+use crate::PlaneAddress;
+use crate::enrolment::{self, EnrolmentStep};
+use crate::this_plane::PlanKeys;
+use crate::verified_rights::VerifiedRights;
 use decide::Decision;
 use status::OWNED;
 
@@ -41,21 +41,21 @@ const MOST_STEPS: usize = 16;
 /// The controller of CapstanConfigs.
 pub struct Bootstrap {
     pub(crate) caches: Caches,
-    pub(crate) plane: Plane,
+    pub(crate) plane: PlaneAddress,
     pub(crate) software: Software,
-    pub(crate) settled: Settled,
+    pub(crate) verified_rights: VerifiedRights,
     pub(crate) plan_keys: PlanKeys,
     /// Which plane it is, whatever its address.
     pub(crate) name: PlaneName,
 }
 
 impl Bootstrap {
-    /// Machines will be told to reach the management plane as `plane` says, and to fetch the agent from where
-    /// `software` has it.
-    pub fn new(caches: Caches, plane: Plane, software: Software) -> Self {
+    /// A controller whose machines reach the management plane at `plane`, and download the agent from the sources in
+    /// `software`.
+    pub fn new(caches: Caches, plane: PlaneAddress, software: Software) -> Self {
         let name = PlaneName::of(caches.client().clone());
-        let (settled, plan_keys) = (Settled::default(), PlanKeys::default());
-        Self { caches, plane, software, settled, plan_keys, name }
+        let (verified_rights, plan_keys) = (VerifiedRights::default(), PlanKeys::default());
+        Self { caches, plane, software, verified_rights, plan_keys, name }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -99,20 +99,22 @@ impl Reconciler for Bootstrap {
                 Some(observed) => enrolment::decide(&observed, now),
                 None => enrolment::Decision::too_early(),
             };
-            if seen.own.as_ref().is_some_and(|own| !own.is_settled) {
+            if seen.own.as_ref().is_some_and(|own| !own.has_verified_rights) {
                 let uid = config.uid().unwrap_or_default();
-                self.settled.seen(&uid, enrolment.is_settled(), Instant::now());
+                self.verified_rights.seen(&uid, enrolment.has_verified_rights(), Instant::now());
             }
-            if seen.data.is_none() && seen.own.is_some() && enrolment.step == Step::Rest {
+            if seen.data.is_none() && seen.own.is_some() && enrolment.step == EnrolmentStep::Rest {
                 // What is not in memory may be there all the same, without the label. What comes next rests on it.
                 seen.data = self.secrets(&namespace).get(&namespace, &config.name_any()).await?;
             }
             let data = decide::decide(&seen.of_data(&config, enrolment.blocked.as_ref()), now);
             match (&data, &enrolment.step) {
                 (Decision::Identify, _) => act::identify(&configs, &config).await?,
-                (Decision::HandOut, Step::Rest) => Box::pin(self.hand_out(&config, &seen)).await?,
-                (Decision::Followed, Step::Rest) => self.followed(&seen).await?,
-                (_, Step::Rest) => return self.tell(&configs, &config, &data, &enrolment, now).await,
+                (Decision::HandOut, EnrolmentStep::Rest) => Box::pin(self.hand_out(&config, &seen)).await?,
+                (Decision::Followed, EnrolmentStep::Rest) => self.followed(&seen).await?,
+                (_, EnrolmentStep::Rest) => {
+                    return self.tell(&configs, &config, &data, &enrolment, now).await;
+                }
                 (_, step) => Box::pin(self.take(step, &config, &seen)).await?,
             }
             match self.caches.of::<CapstanConfig>().get(&namespace, &config.name_any()).await? {
@@ -132,10 +134,10 @@ impl Bootstrap {
         config: &CapstanConfig,
         error: Error,
     ) -> Result<Next> {
-        let (mut told, now) = (config.clone(), Timestamp::now());
-        status::forbidden(&mut told, error.to_string(), now);
-        pause::lifted(&mut told, now);
-        Patcher::new(configs.clone(), config).finish(&told, &OWNED).await?;
+        let (mut updated, now) = (config.clone(), Timestamp::now());
+        status::forbidden(&mut updated, error.to_string(), now);
+        pause::lifted(&mut updated, now);
+        Patcher::new(configs.clone(), config).finish(&updated, &OWNED).await?;
         Err(error)
     }
 
@@ -148,11 +150,11 @@ impl Bootstrap {
         enrolment: &enrolment::Decision,
         now: Timestamp,
     ) -> Result<Next> {
-        let mut told = config.clone();
-        status::tell(&mut told, data, enrolment, now);
-        pause::lifted(&mut told, now);
-        Patcher::new(configs.clone(), config).finish(&told, &OWNED).await?;
-        if let Some((reason, message)) = enrolment::news(config, &enrolment.told) {
+        let mut updated = config.clone();
+        status::tell(&mut updated, data, enrolment, now);
+        pause::lifted(&mut updated, now);
+        Patcher::new(configs.clone(), config).finish(&updated, &OWNED).await?;
+        if let Some((reason, message)) = enrolment::news(config, &enrolment.standing) {
             let events = Events::new(self.client().clone(), "capstan-bootstrap");
             events.tell(config, Tone::Normal, reason, message, now).await;
         }

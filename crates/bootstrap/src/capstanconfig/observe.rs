@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use super::{Bootstrap, decide};
 use crate::enrolment::{self, Own};
-use crate::here::{Here, PlanKey};
 use crate::names::Names;
+use crate::this_plane::{PlanKey, ThisPlane};
 
 /// The Secret with the bootstrap data, without what is in it: that is written, never read.
 pub(crate) type Data = PartialObjectMeta<Secret>;
@@ -27,7 +27,7 @@ pub(crate) struct Seen {
     pub(crate) machine: Option<Arc<Machine>>,
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// The plane all this is on.
-    pub(crate) here: Here,
+    pub(crate) this_plane: ThisPlane,
     pub(crate) plan_key: Option<PlanKey>,
     /// The Secret with the bootstrap data, or what has its name.
     pub(crate) data: Option<Arc<Data>>,
@@ -39,7 +39,7 @@ impl Seen {
     /// Whether the machine has a credential of its own.
     pub(crate) fn is_enrolled(&self) -> bool {
         let report = self.own.as_ref().and_then(|own| own.report.as_ref());
-        report.is_some_and(|report| enrolment::is_enrolled(report, &self.here))
+        report.is_some_and(|report| enrolment::is_enrolled(report, &self.this_plane))
     }
 
     /// UID of the Secret that the machine's token hangs on.
@@ -57,7 +57,7 @@ impl Seen {
             config,
             machine: self.machine.as_deref(),
             cluster: self.cluster.as_deref(),
-            here: &self.here,
+            this_plane: &self.this_plane,
             plan_key: self.plan_key.as_ref(),
             secret: self.data.as_deref(),
             is_enrolled: self.is_enrolled(),
@@ -75,7 +75,7 @@ impl Seen {
             .map(|ready| ready.last_transition_time.0);
         Some(enrolment::Observed {
             names: &own.names,
-            here: &self.here,
+            this_plane: &self.this_plane,
             follows: self.data.as_ref().is_some_and(|data| data.labels().contains_key(hand_over::LABEL)),
             owner: &own.owner,
             found: &own.found,
@@ -91,14 +91,14 @@ impl Seen {
 impl Bootstrap {
     pub(crate) async fn observe(&self, config: &CapstanConfig) -> Result<Seen> {
         let namespace = config.namespace().unwrap_or_default();
-        let here = Here::new(self.name.get().await?, &self.plane.server, &self.plane.ca);
+        let this_plane = ThisPlane::new(self.name.get().await?, &self.plane.server, &self.plane.ca);
         let machine: Option<Arc<Machine>> =
             match owners::of_kind(&config.metadata, "Machine", "cluster.x-k8s.io") {
                 Some(owner) => self.caches.of::<Machine>().get(&namespace, &owner.name).await?,
                 None => None,
             };
         let Some(found) = machine else {
-            return Ok(Seen { machine, cluster: None, here, plan_key: None, data: None, own: None });
+            return Ok(Seen { machine, cluster: None, this_plane, plan_key: None, data: None, own: None });
         };
         let cluster = found.spec.cluster_name.clone();
         let names = identity::of(config).map(|id| Names {
@@ -123,7 +123,7 @@ impl Bootstrap {
             secrets.peek(&namespace, &config_name),
             own,
         )?;
-        Ok(Seen { machine: Some(found), cluster, here, plan_key, data, own })
+        Ok(Seen { machine: Some(found), cluster, this_plane, plan_key, data, own })
     }
 
     /// What is known of the Secrets of clusters in a namespace.

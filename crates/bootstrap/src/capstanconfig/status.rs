@@ -29,7 +29,8 @@ pub(super) fn tell(
             Some(Wait::new(&causes::WAITING_FOR_BOOTSTRAP_DATA, ""))
         }
     };
-    for condition in conditions(wait.as_ref()).into_iter().chain([enrolment::condition(&enrolment.told)]) {
+    for condition in conditions(wait.as_ref()).into_iter().chain([enrolment::condition(&enrolment.standing)])
+    {
         set(config, condition, now);
     }
     let (generation, name) = (config.metadata.generation, config.name_any());

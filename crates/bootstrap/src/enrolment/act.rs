@@ -13,7 +13,7 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-use super::decide::{Change, SIGNER, Step, csr_name, usages};
+use super::decide::{Change, EnrolmentStep, SIGNER, csr_name, usages};
 use crate::capstanconfig::{Bootstrap, Seen};
 use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED, REQUEST_LABEL, REQUESTED_FOR};
 
@@ -23,12 +23,12 @@ const CERTIFICATE_SECONDS: i32 = 90 * 24 * 3600;
 
 impl Bootstrap {
     /// Takes one step of enrolment.
-    pub(crate) async fn take(&self, step: &Step, config: &CapstanConfig, seen: &Seen) -> Result<()> {
+    pub(crate) async fn take(&self, step: &EnrolmentStep, config: &CapstanConfig, seen: &Seen) -> Result<()> {
         let Some(own) = &seen.own else { return Ok(()) };
         let names = &own.names;
         match step {
-            Step::Rest => Ok(()),
-            Step::Objects(changes) => {
+            EnrolmentStep::Rest => Ok(()),
+            EnrolmentStep::Objects(changes) => {
                 // A server refuses a binding to a role that is not there yet.
                 let (bindings, others): (Vec<&Change>, Vec<&Change>) =
                     changes.iter().partition(|change| change.is_binding());
@@ -37,28 +37,28 @@ impl Bootstrap {
                 }
                 Ok(())
             }
-            Step::Part { answered } => {
+            EnrolmentStep::Part { answered } => {
                 tracing::info!(machine = names.machine, "the machine is enrolled elsewhere, and must follow");
                 let spec = json!({"certificate": null, "enrolledWith": null});
                 self.write_report(names, own.report.as_ref(), json!({PARTED: answered}), spec).await
             }
-            Step::Record(key) => {
+            EnrolmentStep::Record(key) => {
                 tracing::info!(machine = names.machine, %key, "the machine's key is recorded");
                 let spec = json!({"enrolledKey": key.to_string(), "certificate": null});
                 self.write_report(names, own.report.as_ref(), json!({}), spec).await
             }
-            Step::Ask(request) => {
+            EnrolmentStep::Ask(request) => {
                 let name = csr_name(names, request);
                 self.ask(name, request.pem.clone().into_bytes(), config).await
             }
-            Step::Approve(name) => self.approve(name).await,
-            Step::Answer { request, certificate } => {
+            EnrolmentStep::Approve(name) => self.approve(name).await,
+            EnrolmentStep::Answer { request, certificate } => {
                 tracing::info!(machine = names.machine, "the machine has its certificate");
                 let annotations = json!({ANSWERED: request.to_string(), ANSWERED_AT: Timestamp::now().to_string(), PARTED: null});
-                let spec = json!({"certificate": certificate, "enrolledWith": seen.here.record()});
+                let spec = json!({"certificate": certificate, "enrolledWith": seen.this_plane.record()});
                 self.write_report(names, own.report.as_ref(), annotations, spec).await
             }
-            Step::Forget(name) => {
+            EnrolmentStep::Forget(name) => {
                 let api: Api<CertificateSigningRequest> = Api::all(self.client().clone());
                 destroy::delete_by_name(&api, name, &Grounds::asked("its certificate was handed out")).await
             }

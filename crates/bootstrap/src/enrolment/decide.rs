@@ -2,7 +2,6 @@
 
 pub(super) mod certificate;
 pub(crate) mod objects;
-mod pem;
 pub(super) mod request;
 
 use capstan_api::agent::MachineReport;
@@ -14,10 +13,10 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use std::time::Duration;
 
-use crate::here::Here;
 use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED};
+use crate::this_plane::ThisPlane;
 use certificate::Certificate;
-use objects::{Kind, ROLE_BINDING, Verdict, Wanted, verdict};
+use objects::{ROLE_BINDING, ResourceKind, Verdict, Wanted, verdict};
 use request::Request;
 
 /// Who signs certificates of clients of an API server.
@@ -38,7 +37,7 @@ pub(crate) fn usages() -> Vec<String> {
 pub(crate) struct Observed<'a> {
     pub(crate) names: &'a Names,
     /// The plane all this is on.
-    pub(crate) here: &'a Here,
+    pub(crate) this_plane: &'a ThisPlane,
     /// Whether the machine is being told to follow to this plane.
     pub(crate) follows: bool,
     /// The CapstanConfig, as a reference to an owner.
@@ -58,43 +57,43 @@ pub(crate) struct Observed<'a> {
 
 /// The one thing to do next.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum EnrolmentStep {
     /// Nothing.
     Rest,
-    /// Make the objects so.
+    /// Create, repair or delete objects.
     Objects(Vec<Change>),
-    /// What the machine has got is of no use here: take it out of the report, so that it is no answer to what the
-    /// machine will ask. Its key stays its key.
+    /// Remove the certificate of another plane from the report, so that the agent does not take it for the response
+    /// to its request. The recorded key stays.
     Part {
         /// Digest of the request that was answered.
         answered: Option<String>,
     },
-    /// The first key that came is the machine's: record it, unless somebody has written to the report meanwhile.
+    /// Record the first key that was requested for as the machine's key, unless the report has changed.
     Record(Digest),
-    /// Ask the plane for a certificate.
+    /// Create a CertificateSigningRequest.
     Ask(Request),
-    /// Approve what was asked for.
+    /// Approve the CertificateSigningRequest.
     Approve(String),
-    /// Put the certificate into the report.
+    /// Write the certificate into the report.
     Answer {
         /// Digest of the request it answers.
         request: Digest,
         /// The certificate.
         certificate: String,
     },
-    /// Take back what was asked for.
+    /// Delete the CertificateSigningRequest.
     Forget(String),
 }
 
 /// A change to one object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
-    /// Make it.
+    /// Create the object.
     Create(Wanted),
-    /// Change it.
-    Repair(Kind, String, Value),
-    /// Take away the one with this UID.
-    Remove(Kind, String, String),
+    /// Patch the object.
+    Repair(ResourceKind, String, Value),
+    /// Delete the object with this UID.
+    Remove(ResourceKind, String, String),
 }
 
 impl Change {
@@ -110,17 +109,17 @@ impl Change {
 /// How far a machine is with its enrolment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It has a certificate of its own. Which, for people.
+    /// The machine has its own certificate, described for users.
     Enrolled(String),
-    /// It has none, or none that is of use.
+    /// The machine has no valid certificate.
     Waits(Wait),
 }
 
 /// What to do, what to say, and when to look again if nothing happens.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decision {
-    pub(crate) step: Step,
-    pub(crate) told: Standing,
+    pub(crate) step: EnrolmentStep,
+    pub(crate) standing: Standing,
     pub(crate) again: Option<Duration>,
     /// Why nothing can be made for this machine, if so.
     pub(crate) blocked: Option<Wait>,
@@ -132,8 +131,8 @@ impl Decision {
         Self::rest(Standing::Waits(Wait::new(cause, message)))
     }
 
-    fn rest(told: Standing) -> Self {
-        Self { step: Step::Rest, told, again: None, blocked: None }
+    fn rest(standing: Standing) -> Self {
+        Self { step: EnrolmentStep::Rest, standing, again: None, blocked: None }
     }
 
     /// Before the machine has an identity there is nothing to enrol.
@@ -143,11 +142,11 @@ impl Decision {
 
     /// Whether the objects of the machine were looked at and found to be as they should be. A machine that must part from
     /// another plane has not had them looked at yet.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.blocked.is_none() && !matches!(self.step, Step::Objects(_) | Step::Part { .. })
+    pub(crate) fn has_verified_rights(&self) -> bool {
+        self.blocked.is_none() && !matches!(self.step, EnrolmentStep::Objects(_) | EnrolmentStep::Part { .. })
     }
 
-    fn doing(step: Step) -> Self {
+    fn doing(step: EnrolmentStep) -> Self {
         Self {
             step,
             ..Self::waits(&causes::WAITING_FOR_CERTIFICATE, "The machine's request is being answered")
@@ -163,16 +162,16 @@ impl Decision {
 }
 
 /// Whether the machine has a credential for this plane, so that its token is no longer needed.
-pub(crate) fn is_enrolled(report: &MachineReport, here: &Here) -> bool {
+pub(crate) fn is_enrolled(report: &MachineReport, this_plane: &ThisPlane) -> bool {
     let spec = &report.spec;
     spec.enrolled_key.is_some()
         && spec.certificate.is_some()
-        && spec.enrolled_with.as_ref() == Some(&here.record())
+        && spec.enrolled_with.as_ref() == Some(&this_plane.record())
 }
 
 /// Whether it has one for another plane, or for where this one was before.
-fn is_enrolled_elsewhere(report: &MachineReport, here: &Here) -> bool {
-    report.spec.certificate.is_some() && report.spec.enrolled_with.as_ref() != Some(&here.record())
+fn is_enrolled_elsewhere(report: &MachineReport, this_plane: &ThisPlane) -> bool {
+    report.spec.certificate.is_some() && report.spec.enrolled_with.as_ref() != Some(&this_plane.record())
 }
 
 /// Whether the machine has shown that it has its certificate: it reports, or asks for nothing any more. Until then its
@@ -191,8 +190,9 @@ pub(crate) fn csr_name(names: &Names, request: &Request) -> String {
 
 pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     // Before there is a token to ask with.
-    if let Some(report) = observed.report.filter(|report| is_enrolled_elsewhere(report, observed.here)) {
-        let step = Step::Part { answered: report.annotations().get(ANSWERED).cloned() };
+    if let Some(report) = observed.report.filter(|report| is_enrolled_elsewhere(report, observed.this_plane))
+    {
+        let step = EnrolmentStep::Part { answered: report.annotations().get(ANSWERED).cloned() };
         return Decision { step, ..follows(observed.names) };
     }
     if let Some(decision) = objects_first(observed) {
@@ -214,7 +214,7 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
             Ok(request) => for_request(observed, report, &request, certificate.as_ref(), now),
             Err(refusal) => Decision::refused(refusal),
         },
-        None if is_enrolled(report, observed.here) => enrolled(certificate.as_ref()),
+        None if is_enrolled(report, observed.this_plane) => enrolled(certificate.as_ref()),
         None => waits_for_machine(observed, now),
     }
 }
@@ -278,7 +278,7 @@ fn objects_first(observed: &Observed<'_>) -> Option<Decision> {
         objects::wanted(names, owner).into_iter().zip(observed.found.iter().map(Option::as_ref)).collect();
     let mut changes = Vec::new();
     let enrolment = objects::enrolment(names, owner);
-    if let Some(report) = observed.report.filter(|report| is_enrolled(report, observed.here)) {
+    if let Some(report) = observed.report.filter(|report| is_enrolled(report, observed.this_plane)) {
         // The token dies with it.
         if let Some(found) = observed.enrolment
             && is_delivered(report)
@@ -306,15 +306,15 @@ fn objects_first(observed: &Observed<'_>) -> Option<Decision> {
                     wanted.kind.kind, wanted.name
                 );
                 let wait = Wait::new(&causes::OBJECT_IN_THE_WAY, why);
-                let told = Standing::Waits(wait.clone());
-                return Some(Decision { blocked: Some(wait), ..Decision::rest(told) });
+                let standing = Standing::Waits(wait.clone());
+                return Some(Decision { blocked: Some(wait), ..Decision::rest(standing) });
             }
         }
     }
     let waits =
         Decision::waits(&causes::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the machine's objects to be made");
     match (changes.is_empty(), leaving) {
-        (false, _) => Some(Decision { step: Step::Objects(changes), ..waits }),
+        (false, _) => Some(Decision { step: EnrolmentStep::Objects(changes), ..waits }),
         (true, true) => {
             let why = "Waiting for objects of a former machine of this name to go";
             let blocked = Wait::new(&causes::WAITING_FOR_FORMER_MACHINE, why);
@@ -338,7 +338,7 @@ fn for_request(
     now: Timestamp,
 ) -> Decision {
     match report.spec.enrolled_key.as_deref() {
-        None => return Decision::doing(Step::Record(request.key)),
+        None => return Decision::doing(EnrolmentStep::Record(request.key)),
         Some(key) if key != request.key.to_string() => {
             return Decision::refused(
                 "it is for another key than the one the machine enrolled with; if that is what you want, take \
@@ -352,8 +352,8 @@ fn for_request(
     if let Some(certificate) = certificate {
         if is_answered && now < certificate.renewal() {
             let step = match observed.csr {
-                Some(csr) => Step::Forget(csr.name_any()),
-                None => Step::Rest,
+                Some(csr) => EnrolmentStep::Forget(csr.name_any()),
+                None => EnrolmentStep::Rest,
             };
             // The same request stands for the next certificate, too, should the machine not write another one.
             let again = until(certificate.renewal(), now);
@@ -370,13 +370,13 @@ fn for_request(
 
 /// The plane is asked, and what it says goes into the report.
 fn for_csr(observed: &Observed<'_>, request: &Request) -> Decision {
-    let Some(csr) = observed.csr else { return Decision::doing(Step::Ask(request.clone())) };
+    let Some(csr) = observed.csr else { return Decision::doing(EnrolmentStep::Ask(request.clone())) };
     let name = csr.name_any();
     let is_it = csr.spec.request.0 == request.pem.as_bytes()
         && csr.spec.signer_name == SIGNER
         && csr.spec.usages.as_ref() == Some(&usages());
     if !is_it || csr.metadata.deletion_timestamp.is_some() {
-        return Decision::doing(Step::Forget(name));
+        return Decision::doing(EnrolmentStep::Forget(name));
     }
     let status = csr.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
@@ -392,7 +392,7 @@ fn for_csr(observed: &Observed<'_>, request: &Request) -> Decision {
     match status.and_then(|status| status.certificate.as_ref()) {
         Some(text) => match Certificate::read(&text.0) {
             Some(made) if made.key == request.key && made.user == observed.names.user() => {
-                Decision::doing(Step::Answer { request: request.digest, certificate: made.pem })
+                Decision::doing(EnrolmentStep::Answer { request: request.digest, certificate: made.pem })
             }
             _ => Decision::refused(format!(
                 "the certificate in CertificateSigningRequest {name} is not for it"
@@ -402,7 +402,7 @@ fn for_csr(observed: &Observed<'_>, request: &Request) -> Decision {
             &causes::WAITING_FOR_CERTIFICATE,
             format!("Waiting for CertificateSigningRequest {name} to be signed by {SIGNER}"),
         ),
-        None => Decision::doing(Step::Approve(name)),
+        None => Decision::doing(EnrolmentStep::Approve(name)),
     }
 }
 

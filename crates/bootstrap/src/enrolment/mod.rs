@@ -18,6 +18,6 @@ mod tests;
 
 pub use decide::request::GROUP;
 
-pub(crate) use decide::{Decision, Observed, Step, TOKEN_LIFE, decide, is_enrolled};
+pub(crate) use decide::{Decision, EnrolmentStep, Observed, TOKEN_LIFE, decide, is_enrolled};
 pub(crate) use observe::Own;
 pub(crate) use status::{condition, news};

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::decide::csr_name;
-use super::decide::objects::{self, Kind, REPORT, SECRET};
+use super::decide::objects::{self, REPORT, ResourceKind, SECRET};
 use super::decide::request::check;
 use crate::capstanconfig::Bootstrap;
 use crate::names::{Names, REQUEST_LABEL};
@@ -25,7 +25,7 @@ pub(crate) struct Own {
     pub(crate) owner: Value,
     pub(crate) found: Vec<Option<Value>>,
     /// Whether the machine's rights were not read, but taken to be what they were a moment ago.
-    pub(crate) is_settled: bool,
+    pub(crate) has_verified_rights: bool,
     pub(crate) enrolment: Option<Value>,
     pub(crate) report: Option<MachineReport>,
     pub(crate) csr: Option<Arc<CertificateSigningRequest>>,
@@ -44,13 +44,15 @@ impl Bootstrap {
         let owner = serde_json::to_value(owner)
             .map_err(|error| Error::transient("cannot write a reference to an owner", error))?;
         let wanted = objects::wanted(&names, &owner);
-        let is_settled = self.settled.holds(&config.uid().unwrap_or_default(), Instant::now());
-        let found =
-            try_join_all(wanted.iter().map(async |object| match is_settled && object.kind != REPORT {
+        let has_verified_rights =
+            self.verified_rights.holds(&config.uid().unwrap_or_default(), Instant::now());
+        let found = try_join_all(wanted.iter().map(async |object| {
+            match has_verified_rights && object.kind != REPORT {
                 true => Ok(Some(object.object.clone())),
                 false if object.kind == REPORT => self.report(&names, &object.name).await,
                 false => self.find(&names, object.kind, &object.name).await,
-            }));
+            }
+        }));
         let (found, enrolment) = futures::try_join!(found, self.enrolment(&names))?;
         let report = wanted
             .iter()
@@ -73,17 +75,17 @@ impl Bootstrap {
             }
             None => None,
         };
-        Ok(Own { names, owner, found, is_settled, enrolment, report, csr })
+        Ok(Own { names, owner, found, has_verified_rights, enrolment, report, csr })
     }
 
     /// Any object of the machine's namespace, as it is on the wire.
-    pub(crate) fn untyped(&self, namespace: &str, kind: Kind) -> Api<DynamicObject> {
+    pub(crate) fn untyped(&self, namespace: &str, kind: ResourceKind) -> Api<DynamicObject> {
         let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
         Api::namespaced_with(self.client().clone(), namespace, &resource)
     }
 
-    async fn find(&self, names: &Names, kind: Kind, name: &str) -> Result<Option<Value>> {
+    async fn find(&self, names: &Names, kind: ResourceKind, name: &str) -> Result<Option<Value>> {
         let doing = || format!("cannot read {} {}/{name}", kind.kind, names.namespace);
         let found = self.untyped(&names.namespace, kind).get_opt(name).await.doing(doing)?;
         found.map(serde_json::to_value).transpose().map_err(|error| Error::transient(doing(), error))

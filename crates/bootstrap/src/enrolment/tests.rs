@@ -1,7 +1,5 @@
 //! Enrolment from beginning to end on a model of the objects, and everything that may go wrong on the way.
 
-#![allow(clippy::unwrap_used)]
-
 use capstan_api::agent::{MachineReport, MachineReportStatus};
 use capstan_api::bootstrap::enrolment_reasons::ENROLLED;
 use capstan_api::conditions::ConditionStatus;
@@ -17,9 +15,9 @@ use super::decide::certificate::tests::certificate;
 use super::decide::objects::{self, REPORT, SECRET};
 use super::decide::request::check;
 use super::decide::{Change, SIGNER, csr_name, usages};
-use super::{Decision, GROUP, Observed, Step, condition, decide, is_enrolled};
-use crate::here::Here;
+use super::{Decision, EnrolmentStep, GROUP, Observed, condition, decide, is_enrolled};
 use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED};
+use crate::this_plane::ThisPlane;
 
 const NOW: i64 = 1_000_000_000;
 const DAY: i64 = 24 * 3600;
@@ -28,8 +26,8 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn here() -> Here {
-    Here::new("plane-a", "https://a", b"CA")
+fn this_plane() -> ThisPlane {
+    ThisPlane::new("plane-a", "https://a", b"CA")
 }
 
 fn names() -> Names {
@@ -51,7 +49,7 @@ struct World {
     csr: Option<CertificateSigningRequest>,
     started: Option<Timestamp>,
     is_started_with: bool,
-    here: Here,
+    this_plane: ThisPlane,
     follows: bool,
     key: KeyPair,
 }
@@ -66,7 +64,7 @@ impl World {
             csr: None,
             started: None,
             is_started_with: true,
-            here: here(),
+            this_plane: this_plane(),
             follows: false,
             key: KeyPair::generate().unwrap(),
         }
@@ -113,7 +111,7 @@ impl World {
         let (names, owner) = (names(), owner());
         let observed = Observed {
             names: &names,
-            here: &self.here,
+            this_plane: &self.this_plane,
             follows: self.follows,
             owner: &owner,
             found: &self.found,
@@ -127,11 +125,11 @@ impl World {
     }
 
     fn reason(&self) -> String {
-        condition(&self.decide().told).reason
+        condition(&self.decide().standing).reason
     }
 
     fn message(&self) -> String {
-        condition(&self.decide().told).message
+        condition(&self.decide().standing).message
     }
 
     /// The machine asks, with its own key.
@@ -150,37 +148,37 @@ impl World {
     }
 
     /// Does what a step says, as the API server would.
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &EnrolmentStep) {
         match step {
-            Step::Rest => {}
-            Step::Objects(changes) => changes.iter().for_each(|change| self.change(change)),
-            Step::Record(key) => self.change_report(|report| {
+            EnrolmentStep::Rest => {}
+            EnrolmentStep::Objects(changes) => changes.iter().for_each(|change| self.change(change)),
+            EnrolmentStep::Record(key) => self.change_report(|report| {
                 report["spec"]["enrolledKey"] = json!(key.to_string());
                 report["spec"].as_object_mut().unwrap().remove("certificate");
             }),
-            Step::Ask(request) => {
+            EnrolmentStep::Ask(request) => {
                 let name = csr_name(&names(), request);
                 self.csr = Some(csr(&name, request.pem.as_bytes()));
             }
-            Step::Approve(_) => {
+            EnrolmentStep::Approve(_) => {
                 self.set_csr(json!({"conditions": [{"type": "Approved", "status": "True"}]}));
                 let text = certificate(&names().user(), &self.key, self.now, self.now + 90 * DAY);
                 let csr = self.csr.as_mut().unwrap();
                 csr.status.as_mut().unwrap().certificate = Some(ByteString(text.into_bytes()));
             }
-            Step::Answer { request, certificate } => {
+            EnrolmentStep::Answer { request, certificate } => {
                 let now = at(self.now).to_string();
-                let here = self.here.record();
+                let this_plane = self.this_plane.record();
                 self.change_report(|report| {
                     report["spec"]["certificate"] = json!(certificate);
-                    report["spec"]["enrolledWith"] = json!(here);
+                    report["spec"]["enrolledWith"] = json!(this_plane);
                     report["metadata"]["annotations"].as_object_mut().unwrap().remove(PARTED);
                     report["metadata"]["annotations"][ANSWERED] = json!(request.to_string());
                     report["metadata"]["annotations"][ANSWERED_AT] = json!(now);
                 });
             }
-            Step::Forget(_) => self.csr = None,
-            Step::Part { answered } => self.change_report(|report| {
+            EnrolmentStep::Forget(_) => self.csr = None,
+            EnrolmentStep::Part { answered } => self.change_report(|report| {
                 let spec = report["spec"].as_object_mut().unwrap();
                 spec.remove("certificate");
                 spec.remove("enrolledWith");
@@ -219,14 +217,14 @@ impl World {
         for _ in 0..20 {
             let step = self.decide().step;
             taken.push(match &step {
-                Step::Rest => return taken,
-                Step::Objects(_) => "objects",
-                Step::Record(_) => "record",
-                Step::Ask(_) => "ask",
-                Step::Approve(_) => "approve",
-                Step::Answer { .. } => "answer",
-                Step::Forget(_) => "forget",
-                Step::Part { .. } => "part",
+                EnrolmentStep::Rest => return taken,
+                EnrolmentStep::Objects(_) => "objects",
+                EnrolmentStep::Record(_) => "record",
+                EnrolmentStep::Ask(_) => "ask",
+                EnrolmentStep::Approve(_) => "approve",
+                EnrolmentStep::Answer { .. } => "answer",
+                EnrolmentStep::Forget(_) => "forget",
+                EnrolmentStep::Part { .. } => "part",
             });
             self.take(&step);
         }
@@ -267,9 +265,9 @@ fn a_machine_enrols_and_its_token_dies() {
     world.says_hello();
     assert_eq!(world.settle(), ["objects"]);
     let decision = world.decide();
-    let told = condition(&decision.told);
-    assert_eq!((told.status, told.reason.as_str()), (ConditionStatus::True, ENROLLED));
-    assert!(is_enrolled(&world.report().unwrap(), &here()));
+    let condition_seen = condition(&decision.standing);
+    assert_eq!((condition_seen.status, condition_seen.reason.as_str()), (ConditionStatus::True, ENROLLED));
+    assert!(is_enrolled(&world.report().unwrap(), &this_plane()));
     assert!(world.enrolment.is_none() && world.csr.is_none());
     // Two thirds of ninety days.
     assert_eq!(decision.again, Some(Duration::from_secs(60 * DAY.unsigned_abs())));
@@ -343,14 +341,14 @@ fn what_the_plane_makes_of_it_is_looked_at() {
             let step = world.decide().step;
             world.take(&step);
         }
-        assert!(matches!(world.decide().step, Step::Approve(_)));
+        assert!(matches!(world.decide().step, EnrolmentStep::Approve(_)));
         world
     };
     let mut world = asked();
     world.set_csr(json!({"conditions": [{"type": "Approved", "status": "True"}]}));
     assert_eq!(
         (world.decide().step, world.reason().as_str()),
-        (Step::Rest, causes::WAITING_FOR_CERTIFICATE.reason)
+        (EnrolmentStep::Rest, causes::WAITING_FOR_CERTIFICATE.reason)
     );
 
     for type_ in ["Denied", "Failed"] {
@@ -358,7 +356,7 @@ fn what_the_plane_makes_of_it_is_looked_at() {
         world.set_csr(json!({"conditions": [{"type": type_, "status": "True", "message": "not\ntoday"}]}));
         assert_eq!(
             (world.decide().step, world.reason().as_str()),
-            (Step::Rest, causes::REQUEST_REFUSED.reason)
+            (EnrolmentStep::Rest, causes::REQUEST_REFUSED.reason)
         );
         assert!(
             world.message().contains("nottoday") && world.message().contains("delete it"),
@@ -378,7 +376,7 @@ fn what_the_plane_makes_of_it_is_looked_at() {
         world.set_csr(json!({"certificate": ByteString(text.into_bytes())}));
         assert_eq!(
             (world.decide().step, world.reason().as_str()),
-            (Step::Rest, causes::REQUEST_REFUSED.reason)
+            (EnrolmentStep::Rest, causes::REQUEST_REFUSED.reason)
         );
     }
 
@@ -390,7 +388,7 @@ fn what_the_plane_makes_of_it_is_looked_at() {
     ] {
         let mut world = asked();
         spoil(world.csr.as_mut().unwrap());
-        assert!(matches!(world.decide().step, Step::Forget(_)));
+        assert!(matches!(world.decide().step, EnrolmentStep::Forget(_)));
         world.settle();
         assert_eq!(world.reason(), ENROLLED);
     }
@@ -418,13 +416,13 @@ fn what_is_in_the_way_is_named() {
     let mut world = World::ready();
     world.enrolment = Some(json!({"metadata": {"name": "web-0-enrolment", "uid": "x"}}));
     let decision = world.decide();
-    assert_eq!(decision.step, Step::Rest);
-    assert_eq!(condition(&decision.told).reason, causes::OBJECT_IN_THE_WAY.reason);
+    assert_eq!(decision.step, EnrolmentStep::Rest);
+    assert_eq!(condition(&decision.standing).reason, causes::OBJECT_IN_THE_WAY.reason);
     assert!(decision.blocked.unwrap().message.contains("Secret web-0-enrolment"));
     // Nobody else's Secret is deleted, either.
     let mut enrolled = World::enrolled();
     enrolled.enrolment = world.enrolment.clone();
-    assert_eq!(enrolled.decide().step, Step::Rest);
+    assert_eq!(enrolled.decide().step, EnrolmentStep::Rest);
 }
 
 #[test]
@@ -438,7 +436,7 @@ fn everything_is_made_anew_after_a_move() {
         }
     }
     let key = world.report().unwrap().spec.enrolled_key;
-    world.here = Here::new("plane-b", "https://b", b"CB");
+    world.this_plane = ThisPlane::new("plane-b", "https://b", b"CB");
     assert_eq!(world.settle(), ["part", "objects"]);
     let report = world.report().unwrap();
     assert_eq!((report.spec.certificate, report.spec.enrolled_key), (None, key), "its key stays its key");
@@ -456,13 +454,13 @@ fn everything_is_made_anew_after_a_move() {
     world.says_hello();
     assert_eq!(world.settle(), ["objects"]);
     assert_eq!(world.reason(), ENROLLED);
-    assert!(is_enrolled(&world.report().unwrap(), &world.here) && world.enrolment.is_none());
+    assert!(is_enrolled(&world.report().unwrap(), &world.this_plane) && world.enrolment.is_none());
 }
 
 #[test]
 fn a_plane_at_another_address_does_not_answer_what_was_asked_before() {
     let mut world = World::enrolled();
-    world.here = Here::new("plane-a", "https://elsewhere", b"CA");
+    world.this_plane = ThisPlane::new("plane-a", "https://elsewhere", b"CA");
     assert_eq!(world.settle(), ["part", "objects"]);
     assert!(world.enrolment.is_some(), "the request of before is still there, and asks for nothing");
     // With the same key, and another request; what it said of itself before does not end its token.
@@ -485,7 +483,7 @@ fn a_former_life_is_taken_away_first() {
         }
     }
     // The report is not this machine's, and is not looked at.
-    let Step::Objects(changes) = world.decide_on(None).step else { panic!("nothing to do?") };
+    let EnrolmentStep::Objects(changes) = world.decide_on(None).step else { panic!("nothing to do?") };
     let removed = changes.iter().filter(|change| matches!(change, Change::Remove(..))).count();
     assert_eq!(removed, world.found.len());
     // Nothing is known of this machine, so it needs a token.

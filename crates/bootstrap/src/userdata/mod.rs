@@ -10,21 +10,21 @@ use capstan_api::bootstrap::BootstrapFormat;
 use capstan_artifacts::{AGENT, Catalog, VERSION};
 use serde_json::{Value, json};
 
-use crate::Plane;
+use crate::PlaneAddress;
 use script::{Paths, Script};
 
-/// Where the agent looks for its configuration. Readable by root only: it holds the one-time token.
+/// Path of the agent's configuration. Only root can read it, because it contains the one-time token.
 pub const AGENT_CONFIG_PATH: &str = "/etc/capstan/agent.json";
 
-/// Where the agent is put.
+/// Path of the agent.
 pub const AGENT_PATH: &str = "/opt/capstan/capstan-agent";
 
-/// Where cloud-init puts the script that puts the agent there.
+/// Path of the script that installs the agent, written by cloud-init.
 pub const INSTALL_PATH: &str = "/etc/capstan/install-agent";
 
 /// Who the machine is, and whom it obeys.
 pub(crate) struct Agent<'a> {
-    pub(crate) plane: &'a Plane,
+    pub(crate) plane: &'a PlaneAddress,
     pub(crate) token: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) machine: &'a str,

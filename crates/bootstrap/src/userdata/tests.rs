@@ -1,8 +1,6 @@
 //! Userdata as texts, and the script run for real: by dash where there is one, against a real server, with each of the
 //! tools it can fetch with, in a root of its own.
 
-#![allow(clippy::unwrap_used)]
-
 use capstan_artifacts::server::{Options, Server};
 use capstan_artifacts::{Addition, Arch, ArtifactRef, Folder, Source};
 use capstan_plan::Digest;
@@ -13,7 +11,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-fn agent(plane: &Plane) -> Agent<'_> {
+fn agent(plane: &PlaneAddress) -> Agent<'_> {
     Agent {
         plane,
         token: "one-time",
@@ -28,7 +26,7 @@ fn agent(plane: &Plane) -> Agent<'_> {
 
 #[test]
 fn cloud_config_holds_the_agent_and_nothing_else() {
-    let plane = Plane { server: "https://10.0.0.1:6443".to_owned(), ca: b"PEM".to_vec() };
+    let plane = PlaneAddress { server: "https://10.0.0.1:6443".to_owned(), ca: b"PEM".to_vec() };
     let (text, format) = agent(&plane).render(BootstrapFormat::CloudConfig, &Catalog::default());
     assert_eq!(format, "cloud-config");
     assert!(text.starts_with("#cloud-config\n"));
@@ -54,7 +52,7 @@ fn cloud_config_holds_the_agent_and_nothing_else() {
 
 #[test]
 fn a_script_does_the_same() {
-    let plane = Plane { server: "https://o'brien:6443".to_owned(), ca: Vec::new() };
+    let plane = PlaneAddress { server: "https://o'brien:6443".to_owned(), ca: Vec::new() };
     let (text, format) = agent(&plane).render(BootstrapFormat::Script, &Catalog::default());
     assert_eq!(format, "script");
     assert!(text.contains(r"https://o'\''brien:6443"), "{text}");
@@ -63,7 +61,7 @@ fn a_script_does_the_same() {
 
 #[test]
 fn it_is_small_enough_for_any_cloud() {
-    let plane = Plane { server: "https://10.0.0.1:6443".to_owned(), ca: vec![b'x'; 1200] };
+    let plane = PlaneAddress { server: "https://10.0.0.1:6443".to_owned(), ca: vec![b'x'; 1200] };
     let ca = Some("x".repeat(700));
     let catalog = Arch::ALL.into_iter().fold(Catalog::default(), |catalog, arch| {
         let sources =
@@ -142,8 +140,8 @@ impl Machine {
 
     /// Everything the script should leave is there, and nothing else.
     fn is_bootstrapped(&self, out: &Output) {
-        let told = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{told}");
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{stderr}");
         let config = self.under(AGENT_CONFIG_PATH);
         assert_eq!(std::fs::read_to_string(&config).unwrap(), "{\"token\": \"o'ne\"}\n");
         assert_eq!(mode(&config), 0o600);
@@ -214,7 +212,7 @@ impl Depot {
     }
 }
 
-fn here(agent: &ArtifactRef) -> Vec<(Arch, &ArtifactRef)> {
+fn served_on_this_machine(agent: &ArtifactRef) -> Vec<(Arch, &ArtifactRef)> {
     vec![(Arch::of_this_program().unwrap(), agent)]
 }
 
@@ -228,12 +226,12 @@ async fn the_agent_is_fetched_with_whatever_there_is() {
         let machine = Machine::with(&[tool]);
         let depot = Depot::with(&machine.agent()).await;
         let agent = depot.agent();
-        let out = machine.run(&machine.script(here(&agent), 1));
+        let out = machine.run(&machine.script(served_on_this_machine(&agent), 1));
         machine.is_bootstrapped(&out);
         // Again, with the server gone: what is there is right already.
         drop(depot);
         std::fs::remove_file(machine.under("/enrolled")).unwrap();
-        machine.is_bootstrapped(&machine.run(&machine.script(here(&agent), 1)));
+        machine.is_bootstrapped(&machine.run(&machine.script(served_on_this_machine(&agent), 1)));
     }
 }
 
@@ -254,11 +252,11 @@ async fn a_source_that_is_not_ours_is_passed_over() {
     // An old agent is replaced, whole.
     std::fs::create_dir_all(machine.under("/opt/capstan")).unwrap();
     std::fs::write(machine.under(AGENT_PATH), "old").unwrap();
-    let out = machine.run(&machine.script(here(&agent), 1));
+    let out = machine.run(&machine.script(served_on_this_machine(&agent), 1));
     machine.is_bootstrapped(&out);
-    let told = String::from_utf8_lossy(&out.stderr);
-    assert!(told.contains("certificate") && told.contains("does not have the digest"), "{told}");
-    assert!(told.contains("cannot fetch https://127.0.0.1:1/x"), "{told}");
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(stderr.contains("certificate") && stderr.contains("does not have the digest"), "{stderr}");
+    assert!(stderr.contains("cannot fetch https://127.0.0.1:1/x"), "{stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -272,7 +270,7 @@ async fn a_pinned_authority_is_the_only_one() {
         std::fs::write(&trusted, agent.sources[0].ca.take().unwrap()).unwrap();
         agent.sources[0].ca = other.agent().sources[0].ca.clone();
         let file = machine.place.path().join("script");
-        std::fs::write(&file, machine.script(here(&agent), 1).text()).unwrap();
+        std::fs::write(&file, machine.script(served_on_this_machine(&agent), 1).text()).unwrap();
         let run = Command::new("sh")
             .arg(&file)
             .env_clear()
@@ -281,8 +279,8 @@ async fn a_pinned_authority_is_the_only_one() {
             .env("CURL_CA_BUNDLE", &trusted)
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&run.stderr);
-        assert!(!run.status.success() && told.contains("cannot fetch"), "{tool}: {told}");
+        let stderr = String::from_utf8_lossy(&run.stderr);
+        assert!(!run.status.success() && stderr.contains("cannot fetch"), "{tool}: {stderr}");
     }
 }
 
@@ -292,41 +290,41 @@ async fn what_fails_is_said_with_its_step() {
     let depot = Depot::with(&machine.agent()).await;
     let agent = depot.agent();
     drop(depot);
-    let out = machine.run(&machine.script(here(&agent), 2));
-    let told = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(1), "{told}");
-    assert!(told.contains("trying again in 1 s (1 of 2)") && told.contains("tried 2 times"), "{told}");
+    let out = machine.run(&machine.script(served_on_this_machine(&agent), 2));
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("trying again in 1 s (1 of 2)") && stderr.contains("tried 2 times"), "{stderr}");
     assert!(
-        told.ends_with(&format!("at: put the agent at {}\n", machine.under(AGENT_PATH).display())),
-        "{told}"
+        stderr.ends_with(&format!("at: put the agent at {}\n", machine.under(AGENT_PATH).display())),
+        "{stderr}"
     );
-    assert!(!told.contains("o'ne"), "no word of the configuration: {told}");
+    assert!(!stderr.contains("o'ne"), "no word of the configuration: {stderr}");
     assert!(!machine.under(AGENT_PATH).exists() && !machine.under("/run").exists());
     assert_eq!(names(machine.place.path()), ["bin", "root", "script"]);
 
     let other = if Arch::of_this_program() == Some(Arch::S390x) { Arch::Amd64 } else { Arch::S390x };
     let out = machine.run(&machine.script(vec![(other, &agent)], 1));
-    let told = String::from_utf8_lossy(&out.stderr);
-    assert!(told.contains("the management plane has no agent for"), "{told}");
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(stderr.contains("the management plane has no agent for"), "{stderr}");
 
     let out = machine.run(&machine.script(Vec::new(), 1));
-    let told = String::from_utf8_lossy(&out.stderr);
-    assert!(told.contains("cannot find the agent") && told.contains("--agent-binary"), "{told}");
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(stderr.contains("cannot find the agent") && stderr.contains("--agent-binary"), "{stderr}");
 
     let bare = Machine::with(&[]);
-    let out = bare.run(&bare.script(here(&agent), 1));
-    let told = String::from_utf8_lossy(&out.stderr);
-    assert!(told.contains("needs one of curl, GNU wget and python3"), "{told}");
+    let out = bare.run(&bare.script(served_on_this_machine(&agent), 1));
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(stderr.contains("needs one of curl, GNU wget and python3"), "{stderr}");
 
     // The agent's own code is the script's, and nothing says that all is done.
     let failing = Machine::with(&["curl"]);
     let depot = Depot::with("#!/bin/sh\necho 'no plane' >&2\nexit 7\n").await;
-    let out = failing.run(&failing.script(here(&depot.agent()), 1));
-    let told = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(7), "{told}");
+    let out = failing.run(&failing.script(served_on_this_machine(&depot.agent()), 1));
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(7), "{stderr}");
     assert!(
-        told.contains("no plane") && told.ends_with("gave up (exit code 7) at: let the agent enrol\n"),
-        "{told}"
+        stderr.contains("no plane") && stderr.ends_with("gave up (exit code 7) at: let the agent enrol\n"),
+        "{stderr}"
     );
     assert!(!failing.under("/run").exists());
     drop(depot.place);

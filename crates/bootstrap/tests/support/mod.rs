@@ -16,7 +16,7 @@ use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig};
 use capstan_api::conditions::{ConditionStatus, get};
 use capstan_api::core::{Cluster, Machine};
 use capstan_artifacts::Software;
-use capstan_bootstrap::{Bootstrap, Plane};
+use capstan_bootstrap::{Bootstrap, PlaneAddress};
 use capstan_testkit::{RealPlane, eventually, install_crds};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -188,7 +188,7 @@ impl Stage {
 
     /// The controller of a plane that machines know by another address.
     pub(crate) fn reconciler_elsewhere(&self, client: Client) -> Bootstrap {
-        let plane = Plane { server: ELSEWHERE.to_owned(), ..self.plane() };
+        let plane = PlaneAddress { server: ELSEWHERE.to_owned(), ..self.plane() };
         Bootstrap::new(capstan_controller::Caches::live(client), plane, Software::default())
     }
 
@@ -201,8 +201,8 @@ impl Stage {
         data.map(|bytes| serde_json::from_slice(&bytes.0).unwrap())
     }
 
-    fn plane(&self) -> Plane {
-        Plane { server: self.address.server.clone(), ca: self.address.ca.clone().into_bytes() }
+    fn plane(&self) -> PlaneAddress {
+        PlaneAddress { server: self.address.server.clone(), ca: self.address.ca.clone().into_bytes() }
     }
 
     /// What the machine finds in its agent.json.

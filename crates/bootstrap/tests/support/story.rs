@@ -20,10 +20,10 @@ use rcgen::{KeyPair, KeyUsagePurpose, SanType};
 use serde_json::json;
 
 use super::{DEADLINE, Enrolling, Stage, request};
-use capstan_testkit::mortal::Pulse;
+use capstan_testkit::crash::CrashPoint;
 
 /// Waits until the events of a CapstanConfig have these reasons.
-async fn told(stage: &Stage, name: &str, expected: &[&str]) {
+async fn has_events(stage: &Stage, name: &str, expected: &[&str]) {
     eventually(DEADLINE, &format!("events of CapstanConfig {name}"), async || {
         let all = stage.api::<Event>().list(&ListParams::default()).await?;
         let own = all.iter().filter(|event| event.involved_object.name.as_deref() == Some(name));
@@ -63,8 +63,8 @@ pub(crate) async fn story(stage: &Stage) {
     let enrolled = stage.address.with_certificate(&certificate, &machine.key).await;
     works(stage, &enrolled).await;
     nothing_else(stage, &enrolled, true).await;
-    told(stage, "web-0", &["Enrolled", "RequestRefused"]).await;
-    told(stage, "web-1", &[]).await;
+    has_events(stage, "web-0", &["Enrolled", "RequestRefused"]).await;
+    has_events(stage, "web-1", &[]).await;
 
     // The token and everything about it is gone.
     eventually(DEADLINE, "the token to be dead", async || {
@@ -148,8 +148,8 @@ async fn refused_requests(stage: &Stage, machine: &Enrolling, neighbour: &str) {
     ] {
         stage.ask(&machine.client, "web-0", &text).await.unwrap();
         eventually(DEADLINE, why, async || {
-            let told = stage.says("web-0", "RequestRefused").await;
-            ensure!(told.contains(why), "{told}");
+            let message = stage.says("web-0", "RequestRefused").await;
+            ensure!(message.contains(why), "{message}");
             Ok(())
         })
         .await
@@ -257,7 +257,7 @@ async fn nothing_else(stage: &Stage, client: &Client, is_enrolled: bool) {
 
 /// The manager dies at every write there is, before it or after, and the next one goes on. `connect` makes a client with
 /// such a life.
-pub(crate) async fn killed_at_any_write(stage: &Stage, connect: impl Fn(&Pulse) -> Client) {
+pub(crate) async fn killed_at_any_write(stage: &Stage, connect: impl Fn(&CrashPoint) -> Client) {
     let whole = Box::pin(one_life(stage, &connect, i64::MAX, false)).await;
     assert!(whole > 12, "a machine enrols in {whole} writes");
     for writes in 1..=whole {
@@ -268,22 +268,27 @@ pub(crate) async fn killed_at_any_write(stage: &Stage, connect: impl Fn(&Pulse) 
 }
 
 /// A machine enrols while the manager dies at a certain write, and the next one goes on. Gives how many writes it took.
-async fn one_life(stage: &Stage, connect: &impl Fn(&Pulse) -> Client, writes: i64, reaches: bool) -> i64 {
+async fn one_life(
+    stage: &Stage,
+    connect: &impl Fn(&CrashPoint) -> Client,
+    writes: i64,
+    reaches: bool,
+) -> i64 {
     let name = format!("m-{}-{reaches}", if writes == i64::MAX { 0 } else { writes });
     stage.machine(&name).await;
-    let life = Pulse::new(writes, reaches);
-    let (mut mortal, immortal) =
-        (Some(stage.reconciler(connect(&life))), stage.reconciler(stage.admin.clone()));
+    let crash_point = CrashPoint::new(writes, reaches);
+    let (mut crashing, surviving) =
+        (Some(stage.reconciler(connect(&crash_point))), stage.reconciler(stage.admin.clone()));
     let mut machine = None;
     let mut last = String::new();
     for _ in 0..200 {
         let object = Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap());
-        let reconciler = mortal.as_ref().filter(|_| !life.is_dead()).unwrap_or(&immortal);
+        let reconciler = crashing.as_ref().filter(|_| !crash_point.is_dead()).unwrap_or(&surviving);
         if let Err(error) = Box::pin(reconciler.reconcile(object)).await {
             last = capstan_controller::error::chain(&error);
         }
-        if life.is_dead() {
-            mortal = None;
+        if crash_point.is_dead() {
+            crashing = None;
         }
         if machine.is_none() && stage.agent_config(&name).await.is_ok() {
             let started = stage.started(&name).await;
@@ -299,9 +304,9 @@ async fn one_life(stage: &Stage, connect: &impl Fn(&Pulse) -> Client, writes: i6
             reports.patch_status(&name, &PatchParams::default(), &hello).await.unwrap();
         }
         let config = stage.api::<CapstanConfig>().get(&name).await.unwrap();
-        let is_told = capstan_api::conditions::is_true(&config, "AgentEnrolled");
+        let is_enrolled = capstan_api::conditions::is_true(&config, "AgentEnrolled");
         let is_clean = stage.api::<Secret>().get_opt(&format!("{name}-enrolment")).await.unwrap().is_none();
-        if is_told && is_clean {
+        if is_enrolled && is_clean {
             let report = stage.api::<MachineReport>().get(&name).await.unwrap();
             let certificate = report.spec.certificate.context("no certificate").unwrap();
             let client = stage.address.with_certificate(&certificate, &machine.unwrap().key).await;
@@ -314,7 +319,7 @@ async fn one_life(stage: &Stage, connect: &impl Fn(&Pulse) -> Client, writes: i6
                 "{:?}",
                 left.iter().map(ResourceExt::name_any).collect::<Vec<_>>()
             );
-            return writes - life.left();
+            return writes - crash_point.left();
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -323,7 +328,7 @@ async fn one_life(stage: &Stage, connect: &impl Fn(&Pulse) -> Client, writes: i6
 
 /// A machine has enrolled, and the plane it knows is elsewhere now: it is told, and enrols with the key it has. The manager
 /// dies at every write there is on the way.
-pub(crate) async fn killed_while_following(stage: &Stage, connect: impl Fn(&Pulse) -> Client) {
+pub(crate) async fn killed_while_following(stage: &Stage, connect: impl Fn(&CrashPoint) -> Client) {
     let whole = Box::pin(one_hand_over(stage, &connect, i64::MAX, false)).await;
     assert!(whole > 8, "a machine follows in {whole} writes");
     for writes in 1..=whole {
@@ -335,17 +340,17 @@ pub(crate) async fn killed_while_following(stage: &Stage, connect: impl Fn(&Puls
 
 async fn one_hand_over(
     stage: &Stage,
-    connect: &impl Fn(&Pulse) -> Client,
+    connect: &impl Fn(&CrashPoint) -> Client,
     writes: i64,
     reaches: bool,
 ) -> i64 {
     let name = format!("f-{}-{reaches}", if writes == i64::MAX { 0 } else { writes });
     stage.machine(&name).await;
-    let here = stage.reconciler(stage.admin.clone());
+    let reconciler = stage.reconciler(stage.admin.clone());
     let mut machine = None;
     for _ in 0..200 {
         let config = stage.api::<CapstanConfig>().get(&name).await.unwrap();
-        Box::pin(here.reconcile(Arc::new(config))).await.unwrap();
+        Box::pin(reconciler.reconcile(Arc::new(config))).await.unwrap();
         if machine.is_none() && stage.agent_config(&name).await.is_ok() {
             let started = stage.started(&name).await;
             stage.ask(&started.client, &name, &started.request()).await.unwrap();
@@ -362,28 +367,28 @@ async fn one_hand_over(
     let key = reports.get(&name).await.unwrap().spec.enrolled_key;
     assert!(key.is_some() && stage.told_to_follow(&name).await.is_none());
 
-    let life = Pulse::new(writes, reaches);
-    let mut mortal = Some(stage.reconciler_elsewhere(connect(&life)));
-    let immortal = stage.reconciler_elsewhere(stage.admin.clone());
+    let crash_point = CrashPoint::new(writes, reaches);
+    let mut crashing = Some(stage.reconciler_elsewhere(connect(&crash_point)));
+    let surviving = stage.reconciler_elsewhere(stage.admin.clone());
     let mut asked = None;
     let mut last = String::new();
     for _ in 0..200 {
         let object = Arc::new(stage.api::<CapstanConfig>().get(&name).await.unwrap());
-        let reconciler = mortal.as_ref().filter(|_| !life.is_dead()).unwrap_or(&immortal);
+        let reconciler = crashing.as_ref().filter(|_| !crash_point.is_dead()).unwrap_or(&surviving);
         if let Err(error) = Box::pin(reconciler.reconcile(object)).await {
             last = capstan_controller::error::chain(&error);
         }
-        if life.is_dead() {
-            mortal = None;
+        if crash_point.is_dead() {
+            crashing = None;
         }
         // The machine takes what it is told, and asks with another request, for the key it has. What lies in its report
         // from before is no answer to that.
-        if let Some(told) = stage.told_to_follow(&name).await
+        if let Some(config) = stage.told_to_follow(&name).await
             && asked.is_none()
         {
-            assert_eq!((&told["server"], &told["epoch"]), (&json!(super::ELSEWHERE), &json!(1)));
+            assert_eq!((&config["server"], &config["epoch"]), (&json!(super::ELSEWHERE), &json!(1)));
             assert_eq!(reports.get(&name).await.unwrap().spec.certificate, None);
-            let client = stage.address.with_token(told["token"].as_str().unwrap()).await;
+            let client = stage.address.with_token(config["token"].as_str().unwrap()).await;
             let patch = json!({"status": {"certificateRequest": machine.request(), "agentVersion": null}});
             let own: Api<MachineReport> = stage.as_seen_by(&client);
             own.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
@@ -398,7 +403,7 @@ async fn one_hand_over(
             let requests: Api<CertificateSigningRequest> = Api::all(stage.admin.clone());
             let left = requests.list(&ListParams::default()).await.unwrap().items;
             if left.is_empty() {
-                return writes - life.left();
+                return writes - crash_point.left();
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -416,7 +421,7 @@ async fn says_hello(stage: &Stage, name: &str, machine: &Enrolling, server: &str
     let reports: Api<MachineReport> = stage.as_seen_by(&client);
     reports.patch_status(name, &PatchParams::default(), &hello).await.unwrap();
     let config = stage.api::<CapstanConfig>().get(name).await.unwrap();
-    let is_told = capstan_api::conditions::is_true(&config, "AgentEnrolled");
+    let is_enrolled = capstan_api::conditions::is_true(&config, "AgentEnrolled");
     let is_clean = stage.api::<Secret>().get_opt(&format!("{name}-enrolment")).await.unwrap().is_none();
-    is_told && is_clean
+    is_enrolled && is_clean
 }

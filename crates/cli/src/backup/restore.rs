@@ -34,7 +34,8 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<()> {
         let path = known
             .get(name)
             .with_context(|| format!("the backup has a file {name:?}, which is none of ours"))?;
-        let text = std::str::from_utf8(bytes).with_context(|| format!("{name} of the backup is no text"))?;
+        let text =
+            std::str::from_utf8(bytes).with_context(|| format!("{name} of the backup is not UTF-8 text"))?;
         write_secret(path, text)?;
     }
     let revision = backup.restore(&folder::store(&data_dir))?;

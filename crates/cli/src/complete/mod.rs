@@ -19,11 +19,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::client::{PlaceArgs, PlaneArgs};
-use wanted::{Kind, Request, Wanted};
+use wanted::{CompletableKind, Request, Wanted};
 
 /// How long a shell may be kept waiting.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// More are of no use to somebody who chooses.
+/// Most names that a shell is given: a user does not read more.
 const MOST: u32 = 500;
 
 #[derive(Debug, clap::Args)]
@@ -77,13 +77,13 @@ async fn find(request: &Request) -> Result<Vec<String>> {
         }
         Wanted::Names(kinds) => {
             for (kind, prefix) in kinds {
-                // Where nobody knows one kind, there may be objects of the others.
+                // The server may not serve this kind, but the others.
                 let found = match kind {
-                    Kind::Cluster => list::<Cluster>(client, namespace).await,
-                    Kind::Machine => list::<Machine>(client, namespace).await,
-                    Kind::Host => list::<Host>(client, namespace).await,
-                    Kind::MachineDeployment => list::<MachineDeployment>(client, namespace).await,
-                    Kind::ControlPlane => list::<CapstanControlPlane>(client, namespace).await,
+                    CompletableKind::Cluster => list::<Cluster>(client, namespace).await,
+                    CompletableKind::Machine => list::<Machine>(client, namespace).await,
+                    CompletableKind::Host => list::<Host>(client, namespace).await,
+                    CompletableKind::MachineDeployment => list::<MachineDeployment>(client, namespace).await,
+                    CompletableKind::ControlPlane => list::<CapstanControlPlane>(client, namespace).await,
                 };
                 names.extend(found.unwrap_or_default().into_iter().map(|name| format!("{prefix}{name}")));
             }

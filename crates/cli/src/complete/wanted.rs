@@ -1,4 +1,4 @@
-//! Which names fit where somebody is typing. Pure.
+//! Which names complete the word at the cursor. Pure.
 
 use clap::{Arg, Command, CommandFactory as _};
 
@@ -18,13 +18,13 @@ pub(super) struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// Names of objects of these kinds, each with what stands before it.
-    Names(Vec<(Kind, &'static str)>),
+    Names(Vec<(CompletableKind, &'static str)>),
     Namespaces,
     Contexts,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CompletableKind {
     Cluster,
     Machine,
     Host,
@@ -95,7 +95,7 @@ fn of_flag(id: &str) -> Option<Wanted> {
     match id {
         "namespace" | "target_namespace" | "from_config_map_namespace" => Some(Wanted::Namespaces),
         "kubeconfig_context" | "to_kubeconfig_context" => Some(Wanted::Contexts),
-        "cluster" => Some(Wanted::Names(vec![(Kind::Cluster, "")])),
+        "cluster" => Some(Wanted::Names(vec![(CompletableKind::Cluster, "")])),
         _ => None,
     }
 }
@@ -103,23 +103,23 @@ fn of_flag(id: &str) -> Option<Wanted> {
 fn of_position(path: &[&str], position: usize, typed: &str) -> Option<Wanted> {
     let kinds = match (path, position) {
         (["get", "clusters"], _) | (["describe", "cluster"] | ["get", "kubeconfig"], 0) => {
-            vec![(Kind::Cluster, "")]
+            vec![(CompletableKind::Cluster, "")]
         }
-        (["get", "machines"], _) => vec![(Kind::Machine, "")],
+        (["get", "machines"], _) => vec![(CompletableKind::Machine, "")],
         (["get", "hosts"] | ["host", "check"], _) | (["host", "remove" | "abandon"], 0) => {
-            vec![(Kind::Host, "")]
+            vec![(CompletableKind::Host, "")]
         }
         (["why"], 0) => match typed.split_once('/') {
             // Most ask about a cluster.
-            None => vec![(Kind::Cluster, ""), (Kind::Machine, "machine/")],
-            Some(("cluster", _)) => vec![(Kind::Cluster, "cluster/")],
-            Some(_) => vec![(Kind::Machine, "machine/")],
+            None => vec![(CompletableKind::Cluster, ""), (CompletableKind::Machine, "machine/")],
+            Some(("cluster", _)) => vec![(CompletableKind::Cluster, "cluster/")],
+            Some(_) => vec![(CompletableKind::Machine, "machine/")],
         },
-        (["logs"], 0) => vec![(Kind::Machine, "machine/")],
+        (["logs"], 0) => vec![(CompletableKind::Machine, "machine/")],
         (["rollout", _] | ["alpha", "rollout", _], _) => {
             vec![
-                (Kind::MachineDeployment, "machinedeployment/"),
-                (Kind::ControlPlane, "capstancontrolplane/"),
+                (CompletableKind::MachineDeployment, "machinedeployment/"),
+                (CompletableKind::ControlPlane, "capstancontrolplane/"),
             ]
         }
         _ => return None,
@@ -142,15 +142,13 @@ pub(super) fn offered(typed: &str, names: Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn of(line: &str) -> Option<Request> {
         wanted(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
-    fn kinds(line: &str) -> Option<Vec<(Kind, &'static str)>> {
+    fn kinds(line: &str) -> Option<Vec<(CompletableKind, &'static str)>> {
         match of(line)?.wanted {
             Wanted::Names(kinds) => Some(kinds),
             other => panic!("{line}: {other:?}"),
@@ -159,8 +157,8 @@ mod tests {
 
     #[test]
     fn names_fit_where_they_are_typed() {
-        let cluster = Some(vec![(Kind::Cluster, "")]);
-        let host = Some(vec![(Kind::Host, "")]);
+        let cluster = Some(vec![(CompletableKind::Cluster, "")]);
+        let host = Some(vec![(CompletableKind::Host, "")]);
         for (line, expected) in [
             ("describe cluster ", cluster.clone()),
             ("describe cluster -n shop de", cluster.clone()),
@@ -168,19 +166,19 @@ mod tests {
             ("get kubeconfig ", cluster.clone()),
             ("get cluster a ", cluster.clone()),
             ("get machines --cluster ", cluster),
-            ("get machines x", Some(vec![(Kind::Machine, "")])),
+            ("get machines x", Some(vec![(CompletableKind::Machine, "")])),
             ("host remove ", host.clone()),
             ("host check a b", host),
             ("host add ", None),
-            ("why ", Some(vec![(Kind::Cluster, ""), (Kind::Machine, "machine/")])),
-            ("why -o json --watch machine/", Some(vec![(Kind::Machine, "machine/")])),
-            ("why cluster/d", Some(vec![(Kind::Cluster, "cluster/")])),
-            ("logs ", Some(vec![(Kind::Machine, "machine/")])),
+            ("why ", Some(vec![(CompletableKind::Cluster, ""), (CompletableKind::Machine, "machine/")])),
+            ("why -o json --watch machine/", Some(vec![(CompletableKind::Machine, "machine/")])),
+            ("why cluster/d", Some(vec![(CompletableKind::Cluster, "cluster/")])),
+            ("logs ", Some(vec![(CompletableKind::Machine, "machine/")])),
             (
                 "rollout restart ",
                 Some(vec![
-                    (Kind::MachineDeployment, "machinedeployment/"),
-                    (Kind::ControlPlane, "capstancontrolplane/"),
+                    (CompletableKind::MachineDeployment, "machinedeployment/"),
+                    (CompletableKind::ControlPlane, "capstancontrolplane/"),
                 ]),
             ),
             ("why --", None),

@@ -22,7 +22,7 @@ use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
 use crate::tuning::Tuning;
-use crate::up::{DataFolder, Plane};
+use crate::up::{DataFolder, RunningPlane};
 use crate::{install, log, stop};
 use cast::Cast;
 use show::{CLUSTER, Show};
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
 
     let scenery = Scenery::build(args, folder.path()).await?;
     let data = DataFolder::take(folder.path())?;
-    let plane = Plane::start(data, (scenery.address, 0).into(), None, BTreeMap::new(), None).await?;
+    let plane = RunningPlane::start(data, (scenery.address, 0).into(), None, BTreeMap::new(), None).await?;
     let kubeconfig = folder.path().join("admin.kubeconfig");
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;

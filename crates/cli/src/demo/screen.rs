@@ -9,14 +9,14 @@ use crate::terminal::{self, Look};
 /// Where progress is shown: a tree that is drawn anew on a terminal, a line for every change elsewhere.
 pub(super) enum Screen {
     Terminal { drawn: usize },
-    Lines { told: String },
+    Lines { printed: String },
 }
 
 impl Screen {
     pub(super) fn of_stdout() -> Self {
         match std::io::stdout().is_terminal() {
             true => Self::Terminal { drawn: 0 },
-            false => Self::Lines { told: String::new() },
+            false => Self::Lines { printed: String::new() },
         }
     }
 
@@ -35,11 +35,11 @@ impl Screen {
                 println!("{}", lines.join("\n"));
                 *drawn = lines.len();
             }
-            Self::Lines { told } => {
+            Self::Lines { printed } => {
                 let news = describe::progress(snapshot);
-                if news != *told {
+                if news != *printed {
                     println!("  {news}");
-                    *told = news;
+                    *printed = news;
                 }
             }
         }

@@ -148,7 +148,7 @@ impl Show {
                     }
                 }
                 Some(condition) => Look::NotYet(condition.message.clone()),
-                None => Look::NotYet("nobody has said anything yet".to_owned()),
+                None => Look::NotYet("the Cluster has no condition Available yet".to_owned()),
             })
         })
         .await
@@ -197,9 +197,11 @@ impl Show {
         async move || {
             for machine in machines.list(&ListParams::default()).await? {
                 for wanted in ["UpToDate", "Ready"] {
-                    let told = capstan_api::conditions::get(&machine, wanted);
-                    if told.is_none_or(|told| told.status != capstan_api::conditions::ConditionStatus::True) {
-                        let why = told.map(|told| told.message.clone()).unwrap_or_default();
+                    let condition = capstan_api::conditions::get(&machine, wanted);
+                    if condition.is_none_or(|condition| {
+                        condition.status != capstan_api::conditions::ConditionStatus::True
+                    }) {
+                        let why = condition.map(|condition| condition.message.clone()).unwrap_or_default();
                         return Ok(Look::NotYet(format!("{} is not {wanted}: {why}", machine.name_any())));
                     }
                 }

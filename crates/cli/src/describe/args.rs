@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::tree::{Options, Shown};
+use super::tree::{ConditionFilter, Options};
 use crate::client::PlaceArgs;
 use crate::show::{Format, ShowArgs};
 
@@ -23,7 +23,7 @@ pub(crate) struct DescribeArgs {
     /// Show every condition of these: kinds or KIND/NAME, separated by commas, or all; with a + behind it only what is
     /// not as it should be
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(crate) show_conditions: Vec<Shown>,
+    pub(crate) show_conditions: Vec<ConditionFilter>,
 
     /// Show MachineSets
     #[arg(long)]

@@ -4,7 +4,7 @@ use capstan_api::wait::NEGATIVE;
 use jiff::Timestamp;
 
 use super::tree::{Line, State};
-use crate::terminal::{self, Color, Look, harmless};
+use crate::terminal::{self, Color, Look, columns, harmless};
 
 const TITLES: [&str; 9] =
     ["NAME", "REPLICAS", "AVAILABLE", "READY", "UP TO DATE", "STATUS", "REASON", "SINCE", "MESSAGE"];
@@ -42,7 +42,7 @@ impl Cell {
     }
 
     fn width(&self) -> usize {
-        self.prefix.chars().count() + self.text.chars().count()
+        columns(&self.prefix) + columns(&self.text)
     }
 
     fn print(&self, width: usize, look: Look) -> String {

@@ -32,7 +32,7 @@ pub(crate) struct Snapshot {
 /// What of it is shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    pub(crate) conditions: Vec<Shown>,
+    pub(crate) conditions: Vec<ConditionFilter>,
     pub(crate) machine_sets: bool,
     pub(crate) resource_sets: bool,
     pub(crate) templates: bool,
@@ -42,14 +42,14 @@ pub(crate) struct Options {
 
 /// Whose conditions are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct ConditionFilter {
     /// `None` for all.
     kind: Option<String>,
     name: Option<String>,
     only_unusual: bool,
 }
 
-impl FromStr for Shown {
+impl FromStr for ConditionFilter {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -285,7 +285,7 @@ impl View<'_> {
 
     fn line(&self, object: &Value, condition: &str, line: &str) -> Line {
         let kind = object["kind"].as_str().unwrap_or_default().to_ascii_lowercase();
-        let is_shown = |shown: &&Shown| {
+        let is_shown = |shown: &&ConditionFilter| {
             shown.kind.as_ref().is_none_or(|wanted| *wanted == kind)
                 && shown.name.as_deref().is_none_or(|wanted| wanted == name(object))
         };

@@ -76,8 +76,8 @@ fn explained(missing: Missing) -> anyhow::Error {
 fn check(text: &str) -> Result<()> {
     // Of many lines, the first says what and where; the rest draws a picture of it.
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| {
-        let told = error.to_string();
-        anyhow!("{}", told.lines().next().unwrap_or_default().to_owned())
+        let text = error.to_string();
+        anyhow!("{}", text.lines().next().unwrap_or_default().to_owned())
     })?;
     let mut objects = 0;
     for (number, document) in (1..).zip(&documents).filter(|(_, document)| !document.is_null()) {
@@ -93,7 +93,7 @@ fn check(text: &str) -> Result<()> {
                     )
                 }
                 None if field == "metadata.namespace" => {}
-                None => bail!("document {number} is no object: it has no {field}"),
+                None => bail!("document {number} is not a Kubernetes object: it has no {field}"),
             }
         }
     }

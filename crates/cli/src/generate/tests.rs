@@ -1,7 +1,5 @@
 //! Every source of a template, and one line for everything that can be wrong with it.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use crate::args::{Args, Verb};
 use clap::Parser;
@@ -91,7 +89,7 @@ fn strings_that_are_none(value: &Value) -> Vec<String> {
 
 #[test]
 fn whatever_is_wrong_is_told_in_one_line() {
-    for (told, parts) in [
+    for (result, parts) in [
         (built_in(&["demo"]), &["[KUBERNETES_VERSION]", "--kubernetes-version v1.36.0", "environment"][..]),
         (
             built_in(&["demo", "--kubernetes-version", "1.2"]),
@@ -106,10 +104,10 @@ fn whatever_is_wrong_is_told_in_one_line() {
         (built_in(&["demo", "-i", "docker"]), &["only the templates of capstan are built in", "--from"]),
         (built_in(&["demo", "-i", "capstan:v9.9.9"]), &["capstan:v9.9.9", "--from"]),
         (of_text("kind: A\napiVersion: [\n"), &["it gives no manifests", "line"]),
-        (of_text("just words\n"), &["document 1 is no object"]),
+        (of_text("just words\n"), &["document 1 is not a Kubernetes object"]),
         (
             of_text("kind: A\napiVersion: v1\nmetadata: {}\n"),
-            &["document 1 is no object: it has no metadata.name"],
+            &["document 1 is not a Kubernetes object: it has no metadata.name"],
         ),
         (
             of_text("kind: A\napiVersion: v1\nmetadata:\n  name: ${NAME}\n"),
@@ -124,7 +122,7 @@ fn whatever_is_wrong_is_told_in_one_line() {
         (source::file("/").map(|_| String::new()), &["is a folder"]),
         (source::file("/nowhere.yaml").map(|_| String::new()), &["cannot read /nowhere.yaml"]),
     ] {
-        let error = format!("{:#}", told.unwrap_err());
+        let error = format!("{:#}", result.unwrap_err());
         assert!(!error.contains('\n'), "{error}");
         for part in parts {
             assert!(error.contains(part), "{part:?} is not in: {error}");

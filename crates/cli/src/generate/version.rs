@@ -4,7 +4,7 @@
 //! variable it came from.
 
 use anyhow::{Result, bail};
-use semver::Version;
+use capstan_text::Version;
 
 /// The variable that every built-in template takes the version from.
 pub(super) const VARIABLE: &str = "KUBERNETES_VERSION";
@@ -21,14 +21,12 @@ pub(super) fn check(flag: Option<&str>, environment: Option<&str>) -> Result<()>
         }
         (None, None) => return Ok(()),
     };
-    if text.strip_prefix('v').is_some_and(|number| Version::parse(number).is_ok()) {
+    if Version::parse_with_v(text).is_some() {
         return Ok(());
     }
     let remedy = match Version::parse(text) {
-        Ok(_) => format!("write it with its leading v, v{text}"),
-        Err(_) => {
-            "write a leading v, major, minor and patch version, as in v1.36.0 or v1.36.0+k3s1".to_owned()
-        }
+        Some(version) => format!("write it with its leading v, {version}"),
+        None => "write a leading v, major, minor and patch version, as in v1.36.0 or v1.36.0+k3s1".to_owned(),
     };
     bail!("{source}: {text:?} is not a Kubernetes version: {remedy} ({other})")
 }

@@ -20,7 +20,7 @@ pub(super) fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value>
 
 /// `True`, `False`, `Unknown`, or nothing where no controller has said anything.
 pub(super) fn status(object: &Value, type_: &str) -> String {
-    condition(object, type_).map(|told| text(&told["status"])).unwrap_or_default()
+    condition(object, type_).map(|condition| text(&condition["status"])).unwrap_or_default()
 }
 
 pub(super) fn created(object: &Value, now: Timestamp) -> String {
@@ -40,42 +40,42 @@ pub(super) fn phase(object: &Value) -> String {
 pub(super) fn waits_for(object: &Value, summary: &str) -> String {
     let is = |type_: &str, wanted: &str| status(object, type_) == wanted;
     if object["metadata"]["deletionTimestamp"].is_string() {
-        return told(object, "Deleting").unwrap_or_else(|| "Deleting".to_owned());
+        return first_message(object, "Deleting").unwrap_or_else(|| "Deleting".to_owned());
     }
     let is_annotated = object["metadata"]["annotations"].get(annotations::PAUSED).is_some();
     if is("Paused", "True") || is_annotated || object["spec"]["paused"] == true {
         return "Paused".to_owned();
     }
     if !is(summary, "True") {
-        return told(object, summary).unwrap_or_else(|| format!("no controller has set {summary}"));
+        return first_message(object, summary).unwrap_or_else(|| format!("no controller has set {summary}"));
     }
     let under_way = ["RollingOut", "Updating", "ScalingUp", "ScalingDown", "Remediating"];
     if let Some(type_) = under_way.into_iter().find(|type_| is(type_, "True")) {
-        return match told(object, type_) {
+        return match first_message(object, type_) {
             Some(message) if message != type_ => format!("{type_}: {message}"),
             _ => type_.to_owned(),
         };
     }
     match is("UpToDate", "False") {
-        true => told(object, "UpToDate").unwrap_or_default(),
+        true => first_message(object, "UpToDate").unwrap_or_default(),
         false => String::new(),
     }
 }
 
 /// The message of a condition as one line, else its reason.
-fn told(object: &Value, type_: &str) -> Option<String> {
+fn first_message(object: &Value, type_: &str) -> Option<String> {
     let condition = condition(object, type_)?;
     let message = text(&condition["message"]);
     let lines =
         message.lines().map(|line| line.trim().trim_start_matches("* ")).filter(|line| !line.is_empty());
     let lines: Vec<&str> = lines.collect();
-    let (first, told) = match lines[..] {
+    let (first, joined) = match lines[..] {
         [] => return Some(text(&condition["reason"])),
         // A line that only introduces the one below it says nothing by itself.
         [title, first, ..] if title.ends_with(':') => (format!("{title} {first}"), 2),
         [first, ..] => (first.to_owned(), 1),
     };
-    Some(match lines.len() - told {
+    Some(match lines.len() - joined {
         0 => first,
         more => format!("{first} (and {more} more)"),
     })

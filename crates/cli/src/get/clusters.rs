@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use kube::core::ApiResource;
 use serde_json::Value;
 
-use super::Shown;
+use super::KindTable;
 use super::cells::{created, name, phase, status, text, waits_for};
 
-pub(super) fn shown(resource: ApiResource) -> Shown {
-    Shown {
+pub(super) fn shown(resource: ApiResource) -> KindTable {
+    KindTable {
         resource,
         titles: &[
             "NAME",

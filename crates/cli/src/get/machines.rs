@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use kube::core::ApiResource;
 use serde_json::Value;
 
-use super::Shown;
+use super::KindTable;
 use super::cells::{created, name, phase, status, text, waits_for};
 
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 
-pub(super) fn shown(resource: ApiResource) -> Shown {
-    Shown {
+pub(super) fn shown(resource: ApiResource) -> KindTable {
+    KindTable {
         resource,
         titles: &[
             "NAME",

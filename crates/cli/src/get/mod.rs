@@ -30,7 +30,7 @@ use crate::table::table;
 use crate::terminal::{self, harmless};
 
 /// What is shown of one kind.
-struct Shown {
+struct KindTable {
     resource: ApiResource,
     /// Titles of the columns; those after the last usual one are for `-o wide`.
     titles: &'static [&'static str],
@@ -61,7 +61,7 @@ fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
-async fn list(args: &GetArgs, more: Option<String>, shown: &Shown) -> Result<()> {
+async fn list(args: &GetArgs, more: Option<String>, shown: &KindTable) -> Result<()> {
     let place = args.place.connect().await?;
     let selector: Vec<String> = args.selector.iter().cloned().chain(more).collect();
     let selector = selector.join(",");
@@ -121,7 +121,7 @@ async fn read(args: &GetArgs, place: &Place, selector: &str, resource: &ApiResou
 fn printed(
     objects: &[Value],
     args: &GetArgs,
-    shown: &Shown,
+    shown: &KindTable,
     now: Timestamp,
     width: Option<usize>,
 ) -> Result<String> {
@@ -149,7 +149,13 @@ fn printed(
     }
 }
 
-fn rows(objects: &[Value], with_namespace: bool, shown: &Shown, columns: usize, now: Timestamp) -> String {
+fn rows(
+    objects: &[Value],
+    with_namespace: bool,
+    shown: &KindTable,
+    columns: usize,
+    now: Timestamp,
+) -> String {
     let mut titles: Vec<&str> = shown.titles[..columns].to_vec();
     let mut rows: Vec<Vec<String>> = objects.iter().map(|object| (shown.row)(object, now)).collect();
     titles.push("WAITING FOR");

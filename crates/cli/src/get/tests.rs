@@ -1,7 +1,5 @@
 //! What tables and other formats say of objects in every state that users ask about.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use clap::Parser;
 
@@ -36,11 +34,11 @@ fn cluster(conditions: &[Value]) -> Value {
     object("demo", &json!({"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}}), &status)
 }
 
-fn told(objects: &[Value], words: &[&str], shown: &Shown, width: Option<usize>) -> String {
+fn rendered(objects: &[Value], words: &[&str], shown: &KindTable, width: Option<usize>) -> String {
     printed(objects, &args(words), shown, Timestamp::from_second(60).unwrap(), width).unwrap()
 }
 
-fn clusters() -> Shown {
+fn clusters() -> KindTable {
     clusters::shown(resource::<Cluster>())
 }
 
@@ -52,7 +50,7 @@ fn a_cluster_is_one_line_with_what_it_waits_for() {
         "NotAvailable",
         "* ControlPlaneAvailable: no quorum\n* Workers: 5 missing",
     )];
-    let text = told(&[cluster(&waits)], &["clusters"], &clusters(), None);
+    let text = rendered(&[cluster(&waits)], &["clusters"], &clusters(), None);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines,
@@ -61,11 +59,11 @@ fn a_cluster_is_one_line_with_what_it_waits_for() {
             "demo   Provisioned   v1.36.0+k3s1,v1.36.1+k3s1   2/3             0/5       60s   ControlPlaneAvailable: no quorum (and 1 more)",
         ]
     );
-    let narrow = told(&[cluster(&waits)], &["clusters"], &clusters(), Some(60));
+    let narrow = rendered(&[cluster(&waits)], &["clusters"], &clusters(), Some(60));
     assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
-    let wide = told(&[cluster(&waits)], &["clusters", "-o", "wide"], &clusters(), Some(60));
+    let wide = rendered(&[cluster(&waits)], &["clusters", "-o", "wide"], &clusters(), Some(60));
     assert!(wide.contains("False       2/8          10.0.0.1:6443"), "{wide}");
-    let all = told(&[cluster(&waits)], &["clusters", "-A"], &clusters(), None);
+    let all = rendered(&[cluster(&waits)], &["clusters", "-A"], &clusters(), None);
     assert!(all.starts_with("NAMESPACE   NAME") && all.contains("\nshop        demo"), "{all}");
 }
 
@@ -107,11 +105,11 @@ fn a_machine_names_its_node_and_host() {
         }),
     );
     let shown = machines::shown(resource::<Machine>());
-    let text = told(std::slice::from_ref(&machine), &["machines"], &shown, None);
+    let text = rendered(std::slice::from_ref(&machine), &["machines"], &shown, None);
     let cells: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(cells, ["web-0", "demo", "worker", "Running", "v1.36.0", "web-0", "rack-1", "60s"]);
     machine["metadata"]["labels"] = json!({"cluster.x-k8s.io/control-plane": ""});
-    let text = told(&[machine], &["machines", "-o", "wide"], &shown, None);
+    let text = rendered(&[machine], &["machines", "-o", "wide"], &shown, None);
     assert!(text.contains("control-plane") && text.contains("10.0.0.9"), "{text}");
 }
 
@@ -128,13 +126,13 @@ fn a_host_names_its_pool_and_who_has_it() {
     );
     host["metadata"]["ownerReferences"] = json!([{"kind": "HostPool", "name": "rack"}]);
     let shown = hosts::shown(resource::<Host>());
-    let text = told(std::slice::from_ref(&host), &["hosts"], &shown, None);
+    let text = rendered(std::slice::from_ref(&host), &["hosts"], &shown, None);
     let line = text.lines().nth(1).unwrap();
     let cells: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(&cells[..6], ["rack-1", "Claimed", "rack", "demo/m", "10.0.0.1:2222", "60s"]);
     assert!(line.ends_with("Unreachable: no route\u{fffd}[2J"), "{line:?}");
     host["spec"]["quarantine"] = json!({"reason": "LeftDirty", "message": "files left"});
-    let text = told(&[host], &["hosts", "-o", "wide"], &shown, None);
+    let text = rendered(&[host], &["hosts", "-o", "wide"], &shown, None);
     assert!(text.contains("LeftDirty: files left") && text.contains("2048Mi"), "{text}");
 }
 
@@ -142,13 +140,13 @@ fn a_host_names_its_pool_and_who_has_it() {
 fn programs_get_objects_or_names() {
     let objects = [cluster(&[])];
     assert_eq!(
-        told(&objects, &["clusters", "-o", "name"], &clusters(), None),
+        rendered(&objects, &["clusters", "-o", "name"], &clusters(), None),
         "cluster.cluster.x-k8s.io/demo\n"
     );
     let list: Value =
-        serde_json::from_str(&told(&objects, &["clusters", "-o", "json"], &clusters(), None)).unwrap();
+        serde_json::from_str(&rendered(&objects, &["clusters", "-o", "json"], &clusters(), None)).unwrap();
     assert_eq!((&list["kind"], &list["items"][0]["metadata"]["name"]), (&json!("List"), &json!("demo")));
-    let one = told(&objects, &["cluster", "demo", "-o", "json"], &clusters(), None);
+    let one = rendered(&objects, &["cluster", "demo", "-o", "json"], &clusters(), None);
     assert_eq!(serde_json::from_str::<Value>(&one).unwrap(), objects[0]);
 }
 

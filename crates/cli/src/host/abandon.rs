@@ -42,7 +42,7 @@ pub(super) async fn run(args: &AbandonArgs) -> Result<()> {
 fn obstacle(host: &Host) -> Option<String> {
     let name = host.name_any();
     let Some(claim) = &host.spec.claim else {
-        return Some(format!("Host {name} is nobody's: take it away with `capstan host remove {name}`"));
+        return Some(format!("Host {name} is not claimed: remove it with `capstan host remove {name}`"));
     };
     is_true(host, REACHABLE).then(|| {
         format!(
@@ -71,8 +71,6 @@ fn abandoned(host: &Host, now: Timestamp) -> Value {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn host(claim: &Value, reachable: &str) -> Host {

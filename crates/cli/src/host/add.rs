@@ -58,12 +58,12 @@ pub(super) async fn run(args: &AddArgs) -> Result<()> {
             .await
             .with_context(|| format!("cannot tie Secret {secret} to its Host"))?;
     }
-    let told = match args.output {
+    let printed = match args.output {
         Some(output) => output.print(&host)?,
         None => format!("host/{0} added; see `capstan host check {0} -n {namespace}`\n", host.name_any()),
     };
     progress::clear();
-    std::io::stdout().write_all(told.as_bytes()).map_err(Into::into)
+    std::io::stdout().write_all(printed.as_bytes()).map_err(Into::into)
 }
 
 /// What ssh-keyscan prints begins with the name of the host.
@@ -142,7 +142,7 @@ async fn put(secrets: &Api<Secret>, secret: Secret) -> Result<()> {
                 .with_context(|| format!("cannot replace Secret {name}"))?;
         }
         Some(_) => bail!(
-            "Secret {name} exists and is somebody else's: use it with --credentials {name}, or remove it"
+            "Secret {name} exists and was not made for this host: use it with --credentials {name}, or delete it"
         ),
         None => {}
     }

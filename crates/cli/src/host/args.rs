@@ -29,7 +29,7 @@ pub(crate) enum HostVerb {
 
     /// Let go of a host that will never come back, with the machine on it
     ///
-    /// It is quarantined, because nothing was cleaned. Exit code 4 says that it answers, or that nobody has it.
+    /// The host is quarantined, because it was not cleaned. Exit code 4 says that it answers, or that it is not claimed.
     Abandon(AbandonArgs),
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "KEY", group = "trust")]
     pub(crate) host_key: Vec<String>,
 
-    /// Pin the key the host shows first, whoever shows it
+    /// Pin the first key that the host presents, without verifying it
     #[arg(long, group = "trust")]
     pub(crate) trust_on_first_use: bool,
 
@@ -84,7 +84,7 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
     pub(crate) label: Vec<(String, String)>,
 
-    /// Failure domain the host stands in
+    /// Failure domain of the host
     #[arg(long, value_name = "NAME")]
     pub(crate) failure_domain: Option<String>,
 

@@ -124,8 +124,6 @@ fn since(host: &Host, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

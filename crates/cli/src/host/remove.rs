@@ -25,7 +25,7 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<()> {
     let only = Preconditions { resource_version: host.resource_version(), uid: host.uid() };
     match api.delete(name, &DeleteParams::background().preconditions(only)).await {
         Err(kube::Error::Api(status)) if status.code == 409 => {
-            bail!("Host {name} has changed meanwhile: somebody may have claimed it; try again")
+            bail!("Host {name} has changed since it was read: a machine may have claimed it; try again")
         }
         deleted => _ = deleted.with_context(|| format!("cannot remove Host {namespace}/{name}"))?,
     }
@@ -77,8 +77,6 @@ async fn wait(api: &Api<Host>, host: &Host) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use serde_json::json;
 

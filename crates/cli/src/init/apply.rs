@@ -155,6 +155,8 @@ fn unavailable(deployment: &Deployment) -> Option<String> {
         Some(condition) => {
             Some(format!("Deployment {name}: {}", condition.message.as_deref().unwrap_or("not available")))
         }
-        None => Some(format!("Deployment {name}: nobody looks after it")),
+        None => Some(format!(
+            "Deployment {name}: it has no condition Available; check that kube-controller-manager runs"
+        )),
     }
 }

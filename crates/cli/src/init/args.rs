@@ -38,8 +38,8 @@ pub(crate) struct InitArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-What the providers look after stays as it is, and nobody looks after it any more: move or delete clusters first. With \
---include-crd their objects go too, and are refused as long as there are any.")]
+Clusters are kept, but no controller reconciles them without their providers: move or delete them first. The command \
+refuses --include-crd while there are objects of the providers' kinds.")]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) providers: ProviderArgs,

@@ -164,8 +164,6 @@ pub(super) fn obstacle(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use serde_json::json;
 

@@ -5,6 +5,7 @@ use capstan_api::clusterctl::{Metadata, ProviderType};
 use capstan_api::meta::labels;
 use capstan_components::{Options, Provider, components, providers, to_yaml};
 use capstan_template::Template;
+use capstan_text::Version;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -91,12 +92,12 @@ fn from_folder(choice: &Choice, folder: &Path) -> Result<(String, String)> {
     }
     let metadata = release.join("metadata.yaml");
     if !metadata.is_file() {
-        bail!("{} has no metadata.yaml, so it is no release: see `capstan release`", release.display());
+        bail!("{} has no metadata.yaml, which every release has: see `capstan release`", release.display());
     }
     let metadata_text = read_file(&metadata)?;
     let metadata = Metadata::from_yaml(&metadata_text).map_err(|error| {
-        let told = format!("{:#}", anyhow::Error::from(error));
-        anyhow!("cannot use {}: {}", metadata.display(), told.lines().next().unwrap_or_default())
+        let text = format!("{:#}", anyhow::Error::from(error));
+        anyhow!("cannot use {}: {}", metadata.display(), text.lines().next().unwrap_or_default())
     })?;
     check_series(&metadata, &version).with_context(|| format!("cannot use {}", release.display()))?;
     let components = release.join(format!("{}-components.yaml", file_stem(choice.kind)));
@@ -105,19 +106,17 @@ fn from_folder(choice: &Choice, folder: &Path) -> Result<(String, String)> {
 
 /// The version must be of a series that its metadata names, and that series must speak our contract.
 fn check_series(metadata: &Metadata, version: &str) -> Result<()> {
-    let parsed = semver::Version::parse(version.strip_prefix('v').unwrap_or(version))
-        .with_context(|| format!("{version} is no version: it must be written as v0.1.0"))?;
+    let (major, minor) = Version::parse(version)
+        .with_context(|| format!("{version} is not a version: write it like v0.1.0"))?
+        .minor();
     let number = |value: Option<i32>| u64::try_from(value.unwrap_or(0)).unwrap_or(0);
     let series = &metadata.spec.release_series;
-    let own =
-        series.iter().find(|one| (number(one.major), number(one.minor)) == (parsed.major, parsed.minor));
+    let own = series.iter().find(|one| (number(one.major), number(one.minor)) == (major, minor));
     let known: Vec<String> =
         series.iter().map(|one| format!("{}.{}", number(one.major), number(one.minor))).collect();
     let Some(own) = own else {
         bail!(
-            "metadata.yaml does not know {}.{}, the series of {version} (it knows {})",
-            parsed.major,
-            parsed.minor,
+            "metadata.yaml does not know {major}.{minor}, the series of {version} (it knows {})",
             listed(&known)
         );
     };
@@ -160,7 +159,7 @@ fn subfolders(folder: &Path) -> std::io::Result<Vec<String>> {
 }
 
 fn newest(names: &[String]) -> Option<String> {
-    let version = |name: &&String| semver::Version::parse(name.strip_prefix('v')?).ok();
+    let version = |name: &&String| Version::parse_with_v(name);
     names.iter().filter(|name| version(name).is_some()).max_by_key(|name| version(name)).cloned()
 }
 

@@ -132,8 +132,6 @@ fn gone<T>(deleted: kube::Result<T>) -> kube::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use crate::args::{Args, Verb};
     use clap::Parser as _;

@@ -140,8 +140,6 @@ fn entry(provider: Provider) -> Value {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use capstan_api::crd;
     use capstan_apiserver::{ApiServer, Options, Storage, User};

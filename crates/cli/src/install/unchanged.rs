@@ -40,8 +40,6 @@ fn holds(all: &Value, part: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use serde_json::json;
 

@@ -38,20 +38,20 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<()> {
              {namespace}`), or its agent has not come so far (`capstan why machine/{name} -n {namespace}`)"
         )
     })?;
-    let told = match args.output {
+    let printed = match args.output {
         Some(Format::Json) => Output::Json.print(&report)?,
         Some(Format::Yaml) => Output::Yaml.print(&report)?,
         Some(Format::Wide) | None => text(&report),
     };
-    std::io::stdout().write_all(told.as_bytes())?;
+    std::io::stdout().write_all(printed.as_bytes())?;
     if args.watch {
-        watch(api, name, told).await?;
+        watch(api, name, printed).await?;
     }
     Ok(())
 }
 
 /// Prints what is new, until somebody presses Ctrl-C or the report is gone.
-async fn watch(api: Api<MachineReport>, name: &str, mut told: String) -> Result<()> {
+async fn watch(api: Api<MachineReport>, name: &str, mut printed: String) -> Result<()> {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut reports = std::pin::pin!(watcher(api, config).default_backoff().applied_objects());
     let stop = stop::on_signal()?;
@@ -62,9 +62,9 @@ async fn watch(api: Api<MachineReport>, name: &str, mut told: String) -> Result<
         };
         let Some(report) = next else { return Ok(()) };
         let news = text(&report);
-        if news != told {
+        if news != printed {
             std::io::stdout().write_all(news.as_bytes())?;
-            told = news;
+            printed = news;
         }
     }
 }

@@ -106,7 +106,7 @@ fn label_value(text: &str) -> Result<String, &'static str> {
     {
         true => Ok(text.to_owned()),
         false => Err(
-            "is no value of a label: at most 63 letters, digits, -, _ and ., beginning and ending with a \
+            "is not a label value: use at most 63 letters, digits, -, _ and ., beginning and ending with a \
                       letter or digit",
         ),
     }

@@ -11,7 +11,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 /// How long somebody who asks may take to do so.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,7 +27,7 @@ pub(super) async fn listen(address: &str, what: &str, flag: &str) -> Result<TcpL
 
 async fn candidates(address: &str) -> Result<Vec<SocketAddr>> {
     if let Some(port) = address.strip_prefix(':') {
-        let port: u16 = port.parse().context("it is no port")?;
+        let port: u16 = port.parse().context("the port must be a number from 0 to 65535")?;
         // The first takes both sorts of addresses, where there is IPv6.
         return Ok(vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()]);
     }
@@ -37,17 +36,8 @@ async fn candidates(address: &str) -> Result<Vec<SocketAddr>> {
 
 /// Answers for as long as it is not dropped.
 pub(super) async fn serve(listener: TcpListener, ready: watch::Receiver<bool>) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                Ok((stream, _)) => _ = connections.spawn(connection(stream, ready.clone())),
-                // Out of files, most likely: the connections that end will free some.
-                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-            },
-            Some(_) = connections.join_next() => {}
-        }
-    }
+    let handle = |stream| connection(stream, ready.clone());
+    capstan_net::serve(listener, "health", MOST_CONNECTIONS, std::future::pending(), handle).await;
 }
 
 async fn connection(stream: TcpStream, ready: watch::Receiver<bool>) {

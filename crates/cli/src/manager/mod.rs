@@ -136,8 +136,8 @@ fn lease_name(controllers: &Selection) -> String {
 }
 
 fn own_namespace() -> String {
-    let told = std::fs::read_to_string(OWN_NAMESPACE).unwrap_or_default();
-    match told.trim() {
+    let mounted = std::fs::read_to_string(OWN_NAMESPACE).unwrap_or_default();
+    match mounted.trim() {
         "" => NAMESPACE.to_owned(),
         namespace => namespace.to_owned(),
     }

@@ -1,9 +1,8 @@
 //! The management plane as machines reach it.
 
 use anyhow::{Context, Result};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use capstan_bootstrap::Plane;
+use capstan_bootstrap::PlaneAddress;
+use capstan_pki::pem;
 use http::Uri;
 use kube::Config;
 
@@ -11,23 +10,23 @@ use super::args::ManagerArgs;
 use crate::controllers::Group;
 
 /// What the command line says, and otherwise as we reach it ourselves.
-pub(super) fn of(args: &ManagerArgs, config: &Config) -> Result<Plane> {
+pub(super) fn of(args: &ManagerArgs, config: &Config) -> Result<PlaneAddress> {
     let ours = config.cluster_url.to_string();
     let server = args.plane_server.clone().unwrap_or_else(|| ours.trim_end_matches('/').to_owned());
     let ca = match &args.plane_ca_file {
         Some(file) => {
-            let pem = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+            let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
             anyhow::ensure!(
-                pem.windows(PEM.len()).any(|text| text == PEM.as_bytes()),
+                text.windows(PEM.len()).any(|window| window == PEM.as_bytes()),
                 "--plane-ca-file {}: there is no certificate in it, as PEM",
                 file.display()
             );
-            pem
+            text
         }
-        None => pem(config).into_bytes(),
+        None => trusted(config).into_bytes(),
     };
     let service = std::env::var("KUBERNETES_SERVICE_HOST").ok();
-    let uri: Uri = server.parse().with_context(|| format!("{server} is no URL"))?;
+    let uri: Uri = server.parse().with_context(|| format!("{server} is not a URL"))?;
     if args.controllers.has(Group::Bootstrap)
         && is_for_pods(uri.host().unwrap_or_default(), service.as_deref())
     {
@@ -37,7 +36,7 @@ pub(super) fn of(args: &ManagerArgs, config: &Config) -> Result<Plane> {
              pass --plane-server and --plane-ca-file"
         );
     }
-    Ok(Plane { server, ca })
+    Ok(PlaneAddress { server, ca })
 }
 
 const PEM: &str = "-----BEGIN CERTIFICATE-----";
@@ -47,19 +46,9 @@ fn is_for_pods(host: &str, service: Option<&str>) -> bool {
     host.starts_with("kubernetes.default") || service == Some(plain)
 }
 
-fn pem(config: &Config) -> String {
+fn trusted(config: &Config) -> String {
     let certificates = config.root_cert.iter().flatten();
-    certificates
-        .map(|der| {
-            let lines: Vec<String> = BASE64_STANDARD
-                .encode(der)
-                .as_bytes()
-                .chunks(64)
-                .map(|line| String::from_utf8_lossy(line).into_owned())
-                .collect();
-            format!("{PEM}\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
-        })
-        .collect()
+    certificates.map(|der| pem::encode(pem::CERTIFICATE, der)).collect()
 }
 
 #[cfg(test)]

@@ -5,22 +5,22 @@ mod args;
 pub(crate) use args::MoveArgs;
 
 use anyhow::{Context, Result, bail};
-use capstan_mover::{Plane, Told, Transfer, Waits, from_folder, to_folder};
+use capstan_mover::{MoveEndpoint, MoveProgress, Transfer, Waits, from_folder, to_folder};
 use std::io::Write as _;
 
 use crate::client::{Place, PlaneArgs};
 use crate::progress::{self, waiting};
 
 pub(crate) async fn run(args: &MoveArgs) -> Result<()> {
-    let tell = |told: Told| progress::say(&told.to_string());
+    let tell = |progress_made: MoveProgress| progress::say(&progress_made.to_string());
     if let Some(folder) = &args.from_directory {
         let target = args.target().connect().await?.client;
-        let target = Plane::target(target);
+        let target = MoveEndpoint::target(target);
         waiting("writing to the target", from_folder(&target, folder, &tell)).await?;
         return Ok(());
     }
     let Place { client, namespace } = args.place.connect().await?;
-    let source = Plane::source(client);
+    let source = MoveEndpoint::source(client);
     if let Some(folder) = &args.to_directory {
         waiting("reading the source", to_folder(&source, &namespace, folder, &tell)).await?;
         return Ok(());
@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &MoveArgs) -> Result<()> {
         bail!("--dry-run also needs --to-kubeconfig, because what would be refused depends on the target");
     }
     let target = args.target().connect().await.context("cannot reach the target")?;
-    let target = Plane::target(target.client);
+    let target = MoveEndpoint::target(target.client);
     let transfer =
         Transfer { source, target, namespace: namespace.clone(), waits: Waits::default(), tell: &tell };
     if args.dry_run {

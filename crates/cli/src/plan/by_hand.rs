@@ -18,7 +18,7 @@ use super::report::{Field, Outcome};
 use super::server::Tried;
 
 const SET_BACK: &str = "its control plane sets version and configuration back: change that one";
-const KEPT: &str = "what takes another machine does nothing to this one: delete it, and it is made anew";
+const KEPT: &str = "changes that need another machine do not affect this one: delete the Machine to have its owner create another";
 
 impl Future<'_> {
     /// What was changed without anybody in between.
@@ -89,14 +89,14 @@ impl Future<'_> {
         let owner = owner.map(|owner| format!("{}/{}", owner.kind, owner.name)).unwrap_or_default();
         let outcome: Outcome = worst(found.iter().filter(|change| change.cost.is_in_place())).into();
         let fields = found.iter().map(Field::from).collect();
-        let mut told = by_hand(namespace, &machine.name_any(), &owner, fields, outcome);
+        let mut change = by_hand(namespace, &machine.name_any(), &owner, fields, outcome);
         if is_set_back {
-            told.notes.push(SET_BACK.to_owned());
+            change.notes.push(SET_BACK.to_owned());
         }
         if found.iter().any(|change| !change.cost.is_in_place()) {
-            told.notes.push(KEPT.to_owned());
+            change.notes.push(KEPT.to_owned());
         }
-        self.timeline.by_hand(told);
+        self.timeline.by_hand(change);
     }
 }
 

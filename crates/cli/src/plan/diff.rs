@@ -106,14 +106,14 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Secret", "data": data, "metadata": {"name": "s",
                 "annotations": {LAST_APPLIED: data.to_string()}}})
         };
-        let told = plain(secret(json!({"a": "b2xk", "b": "x"})), secret(json!({"a": "bmV3", "c": "y"})));
+        let shown = plain(secret(json!({"a": "b2xk", "b": "x"})), secret(json!({"a": "bmV3", "c": "y"})));
         let changed = || Some("(changed)".to_owned());
         let expected = [
             ("data.a".to_owned(), changed(), changed()),
             ("data.b".to_owned(), changed(), None),
             ("data.c".to_owned(), None, changed()),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(shown, expected);
     }
 
     #[test]
@@ -124,8 +124,8 @@ mod tests {
                 "spec": {"version": version}, "status": {"phase": version}}),
             )
         };
-        let told = fields(&machine("v1.36.0"), &machine("v1.36.1"));
-        assert_eq!((told.len(), told[0].cost), (1, Some("drain and restart")));
+        let changed = fields(&machine("v1.36.0"), &machine("v1.36.1"));
+        assert_eq!((changed.len(), changed[0].cost), (1, Some("drain and restart")));
         let other = |number: i32| {
             json!({"apiVersion": "v1", "kind": "Machine", "metadata": {"name": "m"},
             "spec": {"list": [number]}})

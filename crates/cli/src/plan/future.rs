@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-use super::report::{Field, Machine as Told, Outcome, Plan, Refusal};
+use super::report::{Field, Machine as PlannedMachine, Outcome, Plan, Refusal};
 use super::server::Tried;
 use super::timeline::{Owner, Timeline};
 
@@ -53,7 +53,7 @@ impl<'a> Future<'a> {
             self.set(name).await?;
         }
         self.by_hand().await?;
-        let machines = self.timeline.told();
+        let machines = self.timeline.into_machines();
         self.plan.machines.extend(machines);
         Ok(self.plan)
     }
@@ -160,7 +160,7 @@ impl<'a> Future<'a> {
     }
 
     /// What would happen to the machines of a control plane; told only if it is the one that was changed.
-    async fn control_plane(&mut self, name: &Name, is_told: bool) -> Result<()> {
+    async fn control_plane(&mut self, name: &Name, is_addressed: bool) -> Result<()> {
         if self.asked.contains_key(name) {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl<'a> Future<'a> {
         let foresight = control_plane::foresee(&self.core.client, &self.core.externals, asked)
             .await
             .with_context(|| format!("cannot tell what would happen to {title}"))?;
-        if is_told {
+        if is_addressed {
             let time = after.spec.rollout.as_ref().and_then(|rollout| rollout.after.as_ref());
             if let Some(time) = time.filter(|time| time.0 > self.core.now()) {
                 let why = "machines made before it are restarted, one after the other";
@@ -225,9 +225,9 @@ impl<'a> Future<'a> {
         }
         for step in &foresight.steps {
             match step {
-                control_plane::Step::Update(name) => owner.update(name),
-                control_plane::Step::Create => owner.create(),
-                control_plane::Step::Delete(name) => owner.delete(name),
+                control_plane::ForeseenStep::Update(name) => owner.update(name),
+                control_plane::ForeseenStep::Create => owner.create(),
+                control_plane::ForeseenStep::Delete(name) => owner.delete(name),
             }
         }
         self.timeline.add(owner);
@@ -302,7 +302,7 @@ pub(super) fn by_hand(
     owner: &str,
     fields: Vec<Field>,
     outcome: Outcome,
-) -> Told {
+) -> PlannedMachine {
     let (namespace, name, owner) = (namespace.to_owned(), name.to_owned(), owner.to_owned());
-    Told { namespace, name, owner, outcome, step: None, kept: true, fields, notes: vec![] }
+    PlannedMachine { namespace, name, owner, outcome, step: None, kept: true, fields, notes: vec![] }
 }

@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn documents_and_lists_are_objects() {
         let objects = parse(TWO, "ns").expect("objects");
-        let told = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["namespace"]);
-        assert_eq!(objects.iter().map(told).collect::<Vec<_>>(), [r#""A" "ns""#, r#""B" "x""#]);
+        let described = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["namespace"]);
+        assert_eq!(objects.iter().map(described).collect::<Vec<_>>(), [r#""A" "ns""#, r#""B" "x""#]);
         assert!(objects[1]["status"].is_null() && objects[1]["metadata"]["uid"].is_null());
         for wrong in ["kind: A", "[]: :", "kind: A\napiVersion: v1\nmetadata: {}"] {
             assert!(parse(wrong, "ns").is_err(), "{wrong}");

@@ -117,7 +117,7 @@ fn sum(plan: &Plan) -> String {
         return "Something would be refused: see above.".to_owned();
     }
     let count = |outcome: Outcome| plan.machines.iter().filter(|machine| machine.outcome == outcome).count();
-    let told: Vec<String> = [
+    let counts: Vec<String> = [
         (Outcome::Live, "changed live"),
         (Outcome::Restart, "restarted"),
         (Outcome::DrainAndRestart, "drained and restarted"),
@@ -130,10 +130,10 @@ fn sum(plan: &Plan) -> String {
     .filter(|(outcome, _)| count(*outcome) > 0)
     .map(|(outcome, word)| format!("{} {word}", count(outcome)))
     .collect();
-    match (told.is_empty(), plan.changes) {
+    match (counts.is_empty(), plan.changes) {
         (true, false) => "Nothing would happen: everything is as the manifests say.".to_owned(),
         (true, true) => "Nothing would happen to any machine.".to_owned(),
-        (false, _) => format!("Machines: {}.", told.join(", ")),
+        (false, _) => format!("Machines: {}.", counts.join(", ")),
     }
 }
 
@@ -212,9 +212,9 @@ Machines: 2 drained and restarted.
     fn a_refusal_is_said_last_and_nothing_is_said_plainly() {
         let mut refused = plan();
         refused.refusals.push(Refusal::new("spec.version", "Kubernetes cannot go back"));
-        let told = text(&refused.sum_up(), Look::default());
-        assert!(told.contains("Refused: spec.version: Kubernetes cannot go back\n"), "{told}");
-        assert!(told.ends_with("Something would be refused: see above.\n"), "{told}");
+        let rendered = text(&refused.sum_up(), Look::default());
+        assert!(rendered.contains("Refused: spec.version: Kubernetes cannot go back\n"), "{rendered}");
+        assert!(rendered.ends_with("Something would be refused: see above.\n"), "{rendered}");
         let nothing = text(&Plan::default().sum_up(), Look::default());
         assert_eq!(nothing, "Nothing would happen: everything is as the manifests say.\n");
     }

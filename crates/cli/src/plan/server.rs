@@ -139,13 +139,13 @@ fn three_way(last: &Value, new: &Value, live: &Value) -> Option<Value> {
 fn refusals(status: &kube::core::Status) -> Vec<Refusal> {
     let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
     let is_conflict = status.reason == "Conflict";
-    let told = |field: &str, message: &str| {
+    let refusal = |field: &str, message: &str| {
         let hint = if is_conflict { " (--force takes the field over)" } else { "" };
         Refusal::new(field.trim_start_matches('.'), format!("{message}{hint}"))
     };
     match causes.is_empty() {
-        true => vec![told("", &status.message)],
-        false => causes.iter().map(|cause| told(&cause.field, &cause.message)).collect(),
+        true => vec![refusal("", &status.message)],
+        false => causes.iter().map(|cause| refusal(&cause.field, &cause.message)).collect(),
     }
 }
 
@@ -181,8 +181,8 @@ mod tests {
             "details": {"causes": [{"field": ".spec.replicas", "message": "conflict with \"a\"", "reason": "x"}]},
         }))
         .expect("a status");
-        let told = refusals(&conflict);
-        assert_eq!(told[0].field, "spec.replicas");
-        assert!(told[0].reason.contains("--force"));
+        let refused = refusals(&conflict);
+        assert_eq!(refused[0].field, "spec.replicas");
+        assert!(refused[0].reason.contains("--force"));
     }
 }

@@ -16,10 +16,10 @@ pub(super) struct Owner {
     drained: BTreeSet<String>,
     machines: BTreeMap<String, Machine>,
     changes: BTreeMap<String, Vec<Change>>,
-    steps: Vec<Step>,
+    steps: Vec<TimelineStep>,
 }
 
-enum Step {
+enum TimelineStep {
     Update(String),
     Create,
     Delete(String),
@@ -70,36 +70,38 @@ impl Owner {
     }
 
     pub(super) fn update(&mut self, name: &str) {
-        self.steps.push(Step::Update(name.to_owned()));
+        self.steps.push(TimelineStep::Update(name.to_owned()));
     }
 
     pub(super) fn create(&mut self) {
-        self.steps.push(Step::Create);
+        self.steps.push(TimelineStep::Create);
     }
 
     pub(super) fn delete(&mut self, name: &str) {
-        self.steps.push(Step::Delete(name.to_owned()));
+        self.steps.push(TimelineStep::Delete(name.to_owned()));
     }
 
     /// Of so many that are made and deleted, those beyond the other are a change of number; the rest are replaced.
-    fn told(mut self, first: usize) -> (Vec<Machine>, usize) {
-        let count = |is: fn(&Step) -> bool| self.steps.iter().filter(|step| is(step)).count();
-        let (made, gone) =
-            (count(|step| matches!(step, Step::Create)), count(|step| matches!(step, Step::Delete(_))));
+    fn into_machines(mut self, first: usize) -> (Vec<Machine>, usize) {
+        let count = |is: fn(&TimelineStep) -> bool| self.steps.iter().filter(|step| is(step)).count();
+        let (made, gone) = (
+            count(|step| matches!(step, TimelineStep::Create)),
+            count(|step| matches!(step, TimelineStep::Delete(_))),
+        );
         let (mut fewer, mut more) = (gone.saturating_sub(made), made.saturating_sub(gone));
         let steps = std::mem::take(&mut self.steps);
         let next = first + steps.len();
         for (step, turn) in steps.into_iter().zip(first..) {
             match step {
-                Step::Update(name) => self.turn(&name, turn),
-                Step::Create if more == 0 => {}
-                Step::Create => {
+                TimelineStep::Update(name) => self.turn(&name, turn),
+                TimelineStep::Create if more == 0 => {}
+                TimelineStep::Create => {
                     more -= 1;
                     let name = format!("(new {})", made - gone - more);
                     self.insert(&name, Outcome::Create, &[]);
                     self.end(&name, turn, Outcome::Create);
                 }
-                Step::Delete(name) => {
+                TimelineStep::Delete(name) => {
                     let is_replaced = self.changes.get(&name).is_some_and(|all| worst(all) == Cost::Replace);
                     let outcome = if fewer > 0 && !is_replaced { Outcome::Delete } else { Outcome::Replace };
                     fewer -= usize::from(outcome == Outcome::Delete);
@@ -148,10 +150,10 @@ impl Timeline {
     }
 
     /// Every machine once.
-    pub(super) fn told(self) -> Vec<Machine> {
+    pub(super) fn into_machines(self) -> Vec<Machine> {
         let (mut all, mut first): (Vec<Machine>, usize) = (vec![], 1);
         for owner in self.owners {
-            let (machines, next) = owner.told(first);
+            let (machines, next) = owner.into_machines(first);
             all.extend(machines);
             first = next;
         }
@@ -189,10 +191,14 @@ mod tests {
         owner
     }
 
-    fn told(owner: Owner) -> Vec<(String, Outcome, Option<usize>)> {
+    fn into_machines(owner: Owner) -> Vec<(String, Outcome, Option<usize>)> {
         let mut timeline = Timeline::default();
         timeline.add(owner);
-        timeline.told().into_iter().map(|machine| (machine.name, machine.outcome, machine.step)).collect()
+        timeline
+            .into_machines()
+            .into_iter()
+            .map(|machine| (machine.name, machine.outcome, machine.step))
+            .collect()
     }
 
     fn entry(
@@ -214,11 +220,11 @@ mod tests {
             entry("b", Outcome::Restart, 1),
             entry("c", Outcome::Live, None),
         ];
-        assert_eq!(told(updated), expected);
+        assert_eq!(into_machines(updated), expected);
         let mut notes = owner();
         notes.update("b");
         notes.update("a");
-        let (machines, next) = notes.told(1);
+        let (machines, next) = notes.into_machines(1);
         assert_eq!((machines[0].notes.len(), machines[1].notes.len(), next), (0, 1, 3));
         let costs: Vec<_> = machines.iter().map(|machine| machine.fields[0].cost).collect();
         assert_eq!(costs, [Some("drain and restart"), Some("restart"), Some("live")]);
@@ -228,17 +234,17 @@ mod tests {
     fn what_is_made_and_deleted_is_a_number_or_a_replacement() {
         let mut fewer = owner();
         fewer.delete("a");
-        assert_eq!(told(fewer)[0], entry("a", Outcome::Delete, 1));
+        assert_eq!(into_machines(fewer)[0], entry("a", Outcome::Delete, 1));
         let mut more = owner();
         more.create();
         more.create();
-        let told_more = told(more);
+        let told_more = into_machines(more);
         assert_eq!(told_more[0], entry("(new 1)", Outcome::Create, 1));
         assert_eq!(told_more[1], entry("(new 2)", Outcome::Create, 2));
         let mut replaced = owner();
         replaced.create();
         replaced.delete("a");
-        assert_eq!(told(replaced)[0], entry("a", Outcome::Replace, 2));
+        assert_eq!(into_machines(replaced)[0], entry("a", Outcome::Replace, 2));
     }
 
     #[test]
@@ -247,14 +253,17 @@ mod tests {
         timeline.add(owner());
         let mut other = Owner::new("ns", "x", &BTreeSet::new());
         other.machine("c", &changes(Cost::Live));
-        let (mut machines, _) = other.told(1);
+        let (mut machines, _) = other.into_machines(1);
         machines[0].outcome = Outcome::Restart;
         timeline.by_hand(machines.remove(0));
-        let all = timeline.told();
+        let all = timeline.into_machines();
         assert_eq!((all.len(), all[2].outcome, all[2].fields.len()), (3, Outcome::Restart, 2));
         let mut refused = Owner::new("ns", "x", &BTreeSet::new());
         refused.refused("a", &changes(Cost::Restart));
         refused.refused("b", &[]);
-        assert_eq!(told(refused), [entry("a", Outcome::Refused, None), entry("b", Outcome::Nothing, None)]);
+        assert_eq!(
+            into_machines(refused),
+            [entry("a", Outcome::Refused, None), entry("b", Outcome::Nothing, None)]
+        );
     }
 }

@@ -6,7 +6,7 @@ use capstan_api::meta::labels;
 use capstan_api::runtime::hooks::CanUpdateMachineSet;
 use capstan_controller::error::chain;
 use capstan_controller::{owners, pause};
-use capstan_core::machinedeployment::foresee::{self, Answer, Question, Step, World};
+use capstan_core::machinedeployment::foresee::{self, Answer, Question, RolloutStep, World};
 use capstan_core::machinedeployment::limits::Limits;
 use capstan_core::runtime::CallError;
 use capstan_distro::Change;
@@ -81,7 +81,7 @@ impl Future<'_> {
         foresight: &foresee::Foresight,
         leader: Option<&(String, String)>,
     ) {
-        let is_rolled_out = foresight.steps.iter().any(|step| matches!(step, Step::Update(_)));
+        let is_rolled_out = foresight.steps.iter().any(|step| matches!(step, RolloutStep::Update(_)));
         let limits = foresight.limits.filter(|_| is_rolled_out).map(Limits::in_place);
         if let Some(limits) = limits {
             let (most, desired) = (limits.max_unavailable, limits.desired);
@@ -149,9 +149,9 @@ fn tell(owner: &mut Owner, world: &World, foresight: &foresee::Foresight, judged
     }
     for step in &foresight.steps {
         match step {
-            Step::Update(names) => names.iter().for_each(|name| owner.update(name)),
-            Step::Create(number) => (0..*number).for_each(|_| owner.create()),
-            Step::Delete(names) => names.iter().for_each(|name| owner.delete(name)),
+            RolloutStep::Update(names) => names.iter().for_each(|name| owner.update(name)),
+            RolloutStep::Create(number) => (0..*number).for_each(|_| owner.create()),
+            RolloutStep::Delete(names) => names.iter().for_each(|name| owner.delete(name)),
         }
     }
 }

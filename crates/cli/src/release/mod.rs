@@ -22,12 +22,12 @@ pub(crate) fn run(args: &ReleaseArgs) -> Result<()> {
         write(&out.join(&file.path), &file.text)?;
     }
     let shown = out.display();
-    let told = format!(
+    let summary = format!(
         "{version}: {} files in {shown}; try\n  export CAPSTAN_REPOSITORY={shown}\n  \
          clusterctl --config {shown}/clusterctl.yaml config repositories\n",
         files.len()
     );
-    std::io::stdout().write_all(told.as_bytes()).map_err(Into::into)
+    std::io::stdout().write_all(summary.as_bytes()).map_err(Into::into)
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -38,8 +38,6 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use crate::args::{Args, Verb};
     use clap::Parser as _;

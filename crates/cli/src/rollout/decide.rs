@@ -38,13 +38,13 @@ impl Action {
 
 /// Kinds that roll out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RolloutKind {
     MachineDeployment,
     CapstanControlPlane,
     KubeadmControlPlane,
 }
 
-impl Kind {
+impl RolloutKind {
     const ALL: [Self; 3] = [Self::MachineDeployment, Self::CapstanControlPlane, Self::KubeadmControlPlane];
 
     pub(super) fn gvk(self) -> GroupVersionKind {
@@ -84,7 +84,7 @@ impl Kind {
 /// One object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    pub(super) kind: Kind,
+    pub(super) kind: RolloutKind,
     pub(super) name: String,
 }
 
@@ -103,7 +103,7 @@ impl FromStr for Target {
         else {
             bail!("{text:?} names no object: say KIND/NAME, as in machinedeployment/web");
         };
-        match Kind::ALL.into_iter().find(|known| known.is_called(kind)) {
+        match RolloutKind::ALL.into_iter().find(|known| known.is_called(kind)) {
             Some(kind) => Ok(Self { kind, name: name.to_owned() }),
             None => bail!(
                 "{kind:?} does not roll out: say machinedeployment/NAME, capstancontrolplane/NAME or kubeadmcontrolplane/NAME"
@@ -120,7 +120,7 @@ pub(super) fn decide(
     now: Timestamp,
 ) -> Result<Value> {
     // A MachineDeployment has a field for it; control planes rest by annotation.
-    let by_field = target.kind == Kind::MachineDeployment;
+    let by_field = target.kind == RolloutKind::MachineDeployment;
     let is_paused = match by_field {
         true => object.data["spec"]["paused"] == true,
         false => object.annotations().contains_key(annotations::PAUSED),
@@ -152,8 +152,6 @@ pub(super) fn decide(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn object(fields: &Value) -> DynamicObject {

@@ -112,7 +112,7 @@ impl Archive {
         let size = file.as_file().metadata().map_or(0, |metadata| metadata.len());
         let placed = match force {
             true => file.persist(&self.path),
-            // Somebody may have made the file meanwhile.
+            // Another process may have created the file meanwhile.
             false => file.persist_noclobber(&self.path),
         };
         placed.map_err(|error| error.error).with_context(|| format!("cannot write {shown}"))?;
@@ -134,8 +134,6 @@ fn safe(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use flate2::read::GzDecoder;
     use std::collections::BTreeMap;

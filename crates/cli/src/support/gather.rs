@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Of each container's log: the end.
 const LOG_LINES: i64 = 5000;
 const LOG_BYTES: i64 = 1024 * 1024;
-/// Pods of controllers have it, whoever installed them.
+/// Label of the Pods of controllers, set by clusterctl and by `capstan init`.
 const PROVIDER: &str = "cluster.x-k8s.io/provider";
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 
@@ -160,7 +160,7 @@ impl Gather {
     async fn definitions(&mut self) -> Result<()> {
         let all = self.list(&resource::<CustomResourceDefinition>(), false, ListParams::default()).await;
         let ours = all.iter().filter(|crd| is_ours(crd["spec"]["group"].as_str().unwrap_or_default()));
-        let told = ours.map(|crd| {
+        let summaries = ours.map(|crd| {
             let versions = crd["spec"]["versions"].as_array().into_iter().flatten().map(|version| {
                 json!({"name": version["name"], "served": version["served"], "storage": version["storage"]})
             });
@@ -172,7 +172,7 @@ impl Gather {
                 "conditions": crd["status"]["conditions"],
             })
         });
-        self.archive.objects("crds.json", &told.collect::<Vec<_>>())
+        self.archive.objects("crds.json", &summaries.collect::<Vec<_>>())
     }
 
     /// Controllers that run as Pods, with the end of what their containers have logged.

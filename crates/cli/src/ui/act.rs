@@ -15,14 +15,12 @@ use crate::rollout;
 const FIELD_MANAGER: &str = "capstan-ui";
 
 pub(super) async fn act(client: &Client, action: Action, target: &Target) -> Result<String> {
-    let Target { kind, namespace, name } = target;
+    let Target { kind, namespace, name, .. } = target;
     if let Some(action) = roll_out(action) {
         let what = format!("{kind}/{name}");
         rollout::act(client, namespace, action, &what).await?;
     } else {
-        let (resource, patch) = patch(action, kind, Timestamp::now()).ok_or_else(|| {
-            Problem::Invalid(format!("{} is not possible for {kind} {name}.", action.label()))
-        })?;
+        let (resource, patch) = patch(action, target, Timestamp::now())?;
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
         let parameters =
             PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
@@ -42,24 +40,27 @@ fn roll_out(action: Action) -> Option<rollout::Action> {
     }
 }
 
-/// What to write, for an action on an object of this kind.
-fn patch(action: Action, kind: &str, now: Timestamp) -> Option<(ApiResource, Value)> {
+/// What to write, for an action on an object.
+fn patch(action: Action, target: &Target, now: Timestamp) -> Result<(ApiResource, Value), Problem> {
+    let Target { kind, name, version, .. } = target;
     let resource = |group: &str, version: &str, plural: &str| {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
     };
     let annotation = |key: &str, value: Value| json!({"metadata": {"annotations": {key: value}}});
     let machine = || resource("cluster.x-k8s.io", "v1beta2", "machines");
-    match (action, kind) {
-        (Action::Retry, "Machine") => {
-            Some((machine(), annotation(RETRY, json!(now.as_second().to_string()))))
-        }
-        (Action::Hold, "Machine") => Some((machine(), annotation(HOLD, json!("set in the web view")))),
-        (Action::Release, "Machine") => Some((machine(), annotation(HOLD, Value::Null))),
+    match (action, kind.as_str()) {
+        (Action::Retry, "Machine") => Ok((machine(), annotation(RETRY, json!(now.as_second().to_string())))),
+        (Action::Hold, "Machine") => Ok((machine(), annotation(HOLD, json!("set in the web view")))),
+        (Action::Release, "Machine") => Ok((machine(), annotation(HOLD, Value::Null))),
+        // The quarantine may be another one than the person has read about.
+        (Action::EndQuarantine, "Host") if version.is_empty() => Err(Problem::Invalid(format!(
+            "Open the page of Host {name} and read why it is quarantined, then repeat the action."
+        ))),
         (Action::EndQuarantine, "Host") => {
             let hosts = resource("infrastructure.cluster.x-k8s.io", "v1alpha1", "hosts");
-            Some((hosts, json!({"spec": {"quarantine": null}})))
+            Ok((hosts, json!({"metadata": {"resourceVersion": version}, "spec": {"quarantine": null}})))
         }
-        _ => None,
+        _ => Err(Problem::Invalid(format!("{} is not possible for {kind} {name}.", action.label()))),
     }
 }
 
@@ -70,22 +71,37 @@ mod tests {
     #[test]
     fn an_action_fits_its_kind_or_is_rejected() {
         let now = Timestamp::from_second(7).expect("a time");
-        for (action, kind, expected) in [
+        for (action, kind, version, expected) in [
             (
                 Action::Retry,
                 "Machine",
+                "",
                 Some(json!({"metadata": {"annotations": {"capstan.dev/retry": "7"}}})),
             ),
             (
                 Action::Release,
                 "Machine",
+                "",
                 Some(json!({"metadata": {"annotations": {"capstan.dev/hold": null}}})),
             ),
-            (Action::EndQuarantine, "Host", Some(json!({"spec": {"quarantine": null}}))),
-            (Action::EndQuarantine, "Machine", None),
-            (Action::Retry, "Secret", None),
+            (
+                Action::EndQuarantine,
+                "Host",
+                "12",
+                Some(json!({"metadata": {"resourceVersion": "12"}, "spec": {"quarantine": null}})),
+            ),
+            (Action::EndQuarantine, "Host", "", None),
+            (Action::EndQuarantine, "Machine", "12", None),
+            (Action::Retry, "Secret", "", None),
         ] {
-            assert_eq!(patch(action, kind, now).map(|(_, patch)| patch), expected, "{action} {kind}");
+            let target = Target {
+                kind: kind.to_owned(),
+                namespace: "default".to_owned(),
+                name: "a".to_owned(),
+                version: version.to_owned(),
+            };
+            let patch = patch(action, &target, now).ok().map(|(_, patch)| patch);
+            assert_eq!(patch, expected, "{action} {kind} {version}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use capstan_api::core::Cluster;
+use capstan_api::meta::annotations::PAUSED;
 use capstan_controller::external::Externals;
 use capstan_ui::model::{ClusterPage, Offer, Revision, Rollout, Tone, TreeLine};
 use capstan_ui::{Action, Problem, Target};
@@ -16,7 +17,6 @@ use super::objects::Objects;
 use super::text::{age_of, condition, conditions, counts, handoff, string, waiting};
 use crate::describe::{self, Line, Snapshot};
 use crate::why;
-use capstan_api::meta::annotations::PAUSED;
 
 /// Lines of the tree that a page shows.
 const LINES: usize = 400;
@@ -179,6 +179,7 @@ fn offers(snapshot: &Snapshot) -> Vec<Offer> {
                 kind: string(&object["kind"]),
                 namespace: string(&object["metadata"]["namespace"]),
                 name: string(&object["metadata"]["name"]),
+                version: String::new(),
             };
             let is_paused =
                 object["spec"]["paused"] == true || !object["metadata"]["annotations"][PAUSED].is_null();
@@ -207,9 +208,9 @@ mod tests {
             ..Snapshot::default()
         };
         let listed = rollouts(&snapshot, Timestamp::UNIX_EPOCH);
-        let told: Vec<_> =
+        let revisions: Vec<_> =
             listed[0].revisions.iter().map(|revision| (revision.set.as_str(), revision.current)).collect();
-        assert_eq!(told, [("new", true), ("old", false)]);
+        assert_eq!(revisions, [("new", true), ("old", false)]);
     }
 
     #[test]

@@ -15,21 +15,31 @@ use super::hosts::state_of;
 use super::objects::Objects;
 use super::text::{cluster_waits, counts};
 
-/// Clusters on a page.
-const CLUSTERS: usize = 50;
+/// Clusters on a page of the web view.
+pub(super) const ROWS: usize = 50;
 /// Hosts that a failure domain shows as squares.
 const HOSTS: usize = 300;
 
-pub(super) async fn page(objects: &Objects, filter: &Filter, now: Timestamp) -> Result<Fleet> {
+/// A page of so many clusters; what those wait for that are `seen`.
+pub(super) async fn page(
+    objects: &Objects,
+    filter: &Filter,
+    size: usize,
+    is_seen: impl Fn(&Cluster) -> bool,
+    now: Timestamp,
+) -> Result<Fleet> {
     let mut clusters = objects.clusters.all().await?;
     clusters.sort_by_key(|cluster| (cluster.namespace(), cluster.name_any()));
     let hosts = objects.hosts.all().await?;
     let totals = totals(&clusters, &hosts);
     let wanted: Vec<&Arc<Cluster>> = clusters.iter().filter(|cluster| is_wanted(cluster, filter)).collect();
-    let (paging, range) = Paging::of(wanted.len(), filter.page, CLUSTERS);
+    let (paging, range) = Paging::of(wanted.len(), filter.page, size);
     let mut rows = Vec::new();
     for cluster in &wanted[range] {
-        let waiting = cluster_waits(&objects.snapshot(cluster).await?, now);
+        let waiting = match is_seen(cluster) {
+            true => cluster_waits(&objects.snapshot(cluster).await?, now),
+            false => None,
+        };
         rows.push(ClusterRow { waiting, ..row(cluster) });
     }
     Ok(Fleet { totals, clusters: rows, paging, domains: domains(&hosts), notices: objects.notices.clone() })

@@ -14,15 +14,16 @@ use super::machine::events_of;
 use super::objects::{Objects, value};
 use super::text::{conditions, counts, facts};
 
-/// Hosts on a page.
-const ROWS: usize = 100;
+/// Hosts on a page of the web view.
+pub(super) const ROWS: usize = 100;
 
-pub(super) async fn list(objects: &Objects, filter: &Filter) -> Result<Hosts> {
+/// A page of so many hosts.
+pub(super) async fn list(objects: &Objects, filter: &Filter, size: usize) -> Result<Hosts> {
     let mut hosts = objects.hosts.all().await?;
     hosts.sort_by_key(|host| (host.namespace(), host.name_any()));
     let states = counts(hosts.iter().map(|host| state_of(host)));
     let wanted: Vec<&Arc<Host>> = hosts.iter().filter(|host| is_wanted(host, filter)).collect();
-    let (paging, range) = Paging::of(wanted.len(), filter.page, ROWS);
+    let (paging, range) = Paging::of(wanted.len(), filter.page, size);
     let rows = wanted[range].iter().map(|host| row(host)).collect();
     Ok(Hosts { hosts: rows, paging, states, notices: objects.notices.clone() })
 }
@@ -88,8 +89,12 @@ pub(super) async fn page(client: &Client, namespace: &str, name: &str) -> Result
     let host =
         host.ok_or_else(|| Problem::NotFound(format!("There is no Host {name} in namespace {namespace}.")))?;
     let (now, object) = (Timestamp::now(), value(&host));
-    let target =
-        || Target { kind: "Host".to_owned(), namespace: namespace.to_owned(), name: name.to_owned() };
+    let target = || Target {
+        kind: "Host".to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        version: host.resource_version().unwrap_or_default(),
+    };
     let offers = match &host.spec.quarantine {
         Some(_) => vec![Offer::new(Action::EndQuarantine, target())],
         None => vec![],

@@ -1,7 +1,12 @@
 //! One machine: its hand-offs, its plan and what its agent reports.
 
 use anyhow::{Context as _, Result};
-use capstan_ui::model::{Age, Event, MachinePage, Offer, PlanProgress, PlanStep, Probe, Tone};
+use capstan_plan::{SECRET_TYPE, keys};
+use capstan_planner::annotations::HOLD;
+use capstan_planner::plans::{RECORD_ANNOTATION, Record};
+use capstan_ui::model::{
+    Age, Event, LedgerLine, LedgerView, MachinePage, Offer, PlanProgress, PlanStep, Probe, Tone,
+};
 use capstan_ui::{Action, Problem, Target};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event as KubeEvent, Secret};
@@ -11,7 +16,6 @@ use serde_json::Value;
 
 use super::text::{age, age_of, conditions, facts, handoff, string};
 use crate::why::{self, World};
-use capstan_planner::annotations::HOLD;
 
 /// Events that a page shows.
 const EVENTS: usize = 50;
@@ -22,9 +26,9 @@ const DIGEST: usize = 12;
 
 pub(super) async fn page(client: &Client, namespace: &str, name: &str) -> Result<MachinePage> {
     let world = read(client, namespace, name).await?;
-    let steps = step_names(client, namespace, name).await;
+    let written = written_plan(client, namespace, name).await;
     let events = events_of(client, namespace, &[name], Timestamp::now()).await?;
-    Ok(MachinePage { events, ..shown(&world, &steps, Timestamp::now()) })
+    Ok(MachinePage { events, ..shown(&world, &written, Timestamp::now()) })
 }
 
 /// Reads what hand-offs are told by; a Machine that does not exist is a page that does not exist.
@@ -38,17 +42,66 @@ pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Result
     why::read(client.clone(), namespace, name).await
 }
 
-/// The names of the steps of a machine's plan, and its revision. Empty if the plan cannot be read: then only the step that the
-/// agent names is shown. Nothing else of the plan leaves this function, because it contains secrets.
-async fn step_names(client: &Client, namespace: &str, machine: &str) -> Vec<String> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let Ok(Some(secret)) = secrets.get_opt(&format!("{machine}-plan")).await else { return Vec::new() };
-    let plan = secret.data.as_ref().and_then(|data| data.get("plan"));
-    let plan: Value = plan.and_then(|plan| serde_json::from_slice(&plan.0).ok()).unwrap_or_default();
-    plan["steps"].as_array().into_iter().flatten().map(|step| string(&step["name"])).collect()
+/// What a page shows of a plan that was written for a machine.
+#[derive(Default)]
+struct WrittenPlan {
+    steps: Vec<String>,
+    record: Option<Record>,
 }
 
-fn shown(world: &World, steps: &[String], now: Timestamp) -> MachinePage {
+/// The names of the steps of a machine's plan, and what the plan changes. Empty if the plan cannot be read: then only
+/// the step that the agent names is shown. Nothing else of the plan leaves this function, because it contains secrets.
+async fn written_plan(client: &Client, namespace: &str, machine: &str) -> WrittenPlan {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let Ok(Some(secret)) = secrets.get_opt(&format!("{machine}-plan")).await else {
+        return WrittenPlan::default();
+    };
+    if secret.type_.as_deref() != Some(SECRET_TYPE) {
+        return WrittenPlan::default();
+    }
+    let plan = secret.data.as_ref().and_then(|data| data.get(keys::PLAN));
+    let plan: Value = plan.and_then(|plan| serde_json::from_slice(&plan.0).ok()).unwrap_or_default();
+    let steps = plan["steps"].as_array().into_iter().flatten().map(|step| string(&step["name"]));
+    let record = secret.annotations().get(RECORD_ANNOTATION);
+    WrittenPlan {
+        steps: steps.collect(),
+        record: record.and_then(|record| serde_json::from_str(record).ok()),
+    }
+}
+
+/// What a plan changes on its machine, as the planner has recorded it.
+fn change(record: &Record) -> String {
+    let (to, attempt) = (&record.setup, record.attempt);
+    let what = match &record.ran {
+        None => format!("First start of Kubernetes {}", to.version),
+        Some(ran) if ran.is_uncertain() => format!("Kubernetes {}; what ran before is not known", to.version),
+        Some(ran) if ran.version != to.version => format!("Kubernetes {} to {}", ran.version, to.version),
+        Some(ran) if ran.drain != to.drain => "Configuration, with a drain and a restart".to_owned(),
+        Some(ran) if ran.restart != to.restart => "Configuration, with a restart".to_owned(),
+        Some(_) => "Configuration, without a restart".to_owned(),
+    };
+    if attempt > 1 { format!("{what}, plan {attempt} for this change") } else { what }
+}
+
+fn ledger(status: &Value) -> Option<LedgerView> {
+    let ledger = status["ledger"].as_object()?;
+    let items = ledger.get("items").and_then(Value::as_array).into_iter().flatten();
+    let line = |item: &Value| LedgerLine {
+        kind: string(&item["kind"]).to_lowercase(),
+        name: string(&item["name"]),
+        reset: match item["before"].as_str() {
+            Some("Nothing") => "removes it",
+            Some("File") => "restores the file that was there",
+            Some("Directory") => "keeps the folder that was there",
+            _ => "runs its undo command",
+        }
+        .to_owned(),
+    };
+    let total = ledger.get("total").and_then(Value::as_i64).unwrap_or(0);
+    Some(LedgerView { total, items: items.map(line).collect() })
+}
+
+fn shown(world: &World, written: &WrittenPlan, now: Timestamp) -> MachinePage {
     let (machine, report) = (&world.machine, &world.report);
     let metadata = &machine["metadata"];
     let phase = string(&machine["status"]["phase"]);
@@ -59,21 +112,27 @@ fn shown(world: &World, steps: &[String], now: Timestamp) -> MachinePage {
         cluster: string(&machine["spec"]["clusterName"]),
         host: world.host["metadata"]["name"].as_str().map(str::to_owned),
         version: string(&machine["spec"]["version"]),
-        tone: match phase.as_str() {
-            "Running" => Tone::Good,
-            "Failed" => Tone::Bad,
-            _ => Tone::Waiting,
-        },
+        tone: phase_tone(&phase),
         phase,
         node: string(&machine["status"]["nodeRef"]["name"]),
         handoffs: why::handoffs(world).iter().map(|one| handoff(one, now)).collect(),
-        plan: plan(&report["status"], steps),
+        plan: plan(&report["status"], &written.steps).map(|progress| describe(progress, written, now)),
         probes: probes(&report["status"], now),
         facts: facts(&report["status"]["facts"]),
+        ledger: ledger(&report["status"]),
         contact: age_of(&report["status"]["lastUpdated"], now),
         conditions: lists.into_iter().filter_map(|object| conditions(object, now)).collect(),
         events: Vec::new(),
         offers: offers(world),
+    }
+}
+
+/// The colour of a phase of a Machine.
+pub(super) fn phase_tone(phase: &str) -> Tone {
+    match phase {
+        "Running" => Tone::Good,
+        "Failed" => Tone::Bad,
+        _ => Tone::Waiting,
     }
 }
 
@@ -83,6 +142,7 @@ fn offers(world: &World) -> Vec<Offer> {
         kind: "Machine".to_owned(),
         namespace: string(&metadata["namespace"]),
         name: string(&metadata["name"]),
+        version: String::new(),
     };
     let is_held = !metadata["annotations"][HOLD].is_null();
     let has_failed = matches!(world.report["status"]["phase"].as_str(), Some("Failed" | "Refused"));
@@ -135,7 +195,15 @@ fn plan(status: &Value, names: &[String]) -> Option<PlanProgress> {
         stderr: excerpt("stderr"),
         omitted: omitted("stdout").saturating_add(omitted("stderr")),
         applied: status["applied"]["revision"].as_i64(),
+        ..PlanProgress::default()
     })
+}
+
+/// Adds what the planner has recorded of the plan.
+fn describe(progress: PlanProgress, written: &WrittenPlan, now: Timestamp) -> PlanProgress {
+    let Some(record) = &written.record else { return progress };
+    let when = record.written.map(|written| age(written, now));
+    PlanProgress { change: change(record), written: when, ..progress }
 }
 
 fn probes(status: &Value, now: Timestamp) -> Vec<Probe> {
@@ -232,6 +300,45 @@ mod tests {
         assert_eq!(states(&status, &["other", "plan"]), expected);
         assert_eq!(states(&status, &["a", "b", "c"]), expected);
         assert_eq!(plan(&json!({}), &[]), None);
+    }
+
+    #[test]
+    fn the_change_of_a_plan_is_told_by_what_ran_before() {
+        let setup = |version: &str, restart: &str, drain: &str| json!({"version": version, "restart": restart, "drain": drain});
+        let new = setup("v2", "b", "b");
+        for (ran, expected) in [
+            (Value::Null, "First start of Kubernetes v2"),
+            (setup("v1", "a", "a"), "Kubernetes v1 to v2"),
+            (setup("v2", "a", "a"), "Configuration, with a drain and a restart"),
+            (setup("v2", "a", "b"), "Configuration, with a restart"),
+            (setup("v2", "b", "b"), "Configuration, without a restart"),
+            (setup("", "", ""), "Kubernetes v2; what ran before is not known"),
+        ] {
+            let record = json!({"setup": new, "ran": ran, "attempt": 1});
+            assert_eq!(change(&serde_json::from_value(record).expect("a record")), expected);
+        }
+        let again = json!({"setup": new, "attempt": 3});
+        let again = change(&serde_json::from_value(again).expect("a record"));
+        assert_eq!(again, "First start of Kubernetes v2, plan 3 for this change");
+    }
+
+    #[test]
+    fn the_ledger_says_what_a_reset_does() {
+        let status = json!({"ledger": {"total": 70, "items": [
+            {"kind": "Unit", "name": "/etc/systemd/system/k3s.service", "before": "Nothing"},
+            {"kind": "File", "name": "/etc/hosts", "before": "File"},
+            {"kind": "Directory", "name": "/etc", "before": "Directory"},
+            {"kind": "Command", "name": "install"}]}});
+        let ledger = ledger(&status).expect("a ledger");
+        let resets: Vec<&str> = ledger.items.iter().map(|item| item.reset.as_str()).collect();
+        let expected = [
+            "removes it",
+            "restores the file that was there",
+            "keeps the folder that was there",
+            "runs its undo command",
+        ];
+        assert_eq!((ledger.total, resets.as_slice()), (70, &expected[..]));
+        assert_eq!(super::ledger(&json!({})), None);
     }
 
     #[test]

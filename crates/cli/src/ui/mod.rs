@@ -2,7 +2,7 @@
 //!
 //! The pages and who may open them are in the crate `capstan-ui`; here they are filled. Objects come from caches that are fed by watches,
 //! so that a page costs the API server next to nothing; what only one page needs (events, the plan of a machine) is read when it is shown.
-//! All requests are made with the credentials of the person who started it.
+//! All requests are made with the credentials of the person who started it. `capstan top` shows the same pages in a terminal.
 
 mod act;
 mod args;
@@ -10,19 +10,24 @@ mod cluster;
 mod fleet;
 mod hosts;
 mod machine;
+mod machines;
 mod objects;
 mod preview;
 mod text;
 
 pub(crate) use args::{LISTEN, UiArgs};
+pub(crate) use machines::{MachineRow, Machines};
 
 use anyhow::{Context as _, Result};
+use capstan_api::core::Cluster;
+use capstan_controller::Scope;
 use capstan_ui::model::{ClusterPage, Fleet, HostPage, Hosts, MachinePage, Preview};
 use capstan_ui::{Action, Filter, Options, Problem, Server, Source, Target};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,20 +42,23 @@ pub(crate) async fn run(args: &UiArgs) -> Result<()> {
     let stop = stop::on_signal()?;
     let place = args.plane.connect().await?;
     let server = serve(place, args.listen, args.allow_actions).await?;
-    eprintln!("web view: {}   (the link works once; stop with Ctrl-C)", server.login_link());
+    eprintln!(
+        "web view: {}   (the link works once, within 15 minutes; stop with Ctrl-C)",
+        server.login_link()
+    );
     server.serve(stop).await.context("the web view ended")
 }
 
 /// Binds the web view of a plane; it answers once it is served.
 pub(crate) async fn serve(place: Place, listen: SocketAddr, allow_actions: bool) -> Result<Server> {
-    let source = PlaneSource::start(place, allow_actions).await;
+    let source = PlaneSource::start(place, Scope::default(), allow_actions).await?;
     Server::bind(listen, Arc::new(source), Options { allow_actions })
         .await
         .with_context(|| format!("cannot serve the web view on {listen}; pass --listen with another address"))
 }
 
 /// Fills pages from a management plane.
-struct PlaneSource {
+pub(crate) struct PlaneSource {
     client: Client,
     namespace: String,
     objects: Objects,
@@ -58,8 +66,52 @@ struct PlaneSource {
 }
 
 impl PlaneSource {
-    async fn start(Place { client, namespace }: Place, allow_actions: bool) -> Self {
-        Self { objects: Objects::watch(&client).await, client, namespace, allow_actions }
+    /// Watches the objects of a plane, as far as the scope goes.
+    pub(crate) async fn start(
+        Place { client, namespace }: Place,
+        scope: Scope,
+        allow_actions: bool,
+    ) -> Result<Self> {
+        Ok(Self { objects: Objects::watch(&client, scope).await?, client, namespace, allow_actions })
+    }
+
+    /// All clusters. What a cluster waits for is looked up only for those that are `seen`, by namespace and name: it takes
+    /// all objects of the cluster.
+    pub(crate) fn all_clusters<'a>(&'a self, seen: &'a Seen) -> Answer<'a, Fleet> {
+        answer(async move {
+            let is_seen = |cluster: &Cluster| seen.has(cluster);
+            fleet::page(&self.objects, &Filter::default(), usize::MAX, is_seen, Timestamp::now()).await
+        })
+    }
+
+    /// All machines, or those of one cluster, by namespace and name.
+    pub(crate) fn all_machines<'a>(
+        &'a self,
+        cluster: Option<(&'a str, &'a str)>,
+        seen: &'a Seen,
+    ) -> Answer<'a, Machines> {
+        answer(async move { machines::list(&self.objects, cluster, seen, Timestamp::now()).await })
+    }
+
+    /// All hosts.
+    pub(crate) fn all_hosts(&self) -> Answer<'_, Hosts> {
+        answer(async move { hosts::list(&self.objects, &Filter::default(), usize::MAX).await })
+    }
+}
+
+/// Namespaces and names of the objects that are on the screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen(BTreeSet<(String, String)>);
+
+impl Seen {
+    fn has(&self, object: &impl kube::ResourceExt) -> bool {
+        self.0.contains(&(object.namespace().unwrap_or_default(), object.name_any()))
+    }
+}
+
+impl FromIterator<(String, String)> for Seen {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(names: I) -> Self {
+        Self(names.into_iter().collect())
     }
 }
 
@@ -89,7 +141,9 @@ fn problem(error: &anyhow::Error) -> Problem {
 
 impl Source for PlaneSource {
     fn fleet(&self, filter: Filter) -> Answer<'_, Fleet> {
-        answer(async move { fleet::page(&self.objects, &filter, Timestamp::now()).await })
+        answer(
+            async move { fleet::page(&self.objects, &filter, fleet::ROWS, |_| true, Timestamp::now()).await },
+        )
     }
 
     fn cluster<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, ClusterPage> {
@@ -109,7 +163,7 @@ impl Source for PlaneSource {
     }
 
     fn hosts(&self, filter: Filter) -> Answer<'_, Hosts> {
-        answer(async move { hosts::list(&self.objects, &filter).await })
+        answer(async move { hosts::list(&self.objects, &filter, hosts::ROWS).await })
     }
 
     fn host<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, HostPage> {

@@ -1,11 +1,12 @@
 //! The objects that pages show, kept up to date by watches, and what could not be watched.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine};
+use capstan_controller::Scope;
 use capstan_controller::cache::{Cache, Caches};
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
@@ -22,21 +23,44 @@ use tokio::task::AbortHandle;
 
 use crate::describe::Snapshot;
 
+/// A kind that can be kept in memory.
+pub(super) trait Kept:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Kept for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
 /// Objects of one kind; none if they cannot be watched.
-pub(super) struct Kind<K>(Option<Cache<K>>);
+pub(super) struct WatchedKind<K>(Option<Cache<K>>);
 
 /// All kinds.
 pub(super) struct Objects {
-    pub(super) clusters: Kind<Cluster>,
-    pub(super) machines: Kind<Machine>,
-    pub(super) deployments: Kind<MachineDeployment>,
-    pub(super) machine_sets: Kind<MachineSet>,
-    pub(super) hosts: Kind<Host>,
-    host_clusters: Kind<HostCluster>,
-    host_machines: Kind<HostMachine>,
-    configs: Kind<CapstanConfig>,
-    control_planes: Kind<CapstanControlPlane>,
-    reports: Kind<MachineReport>,
+    pub(super) clusters: WatchedKind<Cluster>,
+    pub(super) machines: WatchedKind<Machine>,
+    pub(super) deployments: WatchedKind<MachineDeployment>,
+    pub(super) machine_sets: WatchedKind<MachineSet>,
+    pub(super) hosts: WatchedKind<Host>,
+    host_clusters: WatchedKind<HostCluster>,
+    pub(super) host_machines: WatchedKind<HostMachine>,
+    configs: WatchedKind<CapstanConfig>,
+    control_planes: WatchedKind<CapstanControlPlane>,
+    reports: WatchedKind<MachineReport>,
     /// What cannot be watched, and why.
     pub(super) notices: Vec<String>,
     changes: watch::Receiver<u64>,
@@ -50,15 +74,30 @@ impl Drop for Objects {
 }
 
 impl Objects {
-    /// Watches all kinds that the server has and the caller may read.
-    pub(super) async fn watch(client: &Client) -> Self {
-        let mut opening =
-            Opening { caches: Caches::new(client.clone()), notices: Vec::new(), keys: Vec::new() };
-        let (clusters, machines) = (opening.kind().await, opening.kind().await);
-        let (deployments, machine_sets) = (opening.kind().await, opening.kind().await);
-        let (hosts, host_clusters) = (opening.kind().await, opening.kind().await);
-        let (host_machines, configs) = (opening.kind().await, opening.kind().await);
-        let (control_planes, reports) = (opening.kind().await, opening.kind().await);
+    /// Watches all kinds that the server has and the caller may read, as far as the scope goes.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not answer.
+    pub(super) async fn watch(client: &Client, scope: Scope) -> Result<Self> {
+        let mut opening = Opening {
+            caches: Caches::new(client.clone()).within(scope.clone()),
+            scope,
+            notices: Vec::new(),
+            not_served: Vec::new(),
+            keys: Vec::new(),
+        };
+        let (clusters, machines) = (opening.kind().await?, opening.kind().await?);
+        let (deployments, machine_sets) = (opening.kind().await?, opening.kind().await?);
+        let (hosts, host_clusters) = (opening.kind().await?, opening.kind().await?);
+        let (host_machines, configs) = (opening.kind().await?, opening.kind().await?);
+        let (control_planes, reports) = (opening.kind().await?, opening.kind().await?);
+        if !opening.not_served.is_empty() {
+            opening.notices.push(format!(
+                "Not served by this management plane: {}. Start this command again after you have installed them.",
+                opening.not_served.join(", ")
+            ));
+        }
         let (sender, changes) = watch::channel(0);
         let mut keys = stream::select_all(opening.keys);
         let counting = tokio::spawn(async move {
@@ -66,7 +105,7 @@ impl Objects {
                 sender.send_modify(|number| *number += 1);
             }
         });
-        Self {
+        Ok(Self {
             clusters,
             machines,
             deployments,
@@ -80,7 +119,7 @@ impl Objects {
             notices: opening.notices,
             changes,
             counting: counting.abort_handle(),
-        }
+        })
     }
 
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
@@ -126,48 +165,35 @@ impl Objects {
 
 struct Opening {
     caches: Caches,
+    scope: Scope,
     notices: Vec<String>,
+    not_served: Vec<String>,
     keys: Vec<BoxStream<'static, ()>>,
 }
 
 impl Opening {
     /// Watches a kind, if one list of it succeeds: a cache would wait for one that is forbidden.
-    async fn kind<K>(&mut self) -> Kind<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
-    {
+    async fn kind<K: Kept>(&mut self) -> Result<WatchedKind<K>> {
         let plural = K::plural(&());
         let one = ListParams::default().limit(1);
-        match Api::<K>::all(self.caches.client().clone()).list(&one).await {
+        let api: Api<K> = self.scope.api(self.caches.client());
+        match api.list(&one).await {
             Ok(_) => {
                 let cache = self.caches.of::<K>();
                 self.keys.push(cache.keys().map(|_| ()).boxed());
-                return Kind(Some(cache));
+                return Ok(WatchedKind(Some(cache)));
             }
-            // A provider that is not installed has nothing to show.
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => self.notices.push(format!("{plural} are not shown: {error}")),
+            Err(kube::Error::Api(status)) if status.code == 404 => self.not_served.push(plural.into_owned()),
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                self.notices.push(format!("{plural} are not shown: {}", status.message));
+            }
+            Err(error) => return Err(error).context("cannot reach the management plane"),
         }
-        Kind(None)
+        Ok(WatchedKind(None))
     }
 }
 
-impl<K> Kind<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
-{
+impl<K: Kept> WatchedKind<K> {
     pub(super) async fn all(&self) -> Result<Vec<Arc<K>>> {
         match &self.0 {
             Some(cache) => Ok(cache.all().await?),

@@ -76,6 +76,28 @@ pub(super) fn cluster_waits(snapshot: &Snapshot, now: Timestamp) -> Option<Waiti
     waits.and_then(|waits| handoff(&waits, now).waiting).or_else(|| waiting(last, now))
 }
 
+/// What a machine waits for: its deletion, the hand-off that waits, or its turn in a rollout.
+pub(super) fn machine_waits(snapshot: &Snapshot, machine: &Value, now: Timestamp) -> Option<Waiting> {
+    let conditions = machine["status"]["conditions"].as_array();
+    let told = |type_: &str, status: &str| {
+        let is_it = |one: &&Value| one["type"] == type_ && one["status"] == status;
+        let one = conditions.into_iter().flatten().find(is_it)?;
+        Some(Waiting {
+            object: format!("Machine/{}", string(&machine["metadata"]["name"])),
+            reason: string(&one["reason"]),
+            message: string(&one["message"]),
+            since: age_of(&one["lastTransitionTime"], now),
+            owner: Wait::read_untyped(one).as_ref().map(owner).unwrap_or_default(),
+        })
+    };
+    if machine["metadata"]["deletionTimestamp"].is_string() {
+        return told("Deleting", "True");
+    }
+    let name = machine["metadata"]["name"].as_str().unwrap_or_default();
+    let waits = why::hand_off(snapshot, name).and_then(|waits| handoff(&waits, now).waiting);
+    waits.or_else(|| told("UpToDate", "False"))
+}
+
 /// What a line of the tree waits for.
 pub(super) fn waiting(line: &Line, now: Timestamp) -> Option<Waiting> {
     let state = line.state.as_ref()?;
@@ -169,6 +191,39 @@ mod tests {
         let listed = conditions(&object, Timestamp::from_second(60).expect("a time")).expect("conditions");
         assert_eq!(listed.object, "Machine a");
         assert_eq!(listed.conditions[0].since.as_ref().map(|age| age.text.as_str()), Some("60s"));
+    }
+
+    #[test]
+    fn a_machine_waits_for_a_hand_off_its_turn_or_its_deletion() {
+        let condition = |type_: &str, status: &str, reason: &str| {
+            json!({"type": type_, "status": status, "reason": reason, "message": "m",
+                "lastTransitionTime": "1970-01-01T00:00:00Z"})
+        };
+        let ready = json!({"kind": "Machine", "metadata": {"name": "a", "labels": {"cluster.x-k8s.io/control-plane": ""}},
+            "spec": {"bootstrap": {"dataSecretName": "a"}, "infrastructureRef": {"name": "a"}},
+            "status": {"nodeRef": {"name": "a"}, "conditions": [condition("NodeHealthy", "True", "R"),
+                condition("Ready", "True", "R"), condition("UpToDate", "False", "NotUpToDate")]}});
+        let host = json!({"kind": "HostMachine", "metadata": {"name": "a"}, "status": {
+            "initialization": {"provisioned": true}, "conditions": [condition("HostClaimed", "True", "R")]}});
+        let unclaimed = json!({"kind": "HostMachine", "metadata": {"name": "a"}, "status": {
+            "conditions": [condition("HostClaimed", "False", "NoHostAvailable")]}});
+        let mut deleted = ready.clone();
+        deleted["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z");
+        deleted["status"]["conditions"] = json!([condition("Deleting", "True", "DrainingNode")]);
+        for (machine, host, expected) in [
+            (&ready, &host, "NotUpToDate"),
+            (&ready, &unclaimed, "NoHostAvailable"),
+            (&deleted, &host, "DrainingNode"),
+        ] {
+            let snapshot = Snapshot {
+                cluster: json!({"status": {"initialization": {"infrastructureProvisioned": true}}}),
+                machines: vec![machine.clone()],
+                infrastructure_machines: vec![host.clone()],
+                ..Snapshot::default()
+            };
+            let waits = machine_waits(&snapshot, machine, Timestamp::UNIX_EPOCH).expect("it waits");
+            assert_eq!((waits.reason.as_str(), waits.message.as_str()), (expected, "m"));
+        }
     }
 
     #[test]

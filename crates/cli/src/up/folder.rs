@@ -149,8 +149,6 @@ pub(crate) fn backup_files(data_dir: &Path) -> BTreeMap<String, PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) fn write(path: &Path, address: &str, pki: &Pki) -> Result<()> {
         "kind": "Config",
         "clusters": [{"name": "capstan", "cluster": {
             "server": format!("https://{address}"),
-            "certificate-authority-data": encoded(&pki.authority),
+            "certificate-authority-data": encoded(&pki.authority.certificate),
         }}],
         "users": [{"name": "admin", "user": {
             "client-certificate-data": encoded(&pki.admin.certificate),

@@ -7,6 +7,7 @@ mod pki;
 use anyhow::{Context, Result, bail};
 use capstan_apiserver::{ApiServer, Authority, OpenError, Options, StartError, Storage, Tls, User};
 use capstan_controller::{Metrics, Scope};
+use capstan_pki::issue::Identity;
 use kube::Client;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -45,7 +46,7 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     let listen = where_it_was(&data_dir, args.listen);
     let services = args.webhook_service.iter().cloned().collect();
     let (host, audit) = (args.advertise_address.as_deref(), args.audit_log.clone());
-    let plane = Plane::start(folder, listen, host, services, audit).await?;
+    let plane = RunningPlane::start(folder, listen, host, services, audit).await?;
     remember(&data_dir, plane.bound.port())?;
     // In the folder in any case: `capstan backup --data-dir` finds the plane by it.
     let own = folder::kubeconfig(&data_dir);
@@ -84,7 +85,7 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         Some(listen) => {
             let place = Place { client: plane.client.clone(), namespace: "default".to_owned() };
             let view = ui::serve(place, listen, args.ui_allow_actions).await?;
-            eprintln!("web view: {}   (the link works once)", view.login_link());
+            eprintln!("web view: {}   (the link works once, within 15 minutes)", view.login_link());
             view.serve(stop).await.context("the web view ended")?;
         }
         None => stop.await,
@@ -116,7 +117,7 @@ fn go_on(folder: &DataFolder, args: &UpArgs) -> Result<Selection> {
 }
 
 /// A running management plane.
-pub(crate) struct Plane {
+pub(crate) struct RunningPlane {
     /// Ours as long as it runs.
     _folder: DataFolder,
     server: Arc<ApiServer>,
@@ -131,7 +132,7 @@ pub(crate) struct Plane {
     pub(crate) metrics: Metrics,
 }
 
-impl Plane {
+impl RunningPlane {
     /// Opens the store in `folder` and serves it. `services` says where those are that webhooks name, `audit` where requests
     /// are noted.
     pub(crate) async fn start(
@@ -158,16 +159,16 @@ impl Plane {
         options.webhook_services = services;
         options.audit_log = audit;
         options.backup_files = folder::backup_files(data_dir);
-        let (certificate, key) = (pki.authority.clone(), pki.authority_key.clone());
+        let Identity { certificate, key } = pki.authority.clone();
         options.client_authority = Some(Authority { certificate, key });
         let metrics = Metrics::default();
-        let told = metrics.clone();
-        options.more_metrics = Some(Arc::new(move || told.text()));
+        let process_metrics = metrics.clone();
+        options.more_metrics = Some(Arc::new(move || process_metrics.text()));
         let server = ApiServer::open(options).await.map_err(|error| with_remedy(error, data_dir))?;
         let tls = Tls {
             certificate: pki.server.certificate.clone(),
             key: pki.server.key.clone(),
-            client_ca: Some(pki.authority.clone()),
+            client_ca: Some(pki.authority.certificate.clone()),
         };
         let bound = server.serve(listener, &tls).context("cannot serve")?;
         // An IPv6 address stands in brackets where a port follows.
@@ -184,10 +185,10 @@ impl Plane {
     }
 
     /// How machines reach the plane.
-    pub(crate) fn seen_by_machines(&self) -> capstan_bootstrap::Plane {
-        capstan_bootstrap::Plane {
+    pub(crate) fn seen_by_machines(&self) -> capstan_bootstrap::PlaneAddress {
+        capstan_bootstrap::PlaneAddress {
             server: format!("https://{}", self.address),
-            ca: self.pki.authority.clone().into_bytes(),
+            ca: self.pki.authority.certificate.clone().into_bytes(),
         }
     }
 
@@ -226,8 +227,8 @@ fn advertised(listen: IpAddr, advertise: Option<&str>) -> Result<String> {
 fn warning(listen: SocketAddr) -> Option<String> {
     (!listen.ip().is_loopback()).then(|| {
         format!(
-            "WARNING: the API is served on {listen}, beyond this machine. Whoever can reach that address can try to \
-             use it; only clients with a certificate or a token get in."
+            "WARNING: the API is served on {listen}, which other machines can reach. It rejects \
+             clients without a valid client certificate or bearer token."
         )
     })
 }
@@ -267,19 +268,17 @@ pub(crate) fn default_data_dir() -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]
     fn machines_are_told_one_address() {
-        let told = |listen: &str, advertise| advertised(listen.parse().unwrap(), advertise).ok();
-        assert_eq!(told("127.0.0.1", None).as_deref(), Some("127.0.0.1"));
-        assert_eq!(told("10.77.0.1", None).as_deref(), Some("10.77.0.1"));
-        assert_eq!(told("0.0.0.0", Some("plane.example.com")).as_deref(), Some("plane.example.com"));
-        assert_eq!(told("0.0.0.0", None), None);
-        assert_eq!(told("::", None), None);
-        assert_eq!(told("10.77.0.1", Some("https://x")), None);
+        let address = |listen: &str, advertise| advertised(listen.parse().unwrap(), advertise).ok();
+        assert_eq!(address("127.0.0.1", None).as_deref(), Some("127.0.0.1"));
+        assert_eq!(address("10.77.0.1", None).as_deref(), Some("10.77.0.1"));
+        assert_eq!(address("0.0.0.0", Some("plane.example.com")).as_deref(), Some("plane.example.com"));
+        assert_eq!(address("0.0.0.0", None), None);
+        assert_eq!(address("::", None), None);
+        assert_eq!(address("10.77.0.1", Some("https://x")), None);
     }
 
     #[test]

@@ -140,12 +140,12 @@ mod tests {
             ..describe::Snapshot::default()
         };
         let now = Timestamp::from_second(60).expect("a minute is a time");
-        let told = text(&snapshot, now, Look::default());
-        let lines: Vec<&str> = told.lines().collect();
+        let rendered = text(&snapshot, now, Look::default());
+        let lines: Vec<&str> = rendered.lines().collect();
         assert_eq!(lines[0], "Cluster/demo: Available is False (Because, for 60s)");
-        assert!(lines.iter().any(|line| line.trim() == "no host is available"), "{told}");
-        assert!(!told.contains("HostCluster"), "{told}");
-        assert!(told.ends_with("    boom\n"), "{told}");
+        assert!(lines.iter().any(|line| line.trim() == "no host is available"), "{rendered}");
+        assert!(!rendered.contains("HostCluster"), "{rendered}");
+        assert!(rendered.ends_with("    boom\n"), "{rendered}");
     }
 
     #[test]
@@ -158,10 +158,10 @@ mod tests {
             machines: vec![machine],
             ..describe::Snapshot::default()
         };
-        let told = text(&snapshot, Timestamp::UNIX_EPOCH, Look::default());
+        let rendered = text(&snapshot, Timestamp::UNIX_EPOCH, Look::default());
         assert!(
-            told.starts_with("Machine/cp-1: Ready is False") && told.contains("no host is available"),
-            "{told}"
+            rendered.starts_with("Machine/cp-1: Ready is False") && rendered.contains("no host is available"),
+            "{rendered}"
         );
     }
 

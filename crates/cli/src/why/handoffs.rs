@@ -82,49 +82,50 @@ pub(crate) struct HandOff {
 pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
     let is_server = !world.machine["metadata"]["labels"]["cluster.x-k8s.io/control-plane"].is_null();
     let mut steps = vec![
-        Step::of("cluster infrastructure", Owner::Infrastructure, &world.infrastructure)
+        HandOffStep::of("cluster infrastructure", Owner::Infrastructure, &world.infrastructure)
             .done(world.cluster["status"]["initialization"]["infrastructureProvisioned"] == true)
             .says(&["Ready"]),
-        Step::of("bootstrap data", Owner::Bootstrap, &world.bootstrap)
+        HandOffStep::of("bootstrap data", Owner::Bootstrap, &world.bootstrap)
             .done(world.machine["spec"]["bootstrap"]["dataSecretName"].is_string())
             .says(&["DataSecretAvailable", "Ready"]),
-        Step::of("host claimed", Owner::Infrastructure, &world.infrastructure_machine)
+        HandOffStep::of("host claimed", Owner::Infrastructure, &world.infrastructure_machine)
             .done_by("HostClaimed")
             .says(&["HostClaimed", "Ready"]),
-        Step::of("bootstrap data carried out", Owner::Infrastructure, &world.infrastructure_machine)
+        HandOffStep::of("bootstrap data carried out", Owner::Infrastructure, &world.infrastructure_machine)
             .done(world.infrastructure_machine["status"]["initialization"]["provisioned"] == true)
             .says(&["BootstrapExecuted", "Ready"]),
-        Step::of("agent enrolled", Owner::Agent, &world.bootstrap)
+        HandOffStep::of("agent enrolled", Owner::Agent, &world.bootstrap)
             .done_by("AgentEnrolled")
             .says(&["AgentEnrolled"])
             .only_if(condition(&world.bootstrap, "AgentEnrolled").is_some()),
-        Step::of("control plane initialized", Owner::ControlPlane, &world.control_plane)
+        HandOffStep::of("control plane initialized", Owner::ControlPlane, &world.control_plane)
             .done(world.cluster["status"]["initialization"]["controlPlaneInitialized"] == true)
             .says(&["Initialized", "Available"])
             .only_if(!is_server),
         // Only while something is wrong: a machine that was never ill has nothing to be healed from.
-        Step::of("healed in place", Owner::ControlPlane, &world.machine)
+        HandOffStep::of("healed in place", Owner::ControlPlane, &world.machine)
             .done_by("HealedInPlace")
             .says(&["HealedInPlace"])
             .only_if(
-                condition(&world.machine, "HealedInPlace").is_some_and(|told| told["status"] == "False"),
+                condition(&world.machine, "HealedInPlace")
+                    .is_some_and(|condition| condition["status"] == "False"),
             ),
-        Step::of("plan written", Owner::ControlPlane, &world.bootstrap)
+        HandOffStep::of("plan written", Owner::ControlPlane, &world.bootstrap)
             .done_by("Planned")
             .says(&["Planned"])
             .only_if(world.report.is_object() || condition(&world.bootstrap, "Planned").is_some()),
-        Step::plan_carried_out(&world.report).only_if(world.report.is_object()),
-        Step::of("node registered", Owner::Machine, &world.machine)
+        HandOffStep::plan_carried_out(&world.report).only_if(world.report.is_object()),
+        HandOffStep::of("node registered", Owner::Machine, &world.machine)
             .done(world.machine["status"]["nodeRef"].is_object())
             .says(&["NodeHealthy", "NodeReady"]),
-        Step::of("node healthy", Owner::Machine, &world.machine)
+        HandOffStep::of("node healthy", Owner::Machine, &world.machine)
             .done_by("NodeHealthy")
             .says(&["NodeHealthy"]),
-        Step::of("machine ready", Owner::Core, &world.machine).done_by("Ready").says(&["Ready"]),
+        HandOffStep::of("machine ready", Owner::Core, &world.machine).done_by("Ready").says(&["Ready"]),
     ];
     steps.retain(|step| step.is_on_the_way);
     let waiting = steps.iter().position(|step| !step.is_done);
-    steps.into_iter().enumerate().map(|(index, step)| step.told(index, waiting)).collect()
+    steps.into_iter().enumerate().map(|(index, step)| step.into_handoff(index, waiting)).collect()
 }
 
 /// The one that waits.
@@ -132,7 +133,7 @@ pub(crate) fn waiting(handoffs: &[HandOff]) -> Option<&HandOff> {
     handoffs.iter().find(|handoff| handoff.stand == Stand::Waiting)
 }
 
-struct Step<'a> {
+struct HandOffStep<'a> {
     what: &'static str,
     actor: Owner,
     object: &'a Value,
@@ -141,7 +142,7 @@ struct Step<'a> {
     wait: Option<Wait>,
 }
 
-impl<'a> Step<'a> {
+impl<'a> HandOffStep<'a> {
     fn of(what: &'static str, actor: Owner, object: &'a Value) -> Self {
         Self { what, actor, object, is_done: false, is_on_the_way: true, wait: None }
     }
@@ -186,7 +187,7 @@ impl<'a> Step<'a> {
         Self { wait: Some(wait), ..step }
     }
 
-    fn told(self, index: usize, waiting: Option<usize>) -> HandOff {
+    fn into_handoff(self, index: usize, waiting: Option<usize>) -> HandOff {
         let stand = match waiting {
             Some(waiting) if index == waiting => Stand::Waiting,
             Some(waiting) if index > waiting => Stand::NotYet,

@@ -97,8 +97,10 @@ pub(super) fn text(world: &World, now: Timestamp, look: Look) -> String {
 /// A machine whose hand-offs are done may still be one that a rollout has not come to.
 fn when_ready(machine: &Value, look: Look) -> String {
     let conditions = machine["status"]["conditions"].as_array();
-    let outdated =
-        conditions.into_iter().flatten().find(|told| told["type"] == "UpToDate" && told["status"] == "False");
+    let outdated = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == "UpToDate" && condition["status"] == "False");
     let Some(outdated) = outdated else {
         return look.paint(Color::Green, "Nothing waits: the machine is ready.") + "\n";
     };
@@ -153,8 +155,8 @@ mod tests {
     #[test]
     fn a_ready_machine_that_is_not_up_to_date_waits_for_its_turn() {
         let machine = |conditions: Value| json!({"spec": {"clusterName": "shop"}, "status": {"conditions": conditions}});
-        let told = json!([{"type": "UpToDate", "status": "False", "message": "* spec.version: another version\x1b[2J"}]);
-        let text = when_ready(&machine(told), Look::default());
+        let conditions = json!([{"type": "UpToDate", "status": "False", "message": "* spec.version: another version\x1b[2J"}]);
+        let text = when_ready(&machine(conditions), Look::default());
         assert_eq!(
             text,
             "The machine is ready, and waits for its turn in a rollout:\n  * spec.version: another version\u{fffd}[2J\n\

@@ -43,7 +43,7 @@ pub(crate) fn of_cluster(snapshot: &describe::Snapshot, now: Timestamp) -> Strin
 /// What is known, and what programs are told of it, by which answers are compared: ages count on, and are no news.
 struct Answer {
     about: About,
-    told: Value,
+    json: Value,
 }
 
 enum About {
@@ -53,13 +53,13 @@ enum About {
 
 impl PartialEq for Answer {
     fn eq(&self, other: &Self) -> bool {
-        self.told == other.told
+        self.json == other.json
     }
 }
 
 impl Serialize for Answer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.told.serialize(serializer)
+        self.json.serialize(serializer)
     }
 }
 
@@ -69,13 +69,13 @@ async fn explain(Place { client, namespace }: &Place, what: &str) -> Result<Answ
         "cluster" | "clusters" => {
             let snapshot = describe::read(client.clone(), namespace, name).await?;
             Answer {
-                told: cluster::json(&snapshot, Timestamp::now()),
+                json: cluster::json(&snapshot, Timestamp::now()),
                 about: About::Cluster(Box::new(snapshot)),
             }
         }
         "machine" | "machines" => {
             let world = read(client.clone(), namespace, name).await?;
-            Answer { told: machine::json(&world), about: About::Machine(Box::new(world)) }
+            Answer { json: machine::json(&world), about: About::Machine(Box::new(world)) }
         }
         other => bail!("{other:?} cannot be asked about: say cluster/NAME or machine/NAME"),
     })

@@ -48,7 +48,7 @@ pub(super) struct Rollout {
 #[serde(rename_all = "camelCase")]
 struct MachineTurn {
     machine: String,
-    turn: Turn,
+    turn: RolloutTurn,
     /// What the machine does, or waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
     doing: String,
@@ -58,7 +58,7 @@ struct MachineTurn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Turn {
+enum RolloutTurn {
     /// Its plan has failed, or its agent rejects it: nothing goes on before that is dealt with.
     Failed,
     /// It is being changed, made or deleted.
@@ -93,18 +93,18 @@ fn rollout(
     machines: &[&Value],
     next: impl Fn(&[&Value]) -> Option<String>,
 ) -> Option<Rollout> {
-    let rolling = condition(owner, "RollingOut").filter(|told| told["status"] == "True")?;
+    let rolling = condition(owner, "RollingOut").filter(|condition| condition["status"] == "True")?;
     let message = text(&rolling["message"]);
     let mut turns = Vec::new();
     let mut waiting = Vec::new();
     for machine in machines.iter().copied() {
-        let told = told_of(&message, name(machine));
-        match now(machine, report(snapshot, machine), told) {
+        let owner_line = line_about(&message, name(machine));
+        match now(machine, report(snapshot, machine), owner_line) {
             Some(turn) => turns.push(turn),
             None if !is(machine, "UpToDate", "False") => {}
             None if !machine["metadata"]["annotations"][keep::HOLD].is_null() => {
                 let doing = format!("has the annotation {}", keep::HOLD);
-                turns.push(turn(machine, Turn::Held, doing, None));
+                turns.push(turn(machine, RolloutTurn::Held, doing, None));
             }
             None => waiting.push(machine),
         }
@@ -112,9 +112,11 @@ fn rollout(
     turns.sort_by(|a, b| (a.turn, &a.machine).cmp(&(b.turn, &b.machine)));
     let next = next(&waiting);
     let is_next = |machine: &&&Value| next.as_deref() == Some(name(machine));
-    let told = |machine: &Value| told_of(&message, name(machine)).unwrap_or_default().to_owned();
-    turns.extend(waiting.iter().filter(is_next).map(|it| turn(it, Turn::Next, told(it), None)));
-    turns.extend(waiting.iter().filter(|it| !is_next(it)).map(|it| turn(it, Turn::Later, told(it), None)));
+    let doing = |machine: &Value| line_about(&message, name(machine)).unwrap_or_default().to_owned();
+    turns.extend(waiting.iter().filter(is_next).map(|it| turn(it, RolloutTurn::Next, doing(it), None)));
+    turns.extend(
+        waiting.iter().filter(|it| !is_next(it)).map(|it| turn(it, RolloutTurn::Later, doing(it), None)),
+    );
     Some(Rollout {
         object: format!("{}/{}", text(&owner["kind"]), name(owner)),
         version: version.as_str().map(str::to_owned),
@@ -128,36 +130,41 @@ fn rollout(
 }
 
 /// What a Machine does now, if it is its turn.
-fn now(machine: &Value, report: Option<&Value>, told: Option<&str>) -> Option<MachineTurn> {
+fn now(machine: &Value, report: Option<&Value>, owner_line: Option<&str>) -> Option<MachineTurn> {
     if machine["metadata"]["deletionTimestamp"].is_string() {
         let deleting = condition(machine, "Deleting");
         let why = deleting.map(first_line).filter(|why| !why.is_empty());
         let doing = why.map_or_else(|| "is deleted".to_owned(), |why| format!("is deleted: {why}"));
-        return Some(turn(machine, Turn::Now, doing, timestamp(&machine["metadata"]["deletionTimestamp"])));
+        return Some(turn(
+            machine,
+            RolloutTurn::Now,
+            doing,
+            timestamp(&machine["metadata"]["deletionTimestamp"]),
+        ));
     }
-    if let Some(turn) = report.and_then(|report| plan(machine, report, told)) {
+    if let Some(turn) = report.and_then(|report| plan(machine, report, owner_line)) {
         return Some(turn);
     }
-    if let Some(updating) = condition(machine, "Updating").filter(|told| told["status"] == "True") {
+    if let Some(updating) = condition(machine, "Updating").filter(|condition| condition["status"] == "True") {
         let doing =
             match first_line(updating).strip_prefix(IN_PLACE).map(|rest| rest.trim_start_matches(": ")) {
                 Some("") => "is updated in place".to_owned(),
                 Some(why) => format!("is updated in place: {why}"),
                 None => format!("is updated in place: {}", first_line(updating)),
             };
-        return Some(turn(machine, Turn::Now, doing, timestamp(&updating["lastTransitionTime"])));
+        return Some(turn(machine, RolloutTurn::Now, doing, timestamp(&updating["lastTransitionTime"])));
     }
-    let ready = condition(machine, "Ready").filter(|told| told["status"] != "True")?;
+    let ready = condition(machine, "Ready").filter(|condition| condition["status"] != "True")?;
     let what = match machine["status"]["nodeRef"].is_object() {
         true => "is not ready",
         false => "is made",
     };
     let doing = format!("{what}: {}", first_line(ready));
-    Some(turn(machine, Turn::Now, doing, timestamp(&ready["lastTransitionTime"])))
+    Some(turn(machine, RolloutTurn::Now, doing, timestamp(&ready["lastTransitionTime"])))
 }
 
-/// The step of a plan that has not been carried out. `told` is what the control plane says of the machine.
-fn plan(machine: &Value, report: &Value, told: Option<&str>) -> Option<MachineTurn> {
+/// The step of a plan that has not been carried out. `owner_line` is what the control plane says of the machine.
+fn plan(machine: &Value, report: &Value, owner_line: Option<&str>) -> Option<MachineTurn> {
     let status = &report["status"];
     let step = &status["step"];
     let place = match (step["index"].as_i64(), step["total"].as_i64(), step["name"].as_str()) {
@@ -166,16 +173,16 @@ fn plan(machine: &Value, report: &Value, told: Option<&str>) -> Option<MachineTu
         _ => "its plan".to_owned(),
     };
     let said = text(&status["message"]);
-    let why = told.or_else(|| said.lines().next()).filter(|why| !why.is_empty());
+    let why = owner_line.or_else(|| said.lines().next()).filter(|why| !why.is_empty());
     let (turn_now, doing) = match status["phase"].as_str()? {
-        "Applying" => (Turn::Now, format!("carries out {place}")),
+        "Applying" => (RolloutTurn::Now, format!("carries out {place}")),
         // The agent only says that a gate is closed; why is known to the control plane.
-        "Waiting" => match told {
-            Some(why) => (Turn::Now, format!("waits at {place}: {why}")),
-            None => (Turn::Now, format!("waits at {place}, until the control plane lets it go on")),
+        "Waiting" => match owner_line {
+            Some(why) => (RolloutTurn::Now, format!("waits at {place}: {why}")),
+            None => (RolloutTurn::Now, format!("waits at {place}, until the control plane lets it go on")),
         },
-        "Failed" => (Turn::Failed, format!("has failed at {place}")),
-        "Refused" => (Turn::Failed, "rejects its plan".to_owned()),
+        "Failed" => (RolloutTurn::Failed, format!("has failed at {place}")),
+        "Refused" => (RolloutTurn::Failed, "rejects its plan".to_owned()),
         _ => return None,
     };
     let doing = match why.filter(|_| status["phase"] != "Waiting") {
@@ -186,7 +193,7 @@ fn plan(machine: &Value, report: &Value, told: Option<&str>) -> Option<MachineTu
     Some(turn(machine, turn_now, doing, since))
 }
 
-fn turn(machine: &Value, turn: Turn, doing: String, since: Option<Timestamp>) -> MachineTurn {
+fn turn(machine: &Value, turn: RolloutTurn, doing: String, since: Option<Timestamp>) -> MachineTurn {
     MachineTurn { machine: name(machine).to_owned(), turn, doing, since }
 }
 
@@ -215,7 +222,7 @@ fn typed<K: DeserializeOwned>(object: &Value) -> Option<K> {
 }
 
 /// What the controller says in its condition of this Machine.
-fn told_of<'a>(message: &'a str, machine: &str) -> Option<&'a str> {
+fn line_about<'a>(message: &'a str, machine: &str) -> Option<&'a str> {
     let start = format!("* Machine {machine}: ");
     message.lines().find_map(|line| line.strip_prefix(&start))
 }
@@ -238,8 +245,8 @@ fn waits(owner: &Value, rolling: &Value, machines: &[&Value]) -> Option<String> 
 
 /// What a Machine says of why it is not up to date.
 fn lines_of(machine: &Value) -> Vec<String> {
-    let told = condition(machine, "UpToDate").filter(|told| told["status"] == "False");
-    let message = told.map(|told| text(&told["message"])).unwrap_or_default();
+    let condition = condition(machine, "UpToDate").filter(|condition| condition["status"] == "False");
+    let message = condition.map(|condition| text(&condition["message"])).unwrap_or_default();
     message.lines().map(|line| line.strip_prefix("* ").unwrap_or(line).to_owned()).collect()
 }
 
@@ -279,11 +286,11 @@ pub(super) fn render(rollouts: &[Rollout], now: Timestamp, look: Look) -> String
 
 fn line(turn: &MachineTurn, now: Timestamp, look: Look) -> String {
     let (mark, color) = match turn.turn {
-        Turn::Failed => ("failed", Color::Red),
-        Turn::Now => ("now", Color::Yellow),
-        Turn::Next => ("next", Color::Cyan),
-        Turn::Later => ("later", Color::Gray),
-        Turn::Held => ("held", Color::Gray),
+        RolloutTurn::Failed => ("failed", Color::Red),
+        RolloutTurn::Now => ("now", Color::Yellow),
+        RolloutTurn::Next => ("next", Color::Cyan),
+        RolloutTurn::Later => ("later", Color::Gray),
+        RolloutTurn::Held => ("held", Color::Gray),
     };
     let blanks = " ".repeat(6_usize.saturating_sub(mark.len()));
     let since = turn.since.map(|since| format!(" (for {})", age(since, now))).unwrap_or_default();

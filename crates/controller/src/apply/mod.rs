@@ -23,23 +23,23 @@ use crate::error::{Doing, Error, Result};
 /// So many objects are remembered; then it starts afresh, which costs a comparison for each.
 const MOST_REMEMBERED: usize = 20_000;
 
-/// Applies intents as one field manager.
+/// Server-side apply as one field manager.
 #[derive(Debug)]
 pub struct Applier {
     manager: &'static str,
     /// By UID: what an object was when an intent had been applied to it, and the intent's hash.
-    settled: Mutex<HashMap<String, (u64, u64)>>,
+    applied: Mutex<HashMap<String, (u64, u64)>>,
 }
 
 impl Applier {
-    /// An applier that owns what it applies under this name.
+    /// An applier with this field manager.
     pub fn new(manager: &'static str) -> Self {
-        Self { manager, settled: Mutex::default() }
+        Self { manager, applied: Mutex::default() }
     }
 
-    /// Makes the object what `intent` says, by force, and gives it as it is then. `None` if nothing had to be asked.
-    /// `current` is the object as it was read, if it exists already; then the intent should carry its UID, so that
-    /// it is never made anew by accident.
+    /// Applies `intent` by force and returns the resulting object, or `None` if no request was needed. `current` is
+    /// the object as it was read, if it exists; then the intent should have its UID, so that a deleted object is not
+    /// created again by accident.
     pub async fn apply<K>(
         &self,
         api: &Api<K>,
@@ -54,7 +54,7 @@ impl Applier {
         let kind = intent.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         let hash = hash(&intent);
         if let Some(current) = current
-            && self.is_settled(current, &intent, hash)?
+            && self.is_applied(current, &intent, hash)?
         {
             return Ok(None);
         }
@@ -69,9 +69,9 @@ impl Applier {
         Ok(Some(applied))
     }
 
-    fn is_settled<K: Resource + Serialize>(&self, current: &K, intent: &Value, hash: u64) -> Result<bool> {
+    fn is_applied<K: Resource + Serialize>(&self, current: &K, intent: &Value, hash: u64) -> Result<bool> {
         let Some((uid, looks)) = looks_of(current.meta(), intent) else { return Ok(false) };
-        if self.settled().get(&uid).is_some_and(|known| *known == (looks, hash)) {
+        if self.applied().get(&uid).is_some_and(|known| *known == (looks, hash)) {
             return Ok(true);
         }
         let value = serde_json::to_value(current)
@@ -84,16 +84,16 @@ impl Applier {
     }
 
     fn remember(&self, uid: String, looks: u64, hash: u64) {
-        let mut settled = self.settled();
-        if settled.len() >= MOST_REMEMBERED {
-            settled.clear();
+        let mut applied = self.applied();
+        if applied.len() >= MOST_REMEMBERED {
+            applied.clear();
         }
-        settled.insert(uid, (looks, hash));
+        applied.insert(uid, (looks, hash));
     }
 
-    fn settled(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, u64)>> {
+    fn applied(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, u64)>> {
         // What is inside is a cache: a panic elsewhere has not broken it.
-        self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

@@ -42,7 +42,7 @@ use state::State;
 /// How long a read waits for the first list of its kind.
 const FIRST_LIST: Duration = Duration::from_secs(30);
 
-/// What is kept of a kind: anything that has metadata.
+/// An object that can be cached: any type with metadata.
 pub trait Cached: ResourceExt + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
 
 impl<K> Cached for K where K: ResourceExt + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
@@ -72,7 +72,7 @@ pub(crate) struct Engine {
 }
 
 impl Caches {
-    /// Nothing is watched before somebody asks.
+    /// Watches begin with the first use of a kind.
     pub fn new(client: Client) -> Self {
         let echoes = Echoes::default();
         let (client, plain) = (echoes.around(client.clone(), "capstan"), client);
@@ -87,8 +87,8 @@ impl Caches {
         }
     }
 
-    /// Nothing is kept: every read asks the API server, and nobody is told of changes. For whoever calls a reconciler by
-    /// hand, at times of its own choice.
+    /// Caches nothing: every read is a request, and there are no events. For callers that reconcile at times of their
+    /// own choice.
     pub fn live(client: Client) -> Self {
         let (scope, echoes) = (Scope::default(), Echoes::default());
         Self {
@@ -102,37 +102,36 @@ impl Caches {
         }
     }
 
-    /// The same, counted in these metrics, with controllers that run as `settings` say. What was watched before is not
-    /// shared.
+    /// Sets the metrics, and the settings of controllers. Existing watches are not shared with the result.
     #[must_use]
     pub fn with_engine(self, metrics: Metrics, settings: Settings) -> Self {
         let engine = Engine { metrics, settings: Arc::new(settings) };
         Self { engine, kinds: Arc::default(), ..self }
     }
 
-    /// The same, watching no more than this. What was watched before is not shared.
+    /// Limits watches to this scope. Existing watches are not shared with the result.
     #[must_use]
     pub fn within(self, scope: Scope) -> Self {
         Self { scope, kinds: Arc::default(), ..self }
     }
 
-    /// What the objects are read with. What is written with it is in memory at once.
+    /// The client for reads. Objects written with it are in the cache at once.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The same, for a controller that writes under a name of its own: see `managedFields` of what it has written.
+    /// A client with its own field manager in `managedFields`.
     pub fn client_as(&self, manager: &'static str) -> Client {
         self.echoes.around(self.plain.clone(), manager)
     }
 
-    /// The same caches for a controller that writes under a name of its own.
+    /// The same caches, for a controller with its own field manager.
     #[must_use]
     pub fn written_as(&self, manager: &'static str) -> Self {
         Self { client: self.client_as(manager), ..self.clone() }
     }
 
-    /// Objects of a kind, as far as this manager looks.
+    /// The objects of a kind, within the scope of this manager.
     pub fn of<K>(&self) -> Cache<K>
     where
         K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -140,7 +139,7 @@ impl Caches {
         self.kept(None, || (self.scope.api(&self.client), Selection::default()))
     }
 
-    /// Objects of a kind that has no namespaces.
+    /// The objects of a cluster-scoped kind.
     pub fn of_cluster_scoped<K>(&self) -> Cache<K>
     where
         K: Cached + Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>,
@@ -148,7 +147,7 @@ impl Caches {
         self.kept(None, || (Api::all(self.client.clone()), Selection::default()))
     }
 
-    /// Objects of a kind that has no namespaces, those that have a label.
+    /// The objects of a cluster-scoped kind that have a label.
     pub fn of_labelled<K>(&self, label: &'static str) -> Cache<K>
     where
         K: Cached + Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>,
@@ -157,8 +156,8 @@ impl Caches {
         self.kept(Some(label.to_owned()), || (Api::all(self.client.clone()), selection))
     }
 
-    /// Objects of a kind in one namespace, those that the label `cluster.x-k8s.io/cluster-name` gives to some Cluster:
-    /// nobody needs the right to read such objects everywhere.
+    /// The objects of a kind in one namespace that have the label `cluster.x-k8s.io/cluster-name`. So no right to
+    /// read such objects in all namespaces is needed.
     pub fn beside_clusters<K>(&self, namespace: &str) -> Cache<K>
     where
         K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -244,7 +243,7 @@ impl Selection {
     }
 }
 
-/// Objects of one kind. Cheap to clone. The watch ends when nobody has the cache any more.
+/// The objects of one kind. Cheap to clone. The watch ends with the last clone.
 pub struct Cache<K> {
     source: Source<K>,
     kind: Arc<str>,
@@ -285,11 +284,11 @@ struct Shared<K> {
 /// How it stands with the first list of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum First {
-    /// It is under way.
+    /// The first list is under way.
     Awaited,
-    /// There is no right to it: why, for people. It goes on being tried.
+    /// The manager may not list: why, for users. It is retried.
     Forbidden(String),
-    /// It is complete.
+    /// The first list is complete.
     Complete,
 }
 
@@ -303,7 +302,7 @@ impl Drop for Watch {
 }
 
 impl<K: Cached> Cache<K> {
-    /// Watches the kind from now on. `kind` is for people.
+    /// Starts a watch. `kind` is the name in messages.
     pub fn watching(api: Api<K>, config: watcher::Config, kind: &str) -> Self {
         Self::watched(api, config, kind, Selection::default(), Counter::default())
     }
@@ -346,7 +345,7 @@ impl<K: Cached> Cache<K> {
     /// All objects.
     ///
     /// # Errors
-    /// If the kind was not listed yet.
+    /// If the first list is not complete.
     pub async fn all(&self) -> Result<Vec<Arc<K>>> {
         match &self.source {
             Source::Watched(shared, _) => Ok(shared.known().await?.all()),
@@ -354,10 +353,10 @@ impl<K: Cached> Cache<K> {
         }
     }
 
-    /// All objects of which the object of this UID is an owner.
+    /// All objects with an owner reference to this UID.
     ///
     /// # Errors
-    /// If the kind was not listed yet.
+    /// If the first list is not complete.
     pub async fn of_owner(&self, uid: &str) -> Result<Vec<Arc<K>>> {
         match &self.source {
             Source::Watched(shared, _) => Ok(shared.known().await?.of_owner(uid)),
@@ -382,7 +381,7 @@ impl<K: Cached> Cache<K> {
         }
     }
 
-    /// Names of objects that have come, changed or gone, and at first of all that are there.
+    /// Keys of all objects, and then of those that are created, changed or deleted.
     pub fn keys(&self) -> BoxStream<'static, Key> {
         match &self.source {
             Source::Watched(shared, _) => {
@@ -393,9 +392,9 @@ impl<K: Cached> Cache<K> {
         }
     }
 
-    /// Objects that have come, gone, or differ in what `facts` looks at; and at first all that are there. What others do
-    /// not care about, such as a status that changes every second, is not told. Of an object that has changed both are
-    /// told, what it was and what it is: whoever it belonged to may have to know.
+    /// All objects, and then those that are created, deleted or differ in `facts`. Other changes, such as a status
+    /// that changes every second, are not sent. For a changed object both the previous and the current state are
+    /// sent, because a previous owner may have to know.
     pub fn changed<F, N>(&self, facts: N) -> impl Stream<Item = Arc<K>> + Send + 'static + use<K, F, N>
     where
         F: PartialEq,
@@ -416,8 +415,8 @@ impl<K: Cached> Cache<K> {
                 (None, None) => true,
                 _ => false,
             };
-            let told = [before, now].into_iter().flatten().filter(move |_| !is_same);
-            futures::stream::iter(told.collect::<Vec<_>>())
+            let affected = [before, now].into_iter().flatten().filter(move |_| !is_same);
+            futures::stream::iter(affected.collect::<Vec<_>>())
         };
         self.keys().flat_map(news)
     }
@@ -427,10 +426,10 @@ impl<K> Cache<K>
 where
     K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    /// The object of a name. One that is not in memory may be too new for that: the API server is asked.
+    /// The object of a name. If it is not in the cache, it may be too new: the API server is asked.
     ///
     /// # Errors
-    /// If the kind was not listed yet, or the API server does not answer.
+    /// If the first list is not complete, or the API server does not respond.
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>> {
         if let Source::Watched(shared, _) = &self.source
             && let Some(found) = shared.known().await?.get(&Key::new(namespace, name))
@@ -442,11 +441,10 @@ where
         Ok(found.map(Arc::new))
     }
 
-    /// The object of a name, if it is in memory. For an object whose coming wakes who asks, so that one that is too new
-    /// to be in memory is soon asked for again.
+    /// The object of a name, if it is in the cache. For objects whose creation triggers the caller again.
     ///
     /// # Errors
-    /// If the kind was not listed yet.
+    /// If the first list is not complete.
     pub async fn peek(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>> {
         match &self.source {
             Source::Watched(shared, _) => Ok(shared.known().await?.get(&Key::new(namespace, name))),
@@ -457,7 +455,7 @@ where
     /// All objects of a namespace, by name.
     ///
     /// # Errors
-    /// If the kind was not listed yet.
+    /// If the first list is not complete.
     pub async fn in_namespace(&self, namespace: &str) -> Result<Vec<Arc<K>>> {
         match &self.source {
             Source::Watched(shared, _) => Ok(shared.known().await?.in_namespace(namespace)),
@@ -465,10 +463,10 @@ where
         }
     }
 
-    /// All objects that the label `cluster.x-k8s.io/cluster-name` gives to a Cluster, by name.
+    /// All objects with the label `cluster.x-k8s.io/cluster-name` of a Cluster, by name.
     ///
     /// # Errors
-    /// If the kind was not listed yet.
+    /// If the first list is not complete.
     pub async fn of_cluster(&self, namespace: &str, cluster: &str) -> Result<Vec<Arc<K>>> {
         match &self.source {
             Source::Watched(shared, _) => Ok(shared.known().await?.of_cluster(namespace, cluster)),
@@ -488,10 +486,10 @@ impl<K> Cache<K>
 where
     K: Cached + Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>,
 {
-    /// The object of a name, if it is in memory. For an object whose coming wakes who asks.
+    /// The object of a name, if it is in the cache. For objects whose creation triggers the caller again.
     ///
     /// # Errors
-    /// If the kind was not listed yet.
+    /// If the first list is not complete.
     pub async fn peek_named(&self, name: &str) -> Result<Option<Arc<K>>> {
         match &self.source {
             Source::Watched(shared, _) => Ok(shared.known().await?.get(&Key::new("", name))),
@@ -534,7 +532,7 @@ impl<K> Shared<K> {
         let doing = format!("cannot list objects of kind {}", self.kind);
         match first {
             First::Complete => Ok(self.read()),
-            First::Forbidden(told) => Err(Error::Forbidden { doing, told }),
+            First::Forbidden(message) => Err(Error::Forbidden { doing, message }),
             First::Awaited => {
                 let why = lock(&self.complaint).clone();
                 Err(Error::transient(doing, why.unwrap_or_else(|| format!("no answer after {FIRST_LIST:?}"))))
@@ -614,29 +612,29 @@ fn lean<K: ResourceExt>(mut object: K) -> Arc<K> {
 
 /// Says what is wrong with a watch, once and not with every attempt: it lasts until somebody gives a right, or for good.
 fn complain<K>(shared: &Shared<K>, error: &watcher::Error) {
-    let told = match error {
+    let message = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchError(status)
             if status.code == 403 =>
         {
-            let told = forbidden(&status.message);
+            let message = forbidden(&status.message);
             // What was complete stays in memory: only who has not read it yet is told.
             shared.first.send_if_modified(|first| {
                 let is_news = *first != First::Complete;
                 if is_news {
-                    *first = First::Forbidden(told.clone());
+                    *first = First::Forbidden(message.clone());
                 }
                 is_news
             });
-            told
+            message
         }
         other => chain(other),
     };
     let mut complaint = lock(&shared.complaint);
-    if complaint.as_ref() != Some(&told) {
-        tracing::warn!(kind = shared.kind, error = told, "watch failed; trying again");
-        *complaint = Some(told);
+    if complaint.as_ref() != Some(&message) {
+        tracing::warn!(kind = shared.kind, error = message, "watch failed; trying again");
+        *complaint = Some(message);
     }
 }
 

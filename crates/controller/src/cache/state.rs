@@ -7,22 +7,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Namespace and name of an object. Objects without a namespace have an empty one.
+/// Namespace and name of an object. The namespace of a cluster-scoped object is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// Where it is.
+    /// The namespace.
     pub namespace: String,
-    /// What it is called.
+    /// The name.
     pub name: String,
 }
 
 impl Key {
-    /// The object of a name.
+    /// The key of a namespace and a name.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// Of an object.
+    /// The key of an object.
     pub fn of(object: &impl ResourceExt) -> Self {
         Self { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
     }
@@ -113,8 +113,8 @@ impl<K> State<K> {
 
     pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         let from = Key::new(namespace, "");
-        let here = self.objects.range(from..).take_while(|(key, _)| key.namespace == namespace);
-        here.map(|(_, object)| Arc::clone(object)).collect()
+        let in_namespace = self.objects.range(from..).take_while(|(key, _)| key.namespace == namespace);
+        in_namespace.map(|(_, object)| Arc::clone(object)).collect()
     }
 
     pub(super) fn of_cluster(&self, namespace: &str, cluster: &str) -> Vec<Arc<K>> {
@@ -234,11 +234,11 @@ mod tests {
     #[test]
     fn a_new_list_tells_what_went_while_nobody_watched() {
         let mut state = State::default();
-        let told = |keys: Vec<Key>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let names_of = |keys: Vec<Key>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
         let first = vec![object("a", 1, None), object("b", 1, None), object("c", 1, None)];
-        assert_eq!(told(state.replace(first)), ["n/a", "n/b", "n/c"]);
+        assert_eq!(names_of(state.replace(first)), ["n/a", "n/b", "n/c"]);
         let second = vec![object("b", 2, None), object("c", 1, None), object("d", 3, None)];
-        assert_eq!(told(state.replace(second)), ["n/a", "n/b", "n/d"]);
+        assert_eq!(names_of(state.replace(second)), ["n/a", "n/b", "n/d"]);
         assert_eq!(names(&state.all()), ["b", "c", "d"]);
         assert_eq!(state.bring(object("c", 1, None)), None, "the same version is no news");
         assert_eq!(state.gone(&object("a", 9, None)), None);

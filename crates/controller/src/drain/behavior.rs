@@ -11,15 +11,15 @@ const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 /// What becomes of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behavior {
-    /// It is evicted.
+    /// Evict it.
     Drain,
-    /// It is terminating already. It is waited for, and not evicted again.
+    /// It is already terminating: wait for it, without another eviction.
     Leaving,
-    /// Its eviction was refused moments ago. It is evicted again later.
+    /// Its eviction was rejected recently: evict it later.
     Refused,
-    /// It stays.
+    /// Leave it.
     Skip,
-    /// It may come to its end, and is waited for.
+    /// Wait until it completes.
     WaitCompleted,
 }
 

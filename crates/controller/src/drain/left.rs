@@ -50,7 +50,7 @@ impl Left {
         let mut lines = vec![format!("Drain not completed yet (started at {}):", rfc3339(started))];
         lines.extend(line(&self.leaving, "deletionTimestamp set, but still not removed from the Node"));
         for (why, pods) in self.failed.iter().take(REASONS) {
-            lines.extend(line(pods, &told(why)));
+            lines.extend(line(pods, &reason_text(why)));
         }
         match self.failed.values().skip(REASONS).map(Vec::len).sum() {
             0_usize => {}
@@ -67,7 +67,7 @@ fn line(pods: &[String], what: &str) -> Option<String> {
     (!pods.is_empty()).then(|| format!("* {kind} {}: {what}", listed(pods, PODS)))
 }
 
-fn told(why: &str) -> String {
+fn reason_text(why: &str) -> String {
     match why.strip_prefix('C').filter(|rest| rest.starts_with(BUDGET)) {
         Some(rest) => format!("c{rest}"),
         None => format!("failed to evict Pod, {why}"),

@@ -31,12 +31,12 @@ pub use refusals::Refusals;
 const EVICTIONS_AT_ONCE: Duration = Duration::from_secs(10);
 const PAGE: u32 = 100;
 
-/// How a drain stands.
+/// The state of a drain.
 #[derive(Debug)]
 pub enum Outcome {
-    /// All pods that should leave have left.
+    /// All pods that must be evicted are gone.
     Drained,
-    /// Some are still there.
+    /// Some pods are still there.
     Waiting {
         /// Which, and why.
         message: String,
@@ -45,24 +45,24 @@ pub enum Outcome {
     },
 }
 
-/// What is drained, and since when.
+/// The Node to drain, and since when.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain<'a> {
-    /// The Node.
+    /// Name of the Node.
     pub node: &'a str,
-    /// An annotation that says who keeps new pods away, for whoever lets them in again. Put on the Node together with
-    /// that, and only if nobody else kept them away before.
+    /// An annotation that says who cordoned the Node, for the later uncordon. It is set together with the cordon, and
+    /// only if the Node was not cordoned before.
     pub mark: Option<(&'a str, &'a str)>,
     /// When the drain began.
     pub since: Timestamp,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// Goes on with a drain. `refusals` are those of earlier looks.
+/// Continues a drain. `refusals` are the evictions that were rejected before.
 ///
 /// # Errors
-/// If the workload cluster does not answer, or refuses.
+/// If the workload cluster does not respond, or rejects a request.
 pub async fn drain(client: Client, drain: Drain<'_>, refusals: &Refusals) -> Result<Outcome> {
     let Drain { node: name, since, now, .. } = drain;
     let doing = |what: &str| format!("cannot {what} Node {name}");
@@ -84,10 +84,10 @@ pub async fn drain(client: Client, drain: Drain<'_>, refusals: &Refusals) -> Res
     })
 }
 
-/// Lets pods in again, if the Node carries the mark of whoever kept them away.
+/// Uncordons the Node if it has this mark.
 ///
 /// # Errors
-/// If the workload cluster does not answer, or refuses.
+/// If the workload cluster does not respond, or rejects the request.
 pub async fn uncordon(client: Client, node: &str, mark: &str) -> Result<()> {
     let nodes: Api<Node> = Api::all(client);
     let uncordon = json!({"metadata": {"annotations": {mark: null}}, "spec": {"unschedulable": null}});

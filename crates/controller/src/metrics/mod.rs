@@ -10,9 +10,9 @@ mod progress;
 mod reconciles;
 mod requests;
 mod state;
-mod text;
 mod waits;
 
+use capstan_text::exposition;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use std::sync::Arc;
 use crate::queue::Limits;
 use caches::Sources;
 pub(crate) use caches::{AnyObject, Source};
+pub use capstan_text::exposition::CONTENT_TYPE;
 use progress::Progress;
 use reconciles::Reconciles;
 pub(crate) use reconciles::Recorder;
 use requests::Requests;
 pub use requests::{CountRequests, Counted};
-pub use text::CONTENT_TYPE;
 
-/// What is counted in this process. Cheap to clone; all clones count together.
+/// The metrics of this process. Cheap to clone; all clones share them.
 #[derive(Clone)]
 pub struct Metrics(Arc<Inner>);
 
@@ -58,19 +58,19 @@ impl std::fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Everything, as [`CONTENT_TYPE`] says.
+    /// All metrics, in the format of [`CONTENT_TYPE`].
     pub fn text(&self) -> String {
         let mut open = String::new();
         // Writing to a String cannot fail.
         _ = encode(&mut open, &self.0.registry);
-        let mut text = text::from_open_metrics(&open);
+        let mut text = exposition::from_open_metrics(&open);
         let objects = self.0.sources.objects();
         state::write(&mut text, &objects);
         waits::write(&mut text, &objects);
         text
     }
 
-    /// Counts the requests of a client to this host.
+    /// A layer that counts the requests to this host.
     pub fn count_requests(&self, host: &str) -> CountRequests {
         self.0.requests.layer(host)
     }

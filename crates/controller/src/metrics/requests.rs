@@ -36,7 +36,7 @@ impl Requests {
     }
 }
 
-/// Counts the requests that go through it.
+/// A layer that counts requests.
 #[derive(Clone)]
 pub struct CountRequests {
     requests: Requests,
@@ -87,8 +87,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::super::Metrics;
     use super::*;
     use tower::{ServiceExt as _, service_fn};

@@ -1,7 +1,5 @@
 //! What is served, what the documentation names, and what dashboards and alerts ask for are the same metrics.
 
-#![allow(clippy::unwrap_used)]
-
 use super::caches::AnyObject;
 use super::*;
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineHealthCheck, MachineSet};

@@ -6,12 +6,12 @@ use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine, HostPool};
 use capstan_api::wait::{Owner, Wait};
+use capstan_text::exposition::{declare, escape};
 use kube::{Resource, ResourceExt as _};
 use std::any::Any;
 use std::fmt::Write as _;
 
 use super::caches::AnyObject;
-use super::text::{declare, escape};
 
 const NAME: &str = "capstan_wait_start_time_seconds";
 const HELP: &str = "Since when an object waits, in seconds since 1970, by reason and by who must act.";

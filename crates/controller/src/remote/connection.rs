@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
-use super::answers::Answers;
 use super::health::{Health, Prober};
 use super::nodes::{NodeWatch, Nodes};
-use super::patience::{ANSWER, Patience};
+use super::request_timeout::{REQUEST_TIMEOUT, RequestTimeout};
+use super::response_fixes::ResponseFixes;
 use super::{ClusterKey, Signals};
 use crate::knowledge::Knowledge;
 use crate::text::rfc3339;
@@ -102,7 +102,10 @@ pub(super) async fn connect(kubeconfig: Option<&[u8]>) -> Result<Client, BoxErro
     }
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.connect_timeout = Some(TIMEOUT);
-    Ok(ClientBuilder::try_from(config)?.with_layer(&Answers).with_layer(&Patience(ANSWER)).build())
+    Ok(ClientBuilder::try_from(config)?
+        .with_layer(&ResponseFixes)
+        .with_layer(&RequestTimeout(REQUEST_TIMEOUT))
+        .build())
 }
 
 /// A kubeconfig is an object that others write: it must not make this process run anything.

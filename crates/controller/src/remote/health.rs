@@ -19,25 +19,25 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// A cluster that has failed to answer for so long since it was first asked is not only slow to come up.
 const SLOW_TO_COME: SignedDuration = SignedDuration::from_secs(50);
 
-/// What the probes of a cluster have found.
+/// Results of the health probes of a workload cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// When the cluster last answered; none if it never has.
+    /// When the cluster last responded; `None` if it never has.
     pub last_success: Option<Timestamp>,
-    /// Failures since then.
+    /// Failed probes since then.
     pub failures: u32,
-    /// When the first and the last of them were.
+    /// The first and the last failed probe.
     pub failing: Option<(Timestamp, Timestamp)>,
 }
 
 impl Health {
-    /// Nothing is known yet: there was no answer, and it was not asked for long enough to say that there is none.
-    pub fn is_unsettled(&self) -> bool {
+    /// Whether nothing is known yet: there was no response, and too few probes to conclude that there is none.
+    pub fn is_unknown(&self) -> bool {
         let is_slow = |(first, last): (Timestamp, Timestamp)| last.duration_since(first) < SLOW_TO_COME;
         self.last_success.is_none() && self.failing.is_none_or(is_slow)
     }
 
-    /// Whether it has answered within this time.
+    /// Whether it has responded within this time.
     pub fn answered_within(&self, grace: SignedDuration, now: Timestamp) -> bool {
         self.last_success.is_some_and(|time| now.duration_since(time) <= grace)
     }
@@ -70,7 +70,7 @@ impl Health {
 /// Who should hear of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
-    /// Nobody.
+    /// No reconcile.
     None,
     /// The Cluster.
     ForCluster,
@@ -90,7 +90,7 @@ impl Prober {
 
     pub(super) async fn run(self: Arc<Self>, cluster: ClusterKey, client: Client, signals: Signals) {
         loop {
-            let success = answers(&client).await;
+            let success = responds(&client).await;
             let news = self.lock().count(success, Timestamp::now());
             if news != News::None {
                 signals.health.tell(&cluster);
@@ -109,7 +109,7 @@ impl Prober {
     }
 }
 
-pub(super) async fn answers(client: &Client) -> bool {
+pub(super) async fn responds(client: &Client) -> bool {
     let Ok(request) = Request::get("/").body(Vec::new()) else { return false };
     tokio::time::timeout(TIMEOUT, client.request_text(request)).await.is_ok_and(|answer| answer.is_ok())
 }
@@ -124,10 +124,10 @@ mod tests {
         let mut health = Health::default();
         for second in 0..50 {
             assert_ne!(health.count(false, at(second)), News::None);
-            assert!(health.is_unsettled());
+            assert!(health.is_unknown());
         }
         health.count(false, at(50));
-        assert!(!health.is_unsettled());
+        assert!(!health.is_unknown());
         assert_eq!(health.count(true, at(51)), News::ForAll, "it answers at last");
         assert_eq!(health.count(true, at(52)), News::None, "it still does");
         assert_eq!(health, Health { last_success: Some(at(52)), ..Health::default() });
@@ -135,26 +135,26 @@ mod tests {
 
     /// Probes of a cluster that does not answer, in each minute of an hour, and how often its machines are woken.
     fn an_hour_of_failures(until_failure: i64) -> (Vec<usize>, usize) {
-        let (mut health, mut second, mut told) = (Health::default(), 0, 0);
+        let (mut health, mut second, mut wake_ups) = (Health::default(), 0, 0);
         let mut probes = vec![0; 60];
         while second < 3600 {
             let now = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
             probes[usize::try_from(second / 60).expect("a minute")] += 1;
-            told += usize::from(health.count(false, now) == News::ForAll);
+            wake_ups += usize::from(health.count(false, now) == News::ForAll);
             second += until_failure + i64::try_from(health.pause().as_secs()).expect("a number");
         }
-        (probes, told)
+        (probes, wake_ups)
     }
 
     #[test]
     fn a_dead_cluster_costs_little() {
         let timeout = i64::try_from(TIMEOUT.as_secs()).expect("a number");
         for (case, until_failure) in [("says nothing", timeout), ("hangs up", 0)] {
-            let (probes, told) = an_hour_of_failures(until_failure);
+            let (probes, wake_ups) = an_hour_of_failures(until_failure);
             assert!(probes.iter().sum::<usize>() < 90, "{case}: {probes:?}");
             assert!(probes[0] < 20, "{case}: it may be about to come up, {probes:?}");
             assert!(probes[10..].iter().all(|probes| *probes <= 2), "{case}: {probes:?}");
-            assert!(told < 10, "{case}: its machines were woken {told} times");
+            assert!(wake_ups < 10, "{case}: its machines were woken {wake_ups} times");
         }
     }
 

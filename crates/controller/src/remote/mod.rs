@@ -1,13 +1,13 @@
 //! Connections to workload clusters, by the kubeconfig Secret of the contract.
 //!
-//! One connection for each Cluster is shared by everybody in the process. While it stands, its Nodes are kept in
-//! memory and its API server is probed; both wake whoever listens.
+//! All controllers of the process share one connection for each Cluster. While it is open, the Nodes are cached and the API
+//! server is probed; both trigger listening controllers.
 
-mod answers;
 mod connection;
 mod health;
 mod nodes;
-mod patience;
+mod request_timeout;
+mod response_fixes;
 mod volumes;
 
 use futures::Stream;
@@ -25,7 +25,7 @@ use crate::error::{Doing, Error, Result, chain};
 use crate::knowledge::Knowledge;
 use crate::signal::Signal;
 use connection::{Connection, connect};
-use health::answers;
+use health::responds;
 
 pub use health::Health;
 pub use nodes::{Ambiguous, ChangedNode, NodeIdentity, Nodes};
@@ -40,7 +40,7 @@ const MISSING_AGAIN: Duration = Duration::from_secs(5);
 /// Namespace and name of a Cluster.
 pub type ClusterKey = (String, String);
 
-/// One connection to each workload cluster, shared by everybody in the process.
+/// One connection to each workload cluster, shared by all controllers of the process.
 #[derive(Clone)]
 pub struct Remotes {
     client: Client,
@@ -66,7 +66,7 @@ struct Signals {
 }
 
 impl Remotes {
-    /// No connection is made before somebody asks.
+    /// Connections are made at the first use.
     pub fn new(client: Client) -> Self {
         let shared = Shared {
             connections: Mutex::default(),
@@ -77,12 +77,12 @@ impl Remotes {
         Self { client, caches: None, shared: Arc::new(shared) }
     }
 
-    /// The same for controllers: a Secret that memory has is read again only when it has changed.
+    /// Like `new`, for controllers: a kubeconfig Secret in the cache is read again only when it has changed.
     pub fn in_memory(caches: &Caches) -> Self {
         Self { caches: Some(caches.clone()), ..Self::new(caches.client().clone()) }
     }
 
-    /// Evictions that workload clusters have refused, for the next look at a drain.
+    /// Evictions that workload clusters have rejected, for the next reconcile of a drain.
     pub fn refusals(&self) -> &Refusals {
         &self.shared.refusals
     }
@@ -94,7 +94,7 @@ impl Remotes {
         Ok(secrets.peek(namespace, name).await?.and_then(|secret| secret.resource_version()))
     }
 
-    /// A client for the workload cluster, or `None` while it has no kubeconfig.
+    /// A client for the workload cluster, or `None` if it has no kubeconfig yet.
     pub async fn client(&self, namespace: &str, cluster: &str) -> Result<Option<Client>> {
         let key = (namespace.to_owned(), cluster.to_owned());
         let name = format!("{cluster}-kubeconfig");
@@ -152,22 +152,22 @@ impl Remotes {
         self.shared.missing.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Whether the cluster answers now.
+    /// Probes whether the cluster responds now.
     pub async fn probe(&self, namespace: &str, cluster: &str) -> bool {
         match self.client(namespace, cluster).await {
-            Ok(Some(client)) => answers(&client).await,
+            Ok(Some(client)) => responds(&client).await,
             _ => false,
         }
     }
 
-    /// What the probes have found so far.
+    /// Results of the probes so far.
     pub fn health(&self, namespace: &str, cluster: &str) -> Health {
         let key = (namespace.to_owned(), cluster.to_owned());
         self.connections().get(&key).map(Connection::health).unwrap_or_default()
     }
 
-    /// The cluster's Nodes. Unknown while there is no connection, while they have not been listed, and while the API
-    /// server does not answer: none of these means that there are no Nodes.
+    /// The Nodes of the cluster. Unknown while there is no connection, before the first list, and while the API
+    /// server does not respond: none of these means that there are no Nodes.
     pub async fn nodes(&self, namespace: &str, cluster: &str) -> Result<Knowledge<Nodes>> {
         if self.client(namespace, cluster).await?.is_none() {
             return Ok(Knowledge::unknown("there is no kubeconfig for the workload cluster yet"));
@@ -179,7 +179,7 @@ impl Remotes {
         })
     }
 
-    /// One Node as the API server has it now, for a last look before something is destroyed.
+    /// A live read of one Node, before something is deleted.
     pub async fn node_now(&self, namespace: &str, cluster: &str, name: &str) -> Knowledge<Option<Node>> {
         let client = match self.client(namespace, cluster).await {
             Ok(Some(client)) => client,
@@ -194,7 +194,7 @@ impl Remotes {
         }
     }
 
-    /// Volumes that are lost with the Node they stand on, as the API server has them now.
+    /// Volumes that are lost with their Node, from a live read.
     pub async fn local_volumes(&self, namespace: &str, cluster: &str) -> Knowledge<LocalVolumes> {
         let client = match self.client(namespace, cluster).await {
             Ok(Some(client)) => client,
@@ -213,23 +213,23 @@ impl Remotes {
         }
     }
 
-    /// Drops the connection, as when the Cluster is gone.
+    /// Closes the connection, for example when the Cluster is deleted.
     pub fn forget(&self, key: &ClusterKey) {
         self.connections().remove(key);
     }
 
-    /// Clusters in which a Node has changed.
+    /// Clusters with a changed Node.
     pub fn node_changes(&self) -> impl Stream<Item = ClusterKey> + Send + 'static + use<> {
         use futures::StreamExt as _;
         self.changed_nodes().map(|change| change.cluster)
     }
 
-    /// Nodes that have changed.
+    /// Changed Nodes.
     pub fn changed_nodes(&self) -> impl Stream<Item = ChangedNode> + Send + 'static + use<> {
         self.shared.signals.nodes.listen()
     }
 
-    /// Clusters that have begun or ceased to answer, or that still do not.
+    /// Clusters that have begun or stopped to respond, or still do not.
     pub fn health_changes(&self) -> impl Stream<Item = ClusterKey> + Send + 'static + use<> {
         self.shared.signals.health.listen()
     }

@@ -12,21 +12,21 @@ use thiserror::Error;
 
 use super::{ClusterKey, Signals};
 
-/// A Node that has changed.
+/// A changed Node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChangedNode {
-    /// The Cluster it is a Node of.
+    /// The Cluster of the Node.
     pub cluster: ClusterKey,
-    /// Which Node; none if any of them may have changed.
+    /// The Node; `None` if any Node may have changed.
     pub node: Option<NodeIdentity>,
 }
 
-/// What tells a Node from the others.
+/// What identifies a Node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeIdentity {
     /// Its name.
     pub name: String,
-    /// Its identity at the infrastructure provider.
+    /// The provider ID.
     pub provider_id: Option<String>,
 }
 
@@ -41,19 +41,19 @@ impl ChangedNode {
     }
 }
 
-/// Two Nodes claim to be the same machine.
+/// Two Nodes have the same provider ID.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unexpectedly found more than one Node matching the providerID {0}")]
 pub struct Ambiguous(pub String);
 
-/// The Nodes of a cluster, as of the latest event.
+/// The Nodes of a cluster at the latest event.
 #[derive(Clone)]
 pub struct Nodes {
     store: Store<Node>,
 }
 
 impl Nodes {
-    /// The Node that a machine became.
+    /// The Node of a machine.
     pub fn by_provider_id(&self, provider_id: &str) -> Result<Option<Arc<Node>>, Ambiguous> {
         let is_it = |node: &Node| {
             node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(provider_id)
@@ -65,7 +65,7 @@ impl Nodes {
         }
     }
 
-    /// All of them.
+    /// All Nodes.
     pub fn all(&self) -> Vec<Arc<Node>> {
         self.store.state()
     }

@@ -11,11 +11,11 @@ pub(crate) const NEEDED: [Purpose; 6] =
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// All is there.
+    /// All Secrets exist.
     Complete,
-    /// These are made.
+    /// These Secrets must be created.
     Make(Vec<Purpose>),
-    /// This cannot go on, and why.
+    /// An existing Secret cannot be used, and why.
     Refuse(String),
 }
 
@@ -136,11 +136,11 @@ mod tests {
             let [(_, epoch), (_, plane)] = take_over(&key(data), "here")?;
             Some((String::from_utf8(epoch).expect("text"), String::from_utf8(plane).expect("text")))
         };
-        let here = |epoch: &str| Some((epoch.to_owned(), "here".to_owned()));
-        assert_eq!(taken(&[]), here("1"));
-        assert_eq!(taken(&[("epoch", "4")]), here("4"));
+        let taken_here = |epoch: &str| Some((epoch.to_owned(), "here".to_owned()));
+        assert_eq!(taken(&[]), taken_here("1"));
+        assert_eq!(taken(&[("epoch", "4")]), taken_here("4"));
         assert_eq!(taken(&[("epoch", "4"), ("plane", "here")]), None);
-        assert_eq!(taken(&[("epoch", "4"), ("plane", "there")]), here("5"));
-        assert_eq!(taken(&[("plane", "there")]), here("2"));
+        assert_eq!(taken(&[("epoch", "4"), ("plane", "there")]), taken_here("5"));
+        assert_eq!(taken(&[("plane", "there")]), taken_here("2"));
     }
 }

@@ -2,11 +2,13 @@
 
 use capstan_controller::identity;
 use capstan_controller::secrets::{self, Purpose, pair, plan_key};
+use capstan_pki::issue::{self, Identity, utc_date};
+use capstan_pki::{der, pem};
 use capstan_plan::SigningKey;
 use jiff::{Timestamp, ToSpan as _};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize, date_time_ymd,
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+    PKCS_RSA_SHA256, RsaKeySize,
 };
 
 use super::decide::FIRST_EPOCH;
@@ -14,33 +16,29 @@ use super::decide::FIRST_EPOCH;
 /// For how long a CA is good.
 const CA_YEARS: i64 = 10;
 
-/// A certificate, or a public key, and its key, as PEM.
-pub(crate) struct Pair {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
-}
-
 /// Why something could not be made. Says nothing of keys.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MakeError {
-    /// The library refuses.
+    /// The certificate library returns an error.
     #[error("cannot make a key or certificate")]
     Library(#[from] rcgen::Error),
-    /// The clock is far off.
+    /// The system clock is out of range.
     #[error("cannot count on the clock")]
     Clock(#[from] jiff::Error),
-    /// A CA or key that somebody brought.
+    /// A CA that the user provides cannot be used.
     #[error("the CA or its key cannot be read: it must be one certificate and one unencrypted key as PEM")]
     Authority,
-    /// A key that is not what it should be.
+    /// A key that the user provides cannot be used.
     #[error("the library gave a key in an unknown form")]
     Key,
 }
 
 /// A new CA with an RSA key.
-pub(crate) fn authority(name: &str, now: Timestamp) -> Result<Pair, MakeError> {
+pub(crate) fn authority(name: &str, now: Timestamp) -> Result<Identity, MakeError> {
     let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?;
-    let mut params = params(name, now, CA_YEARS.years())?;
+    let mut params = CertificateParams::default();
+    params.distinguished_name = issue::subject(name, None);
+    issue::valid_until(&mut params, now, utc_date(now).checked_add(CA_YEARS.years())?)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![
         KeyUsagePurpose::DigitalSignature,
@@ -48,101 +46,42 @@ pub(crate) fn authority(name: &str, now: Timestamp) -> Result<Pair, MakeError> {
         KeyUsagePurpose::KeyCertSign,
     ];
     let certificate = params.self_signed(&key)?.pem();
-    Ok(Pair { certificate, key: pkcs1_pem(&key)? })
+    Ok(Identity { certificate, key: pkcs1_pem(&key)? })
 }
 
-/// A new RSA key and its public half.
-pub(crate) fn signing_pair() -> Result<Pair, MakeError> {
+/// A new RSA key, and its public half in the place of the certificate.
+pub(crate) fn signing_pair() -> Result<Identity, MakeError> {
     let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?;
-    Ok(Pair { certificate: key.public_key_pem(), key: pkcs1_pem(&key)? })
+    Ok(Identity { certificate: key.public_key_pem(), key: pkcs1_pem(&key)? })
 }
 
 /// A certificate for a client, signed by the CA, good until `expires`.
 pub(crate) fn client(
-    ca: &Pair,
+    ca: &Identity,
     user: &str,
     group: &str,
     expires: Timestamp,
     now: Timestamp,
-) -> Result<Pair, MakeError> {
-    let ca_key = KeyPair::from_pem(&ca.key).map_err(|_| MakeError::Authority)?;
-    let issuer = Issuer::from_ca_cert_pem(&ca.certificate, ca_key).map_err(|_| MakeError::Authority)?;
-    let key = KeyPair::generate()?;
-    let mut params = params(user, now, 1.day())?;
-    let (year, month, day) = day(expires);
-    params.not_after = date_time_ymd(year, month, day);
-    params.distinguished_name.push(DnType::OrganizationName, group);
-    params.use_authority_key_identifier_extension = true;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    let certificate = params.signed_by(&key, &issuer)?.pem();
-    Ok(Pair { certificate, key: key.serialize_pem() })
-}
-
-fn params(name: &str, now: Timestamp, life: jiff::Span) -> Result<CertificateParams, MakeError> {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, name);
-    let utc = now.to_zoned(jiff::tz::TimeZone::UTC);
-    // Machines whose clocks are behind must not refuse it.
-    let (year, month, first) = day(utc.checked_sub(1.day())?.timestamp());
-    params.not_before = date_time_ymd(year, month, first);
-    let (year, month, last) = day(utc.checked_add(life)?.timestamp());
-    params.not_after = date_time_ymd(year, month, last);
-    Ok(params)
-}
-
-/// The day, in UTC: a certificate needs no more.
-fn day(time: Timestamp) -> (i32, u8, u8) {
-    let date = time.to_zoned(jiff::tz::TimeZone::UTC).date();
-    let number = |value: i8| u8::try_from(value).unwrap_or(1);
-    (date.year().into(), number(date.month()), number(date.day()))
+) -> Result<Identity, MakeError> {
+    let issuer = issue::issuer(ca).map_err(|_| MakeError::Authority)?;
+    let subject = issue::subject(user, Some(group));
+    let mut params = issue::end_entity(subject, &[], ExtendedKeyUsagePurpose::ClientAuth)?;
+    issue::valid_until(&mut params, now, utc_date(expires))?;
+    Ok(issue::signed(&params, &issuer)?)
 }
 
 /// An RSA key in the form that Cluster API writes: what PKCS#8 wraps.
 fn pkcs1_pem(key: &KeyPair) -> Result<String, MakeError> {
     let pkcs1 = unwrapped(key.serialized_der()).ok_or(MakeError::Key)?;
-    Ok(pem("RSA PRIVATE KEY", pkcs1))
+    Ok(pem::encode("RSA PRIVATE KEY", pkcs1))
 }
-
-const SEQUENCE: u8 = 0x30;
-const INTEGER: u8 = 0x02;
-const OCTETS: u8 = 0x04;
 
 /// The key inside PKCS#8: `SEQUENCE { INTEGER, SEQUENCE, OCTET STRING }`, the last of which it is.
 fn unwrapped(pkcs8: &[u8]) -> Option<&[u8]> {
-    let (outer, _) = element(pkcs8, SEQUENCE)?;
-    let (_, rest) = element(outer, INTEGER)?;
-    let (_, rest) = element(rest, SEQUENCE)?;
-    element(rest, OCTETS).map(|(key, _)| key)
-}
-
-/// Content of the DER element at the beginning, and what comes after it.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (&found, rest) = der.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        0x81..=0x84 => {
-            let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            (bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte)), rest)
-        }
-        _ => return None,
-    };
-    (found == tag).then(|| rest.split_at_checked(length))?
-}
-
-fn pem(label: &str, der: &[u8]) -> String {
-    use base64::Engine as _;
-    let text = base64::prelude::BASE64_STANDARD.encode(der);
-    let mut pem = format!("-----BEGIN {label}-----\n");
-    for line in text.as_bytes().chunks(64) {
-        // Base64 is ASCII.
-        pem.push_str(&String::from_utf8_lossy(line));
-        pem.push('\n');
-    }
-    pem.push_str(&format!("-----END {label}-----\n"));
-    pem
+    let outer = der::read(der::SEQUENCE, pkcs8)?.content;
+    let rest = der::read(der::INTEGER, outer)?.rest;
+    let rest = der::read(der::SEQUENCE, rest)?.rest;
+    Some(der::read(der::OCTET_STRING, rest)?.content)
 }
 
 /// What a Secret holds, by key.
@@ -150,7 +89,7 @@ type Data = Vec<(&'static str, Vec<u8>)>;
 
 /// What goes into a Secret that is made.
 pub(crate) fn contents(purpose: Purpose, now: Timestamp) -> Result<Data, MakeError> {
-    let pair_of = |pair: Pair| {
+    let pair_of = |pair: Identity| {
         vec![(pair::CERTIFICATE, pair.certificate.into_bytes()), (pair::KEY, pair.key.into_bytes())]
     };
     Ok(match purpose {
@@ -192,7 +131,7 @@ mod tests {
         let expires = "2027-11-15T12:00:00Z".parse().expect("a time");
         let client = client(&ca, "kubernetes-admin", "system:masters", expires, now).expect("a certificate");
         assert!(client.certificate.contains("BEGIN CERTIFICATE"));
-        let garbage = Pair { certificate: "x".to_owned(), key: ca.key };
+        let garbage = Identity { certificate: "x".to_owned(), key: ca.key };
         assert!(matches!(super::client(&garbage, "a", "b", expires, now), Err(MakeError::Authority)));
     }
 

@@ -14,5 +14,5 @@ pub(crate) use decide::{Decision, NEEDED, decide};
 pub(crate) use make::contents;
 #[cfg(test)]
 pub(crate) use make::tests_ca;
-pub(crate) use make::{MakeError, Pair, client};
+pub(crate) use make::{MakeError, client};
 pub(crate) use observe::Keys;

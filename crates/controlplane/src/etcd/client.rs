@@ -2,16 +2,17 @@
 
 use capstan_controller::error::{Error, Result};
 use capstan_controller::etcd::{Access, Etcd, Member, Members};
+use capstan_pki::issue::Identity;
 use futures::future::{BoxFuture, join_all, select_ok};
 use jiff::{SignedDuration, Timestamp};
+use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 
 use super::grpc::{CallError, NOT_FOUND, call};
 use super::wire;
-use crate::certificates::{Pair, client};
+use crate::certificates::client;
 
 const MEMBER_LIST: &str = "/etcdserverpb.Cluster/MemberList";
 const MEMBER_REMOVE: &str = "/etcdserverpb.Cluster/MemberRemove";
@@ -25,7 +26,7 @@ const LIFE: SignedDuration = SignedDuration::from_hours(24);
 /// What servers of etcd see as our name.
 const NAME: &str = "capstan";
 
-/// Reaches the etcd of any cluster over gRPC.
+/// An etcd client over gRPC.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EtcdClient;
 
@@ -115,14 +116,11 @@ fn tls(access: &Access) -> Result<Arc<ClientConfig>> {
     let doing = || format!("cannot use the etcd CA of Cluster {}/{}", access.namespace, access.cluster);
     let unusable = || Error::transient(doing(), "it must be one certificate and one unencrypted key as PEM");
     let text = |pem: &[u8]| String::from_utf8(pem.to_vec()).map_err(|_| unusable());
-    let ca = Pair { certificate: text(&access.ca)?, key: text(&access.ca_key)? };
+    let ca = Identity { certificate: text(&access.ca)?, key: text(&access.ca_key)? };
     let now = Timestamp::now();
     let expires = now.checked_add(LIFE).map_err(|error| Error::transient(doing(), error))?;
     let own = client(&ca, NAME, NAME, expires, now).map_err(|error| Error::transient(doing(), error))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&access.ca) {
-        roots.add(certificate.map_err(|_| unusable())?).map_err(|_| unusable())?;
-    }
+    let roots = capstan_pki::roots(&access.ca).map_err(|_| unusable())?;
     let certificate = CertificateDer::from_pem_slice(own.certificate.as_bytes()).map_err(|_| unusable())?;
     let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).map_err(|_| unusable())?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

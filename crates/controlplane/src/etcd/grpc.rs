@@ -23,22 +23,22 @@ pub(super) const NOT_FOUND: u32 = 5;
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
-    /// It took too long.
+    /// The request timed out.
     #[error("no answer within {} seconds", PATIENCE.as_secs())]
     Timeout,
-    /// No address.
-    #[error("{0:?} is no https address")]
+    /// The address is invalid.
+    #[error("{0:?} is not an https address")]
     Address(String),
-    /// No connection.
+    /// The connection failed.
     #[error("no connection")]
     Connection(#[source] std::io::Error),
-    /// No answer.
+    /// The HTTP request failed.
     #[error("no answer")]
     Http(#[source] hyper::Error),
-    /// Not what an etcd would answer.
+    /// The response is malformed.
     #[error("the answer is not gRPC: {0}")]
     Answer(&'static str),
-    /// Answered with an error.
+    /// etcd returned an error.
     #[error("{message}")]
     Status {
         /// gRPC's number for it.

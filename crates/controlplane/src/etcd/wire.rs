@@ -98,7 +98,7 @@ fn text(bytes: &[u8]) -> Result<String, WireError> {
 enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
-    /// Fixed numbers, which none of these messages has.
+    /// A fixed-width number, which none of these messages has.
     Other,
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn heal(seen: &mut Observed<'_>) -> Result<()> {
             let patch = json!({"metadata": {
                 "resourceVersion": read.resource_version(), "annotations": {HEALING: text}}});
             let written = scope.patch::<Machine>(&name, &patch).await?;
-            if let Some((stage, message)) = &healing.told
+            if let Some((stage, message)) = &healing.progress
                 && let Some(cause) = cause(*stage)
             {
                 tracing::info!(machine = name, reason = cause.reason, message, "healing");
@@ -86,7 +86,7 @@ async fn ask_owner(seen: &Observed<'_>, index: usize, healing: &Healing) -> Resu
         tracing::info!(machine = facts.name, why, "the owner is not asked to replace the Machine");
         return Ok(());
     }
-    let mut told = machine.as_ref().clone();
-    set(&mut told, ask(), scope.now);
-    Patcher::new(scope.api(), machine.as_ref()).finish(&told, &[OWNER_REMEDIATED]).await
+    let mut updated = machine.as_ref().clone();
+    set(&mut updated, ask(), scope.now);
+    Patcher::new(scope.api(), machine.as_ref()).finish(&updated, &[OWNER_REMEDIATED]).await
 }

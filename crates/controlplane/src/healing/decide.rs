@@ -61,11 +61,11 @@ mod tests {
             .expect("a Machine")
         };
         let ill = MachineFacts::worker("w").with(|m| m.is_unhealthy = true);
-        let told = |stage| Healing { record: None, told: Some((stage, String::new())) };
-        let (exhausted, allowed) = (told(Stage::Exhausted), Ok(Some(ReplacePolicy::WhenNeeded)));
+        let at = |stage| Healing { record: None, progress: Some((stage, String::new())) };
+        let (exhausted, allowed) = (at(Stage::Exhausted), Ok(Some(ReplacePolicy::WhenNeeded)));
         let request = machine(EXTERNALLY_REMEDIATED, None);
         assert!(is_to_be_asked(&request, &ill, &exhausted, allowed.clone()));
-        assert!(!is_to_be_asked(&request, &ill, &told(Stage::Waiting), allowed.clone()), "healing goes on");
+        assert!(!is_to_be_asked(&request, &ill, &at(Stage::Waiting), allowed.clone()), "healing goes on");
         assert!(!is_to_be_asked(&request, &ill, &exhausted, Ok(None)), "never, by default");
         assert!(!is_to_be_asked(&request, &ill, &exhausted, Err("misspelt".to_owned())));
         let never = machine(EXTERNALLY_REMEDIATED, Some("Never"));

@@ -6,13 +6,14 @@ use capstan_api::controlplane::CapstanControlPlane;
 use capstan_controller::owners;
 use capstan_controller::secrets::{self, Purpose, pair};
 use capstan_distro::Endpoint;
+use capstan_pki::issue::Identity;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-use crate::certificates::{self, MakeError, Pair};
+use crate::certificates::{self, MakeError};
 use crate::names::{KUBECONFIG_EXPIRES, KUBECONFIG_SERVER};
 
 /// For how long its client certificate is good.
@@ -47,7 +48,7 @@ pub(super) fn build(
     now: Timestamp,
 ) -> Result<Secret, MakeError> {
     let text = |key| secrets::get(ca, key).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    let ca = Pair {
+    let ca = Identity {
         certificate: text(pair::CERTIFICATE).ok_or(MakeError::Authority)?,
         key: text(pair::KEY).ok_or(MakeError::Authority)?,
     };
@@ -64,7 +65,7 @@ pub(super) fn build(
     Ok(secret)
 }
 
-fn document(cluster: &str, endpoint: &Endpoint, ca: &Pair, client: &Pair) -> String {
+fn document(cluster: &str, endpoint: &Endpoint, ca: &Identity, client: &Identity) -> String {
     let user = format!("{cluster}-admin");
     let context = format!("{user}@{cluster}");
     let data = |pem: &str| BASE64_STANDARD.encode(pem);

@@ -10,7 +10,7 @@ use capstan_controller::{Grounds, Knowledge, destroy};
 use capstan_distro::Endpoint;
 use capstan_planner::MachineFacts;
 use capstan_planner::healing::Healing;
-use capstan_planner::machines::{Step, decide};
+use capstan_planner::machines::{MachineStep, decide};
 use capstan_planner::plans::Outcome;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt as _};
@@ -56,22 +56,23 @@ pub(crate) async fn step(
 }
 
 /// Carries out a step.
-async fn act(scope: &Scope<'_>, observed: &Machines, step: &Step) -> Result<()> {
-    if matches!(step, Step::Create { .. } | Step::Delete { .. } | Step::Remediate { .. }) {
+async fn act(scope: &Scope<'_>, observed: &Machines, step: &MachineStep) -> Result<()> {
+    if matches!(step, MachineStep::Create { .. } | MachineStep::Delete { .. } | MachineStep::Remediate { .. })
+    {
         confirm(scope, observed).await?;
     }
     match step {
-        Step::Nothing | Step::Wait(_) | Step::Refuse(_) => Ok(()),
-        Step::Create { failure_domain } => create(scope, failure_domain.clone()).await,
-        Step::GiveUp(name) => give_up(scope, name).await,
-        Step::Delete { machine, grounds } => delete(scope, observed, machine, grounds).await,
-        Step::Remediate { machine, record, grounds } => {
+        MachineStep::Nothing | MachineStep::Wait(_) | MachineStep::Refuse(_) => Ok(()),
+        MachineStep::Create { failure_domain } => create(scope, failure_domain.clone()).await,
+        MachineStep::GiveUp(name) => give_up(scope, name).await,
+        MachineStep::Delete { machine, grounds } => delete(scope, observed, machine, grounds).await,
+        MachineStep::Remediate { machine, record, grounds } => {
             let record = serde_json::to_string(record)
                 .map_err(|error| Error::transient(format!("cannot replace Machine {machine}"), error))?;
             scope.record(scope.owner, &[(REMEDIATION, Some(&record))]).await?;
             delete(scope, observed, machine, grounds).await
         }
-        Step::Update(name) => update(scope, observed, name).await,
+        MachineStep::Update(name) => update(scope, observed, name).await,
     }
 }
 
@@ -262,9 +263,9 @@ async fn sync_one(
 /// Says on a worker's Machine how healing goes: its owner and the user look there.
 async fn tell_healing(scope: &Scope<'_>, machine: &Machine, healing: &Healing) -> Result<()> {
     let Some(condition) = healed_in_place(machine, healing) else { return Ok(()) };
-    let mut told = machine.clone();
-    match set(&mut told, condition, scope.now) {
-        true => Patcher::new(scope.api(), machine).finish(&told, &[keep::HEALED_IN_PLACE]).await,
+    let mut updated = machine.clone();
+    match set(&mut updated, condition, scope.now) {
+        true => Patcher::new(scope.api(), machine).finish(&updated, &[keep::HEALED_IN_PLACE]).await,
         false => Ok(()),
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn infrastructure(
     let Some(spec) = source.get("spec").filter(|spec| spec.is_object()) else {
         return Err(Error::user(
             format!("{} {}", reference.kind, reference.name),
-            "has no spec.template.spec: it is no template of the contract",
+            "has no spec.template.spec, which the Cluster API contract requires of a template: add it",
         ));
     };
     let mut object = DynamicObject::new(name, resource).data(json!({"spec": spec}));

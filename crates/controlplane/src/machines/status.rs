@@ -16,7 +16,7 @@ use crate::names::UP_TO_DATE;
 pub(super) fn healed_in_place(machine: &Machine, healing: &Healing) -> Option<NewCondition> {
     let well = || (Stage::Healthy, String::new());
     let was_told = has(machine, keep::HEALED_IN_PLACE);
-    let (stage, message) = healing.told.clone().or_else(|| was_told.then(well))?;
+    let (stage, message) = healing.progress.clone().or_else(|| was_told.then(well))?;
     Some(match cause(stage) {
         Some(cause) => Wait::new(cause, message).condition(keep::HEALED_IN_PLACE),
         None => NewCondition::new(keep::HEALED_IN_PLACE, true, keep::healing::HEALTHY).message(message),
@@ -66,8 +66,8 @@ mod tests {
     fn a_machine_says_why_it_is_not_up_to_date() {
         let up = MachineFacts::server("a").up();
         let planned = Outcome::Planned(1);
-        let told = up_to_date(&up, Some(&planned)).expect("it is known");
-        assert_eq!(told.status, ConditionStatus::True);
+        let condition = up_to_date(&up, Some(&planned)).expect("it is known");
+        assert_eq!(condition.status, ConditionStatus::True);
         let change = Change::new("spec.version", Cost::Restart, "another version");
         let refused = Outcome::Refused { field: "spec.x".to_owned(), message: "not so".to_owned() };
         for (facts, planned, expected) in [
@@ -85,8 +85,8 @@ mod tests {
             ),
             (up, Some(&refused), "* spec.x: not so"),
         ] {
-            let told = up_to_date(&facts, planned).expect("it is known");
-            assert_eq!((told.status, told.message.as_str()), (ConditionStatus::False, expected));
+            let condition = up_to_date(&facts, planned).expect("it is known");
+            assert_eq!((condition.status, condition.message.as_str()), (ConditionStatus::False, expected));
         }
     }
 

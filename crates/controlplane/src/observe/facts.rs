@@ -42,16 +42,16 @@ impl Machines {
             if let Some(config) = config.filter(|_| facts.control_plane) {
                 facts.changes = changes(owner, machine, config);
             }
-            let told = facts.id.as_ref().and_then(|id| report(self.reports.get(&name)?, &name, id));
-            facts.reported_revision = told.as_ref().and_then(facts::reported_revision);
-            let about = told.as_ref().and_then(|told| told.facts.as_ref());
+            let reported = facts.id.as_ref().and_then(|id| report(self.reports.get(&name)?, &name, id));
+            facts.reported_revision = reported.as_ref().and_then(facts::reported_revision);
+            let about = reported.as_ref().and_then(|reported| reported.facts.as_ref());
             facts.architecture = about.and_then(|about| about.architecture.clone());
             facts.os_image = about.and_then(|about| about.os_image.clone());
             facts.node = nodes.clone().map(|nodes| nodes.get(&name).cloned().unwrap_or_default());
             facts.silent_since = self.silent.get(&name).copied();
             if let (Some(secret), Some(id)) = (plans.get(&plan_secret(&name)), &facts.id) {
                 facts.plan = plan_facts(secret, &name, id, keys).map(|mut plan| {
-                    plan.progress = facts::progress(plan.id, told.as_ref());
+                    plan.progress = facts::progress(plan.id, reported.as_ref());
                     plan
                 });
             }

@@ -12,7 +12,7 @@ use capstan_plan::TrustedKeys;
 use capstan_planner::ending::Ending;
 use capstan_planner::facts::{EtcdView, MachineFacts, NodesByName};
 use capstan_planner::healing::Healing;
-use capstan_planner::machines::Step;
+use capstan_planner::machines::MachineStep;
 use capstan_planner::plans::Outcome;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) held: BTreeMap<String, String>,
     /// Why certificates are missing; `None` when they are there.
     pub(crate) certificates: Option<String>,
-    pub(crate) step: Step,
+    pub(crate) step: MachineStep,
     /// How healing goes, by machine.
     pub(crate) healing: BTreeMap<String, Healing>,
     pub(crate) plans: BTreeMap<String, Outcome>,
@@ -68,7 +68,7 @@ impl<'a> Observed<'a> {
             etcd: EtcdView::unknown("it was not asked"),
             held: BTreeMap::new(),
             certificates: Some("Waiting for the infrastructure of the Cluster".to_owned()),
-            step: Step::Nothing,
+            step: MachineStep::Nothing,
             healing: BTreeMap::new(),
             plans: BTreeMap::new(),
             initialized: scope.is_initialized(),

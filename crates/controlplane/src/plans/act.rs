@@ -85,7 +85,7 @@ struct Planner<'a, W> {
 
 impl<W: Workload> Planner<'_, W> {
     /// Gives each machine its plan, or says why not. `facts` are brought up to date with what is written, so that one
-    /// plan in flight holds up the next within the same round, too.
+    /// plan in flight blocks the next one in the same reconcile, too.
     async fn all(&mut self, facts: &mut [MachineFacts]) -> Result<BTreeMap<String, Outcome>> {
         facts.sort_by(|a, b| (!a.control_plane, a.age()).cmp(&(!b.control_plane, b.age())));
         let mut outcomes = BTreeMap::new();
@@ -264,9 +264,9 @@ impl<W: Workload> Planner<'_, W> {
                 again.map_or(failed.clone(), |again| failed.until(again)).condition(PLANNED)
             }
         };
-        let mut told = config.clone();
-        if set(&mut told, condition, self.scope.now) {
-            Patcher::new(self.scope.api(), config).finish(&told, &[PLANNED]).await?;
+        let mut updated = config.clone();
+        if set(&mut updated, condition, self.scope.now) {
+            Patcher::new(self.scope.api(), config).finish(&updated, &[PLANNED]).await?;
         }
         Ok(())
     }

@@ -31,11 +31,11 @@ pub(crate) struct Prepared {
 
 /// What is to be done about the plan of a machine.
 pub(crate) enum Decision {
-    /// Nothing: it waits, is refused, or has failed.
+    /// No plan is written: the machine waits, its config is rejected, or its plan has failed.
     Tell(Outcome),
-    /// It has the plan that it should have, of this revision.
+    /// The machine has the right plan, of this revision.
     Keep(Revision),
-    /// It gets another one.
+    /// A new plan is written.
     Write(Box<Written>),
 }
 

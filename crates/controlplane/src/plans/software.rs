@@ -16,9 +16,9 @@ pub(crate) struct Chosen {
 /// Why there is nothing to install.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// Not yet.
+    /// The software is not known yet.
     Wait(Wait),
-    /// Not unless somebody adds it.
+    /// The catalog does not contain the software.
     Unknown(String),
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Shelf<'a> {
     pub(crate) spare: Option<&'a Spare>,
 }
 
-/// Software for machines that need none: simulated ones take whatever they are given.
+/// Software for machines that accept any artifact, such as simulated ones.
 #[derive(Clone, Debug)]
 pub struct Spare {
-    /// What they are given.
+    /// The artifact.
     pub artifact: ArtifactRef,
-    /// The operating system by which they are known.
+    /// The operating system that identifies such machines.
     pub os_image: String,
 }
 

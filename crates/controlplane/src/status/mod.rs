@@ -10,7 +10,7 @@ use capstan_controller::names::label_value;
 use capstan_distro::Version;
 use capstan_planner::ending::Ending;
 use capstan_planner::etcd::quorum;
-use capstan_planner::machines::Step;
+use capstan_planner::machines::MachineStep;
 use capstan_planner::plans::Outcome;
 use capstan_planner::{EtcdView, MachineFacts};
 use jiff::Timestamp;
@@ -53,7 +53,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) machines: Vec<Machine>,
     /// The same, as facts.
     pub(crate) facts: Vec<MachineFacts>,
-    pub(crate) step: Step,
+    pub(crate) step: MachineStep,
     pub(crate) plans: BTreeMap<String, Outcome>,
     pub(crate) etcd: EtcdView,
     /// Machines on their way out that must stay for now, and why.
@@ -196,7 +196,7 @@ fn aggregate(
 
 fn rolling_out(seen: &Seen<'_>) -> NewCondition {
     let not_rolling = |reason: &str| NewCondition::new(types::ROLLING_OUT, ConditionStatus::False, reason);
-    if let Step::Refuse(changes) = &seen.step {
+    if let MachineStep::Refuse(changes) = &seen.step {
         let fields: Vec<String> = changes.iter().map(|change| format!("* {change}")).collect();
         return not_rolling("Refused").message(format!(
             "Nothing is changed, because this cannot be done in place:\n{}",
@@ -222,7 +222,7 @@ fn rolling_out(seen: &Seen<'_>) -> NewCondition {
         return not_rolling(reasons::NOT_ROLLING_OUT);
     }
     let mut message = format!("Rolling out {} not up-to-date replicas", changing.len());
-    if let Step::Wait(why) = &seen.step {
+    if let MachineStep::Wait(why) = &seen.step {
         message.push_str(&format!("\n* {why}"));
     }
     for machine in &changing {
@@ -250,7 +250,7 @@ fn scaling(seen: &Seen<'_>, wanted: usize) -> [NewCondition; 2] {
     let wanted = if seen.deleting.is_some() { 0 } else { wanted };
     let what = format!("from {there} to {wanted} replicas");
     let mut why = match &seen.step {
-        Step::Wait(why) => format!("\n* {why}"),
+        MachineStep::Wait(why) => format!("\n* {why}"),
         _ => String::new(),
     };
     for (machine, held) in &seen.held {

@@ -41,7 +41,7 @@ fn seen() -> Seen<'static> {
         certificates: None,
         machines: names.map(|name| machine(name, "True")).to_vec(),
         facts: names.map(|name| MachineFacts::server(name).up()).to_vec(),
-        step: Step::Nothing,
+        step: MachineStep::Nothing,
         plans: BTreeMap::new(),
         etcd: EtcdView::Known(members("a+ b+ c+")),
         held: BTreeMap::new(),
@@ -50,7 +50,7 @@ fn seen() -> Seen<'static> {
     }
 }
 
-fn told(wanted: i32, change: impl FnOnce(&mut Seen<'static>)) -> CapstanControlPlane {
+fn computed(wanted: i32, change: impl FnOnce(&mut Seen<'static>)) -> CapstanControlPlane {
     let (mut object, mut seen) = (object(wanted), seen());
     change(&mut seen);
     compute(&mut object, &seen);
@@ -64,7 +64,7 @@ fn says(object: &CapstanControlPlane, type_: &str) -> (ConditionStatus, String, 
 
 #[test]
 fn all_is_well() {
-    let object = told(3, |_| ());
+    let object = computed(3, |_| ());
     for type_ in [
         "Available",
         "Initialized",
@@ -95,13 +95,13 @@ fn all_is_well() {
 #[test]
 fn each_trouble_makes_it_unavailable_and_is_named() {
     for (object, line) in [
-        (told(3, |seen| seen.initialized = false), "* Control plane not yet initialized"),
+        (computed(3, |seen| seen.initialized = false), "* Control plane not yet initialized"),
         (
-            told(3, |seen| seen.certificates = Some("gone".to_owned())),
+            computed(3, |seen| seen.certificates = Some("gone".to_owned())),
             "* Control plane certificates are not available",
         ),
-        (told(3, |seen| seen.answers = false), "* The API server does not answer"),
-        (told(3, |seen| seen.facts.clear()), "* There are no control plane machines with a Node"),
+        (computed(3, |seen| seen.answers = false), "* The API server does not answer"),
+        (computed(3, |seen| seen.facts.clear()), "* There are no control plane machines with a Node"),
     ] {
         let (status, reason, message) = says(&object, "Available");
         assert_eq!(
@@ -113,7 +113,7 @@ fn each_trouble_makes_it_unavailable_and_is_named() {
 
 #[test]
 fn initialized_stays() {
-    let mut object = told(3, |_| ());
+    let mut object = computed(3, |_| ());
     let mut later = seen();
     later.answers = false;
     compute(&mut object, &later);
@@ -123,20 +123,20 @@ fn initialized_stays() {
 
 #[test]
 fn scaling_says_from_where_to_where_and_what_it_waits_for() {
-    let object = told(5, |seen| seen.step = Step::Wait("waits for Machine c to be up".to_owned()));
+    let object = computed(5, |seen| seen.step = MachineStep::Wait("waits for Machine c to be up".to_owned()));
     let (status, _, message) = says(&object, "ScalingUp");
     assert_eq!(status, ConditionStatus::True);
     assert_eq!(message, "Scaling up from 3 to 5 replicas\n* waits for Machine c to be up");
-    assert_eq!(says(&told(1, |_| ()), "ScalingDown").2, "Scaling down from 3 to 1 replicas");
+    assert_eq!(says(&computed(1, |_| ()), "ScalingDown").2, "Scaling down from 3 to 1 replicas");
     let ending = NewCondition::new("Deleting", ConditionStatus::True, "WaitingForMachineDeletion");
-    let object = told(3, |seen| seen.deleting = Some(ending));
+    let object = computed(3, |seen| seen.deleting = Some(ending));
     assert_eq!(says(&object, "ScalingDown").2, "Scaling down from 3 to 0 replicas");
     assert_eq!(says(&object, "Deleting").0, ConditionStatus::True);
 }
 
 #[test]
 fn a_manager_that_has_just_started_rolls_nothing_out() {
-    let object = told(3, |seen| {
+    let object = computed(3, |seen| {
         for machine in &mut seen.facts {
             machine.node = Knowledge::unknown("no answer yet");
         }
@@ -147,7 +147,7 @@ fn a_manager_that_has_just_started_rolls_nothing_out() {
 #[test]
 fn rolling_out_counts_what_is_on_its_way() {
     let change = Change::new("spec.version", Cost::Restart, "another");
-    let object = told(3, |seen| {
+    let object = computed(3, |seen| {
         seen.facts[0].changes = vec![change];
         let busy = seen.facts[1].clone().says(Progress::InFlight);
         seen.facts[1] = busy;
@@ -159,9 +159,9 @@ fn rolling_out_counts_what_is_on_its_way() {
 #[test]
 fn what_is_refused_is_named_and_does_not_roll_out() {
     let change = Change::new("spec.version", Cost::Refused, "cannot be");
-    let object = told(3, |seen| {
+    let object = computed(3, |seen| {
         seen.facts[0].changes = vec![change.clone()];
-        seen.step = Step::Refuse(vec![change]);
+        seen.step = MachineStep::Refuse(vec![change]);
     });
     let (status, reason, message) = says(&object, "RollingOut");
     assert_eq!((status, reason.as_str()), (ConditionStatus::False, "Refused"));
@@ -169,15 +169,15 @@ fn what_is_refused_is_named_and_does_not_roll_out() {
     // Of a worker's config the control plane does not speak.
     let refused =
         || Outcome::Refused { field: "CapstanConfig x spec.distro".to_owned(), message: "no".to_owned() };
-    let object = told(3, |seen| _ = seen.plans.insert("b".to_owned(), refused()));
+    let object = computed(3, |seen| _ = seen.plans.insert("b".to_owned(), refused()));
     assert_eq!(says(&object, "RollingOut").2, "* CapstanConfig x spec.distro: no");
-    let object = told(3, |seen| _ = seen.plans.insert("worker".to_owned(), refused()));
+    let object = computed(3, |seen| _ = seen.plans.insert("worker".to_owned(), refused()));
     assert_eq!(says(&object, "RollingOut").1, "NotRollingOut");
 }
 
 #[test]
 fn versions_are_told_oldest_first() {
-    let object = told(3, |seen| {
+    let object = computed(3, |seen| {
         seen.facts[0].kubelet_version = Some("v1.36.10+k3s1".to_owned());
         seen.facts[1].kubelet_version = Some("v1.36.9+k3s1".to_owned());
         seen.facts[2].kubelet_version = None;
@@ -189,18 +189,18 @@ fn versions_are_told_oldest_first() {
 
 #[test]
 fn what_etcd_and_plans_wait_for_is_told() {
-    let object = told(3, |seen| seen.etcd = EtcdView::Known(members("a+ b- c+")));
+    let object = computed(3, |seen| seen.etcd = EtcdView::Known(members("a+ b- c+")));
     let (status, _, message) = says(&object, "EtcdClusterHealthy");
     assert_eq!(
         (status, message.as_str()),
         (ConditionStatus::False, "* etcd member b-00000002 is not healthy")
     );
-    let object = told(3, |seen| seen.etcd = EtcdView::Unknown("no way there".to_owned()));
+    let object = computed(3, |seen| seen.etcd = EtcdView::Unknown("no way there".to_owned()));
     assert_eq!(says(&object, "EtcdClusterHealthy").0, ConditionStatus::Unknown);
-    let object = told(1, |seen| _ = seen.held.insert("c".to_owned(), "it is needed".to_owned()));
+    let object = computed(1, |seen| _ = seen.held.insert("c".to_owned(), "it is needed".to_owned()));
     let message = says(&object, "ScalingDown").2;
     assert_eq!(message, "Scaling down from 3 to 1 replicas\n* Machine c cannot leave etcd: it is needed");
-    let object = told(3, |seen| {
+    let object = computed(3, |seen| {
         let failed =
             seen.facts[1].clone().says(Progress::Failed("step ready: no\n  | last words".to_owned()));
         seen.facts[1] = failed;

@@ -14,11 +14,11 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::json;
 
-use crate::plane::{Office, Plane};
+use crate::plane::{Office, SimulatedPlane};
 use crate::seen::Seen;
 use crate::ward::Ward;
 use crate::world::{Mood, Scene, Workload, World};
-use capstan_testkit::mortal::{NEVER, Pulse};
+use capstan_testkit::crash::{CrashPoint, NEVER};
 
 /// How many turns the trouble lasts: short lives are many, and long ones go far.
 const TROUBLE: std::ops::Range<usize> = 10..40;
@@ -29,7 +29,7 @@ pub(crate) struct Life {
     pub(crate) world: World,
     pub(crate) random: StdRng,
     manager: ControlPlane<Workload>,
-    pulse: Pulse,
+    crash_point: CrashPoint,
     ambient: Ambient,
     clock: Arc<Mutex<Timestamp>>,
     office: Office,
@@ -40,7 +40,7 @@ pub(crate) struct Life {
     /// Workers that there are.
     pub(crate) workers: usize,
     /// What happened, turn by turn.
-    pub(crate) told: Vec<String>,
+    pub(crate) history: Vec<String>,
     /// The health check of this life.
     pub(crate) ward: Ward,
     /// What the user has overwritten in the Secret with the token.
@@ -48,7 +48,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    pub(crate) async fn begin(plane: &Plane, namespace: &str, seed: u64) -> Result<Self> {
+    pub(crate) async fn begin(plane: &SimulatedPlane, namespace: &str, seed: u64) -> Result<Self> {
         let mut random = StdRng::seed_from_u64(seed);
         let mut world = World::new(plane.client(), namespace).await;
         for secret in &plane.brought {
@@ -62,21 +62,21 @@ impl Life {
         world.workload.be_slow(true);
         let clock = Arc::new(Mutex::new("2026-01-01T00:00:00Z".parse()?));
         let ambient = ambient(&clock, random.random());
-        let pulse = Pulse::new(NEVER, false);
+        let crash_point = CrashPoint::new(NEVER, false);
         let office = plane.office();
-        let manager = office.manager(&world, &pulse).with_ambient(ambient.clone());
+        let manager = office.manager(&world, &crash_point).with_ambient(ambient.clone());
         let mut life = Self {
             world,
             random,
             manager,
-            pulse,
+            crash_point,
             ambient,
             clock,
             office,
             unwanted: BTreeSet::new(),
             version: 0,
             workers,
-            told: Vec::new(),
+            history: Vec::new(),
             ward: Ward::default(),
             edited: None,
         };
@@ -96,18 +96,18 @@ impl Life {
             Box::pin(self.turn(1)).await?;
         }
         for turn in 0..self.random.random_range(TROUBLE) {
-            Box::pin(self.trouble()).await.with_context(|| format!("turn {turn} of trouble"))?;
+            Box::pin(self.inject_faults()).await.with_context(|| format!("turn {turn} of trouble"))?;
         }
         Box::pin(self.peace()).await.context("in peace")
     }
 
     /// Another manager takes over, which dies at a write.
     pub(crate) fn take_over(&mut self, writes: i64) {
-        self.pulse = Pulse::new(writes, self.random.random_ratio(1, 2));
+        self.crash_point = CrashPoint::new(writes, self.random.random_ratio(1, 2));
         // Its Node list comes at once, late, or later than it will live.
         let turns = self.random.random_range(0..4);
         self.world.workload.forget_nodes(turns);
-        self.manager = self.office.manager(&self.world, &self.pulse).with_ambient(self.ambient.clone());
+        self.manager = self.office.manager(&self.world, &self.crash_point).with_ambient(self.ambient.clone());
     }
 
     pub(crate) fn percent(&mut self, percent: u32) -> bool {
@@ -123,7 +123,7 @@ impl Life {
     }
 
     pub(crate) fn tell(&mut self, what: impl Into<String>) {
-        self.told.push(what.into());
+        self.history.push(what.into());
     }
 
     /// One turn: the manager is called so many times, and then everybody else does their part. Gives what went wrong
@@ -133,7 +133,7 @@ impl Life {
         let mut failed = None;
         for _ in 0..calls {
             let before = Seen::of(&scene)?;
-            (scene, failed) = self.round(&before).await?;
+            (scene, failed) = self.call_manager(&before).await?;
         }
         self.world.now = self.now();
         self.world.workload.turn();
@@ -143,12 +143,12 @@ impl Life {
     }
 
     /// The manager is called, and what it did is looked at.
-    async fn round(&mut self, before: &Seen) -> Result<(Scene, Option<String>)> {
+    async fn call_manager(&mut self, before: &Seen) -> Result<(Scene, Option<String>)> {
         let object = self.world.control_plane().await?;
         let failed = self.manager.reconcile(Arc::new(object)).await.err();
         let scene = self.world.scene().await?;
         let after = Seen::of(&scene)?;
-        let died = if self.pulse.is_dead() { ", and the manager is dead" } else { "" };
+        let died = if self.crash_point.is_dead() { ", and the manager is dead" } else { "" };
         self.tell(format!("{} etcd:{}{died}", after.summary(), self.world.workload.summary()));
         self.world.check(&scene)?;
         let mut unwanted = self.unwanted.clone();
@@ -165,7 +165,7 @@ impl Life {
             "machines were told something made from a Secret that was edited"
         );
         self.ward.check(before, &after, &self.world.workload, self.now())?;
-        if self.pulse.is_dead() {
+        if self.crash_point.is_dead() {
             self.take_over(NEVER);
         }
         Ok((scene, failed.map(|error| capstan_controller::error::chain(&error))))

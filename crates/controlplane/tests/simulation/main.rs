@@ -6,15 +6,15 @@
 //! `CAPSTAN_SEED=7 cargo test -p capstan-controlplane --test simulation` replays one life and prints it turn by turn;
 //! `CAPSTAN_SIMULATIONS=5000` tries so many. The seed decides everything: time, names, and who does what when.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 #![allow(clippy::large_futures, reason = "a test has room on its stack")]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
+mod faults;
 mod life;
 mod peace;
 mod plane;
 mod seen;
-mod trouble;
 mod ward;
 #[path = "../world/mod.rs"]
 mod world;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use futures::StreamExt as _;
 use life::Life;
-use plane::Plane;
+use plane::SimulatedPlane;
 
 /// How many lives, when nobody says.
 const LIVES: u64 = 40;
@@ -34,11 +34,11 @@ const SIDE_BY_SIDE: usize = 4;
 const LIVES_OF_A_PLANE: usize = 100;
 
 /// A life, and what it told of itself.
-async fn live(plane: Arc<Plane>, namespace: String, seed: u64) -> (Vec<String>, Result<()>) {
+async fn live(plane: Arc<SimulatedPlane>, namespace: String, seed: u64) -> (Vec<String>, Result<()>) {
     match Box::pin(Life::begin(&plane, &namespace, seed)).await {
         Ok(mut life) => {
             let result = Box::pin(life.live()).await;
-            (life.told, result)
+            (life.history, result)
         }
         Err(error) => (Vec::new(), Err(error)),
     }
@@ -48,9 +48,9 @@ async fn live(plane: Arc<Plane>, namespace: String, seed: u64) -> (Vec<String>, 
 async fn whatever_happens_it_ends_well() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     if let Some(seed) = number("CAPSTAN_SEED") {
-        let plane = Arc::new(Box::pin(Plane::open()).await.unwrap());
-        let (told, result) = Box::pin(live(plane, format!("life-{seed}"), seed)).await;
-        assert!(result.is_ok(), "{}\nCAPSTAN_SEED={seed}: {:#}", told.join("\n"), result.unwrap_err());
+        let plane = Arc::new(Box::pin(SimulatedPlane::open()).await.unwrap());
+        let (history, result) = Box::pin(live(plane, format!("life-{seed}"), seed)).await;
+        assert!(result.is_ok(), "{}\nCAPSTAN_SEED={seed}: {:#}", history.join("\n"), result.unwrap_err());
         return;
     }
     let seeds = number("CAPSTAN_SIMULATIONS").unwrap_or(LIVES);
@@ -64,7 +64,7 @@ async fn whatever_happens_it_ends_well() {
 
 /// Lives on one plane, some side by side; gives those that did not end well.
 async fn live_all(seeds: std::ops::Range<u64>) -> Vec<String> {
-    let plane = Arc::new(Box::pin(Plane::open()).await.unwrap());
+    let plane = Arc::new(Box::pin(SimulatedPlane::open()).await.unwrap());
     futures::stream::iter(seeds)
         .map(|seed| {
             let life = tokio::spawn(Box::pin(live(Arc::clone(&plane), format!("life-{seed}"), seed)));
@@ -83,7 +83,7 @@ async fn live_all(seeds: std::ops::Range<u64>) -> Vec<String> {
 /// Otherwise a seed would be worth nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_seed_is_a_life() {
-    let plane = Arc::new(Box::pin(Plane::open()).await.unwrap());
+    let plane = Arc::new(Box::pin(SimulatedPlane::open()).await.unwrap());
     for seed in [1, 2, 3] {
         let (once, again) = tokio::join!(
             Box::pin(live(Arc::clone(&plane), format!("once-{seed}"), seed)),

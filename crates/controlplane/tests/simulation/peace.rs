@@ -6,10 +6,10 @@ use kube::ResourceExt as _;
 use rand::seq::IndexedRandom as _;
 use serde_json::{Value, json};
 
+use crate::faults::VERSIONS;
 use crate::life::Life;
-use crate::trouble::VERSIONS;
 use crate::world::{Mood, Scene, config_of, is_leaving, is_server, version_of, wiped};
-use capstan_testkit::mortal::NEVER;
+use capstan_testkit::crash::NEVER;
 
 /// How many turns it may take.
 const PEACE: usize = 120;

@@ -15,15 +15,15 @@ use tower::Layer as _;
 
 use crate::life::Life;
 use crate::world::{Mood, Workload, World, tools};
-use capstan_testkit::mortal::Pulse;
+use capstan_testkit::crash::CrashPoint;
 
-pub(crate) struct Plane {
+pub(crate) struct SimulatedPlane {
     server: Arc<ApiServer>,
     /// Keys and certificates that one cluster made, for all others: they take long to make.
     pub(crate) brought: Vec<Secret>,
 }
 
-impl Plane {
+impl SimulatedPlane {
     pub(crate) async fn open() -> Result<Self> {
         // No two objects are of the same age, so that it is never chance which is older.
         let seconds = AtomicI64::new(1_600_000_000);
@@ -67,9 +67,9 @@ pub(crate) struct Office(Arc<ApiServer>);
 
 impl Office {
     /// A manager that dies when its pulse says so.
-    pub(crate) fn manager(&self, world: &World, pulse: &Pulse) -> ControlPlane<Workload> {
-        let client = Client::new(pulse.layer(self.0.service(User::admin())), "default");
-        let workload = world.workload.seen_by(pulse);
+    pub(crate) fn manager(&self, world: &World, crash_point: &CrashPoint) -> ControlPlane<Workload> {
+        let client = Client::new(crash_point.layer(self.0.service(User::admin())), "default");
+        let workload = world.workload.seen_by(crash_point);
         let tools: Tools = tools(&workload);
         ControlPlane::new(Caches::live(client.clone()), Externals::new(client), workload, tools)
     }

@@ -45,7 +45,7 @@ impl Seen {
         for machine in &scene.machines {
             let name = machine.name_any();
             let plan = scene.plan(&name)?;
-            let told = match &plan {
+            let described = match &plan {
                 None => "-".to_owned(),
                 Some(plan) => {
                     let report = scene.reports.get(&name).and_then(|report| report.status.as_ref()?.phase);
@@ -61,7 +61,7 @@ impl Seen {
                     scene.configs.get(&name).and_then(ResourceExt::uid),
                 ],
                 leaving: is_leaving(machine),
-                plan: told,
+                plan: described,
                 healing: healing(machine),
                 revision: plan.as_ref().map(|plan| plan.id().revision().get()).unwrap_or_default(),
             };

@@ -145,9 +145,9 @@ impl Life {
                 workers.push(with(&machine, &conditions));
             }
             if !conditions.is_empty() {
-                let told: Vec<String> =
+                let states: Vec<String> =
                     conditions.iter().map(|c| format!("{}={}", c["type"], c["status"])).collect();
-                self.tell(format!("health of {name}: {}", told.join(" ")));
+                self.tell(format!("health of {name}: {}", states.join(" ")));
                 self.world.add_conditions(&name, conditions, json!({})).await?;
             }
         }
@@ -257,20 +257,20 @@ fn conditions(machine: &Machine, health: &Health, is_external: bool, now: Timest
         json!({"type": type_, "status": status, "reason": reason, "message": "",
             "lastTransitionTime": now.to_string()})
     };
-    let mut told = Vec::new();
+    let mut list = Vec::new();
     let (says, reason) = match health {
-        Health::Waiting(_) => return told,
+        Health::Waiting(_) => return list,
         Health::Healthy => ("True", "HealthCheckSucceeded"),
         Health::Unhealthy { reason, .. } => ("False", *reason),
     };
     if status("HealthCheckSucceeded").as_deref() != Some(says) {
-        told.push(condition("HealthCheckSucceeded", says, reason));
+        list.push(condition("HealthCheckSucceeded", says, reason));
     }
     let asked = if is_external { "ExternallyRemediated" } else { "OwnerRemediated" };
     if says == "False" && status(asked).as_deref() != Some("False") {
-        told.push(condition(asked, "False", "WaitingForRemediation"));
+        list.push(condition(asked, "False", "WaitingForRemediation"));
     }
-    told
+    list
 }
 
 /// The Machine with these conditions.

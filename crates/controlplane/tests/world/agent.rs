@@ -54,19 +54,19 @@ impl World {
             self.errands.remove(&name);
             return Ok(());
         }
-        let told = json!({"digest": digest, "revision": revision});
+        let plan_ref = json!({"digest": digest, "revision": revision});
         let total = plan.plan().steps.len();
         if !scene.is_open(&name, &plan)? {
             let gate = plan.plan().steps.iter().position(|step| step.name.as_str() == "drained").unwrap();
             let step = json!({"name": "drained", "index": gate + 1, "total": total});
-            return self.report(&name, json!({"plan": told, "phase": "Waiting", "step": step})).await;
+            return self.report(&name, json!({"plan": plan_ref, "phase": "Waiting", "step": step})).await;
         }
         let has_begun = self.errands.get(&name).is_some_and(|errand| errand.digest == digest);
         let asks_what_runs = plan.plan().steps.iter().any(asks_for_snapshot);
         if asks_what_runs && !has_begun && !self.workload.runs(&name) {
             let step = json!({"name": "snapshot", "index": 1, "total": total, "exitCode": 1});
             let refused =
-                json!({"plan": told, "phase": "Failed", "step": step, "message": "connection refused"});
+                json!({"plan": plan_ref, "phase": "Failed", "step": step, "message": "connection refused"});
             return self.report(&name, refused).await;
         }
         loop {
@@ -76,7 +76,7 @@ impl World {
                     if is_server(machine) && scene.restarts(&name) {
                         self.workload.stopped(&name);
                     }
-                    self.report(&name, json!({"plan": told, "phase": "Applying", "step": null})).await?;
+                    self.report(&name, json!({"plan": plan_ref, "phase": "Applying", "step": null})).await?;
                     Stage::Stopped
                 }
                 Some(Stage::Stopped) if self.mood.fails() => {
@@ -85,7 +85,8 @@ impl World {
                     }
                     self.errands.remove(&name);
                     let step = json!({"name": "ready", "index": 1, "total": total, "exitCode": 1});
-                    let failed = json!({"plan": told, "phase": "Failed", "step": step, "message": "no luck"});
+                    let failed =
+                        json!({"plan": plan_ref, "phase": "Failed", "step": step, "message": "no luck"});
                     return self.report(&name, failed).await;
                 }
                 Some(Stage::Stopped) => {
@@ -107,7 +108,7 @@ impl World {
                 }
                 Some(Stage::Started) => {
                     self.errands.remove(&name);
-                    self.applied(&name, &told).await?;
+                    self.applied(&name, &plan_ref).await?;
                     return self.becomes_node(&name, &plan).await;
                 }
             };
@@ -123,9 +124,9 @@ impl World {
     }
 
     /// The plan was carried out, and the machine says so.
-    pub(super) async fn applied(&mut self, name: &str, told: &Value) -> Result<()> {
+    pub(super) async fn applied(&mut self, name: &str, plan_ref: &Value) -> Result<()> {
         let applied =
-            json!({"plan": told, "phase": "Applied", "applied": told, "step": null, "message": null});
+            json!({"plan": plan_ref, "phase": "Applied", "applied": plan_ref, "step": null, "message": null});
         self.report(name, applied).await?;
         self.applied.insert(name.to_owned());
         Ok(())
@@ -151,9 +152,9 @@ impl World {
 
 fn is_given_up(report: &MachineReport, plan: &VerifiedPlan) -> bool {
     report.status.as_ref().is_some_and(|status| {
-        let told = status.plan.as_ref();
+        let reported = status.plan.as_ref();
         status.phase == Some(PlanPhase::Failed)
-            && told.is_some_and(|told| plan.id().is_named_by(&told.digest, told.revision))
+            && reported.is_some_and(|reported| plan.id().is_named_by(&reported.digest, reported.revision))
     })
 }
 

@@ -60,15 +60,15 @@ impl World {
 
     /// One machine begins the cluster. Another one may only if that is gone, with all it had, and nobody had joined.
     fn one_begins(&mut self, scene: &Scene) -> Result<()> {
-        let mut told = Vec::new();
+        let mut elected = Vec::new();
         for machine in &scene.machines {
             let name = machine.name_any();
             if scene.plan(&name)?.is_some_and(|plan| begins(&plan)) {
-                told.push(name);
+                elected.push(name);
             }
         }
-        ensure!(told.len() <= 1, "{told:?} were all told to begin the cluster");
-        let Some(name) = told.pop() else { return Ok(()) };
+        ensure!(elected.len() <= 1, "{elected:?} were all told to begin the cluster");
+        let Some(name) = elected.pop() else { return Ok(()) };
         // Gone with the control plane when that is at its end.
         if let Some(noted) = scene.noted("capstan.dev/init-machine") {
             ensure!(noted == format!("{name}/id-{name}"), "{name} begins, but {noted} is written down");
@@ -99,9 +99,9 @@ impl World {
         let initialized = status.initialization.and_then(|status| status.control_plane_initialized);
         ensure!(initialized == Some(true), "not initialized");
         let expected = [("Available", "True"), ("Initialized", "True"), ("CertificatesAvailable", "True")];
-        let quiet =
+        let inactive =
             ["RollingOut", "ScalingUp", "ScalingDown", "Deleting", "Paused"].map(|type_| (type_, "False"));
-        for (type_, wanted) in expected.into_iter().chain(quiet) {
+        for (type_, wanted) in expected.into_iter().chain(inactive) {
             let found = status.conditions.iter().find(|condition| condition.type_ == type_);
             let found = found.map(|condition| condition.status.to_string()).unwrap_or_default();
             ensure!(found == wanted, "{type_}: {found}");

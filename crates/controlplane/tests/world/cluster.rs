@@ -12,14 +12,14 @@ use capstan_controller::{Knowledge, Next};
 use capstan_controlplane::{NodeView, NodesByName};
 use futures::future::BoxFuture;
 
-use capstan_testkit::mortal::{DEAD, Fate, Pulse};
+use capstan_testkit::crash::{CrashPoint, DEAD, WriteOutcome};
 
 /// Cheap to clone: all see the same.
 #[derive(Clone, Default)]
 pub(crate) struct Workload {
     state: Arc<Mutex<State>>,
     /// Of the process that uses it, if that may die.
-    pulse: Option<Pulse>,
+    crash_point: Option<CrashPoint>,
 }
 
 #[derive(Default)]
@@ -103,16 +103,16 @@ impl Workload {
     }
 
     /// The same, for a process that may die.
-    pub(crate) fn seen_by(&self, pulse: &Pulse) -> Self {
-        Self { state: Arc::clone(&self.state), pulse: Some(pulse.clone()) }
+    pub(crate) fn seen_by(&self, crash_point: &CrashPoint) -> Self {
+        Self { state: Arc::clone(&self.state), crash_point: Some(crash_point.clone()) }
     }
 
     /// The process changes something, if it lives.
     fn write<T>(&self, act: impl FnOnce(&mut State) -> ControllerResult<T>) -> ControllerResult<T> {
-        let fate = self.pulse.as_ref().map_or(Fate::Lives, Pulse::write);
-        let done = (fate != Fate::Dead).then(|| act(&mut self.state()));
+        let outcome = self.crash_point.as_ref().map_or(WriteOutcome::Answered, CrashPoint::write);
+        let done = (outcome != WriteOutcome::Lost).then(|| act(&mut self.state()));
         match done {
-            Some(done) if fate == Fate::Lives => done,
+            Some(done) if outcome == WriteOutcome::Answered => done,
             _ => Err(Error::transient("cannot reach the workload cluster", DEAD)),
         }
     }

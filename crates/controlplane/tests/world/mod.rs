@@ -5,7 +5,7 @@
 //! never is more than one server on its way to another state, nobody leaves with a member of etcd on it, and etcd always
 //! has its majority.
 
-#![allow(dead_code, clippy::unwrap_used, reason = "each suite uses its part")]
+#![allow(dead_code, reason = "each suite uses its part")]
 
 mod agent;
 mod check;

@@ -70,9 +70,9 @@ impl World {
         for machine in self.machines().await? {
             let name = machine.name_any();
             let plan = self.plan(&name).await?.with_context(|| format!("{name} has no plan"))?;
-            let told =
+            let plan_ref =
                 json!({"digest": plan.id().digest().to_string(), "revision": plan.id().revision().get()});
-            self.applied(&name, &told).await?;
+            self.applied(&name, &plan_ref).await?;
             self.becomes_node(&name, &plan).await?;
         }
         Ok(())

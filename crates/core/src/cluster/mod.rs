@@ -35,7 +35,7 @@ pub struct ClusterReconciler {
 }
 
 impl ClusterReconciler {
-    /// A reconciler on these clients.
+    /// A reconciler with these clients.
     pub fn new(core: Core) -> Self {
         Self { core }
     }

@@ -16,7 +16,7 @@ use super::ClusterReconciler;
 use crate::Core;
 use crate::names::machine::types as machine_types;
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let also = select_all([
         core.externals.changes().boxed(),
@@ -58,7 +58,7 @@ fn secrets(core: &Core) -> impl Stream<Item = Arc<PartialObjectMeta<Secret>>> + 
 }
 
 fn machine_facts(machine: &Machine) -> impl PartialEq + Send + use<> {
-    let told = [
+    let times = [
         types::READY,
         types::AVAILABLE,
         machine_types::UP_TO_DATE,
@@ -68,7 +68,7 @@ fn machine_facts(machine: &Machine) -> impl PartialEq + Send + use<> {
     .map(|type_| get(machine, type_).map(|condition| (condition.status, condition.message.clone())));
     let has_node = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
     let conditions = machine.conditions().is_empty();
-    (told, has_node, conditions, machine.metadata.deletion_timestamp.is_some(), machine.spec.version.clone())
+    (times, has_node, conditions, machine.metadata.deletion_timestamp.is_some(), machine.spec.version.clone())
 }
 
 async fn of_label(object: Arc<impl ResourceExt>) -> Option<ObjectRef<Cluster>> {

@@ -32,7 +32,7 @@ pub struct ExtensionConfigReconciler {
 }
 
 impl ExtensionConfigReconciler {
-    /// A reconciler on these clients.
+    /// A reconciler with these clients.
     pub fn new(core: Core) -> Self {
         Self { core, named: triggers::Named::new() }
     }
@@ -57,9 +57,9 @@ impl Reconciler for ExtensionConfigReconciler {
         let bundle = observe::ca_bundle(&self.core, &object, named.as_ref()).await?;
         let config = act::write_ca_bundle(&api, object.as_ref().clone(), bundle).await?;
         let discovered = self.core.extensions.discover(&config).await;
-        let mut told = config.clone();
-        status::update(&mut told, &discovered, now);
-        Patcher::new(api, &config).finish(&told, &status::OWNED).await?;
+        let mut updated = config.clone();
+        status::update(&mut updated, &discovered, now);
+        Patcher::new(api, &config).finish(&updated, &status::OWNED).await?;
         match discovered {
             Ok(_) => Ok(Next::After(ASK_AGAIN)),
             Err(problem) => {

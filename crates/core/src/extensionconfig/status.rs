@@ -40,8 +40,11 @@ mod tests {
     #[test]
     fn why_it_was_not_discovered_is_told() {
         assert_eq!(condition(None).status, ConditionStatus::True);
-        let told = condition(Some(&CallError::Unreachable("cannot connect: refused".to_owned())));
-        assert_eq!((told.status, told.reason.as_str()), (ConditionStatus::False, "NotDiscovered"));
-        assert_eq!(told.message, "Error in discovery: cannot connect: refused");
+        let discovered = condition(Some(&CallError::Unreachable("cannot connect: refused".to_owned())));
+        assert_eq!(
+            (discovered.status, discovered.reason.as_str()),
+            (ConditionStatus::False, "NotDiscovered")
+        );
+        assert_eq!(discovered.message, "Error in discovery: cannot connect: refused");
     }
 }

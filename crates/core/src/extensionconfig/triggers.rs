@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::ExtensionConfigReconciler;
 use crate::Core;
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let (cache, scope, client) = (core.caches.of_cluster_scoped(), core.scope.clone(), core.client.clone());
     let reconciler = ExtensionConfigReconciler::new(core);

@@ -19,11 +19,11 @@ pub(crate) enum Reading {
     /// There is no reference.
     #[default]
     Unreferenced,
-    /// There is no such object.
+    /// The object does not exist.
     Missing,
-    /// It could not be read; the log says why.
+    /// The object cannot be read; the log says why.
     Unreadable,
-    /// It is there.
+    /// The object exists.
     Found(Box<DynamicObject>),
 }
 

@@ -37,7 +37,7 @@ pub struct MachineReconciler {
 }
 
 impl MachineReconciler {
-    /// A reconciler on these clients.
+    /// A reconciler with these clients.
     pub fn new(core: Core) -> Self {
         Self { core, calls: act::Calls::default() }
     }
@@ -74,9 +74,9 @@ impl Reconciler for MachineReconciler {
         steps.check(act::node::write(core, &machine, &observed, &found).await);
         steps.add(provision::certificates(&mut machine, &observed.bootstrap));
 
-        let (next, told) = self.update(&mut before, &mut machine, &observed).await;
+        let (next, progress) = self.update(&mut before, &mut machine, &observed).await;
         steps.add(next);
-        observed.update = told;
+        observed.update = progress;
 
         let mut deletion = None;
         if provision::deleting(&machine) {

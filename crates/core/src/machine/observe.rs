@@ -13,7 +13,7 @@ use kube::{Resource, ResourceExt as _};
 use std::sync::Arc;
 
 use super::decide::provision;
-use super::decide::update::Told;
+use super::decide::update::UpdateProgress;
 use crate::Core;
 use crate::cluster::provisioned;
 use crate::external::{self, Reading};
@@ -29,22 +29,22 @@ pub(super) struct Observed {
     pub(super) infrastructure: Reading,
     pub(super) health: Health,
     /// What the hook has said of an update under way, once it was asked.
-    pub(super) update: Option<Told>,
+    pub(super) update: Option<UpdateProgress>,
 }
 
 /// What was found where the Machine's Node should be.
 #[derive(Clone, Debug, Default)]
 pub(super) enum NodeReading {
-    /// Nobody knows yet which Node to look for.
+    /// The Machine has no provider ID yet to look for.
     #[default]
     NotLooked,
     /// There is no connection to the workload cluster.
     Disconnected,
-    /// It could not be read; the log says why.
+    /// The Node cannot be read; the log says why.
     Failed,
-    /// There is none.
+    /// The Node does not exist.
     Missing,
-    /// It is there.
+    /// The Node exists.
     Found(Arc<Node>),
 }
 

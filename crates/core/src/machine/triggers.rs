@@ -19,15 +19,15 @@ use crate::names::cluster::types::CONTROL_PLANE_INITIALIZED;
 
 /// Which Machines something is news for.
 enum Audience {
-    /// All of a Cluster.
+    /// All Machines of a Cluster.
     OfCluster(ClusterKey),
-    /// The one that is this Node.
+    /// The Machine of this Node.
     OfNode(ClusterKey, NodeIdentity),
-    /// All that have this label.
+    /// All Machines with this label.
     Labelled { namespace: String, label: &'static str, value: String },
 }
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let news = select_all([
         core.remotes.changed_nodes().map(of_node).boxed(),

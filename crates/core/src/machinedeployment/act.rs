@@ -41,8 +41,8 @@ impl MachineDeploymentReconciler {
             if current.is_none_or(|current| current.metadata.deletion_timestamp.is_none()) {
                 self.applier.apply(&api, current, wanted).await?;
                 if current.is_none() {
-                    let told = format!("created MachineSet {}", wanted.name_any());
-                    self.core.tell(&*deployment, Tone::Normal, events::CREATED, &told).await;
+                    let message = format!("created MachineSet {}", wanted.name_any());
+                    self.core.tell(&*deployment, Tone::Normal, events::CREATED, &message).await;
                 }
             }
             if decision.revision.is_some() && new.is_none() {

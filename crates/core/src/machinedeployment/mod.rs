@@ -31,7 +31,7 @@ use std::sync::Arc;
 use crate::Core;
 use crate::machineset::observe::{Templates, templates as read_templates};
 use crate::machineset::{cluster_of, templates};
-use crate::runtime::answers::Answers;
+use crate::runtime::response_cache::ResponseCache;
 use crate::step::Steps;
 use decide::replace::{self, Reply};
 use decide::rollout::{self, Draft, Observed, Problem};
@@ -46,13 +46,13 @@ pub struct MachineDeploymentReconciler {
     core: Core,
     applier: Applier,
     /// Answers to questions that were asked before.
-    answers: Answers<CanUpdateMachineSetResponse>,
+    response_cache: ResponseCache<CanUpdateMachineSetResponse>,
 }
 
 impl MachineDeploymentReconciler {
-    /// A reconciler on these clients.
+    /// A reconciler with these clients.
     pub fn new(core: Core) -> Self {
-        Self { core, applier: Applier::new(names::FIELD_MANAGER), answers: Answers::default() }
+        Self { core, applier: Applier::new(names::FIELD_MANAGER), response_cache: ResponseCache::default() }
     }
 }
 

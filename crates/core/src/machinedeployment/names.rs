@@ -1,19 +1,19 @@
 //! Names around a MachineDeployment that are spoken only between core's own controllers.
 
-/// Keeps a MachineDeployment until its MachineSets are gone.
+/// Keeps a MachineDeployment until its MachineSets are deleted.
 pub const FINALIZER: &str = "cluster.x-k8s.io/machinedeployment";
-/// Owns the fields of MachineSets.
+/// Field manager of MachineSets.
 pub const FIELD_MANAGER: &str = "capi-machinedeployment";
 
 // The group is spelt with an s too many, and has to stay so.
 
-/// Which template a MachineSet stands for, counted up; on the MachineDeployment, the current one.
+/// The revision of the template of a MachineSet; on the MachineDeployment, the current revision.
 pub const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
-/// Revisions that a MachineSet stood for earlier.
+/// Earlier revisions of a MachineSet.
 pub const REVISION_HISTORY: &str = "machinedeployment.clusters.x-k8s.io/revision-history";
-/// How many machines the MachineDeployment wants.
+/// Replicas of the MachineDeployment.
 pub const DESIRED_REPLICAS: &str = "machinedeployment.clusters.x-k8s.io/desired-replicas";
-/// How many machines there may be during a rollout.
+/// Highest number of machines during a rollout.
 pub const MAX_REPLICAS: &str = "machinedeployment.clusters.x-k8s.io/max-replicas";
 
 /// Annotations of a MachineDeployment that are not handed down to its MachineSets.

@@ -18,7 +18,7 @@ use super::decide::question::{self, Side};
 use super::decide::replace::{Reply, refused};
 use crate::Core;
 use crate::machineset::selector;
-use crate::runtime::answers::Question;
+use crate::runtime::response_cache::CacheKey;
 use crate::runtime::{CallError, Handler};
 
 /// The MachineSets of a namespace, as a MachineDeployment sees them.
@@ -114,13 +114,13 @@ impl MachineDeploymentReconciler {
         handler: &Handler,
         request: &CanUpdateMachineSetRequest,
     ) -> std::result::Result<Option<CanUpdateMachineSetResponse>, CallError> {
-        let asked = Question::new::<CanUpdateMachineSet>(handler, request.clone())?;
-        if let Some(known) = self.answers.get(&asked, self.core.now()) {
+        let asked = CacheKey::new::<CanUpdateMachineSet>(handler, request.clone())?;
+        if let Some(known) = self.response_cache.get(&asked, self.core.now()) {
             return Ok(Some(known));
         }
         let answer = self.core.extensions.call::<CanUpdateMachineSet>(handler, request.clone()).await?;
         if let Some(answer) = answer.as_ref().filter(|answer| question::is_decision(request, answer)) {
-            self.answers.put(asked, answer.clone(), self.core.now());
+            self.response_cache.put(asked, answer.clone(), self.core.now());
         }
         Ok(answer)
     }

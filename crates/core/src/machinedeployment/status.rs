@@ -34,20 +34,20 @@ pub(crate) const OWNED: [&str; 9] = [
     types::DELETING,
 ];
 
-/// What a reconcile has found out.
+/// What a reconcile has observed.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// The MachineSets; `None` if they could not be read.
     pub sets: Option<Vec<MachineSet>>,
     /// The Machines.
     pub machines: Vec<Machine>,
-    /// Kinds of templates that are not there.
+    /// Kinds of templates that do not exist.
     pub missing_templates: Vec<String>,
-    /// Why a rollout is not carried out.
+    /// Why a rollout is held.
     pub held: Option<String>,
 }
 
-/// Writes into the status what was seen.
+/// Computes the status from the observation.
 pub fn update(target: &mut MachineDeployment, seen: &Seen, now: Timestamp) {
     let selector = selector_text(&target.spec.selector);
     let phase = phase(target, seen);
@@ -88,25 +88,25 @@ fn phase(target: &MachineDeployment, seen: &Seen) -> MachineDeploymentPhase {
 
 fn conditions(target: &MachineDeployment, seen: &Seen, now: Timestamp) -> Vec<NewCondition> {
     let machines = &seen.machines;
-    let mut told = vec![
+    let mut list = vec![
         rolling_out(machines, seen.held.as_deref()),
         machines_ready(machines),
         machines_up_to_date(machines, now),
         remediating(machines, "MachineDeployment/MachineSet"),
     ];
     match &seen.sets {
-        None => told.extend(
+        None => list.extend(
             [types::AVAILABLE, types::SCALING_UP, types::SCALING_DOWN, types::DELETING]
                 .map(|type_| unknown(type_, reasons::INTERNAL_ERROR, CHECK_LOGS)),
         ),
-        Some(sets) => told.extend([
+        Some(sets) => list.extend([
             available(target),
             scaling_up(target, sets, &seen.missing_templates),
             scaling_down(target, sets, machines, now),
             deleting(target, sets, machines, now),
         ]),
     }
-    told
+    list
 }
 
 fn available(target: &MachineDeployment) -> NewCondition {

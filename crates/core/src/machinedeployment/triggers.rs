@@ -16,7 +16,7 @@ use super::MachineDeploymentReconciler;
 use crate::Core;
 use crate::machineset::machine_facts;
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let all = core.caches.of::<MachineDeployment>();
     let (of_sets, of_clusters, of_extensions) = (all.clone(), all.clone(), all.clone());

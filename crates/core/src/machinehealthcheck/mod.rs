@@ -34,7 +34,7 @@ pub struct MachineHealthCheckReconciler {
 }
 
 impl MachineHealthCheckReconciler {
-    /// A reconciler on these clients.
+    /// A reconciler with these clients.
     pub fn new(core: Core) -> Self {
         Self { core }
     }

@@ -2,34 +2,34 @@
 
 /// Condition types.
 pub mod types {
-    /// So few machines are unhealthy that something may be done about them.
+    /// The number of unhealthy machines permits remediation.
     pub const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
-    /// Somebody else's remediation has dealt with an unhealthy Machine.
+    /// An external remediation has dealt with an unhealthy Machine.
     pub const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
 }
 
 /// Reasons.
 pub mod reasons {
-    /// So few machines are unhealthy that something may be done about them.
+    /// The number of unhealthy machines permits remediation.
     pub const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
-    /// So many machines are unhealthy that a person should look.
+    /// Too many machines are unhealthy: a user must look.
     pub const TOO_MANY_UNHEALTHY: &str = "TooManyUnhealthy";
-    /// Nothing speaks against the Machine.
+    /// The Machine is healthy.
     pub const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
-    /// The user says so.
+    /// The user has requested remediation with an annotation.
     pub const HAS_REMEDIATE_ANNOTATION: &str = "HasRemediateAnnotation";
-    /// A condition of the Machine has lasted too long.
+    /// A condition of the Machine has exceeded its timeout.
     pub const UNHEALTHY_MACHINE: &str = "UnhealthyMachine";
-    /// A condition of the Node has lasted too long.
+    /// A condition of the Node has exceeded its timeout.
     pub const UNHEALTHY_NODE: &str = "UnhealthyNode";
     /// The Node has not appeared in time.
     pub const NODE_STARTUP_TIMEOUT: &str = "NodeStartupTimeout";
-    /// The Node is gone.
+    /// The Node is deleted.
     pub const NODE_DELETED: &str = "NodeDeleted";
-    /// Somebody is asked to deal with the Machine.
+    /// The external remediation or the owner of the Machine must act.
     pub const WAITING_FOR_REMEDIATION: &str = "WaitingForRemediation";
-    /// The template for somebody else's remediation is not there.
+    /// The template of the external remediation does not exist.
     pub const TEMPLATE_NOT_FOUND: &str = "RemediationTemplateNotFound";
-    /// Somebody else's remediation could not be asked for.
+    /// The request for external remediation cannot be created.
     pub const REQUEST_CREATION_FAILED: &str = "RemediationRequestCreationFailed";
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::MachineHealthCheckReconciler;
 use crate::Core;
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let all = core.caches.of::<MachineHealthCheck>();
     let (of_machines, of_clusters, of_nodes) = (all.clone(), all.clone(), all.clone());

@@ -31,7 +31,7 @@ use names::FINALIZER;
 use observe::{From, Templates};
 use status::Seen;
 
-pub use decide::{keep, naming, preflight, priority, remediation, scale};
+pub use decide::{keep, machine_name, preflight, priority, remediation, scale};
 pub use triggers::run;
 
 pub(crate) use act::templates;
@@ -49,7 +49,7 @@ pub struct MachineSetReconciler {
 }
 
 impl MachineSetReconciler {
-    /// A reconciler on these clients.
+    /// A reconciler with these clients.
     pub fn new(core: Core) -> Self {
         Self {
             core,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::MachineSetReconciler;
 use crate::Core;
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let all = core.caches.of::<MachineSet>();
     let (of_machines, of_clusters, of_deployments) = (all.clone(), all.clone(), all.clone());

@@ -32,12 +32,13 @@ pub(super) fn of(config: &ClientConfig, hook: &str, handler: Option<&str>) -> Re
         let port = service.port.map_or(Ok(443), u16::try_from);
         return Ok(Target {
             host: format!("{}.{}.svc", service.name, service.namespace),
-            port: port.map_err(|_| wrong("spec.clientConfig.service.port: is no port"))?,
+            port: port
+                .map_err(|_| wrong("spec.clientConfig.service.port: must be a number from 1 to 65535"))?,
             path: below(service.path.as_deref().unwrap_or_default()),
         });
     }
     let url = config.url.as_deref().ok_or_else(|| wrong("spec.clientConfig: set url or service"))?;
-    let url: Uri = url.parse().map_err(|_| wrong("spec.clientConfig.url: is no URL"))?;
+    let url: Uri = url.parse().map_err(|_| wrong("spec.clientConfig.url: is not a URL"))?;
     if url.scheme_str() != Some("https") {
         return Err(wrong("spec.clientConfig.url: must begin with https://"));
     }

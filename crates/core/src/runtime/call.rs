@@ -24,16 +24,16 @@ use super::address::Target;
 /// So much of an answer that is none is repeated.
 const MOST_REPEATED: usize = 512;
 
-/// Why a call has no answer.
+/// Why a call of an extension failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The extension could not be called.
+    /// The extension cannot be reached.
     #[error("{0}")]
     Unreachable(String),
-    /// The extension says that it failed, and why.
+    /// The extension responded with a failure and this message.
     #[error("{0}")]
     Failure(String),
-    /// What was sent or answered is not what it should be.
+    /// The request or the response is malformed.
     #[error("{0}")]
     Malformed(String),
 }
@@ -108,7 +108,7 @@ async fn post(target: &Target, trust: &Trust<'_>, body: Vec<u8>) -> Result<Bytes
     };
     let config = client_config(trust.ca, identity)?;
     let name = ServerName::try_from(target.host.clone())
-        .map_err(|_| CallError::Malformed(format!("{} is no host name", target.host)))?;
+        .map_err(|_| CallError::Malformed(format!("{} is not a host name", target.host)))?;
     let stream = TcpStream::connect((target.host.as_str(), target.port))
         .await
         .map_err(|error| unreachable("cannot connect", error))?;
@@ -165,25 +165,21 @@ async fn read(identity: &Identity) -> Result<Pair, CallError> {
     let chain = CertificateDer::pem_slice_iter(&certificate).collect::<Result<_, _>>();
     let key = tokio::fs::read(&identity.key).await.map_err(|error| wrong("key", &error))?;
     // What is wrong with a key is not told: it would be a part of it.
-    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| wrong("key", &"it is no PEM"))?;
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| wrong("key", &"it is not PEM"))?;
     Ok((chain.map_err(|error| wrong("certificate", &error))?, key))
 }
 
 fn client_config(ca: Option<&ByteString>, identity: Option<Pair>) -> Result<ClientConfig, CallError> {
-    let mut roots = RootCertStore::empty();
-    match ca.filter(|ca| !ca.0.is_empty()) {
-        Some(ca) => {
-            for certificate in CertificateDer::pem_slice_iter(&ca.0) {
-                let added = certificate
-                    .map_err(|error| error.to_string())
-                    .and_then(|certificate| roots.add(certificate).map_err(|error| error.to_string()));
-                added
-                    .map_err(|error| CallError::Malformed(format!("spec.clientConfig.caBundle: {error}")))?;
-            }
+    let roots = match ca.filter(|ca| !ca.0.is_empty()) {
+        Some(ca) => capstan_pki::roots(&ca.0)
+            .map_err(|error| CallError::Malformed(format!("spec.clientConfig.caBundle: {error}")))?,
+        None => {
+            // As every other program on this machine would.
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            roots
         }
-        // As every other program on this machine would.
-        None => _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
-    }
+    };
     if roots.is_empty() {
         let what = "spec.clientConfig.caBundle: holds no certificate, and neither does this machine";
         return Err(CallError::Malformed(what.to_owned()));

@@ -91,8 +91,8 @@ mod tests {
             (vec![other], "unknown"),
             (vec![slow], "timeoutSeconds"),
         ] {
-            let told = checked(handlers(&values), "ext").expect_err("not valid");
-            assert!(told.contains(fault), "{told}");
+            let error = checked(handlers(&values), "ext").expect_err("not valid");
+            assert!(error.contains(fault), "{error}");
         }
     }
 }

@@ -4,13 +4,13 @@
 //! with the certificates that its ExtensionConfig gives, and by no other way.
 
 mod address;
-pub(crate) mod answers;
 mod call;
 pub(crate) mod discovery;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub(crate) mod patches;
 mod registry;
+pub(crate) mod response_cache;
 
 use capstan_api::runtime::hooks::{Body, Discovery, DiscoveryRequest, Hook};
 use capstan_api::runtime::{ClientConfig, ExtensionConfig};
@@ -34,15 +34,15 @@ pub use registry::Handler;
 /// How long an extension may take to say what it serves.
 const DISCOVERY: Duration = Duration::from_secs(10);
 
-/// The extensions of a management cluster. Cheap to clone.
+/// The runtime extensions of a management cluster. Cheap to clone.
 #[derive(Clone)]
 pub struct Extensions {
     client: Client,
     identity: Option<Arc<Identity>>,
 }
 
-/// Files with the certificate and the key, as PEM, by which extensions know core. They are read for every call, so that
-/// they may be renewed.
+/// Files with the client certificate and key of core for calls of extensions, in PEM. They are read at every call, so
+/// that they can be renewed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The certificate, with its chain.
@@ -52,21 +52,21 @@ pub struct Identity {
 }
 
 impl Extensions {
-    /// Those that are registered in the management cluster that `client` leads to.
+    /// The extensions that are registered in the management cluster of `client`.
     pub fn new(client: Client) -> Self {
         Self { client, identity: None }
     }
 
-    /// The same, for extensions that want to know who calls.
+    /// Sets the client certificate, for extensions that authenticate callers.
     pub fn with_identity(self, identity: Identity) -> Self {
         Self { identity: Some(Arc::new(identity)), ..self }
     }
 
-    /// Who serves the hook `H` for objects in a namespace, if anybody does.
+    /// The handler of the hook `H` for objects in a namespace, if there is one.
     ///
     /// # Errors
-    /// If there are several, because nobody could say whose answer counts; if one has not said yet what it serves,
-    /// because it might be the one; and if this cannot be found out.
+    /// If there are several handlers, because their responses might contradict each other; if an extension is not
+    /// discovered yet, because it might serve the hook; and if the ExtensionConfigs cannot be read.
     pub async fn serving<H: Hook>(&self, namespace: &str) -> Result<Option<Handler>> {
         let doing = || format!("cannot find out who serves {}", H::NAME);
         let api: Api<ExtensionConfig> = Api::all(self.client.clone());
@@ -98,11 +98,11 @@ impl Extensions {
         Ok(found.labels().clone())
     }
 
-    /// Calls a handler of the hook `H`. Where it cannot be called and its ExtensionConfig says to go on then, the
-    /// answer is `None`.
+    /// Calls a handler of the hook `H`. Returns `None` if the handler cannot be called and its failure policy is
+    /// `Ignore`.
     ///
     /// # Errors
-    /// If it cannot be called, or answers that it failed.
+    /// If it cannot be called, or responds with a failure.
     pub async fn call<H: Hook>(
         &self,
         handler: &Handler,
@@ -130,10 +130,10 @@ impl Extensions {
         Trust { ca: config.ca_bundle.as_ref(), identity: self.identity.as_deref() }
     }
 
-    /// Asks an extension what it serves.
+    /// Calls the discovery hook of an extension.
     ///
     /// # Errors
-    /// If it does not answer, or not as it should.
+    /// If it does not respond, or the response is malformed.
     pub async fn discover(
         &self,
         config: &ExtensionConfig,

@@ -6,10 +6,10 @@ use serde_json::Value;
 /// A patch that cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PatchError {
-    /// It is no patch.
-    #[error("the patch is no {0}")]
+    /// The patch cannot be parsed.
+    #[error("the patch is not a {0}")]
     Malformed(&'static str, #[source] serde_json::Error),
-    /// It does not fit the object.
+    /// The patch cannot be applied to the object.
     #[error("the patch does not fit the object")]
     Unfit(#[from] json_patch::PatchError),
 }

@@ -9,10 +9,10 @@ use kube::core::{Selector, SelectorExt as _};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One handler of an extension, and how it is called.
+/// A handler of an extension, and how to call it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Handler {
-    /// Its name, with that of the ExtensionConfig.
+    /// Name of the handler, followed by that of the ExtensionConfig.
     pub name: String,
     pub(super) extension: String,
     /// UID and generation of the ExtensionConfig.
@@ -64,11 +64,15 @@ pub(super) fn serving(
         }
         let status = config.status.clone().unwrap_or_default();
         let discovered = get(config, DISCOVERED);
-        if discovered.is_none_or(|told| told.status.to_string() != "True") && status.handlers.is_empty() {
+        if discovered.is_none_or(|condition| condition.status.to_string() != "True")
+            && status.handlers.is_empty()
+        {
             let is_paused = config.annotations().contains_key(annotations::PAUSED);
-            let why = if is_paused { "it is paused" } else { "nobody has asked it" };
-            let told = discovered.map(|told| told.message.as_str()).filter(|told| !told.is_empty());
-            return Err(unknown(told.unwrap_or(why)));
+            let why = if is_paused { "it is paused" } else { "core has not called its discovery hook yet" };
+            let condition = discovered
+                .map(|condition| condition.message.as_str())
+                .filter(|condition| !condition.is_empty());
+            return Err(unknown(condition.unwrap_or(why)));
         }
         let of_hook = status.handlers.into_iter().filter(|handler| {
             let group = handler.request_hook.api_version.split_once('/').map(|(group, _)| group);
@@ -161,10 +165,10 @@ mod tests {
 
     #[test]
     fn a_handler_says_how_it_is_called() {
-        let mut told = handler("update.one", "UpdateMachine");
-        told["timeoutSeconds"] = json!(25);
-        told["failurePolicy"] = json!("Ignore");
-        let one = config("one", &discovered("True", &[told]));
+        let mut declared = handler("update.one", "UpdateMachine");
+        declared["timeoutSeconds"] = json!(25);
+        declared["failurePolicy"] = json!("Ignore");
+        let one = config("one", &discovered("True", &[declared]));
         let found = serving(&[one], "UpdateMachine", &BTreeMap::new()).expect("known").remove(0);
         assert_eq!(found.own_name(), "update");
         assert_eq!((found.timeout, found.is_optional), (Duration::from_secs(25), true));

@@ -110,7 +110,7 @@ pub(crate) async fn merge_status(api: &Api<DynamicObject>, name: &str, status: &
 }
 
 /// A condition as `Status/Reason: message`.
-pub(crate) fn told(object: &DynamicObject, type_: &str) -> String {
+pub(crate) fn condition_of(object: &DynamicObject, type_: &str) -> String {
     let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array);
     let found = conditions.into_iter().flatten().find(|condition| condition["type"] == type_);
     let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();

@@ -119,7 +119,7 @@ async fn a_machine_becomes_a_node_and_goes_in_order() -> Result<()> {
     }
     machines.delete("m", &DeleteParams::default()).await?;
     until(&machines, "m", "the drain", |machine| {
-        let said = crate::common::told(machine, "Deleting");
+        let said = crate::common::condition_of(machine, "Deleting");
         let left = "* Pod default/leaves: deletionTimestamp set, but still not removed from the Node";
         ensure!(said.starts_with("True/DrainingNode: Drain not completed yet (started at "), "{said}");
         ensure!(said.ends_with(left), "{said}");

@@ -9,7 +9,7 @@ mod machine;
 
 use anyhow::{Result, ensure};
 use common::provider::{GROUP_VERSION, reference};
-use common::{NAMESPACE, Stage, merge, merge_status, told, until};
+use common::{NAMESPACE, Stage, condition_of, merge, merge_status, until};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, PostParams};
@@ -53,7 +53,7 @@ fn is(object: &DynamicObject, pointer: &str, expected: &Value) -> Result<()> {
 }
 
 fn says(object: &DynamicObject, type_: &str, expected: &str) -> Result<()> {
-    let found = told(object, type_);
+    let found = condition_of(object, type_);
     ensure!(found == expected, "{type_} says {found:?}, not {expected:?}");
     Ok(())
 }

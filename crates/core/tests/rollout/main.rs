@@ -22,7 +22,8 @@ use stage::{CORE, NAMESPACE, NEW, OLD, Stage, deployment, machine_template, name
 use std::time::Duration;
 
 fn says(object: &MachineDeployment, type_: &str) -> String {
-    get(object, type_).map_or("missing".to_owned(), |told| format!("{}/{}", told.status, told.reason))
+    get(object, type_)
+        .map_or("missing".to_owned(), |condition| format!("{}/{}", condition.status, condition.reason))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,8 +154,8 @@ async fn what_is_refused_touches_nothing() -> Result<()> {
         eventually(Duration::from_secs(60), "the rollout to be held", async || {
             let md = stage.deployments().get("md").await?;
             ensure!(says(&md, "RollingOut") == "True/RolloutHeld", "{}", says(&md, "RollingOut"));
-            let told = get(&md, "RollingOut").map(|told| told.message.clone()).unwrap_or_default();
-            ensure!(told.contains(why), "{told}");
+            let message = get(&md, "RollingOut").map(|message| message.message.clone()).unwrap_or_default();
+            ensure!(message.contains(why), "{message}");
             Ok(())
         })
         .await

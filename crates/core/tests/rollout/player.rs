@@ -100,8 +100,8 @@ impl Player {
             conditions.as_array().cloned().unwrap_or_default().into_iter().chain(kept).collect();
         let kubelet = machine.status.as_ref().and_then(|status| status.node_info.as_ref());
         let kubelet = kubelet.map(|info| info.kubelet_version.as_str());
-        let told = machine.status.as_ref().map(|status| json!(status.conditions));
-        if kubelet == Some(&version) && told == Some(json!(conditions)) {
+        let reported = machine.status.as_ref().map(|status| json!(status.conditions));
+        if kubelet == Some(&version) && reported == Some(json!(conditions)) {
             return end_update(client, api, machine).await;
         }
         let info = json!({"kubeletVersion": version, "machineID": "", "systemUUID": "", "bootID": "",

@@ -133,7 +133,7 @@ impl Diff {
     fn tell(&mut self, at: &Place, old: Option<&Value>, new: Option<&Value>) {
         let (cost, why, shown) = match field(self.subject, &at.pattern) {
             // Tests see to it that there is none; what nobody has thought about must not be done.
-            None => (Cost::Refused, "it is not known what it would cost", table::Shown::Digest),
+            None => (Cost::Refused, "it is not known what it would cost", table::Disclosure::Digest),
             Some(row) => {
                 let (cost, why) = self.cost(row, at, old, new);
                 (cost, why, row.shown)

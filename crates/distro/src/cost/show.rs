@@ -3,7 +3,7 @@
 use capstan_plan::Digest;
 use serde_json::Value;
 
-use super::table::Shown;
+use super::table::Disclosure;
 use crate::k3s;
 
 /// Longer values are cut.
@@ -12,16 +12,16 @@ const MOST_CHARACTERS: usize = 80;
 const HIDDEN: &str = "(not shown)";
 
 /// A value of a field whose last part is `name`. What is not set is not shown.
-pub(super) fn show(shown: Shown, name: &str, value: Option<&Value>) -> Option<String> {
+pub(super) fn show(shown: Disclosure, name: &str, value: Option<&Value>) -> Option<String> {
     let value = value.filter(|value| !value.is_null())?;
     Some(match shown {
-        Shown::Value => cut(&text(value)),
-        Shown::Digest => {
+        Disclosure::Value => cut(&text(value)),
+        Disclosure::Digest => {
             let text = text(value);
             format!("{} bytes, sha256 {}", text.len(), Digest::of(text.as_bytes()).short())
         }
-        Shown::Setting if k3s::may_be_shown(name, value) => cut(&text(value)),
-        Shown::Setting => HIDDEN.to_owned(),
+        Disclosure::Setting if k3s::may_be_shown(name, value) => cut(&text(value)),
+        Disclosure::Setting => HIDDEN.to_owned(),
     })
 }
 

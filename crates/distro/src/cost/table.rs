@@ -81,7 +81,7 @@ pub enum Rule {
 
 /// How a value may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum Disclosure {
     /// As it is.
     Value,
     /// By its size and digest.
@@ -103,21 +103,21 @@ pub struct Field {
     pub why: &'static str,
     /// For lists: the keys that tell entries apart. A list without is compared as a whole.
     pub(super) keys: &'static [&'static str],
-    pub(super) shown: Shown,
+    pub(super) shown: Disclosure,
     /// Whether a difference is told as one, however much is below it.
     pub(super) whole: bool,
 }
 
 impl Field {
     const fn new(subject: Subject, path: &'static str, rule: Rule, why: &'static str) -> Self {
-        Self { subject, path, rule, why, keys: &[], shown: Shown::Value, whole: false }
+        Self { subject, path, rule, why, keys: &[], shown: Disclosure::Value, whole: false }
     }
 
     const fn by(self, keys: &'static [&'static str]) -> Self {
         Self { keys, ..self }
     }
 
-    const fn shown(self, shown: Shown) -> Self {
+    const fn shown(self, shown: Disclosure) -> Self {
         Self { shown, ..self }
     }
 
@@ -198,7 +198,7 @@ const FIELDS: &[Field] = &[
     .whole(),
     Field::new(Machine, "spec.version", Version, "another version is installed and started"),
     Field::new(Machine, "spec.providerID", REFUSED, FILLED_IN),
-    Field::new(Machine, "spec.failureDomain", REPLACE, "a machine stands where it stands"),
+    Field::new(Machine, "spec.failureDomain", REPLACE, "a machine cannot move to another failure domain"),
     Field::new(Machine, "spec.minReadySeconds", LIVE, AT_ONCE),
     Field::new(Machine, "spec.readinessGates", LIVE, AT_ONCE).by(&["conditionType"]),
     Field::new(Machine, "spec.deletion", LIVE, NEXT_TIME),
@@ -212,10 +212,10 @@ const FIELDS: &[Field] = &[
     ),
     Field::new(Config, "spec.format", NOTHING, "only new machines start with bootstrap data"),
     Field::new(Config, "spec.settings.*", Setting, "k3s reads its settings when it starts")
-        .shown(Shown::Setting)
+        .shown(Disclosure::Setting)
         .whole(),
     Field::new(Config, "spec.files", File, "the file is written").by(&["path"]),
-    Field::new(Config, "spec.files[].content", File, "the file is written").shown(Shown::Digest),
+    Field::new(Config, "spec.files[].content", File, "the file is written").shown(Disclosure::Digest),
     Field::new(Config, "spec.before", LIVE, COMMAND).by(&["name"]),
     Field::new(Config, "spec.after", LIVE, COMMAND).by(&["name"]),
     Field::new(Config, "spec.release", LIVE, "it counts when the machine's host is released"),
@@ -272,10 +272,11 @@ const FIELDS: &[Field] = &[
     Field::new(ConfigTemplate, "metadata", NOTHING, TEMPLATE),
     Field::new(ConfigTemplate, "spec.template", NOTHING, TEMPLATE),
     Field::new(ConfigTemplate, "spec.template.spec.settings.*", NOTHING, TEMPLATE)
-        .shown(Shown::Setting)
+        .shown(Disclosure::Setting)
         .whole(),
     Field::new(ConfigTemplate, "spec.template.spec.files", NOTHING, TEMPLATE).by(&["path"]),
-    Field::new(ConfigTemplate, "spec.template.spec.files[].content", NOTHING, TEMPLATE).shown(Shown::Digest),
+    Field::new(ConfigTemplate, "spec.template.spec.files[].content", NOTHING, TEMPLATE)
+        .shown(Disclosure::Digest),
     Field::new(HostMachineTemplate, "metadata", NOTHING, TEMPLATE),
     Field::new(HostMachineTemplate, "spec.template", NOTHING, TEMPLATE),
     Field::new(Cluster, "metadata", NOTHING, "labels and annotations of the Cluster reach no machine"),

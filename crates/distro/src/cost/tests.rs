@@ -59,28 +59,28 @@ fn each_field_of_a_config_has_its_cost() {
 
 #[test]
 fn what_was_and_what_is_to_be_are_shown_unless_they_are_secret() {
-    let told = |old: CapstanConfigSpec, new: CapstanConfigSpec| {
+    let change_of = |old: CapstanConfigSpec, new: CapstanConfigSpec| {
         let setup = |config| Setup { version: "v1.36.0", config };
         let change = classify(setup(&old), setup(&new)).remove(0);
         (change.field, change.from.unwrap_or_default(), change.to.unwrap_or_default())
     };
     let shown = |field: &str, from: &str, to: &str| (field.to_owned(), from.to_owned(), to.to_owned());
     assert_eq!(
-        told(config(setting("disable", json!(["a"]))), config(setting("disable", json!(["a", "b"])))),
+        change_of(config(setting("disable", json!(["a"]))), config(setting("disable", json!(["a", "b"])))),
         shown("spec.settings.disable", r#"["a"]"#, r#"["a","b"]"#)
     );
     assert_eq!(
-        told(config(|_| ()), config(setting("etcd-s3-secret-key", json!("s3cret")))),
+        change_of(config(|_| ()), config(setting("etcd-s3-secret-key", json!("s3cret")))),
         shown("spec.settings.etcd-s3-secret-key", "", "(not shown)")
     );
-    let (field, from, to) = told(
+    let (field, from, to) = change_of(
         config(|c| c.files.push(file("/etc/motd", "plain-text"))),
         config(|c| c.files.push(file("/etc/motd", "plain-texts"))),
     );
     assert_eq!(field, "spec.files[/etc/motd].content");
     assert!(from.starts_with("10 bytes, sha256 ") && to.starts_with("11 bytes, sha256 "), "{from} {to}");
     let long = "x".repeat(500);
-    let (_, _, to) = told(config(|_| ()), config(setting("pause-image", json!(long))));
+    let (_, _, to) = change_of(config(|_| ()), config(setting("pause-image", json!(long))));
     assert_eq!(to.len(), 83);
 }
 
@@ -97,7 +97,7 @@ fn the_config_of_a_control_plane_is_a_config() {
             "taints": [{"key": "k", "effect": "NoSchedule", "propagation": "Always"}]}},
         "rollout": {"after": "2026-01-01T00:00:00Z"},
     }));
-    let told: Vec<(String, Cost)> =
+    let found: Vec<(String, Cost)> =
         changes(Subject::ControlPlane, &old, &new).into_iter().map(|c| (c.field, c.cost)).collect();
     let expected = [
         ("spec.config.settings.disable", Cost::Restart),
@@ -108,7 +108,7 @@ fn the_config_of_a_control_plane_is_a_config() {
         ("spec.rollout.after", Cost::Restart),
         ("spec.version", Cost::DrainAndRestart),
     ];
-    assert_eq!(told, expected.map(|(field, cost)| (field.to_owned(), cost)));
+    assert_eq!(found, expected.map(|(field, cost)| (field.to_owned(), cost)));
     let reference = changes(Subject::ControlPlane, &old, &new).remove(2);
     assert_eq!((reference.from, reference.to.as_deref()), (None, Some("K other")));
     assert!(changes(Subject::ControlPlane, &new, &new).is_empty());
@@ -116,9 +116,9 @@ fn the_config_of_a_control_plane_is_a_config() {
 
 #[test]
 fn what_nobody_has_classified_is_refused() {
-    let told = changes(Subject::Machine, &json!({"spec": {}}), &json!({"spec": {"ofTheFuture": "s3cret"}}));
-    assert_eq!((told[0].field.as_str(), told[0].cost), ("spec.ofTheFuture", Cost::Refused));
-    assert!(!format!("{told:?}").contains("s3cret"));
+    let found = changes(Subject::Machine, &json!({"spec": {}}), &json!({"spec": {"ofTheFuture": "s3cret"}}));
+    assert_eq!((found[0].field.as_str(), found[0].cost), ("spec.ofTheFuture", Cost::Refused));
+    assert!(!format!("{found:?}").contains("s3cret"));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_template_of_a_deployment_is_a_machine_but_for_what_it_refers_to() {
     let config = |name: &str| json!({"configRef": {"kind": "CapstanConfigTemplate", "name": name}});
     let old = object(json!({"version": "v1.36.0", "bootstrap": config("a"), "minReadySeconds": 1}));
     let new = object(json!({"version": "v1.36.1", "bootstrap": config("b"), "failureDomain": "x"}));
-    let told: Vec<(String, Cost)> =
+    let found: Vec<(String, Cost)> =
         changes(Subject::Deployment, &old, &new).into_iter().map(|c| (c.field, c.cost)).collect();
     let expected = [
         ("spec.template.spec.bootstrap.configRef", Cost::Nothing),
@@ -135,7 +135,7 @@ fn the_template_of_a_deployment_is_a_machine_but_for_what_it_refers_to() {
         ("spec.template.spec.minReadySeconds", Cost::Live),
         ("spec.template.spec.version", Cost::DrainAndRestart),
     ];
-    assert_eq!(told, expected.map(|(field, cost)| (field.to_owned(), cost)));
+    assert_eq!(found, expected.map(|(field, cost)| (field.to_owned(), cost)));
     let only_new = changes(Subject::Set, &old, &new);
     assert!(only_new.iter().all(|change| change.cost <= Cost::Live), "{only_new:?}");
 }

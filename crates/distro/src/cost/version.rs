@@ -1,12 +1,12 @@
 //! What a change of version costs.
 
 use super::Cost;
-use crate::version::Version;
+use crate::Version;
 
 /// From one version to another.
 pub(super) fn cost(old: Option<&str>, new: Option<&str>) -> (Cost, &'static str) {
     let (Some(old), Some(new)) = (old.and_then(Version::parse), new.and_then(Version::parse)) else {
-        return (Cost::Refused, "is no Kubernetes version: write it like v1.36.0+k3s1");
+        return (Cost::Refused, "is not a Kubernetes version: write it like v1.36.0+k3s1");
     };
     let ((old_major, old_minor), (major, minor)) = (old.minor(), new.minor());
     if new.minor() < old.minor() {

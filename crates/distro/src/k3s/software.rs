@@ -19,7 +19,9 @@ pub(super) fn program_path(version: &str) -> Result<String, InputError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
     match version.starts_with('v') && version.len() <= 128 && version.chars().all(plain) {
         true => Ok(format!("{FOLDER}/{version}/k3s")),
-        false => Err(InputError::new("spec.version", "is no Kubernetes version: write it like v1.36.0+k3s1")),
+        false => {
+            Err(InputError::new("spec.version", "is not a Kubernetes version: write it like v1.36.0+k3s1"))
+        }
     }
 }
 

@@ -31,12 +31,12 @@ struct Covered {
     config: Option<Patch>,
 }
 
-/// What is thought of a change.
+/// The judgement of a change.
 #[derive(Default)]
 pub struct Judgement {
-    /// Every field that differs, and what that costs. None for machines that Capstan has not set up.
+    /// Every field that differs, and its cost. Empty for machines of other providers.
     pub changes: Vec<Change>,
-    /// Why the change is not to be made at all.
+    /// Why the change must not be made.
     pub refusal: Option<String>,
     covered: Covered,
 }
@@ -51,7 +51,7 @@ impl Judgement {
     }
 }
 
-/// The answer for the machines of a MachineSet.
+/// The response for the machines of a MachineSet.
 pub fn machine_set(request: &CanUpdateMachineSetRequest) -> CanUpdateMachineSetResponse {
     let judgement = judge_machine_set(request);
     CanUpdateMachineSetResponse {
@@ -62,7 +62,7 @@ pub fn machine_set(request: &CanUpdateMachineSetRequest) -> CanUpdateMachineSetR
     }
 }
 
-/// What the answer for the machines of a MachineSet is made from.
+/// The judgement behind the response for a MachineSet.
 pub fn judge_machine_set(request: &CanUpdateMachineSetRequest) -> Judgement {
     let set = &request.desired.machine_set;
     let owner = match set.labels().get(labels::DEPLOYMENT_NAME) {
@@ -75,7 +75,7 @@ pub fn judge_machine_set(request: &CanUpdateMachineSetRequest) -> Judgement {
     judge(current, desired, names, set.annotations(), surge)
 }
 
-/// The answer for one machine.
+/// The response for one machine.
 pub fn machine(request: &CanUpdateMachineRequest) -> CanUpdateMachineResponse {
     let machine = &request.desired.machine;
     let owner = format!("Machine {}", machine.name_any());
@@ -118,10 +118,10 @@ fn judge(
     };
     let mut changes = changes::between(current, desired, names);
     changes.extend(surge.filter(|_| policy == ReplacePolicy::Never));
-    let told = |cost: Cost| -> Vec<String> {
+    let fields_with = |cost: Cost| -> Vec<String> {
         changes.iter().filter(|change| change.cost == cost).map(ToString::to_string).collect()
     };
-    let (impossible, replacing) = (told(Cost::Refused), told(Cost::Replace));
+    let (impossible, replacing) = (fields_with(Cost::Refused), fields_with(Cost::Replace));
     if !impossible.is_empty() {
         return Judgement::refused(changes, impossible.join("; "));
     }

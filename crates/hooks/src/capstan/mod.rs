@@ -27,14 +27,14 @@ use crate::Extension;
 const COMPONENT: &str = "capstan-hooks";
 const CHANGE_REFUSED: &str = "ChangeRefused";
 
-/// Answers for machines that Capstan sets up. Reads objects only, but for the events in which it says no.
+/// The extension for machines of Capstan. It only reads objects, except for the events about rejected changes.
 pub struct Capstan {
     client: Client,
     events: Events,
 }
 
 impl Capstan {
-    /// For the machines of the management cluster that `client` leads to.
+    /// An extension for the management cluster of `client`.
     pub fn new(client: Client) -> Self {
         Self { events: Events::new(client.clone(), COMPONENT), client }
     }

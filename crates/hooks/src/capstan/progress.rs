@@ -26,31 +26,31 @@ const SOON: i32 = 1;
 /// So many of the last lines that a machine printed are told.
 const LINES: usize = 10;
 
-/// The objects by which one sees how far a machine is, as they are now.
+/// The current objects that show the progress of an update.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// The Machine.
     pub machine: Option<Machine>,
-    /// The MachineSet it belongs to.
+    /// The MachineSet that owns the Machine.
     pub set: Option<MachineSet>,
     /// Its CapstanConfig.
     pub config: Option<CapstanConfig>,
     /// The Secret with its plan.
     pub plan: Option<Secret>,
-    /// What it says.
+    /// Its report.
     pub report: Option<MachineReport>,
 }
 
 /// How far an update is.
 enum Stand {
     Done,
-    /// Nothing has reached the machine yet, and why.
+    /// The machine has no new plan yet, and why.
     NotBegun(String),
     UnderWay(String),
     Failed(String),
 }
 
-/// How far the machine is on its way to what it should become.
+/// The response to `UpdateMachine`: the progress of the machine towards the desired state.
 pub fn answer(desired: &MachineObjects, seen: &Seen) -> UpdateMachineResponse {
     let success = |message: Option<String>, retry_after_seconds| UpdateMachineResponse {
         common: CommonResponse { message, ..CommonResponse::success() },
@@ -75,7 +75,9 @@ fn is_handed_on(seen: &Seen) -> bool {
 fn stand(desired: &MachineObjects, seen: &Seen) -> Stand {
     let failed = |why: &str| Stand::Failed(why.to_owned());
     if !is_ours(desired.bootstrap_config.as_ref()) {
-        return failed("the machine was not set up by Capstan: its bootstrap.configRef is no CapstanConfig");
+        return failed(
+            "the machine was not set up by Capstan: its bootstrap.configRef is not a CapstanConfig",
+        );
     }
     let spec = desired.bootstrap_config.as_ref().and_then(|config| config.get("spec")).cloned();
     let spec = spec.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
@@ -97,7 +99,7 @@ fn stand(desired: &MachineObjects, seen: &Seen) -> Stand {
     };
     let id = identity::of(config).unwrap_or_default();
     let report = seen.report.as_ref().and_then(|report| plans::report(report, &machine.name_any(), id));
-    told(plan, report.as_ref())
+    reported(plan, report.as_ref())
 }
 
 /// The plan that the machine has, if it stands for this setup and is for this very life of the machine.
@@ -114,15 +116,15 @@ fn plan_for(config: &CapstanConfig, secret: Option<&Secret>, wanted: &str) -> Op
 
 /// Why there is no plan yet is said by the planner, on the CapstanConfig.
 fn without_plan(config: &CapstanConfig) -> Stand {
-    let told = get(config, plans::PLANNED).filter(|told| told.status.to_string() == "False");
-    match told {
-        Some(told) if told.reason == plans::PLAN_REFUSED => Stand::Failed(told.message.clone()),
-        Some(told) => Stand::NotBegun(told.message.clone()),
+    let planned = get(config, plans::PLANNED).filter(|planned| planned.status.to_string() == "False");
+    match planned {
+        Some(planned) if planned.reason == plans::PLAN_REFUSED => Stand::Failed(planned.message.clone()),
+        Some(planned) => Stand::NotBegun(planned.message.clone()),
         None => Stand::NotBegun("waits for its plan".to_owned()),
     }
 }
 
-fn told(plan: PlanId, report: Option<&Report>) -> Stand {
+fn reported(plan: PlanId, report: Option<&Report>) -> Stand {
     if report.and_then(Report::applied) == Some(plan) {
         return Stand::Done;
     }

@@ -17,18 +17,18 @@ const WHEN_LOST: Duration = Duration::from_secs(15);
 
 /// What is to be done about a Host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Ask it who it is, and write that into its status.
+pub(super) enum HostStep {
+    /// Check the host, and write the result into its status.
     Look,
-    /// It is being deleted and no machine has it: let it go.
+    /// The Host is being deleted and not claimed: remove the finalizer.
     Release,
 }
 
 /// The next thing to do. A Host that a machine has stays, although it is being deleted.
-pub(super) fn decide(host: &Host) -> Step {
+pub(super) fn decide(host: &Host) -> HostStep {
     match host.metadata.deletion_timestamp.is_some() && host.spec.claim.is_none() {
-        true => Step::Release,
-        false => Step::Look,
+        true => HostStep::Release,
+        false => HostStep::Look,
     }
 }
 
@@ -42,12 +42,12 @@ pub(super) fn again(host: &Host, is_well: bool, now: Timestamp) -> Duration {
     if is_well {
         return WHEN_WELL;
     }
-    let silent = get(host, REACHABLE).filter(|told| told.status == ConditionStatus::False);
-    after_silence(WHEN_LOST, silent.map(|told| told.last_transition_time.0), now)
+    let silent = get(host, REACHABLE).filter(|condition| condition.status == ConditionStatus::False);
+    after_silence(WHEN_LOST, silent.map(|condition| condition.last_transition_time.0), now)
 }
 
-/// Whether the host can be reached, as far as is known. A real host must have answered before anybody counts on it; one
-/// that is simulated answers unless it says that it does not.
+/// Whether the host is reachable, as far as is known. A real host must have responded; a simulated one is reachable
+/// unless its status says otherwise.
 pub fn is_reachable(host: &Host) -> bool {
     match HostKind::of(host) {
         HostKind::Simulated => !is_false(host, REACHABLE),
@@ -55,24 +55,24 @@ pub fn is_reachable(host: &Host) -> bool {
     }
 }
 
-/// Whether it is known if the host can be reached. A real host that was never asked is neither reachable nor unreachable.
+/// Whether the reachability is known. A real host that was never checked is neither reachable nor unreachable.
 pub fn is_reachability_known(host: &Host) -> bool {
     HostKind::of(host) == HostKind::Simulated || is_true(host, REACHABLE) || is_false(host, REACHABLE)
 }
 
-/// Whether a machine would work on the host, as far as is known.
+/// Whether no known problem prevents a machine from working on the host.
 pub fn is_usable(host: &Host) -> bool {
     !is_false(host, USABLE)
 }
 
-/// What is known of the machine that a host's claim names.
+/// The HostMachine that the claim of a host names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// It is there, or there is no claim.
+    /// It exists, or there is no claim.
     Present,
-    /// It is being deleted. What it says of that, once it does.
+    /// It is being deleted, with the message of its `Deleting` condition, if there is one.
     Leaving(Option<String>),
-    /// It does not exist, or has another claim by now.
+    /// It does not exist, or has another claim ID.
     Missing,
 }
 
@@ -83,15 +83,16 @@ impl Holder {
         match machine.filter(|machine| machine.spec.claim_id.as_ref() == Some(&claim.id)) {
             None => Self::Missing,
             Some(machine) if machine.metadata.deletion_timestamp.is_some() => {
-                let told = get(machine, types::DELETING).filter(|told| told.status == ConditionStatus::True);
-                Self::Leaving(told.map(|told| told.message.clone()))
+                let deleting =
+                    get(machine, types::DELETING).filter(|deleting| deleting.status == ConditionStatus::True);
+                Self::Leaving(deleting.map(|deleting| deleting.message.clone()))
             }
             Some(_) => Self::Present,
         }
     }
 }
 
-/// Where the host is in its life. `releasing`: the machine that has it is being deleted.
+/// The state of the host. `releasing`: the machine that claims it is being deleted.
 pub fn state(host: &Host, releasing: bool) -> HostState {
     if host.spec.quarantine.is_some() {
         HostState::Quarantined

@@ -26,11 +26,11 @@ use std::sync::Arc;
 
 use crate::context::Infrastructure;
 use crate::names::host::FINALIZER;
-use decide::Step;
+use decide::HostStep;
 
 struct Hosts(Infrastructure);
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let also = triggers::all(&infrastructure);
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
@@ -58,11 +58,11 @@ impl Reconciler for Hosts {
             return Ok(Next::Changed);
         }
         match decide::decide(&host) {
-            Step::Release => {
+            HostStep::Release => {
                 act::release(&self.0, &host).await?;
                 Ok(Next::Changed)
             }
-            Step::Look => {
+            HostStep::Look => {
                 let looked = look(&self.0, &host).await?;
                 Ok(Next::After(decide::again(&looked.host, looked.is_well, self.0.now())))
             }
@@ -82,10 +82,10 @@ pub(crate) struct Looked {
 /// has started one.
 pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result<Looked> {
     let seen = observe::observe(infrastructure, host).await?;
-    let mut told = host.clone();
-    tell(&mut told, &seen, infrastructure.now());
-    pause::lifted(&mut told, infrastructure.now());
-    act::write(infrastructure, host, &told).await?;
-    infrastructure.report(host, status::news(host, &told)).await;
-    Ok(Looked { is_well: decide::is_well(&seen), host: told })
+    let mut updated = host.clone();
+    tell(&mut updated, &seen, infrastructure.now());
+    pause::lifted(&mut updated, infrastructure.now());
+    act::write(infrastructure, host, &updated).await?;
+    infrastructure.report(host, status::news(host, &updated)).await;
+    Ok(Looked { is_well: decide::is_well(&seen), host: updated })
 }

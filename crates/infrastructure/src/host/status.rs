@@ -81,10 +81,10 @@ fn waits(host: &Host, holder: &Holder) -> Option<Wait> {
         );
         return Some(Wait::new(&causes::CLAIM_ORPHANED, message));
     }
-    if let (Holder::Leaving(told), Some(claim)) = (holder, &host.spec.claim) {
-        let told = told.as_deref().unwrap_or("the host is reset next");
+    if let (Holder::Leaving(progress), Some(claim)) = (holder, &host.spec.claim) {
+        let progress = progress.as_deref().unwrap_or("the host is reset next");
         let message =
-            format!("HostMachine {}, which has this host, is being deleted: {told}", claim.machine_name);
+            format!("HostMachine {}, which has this host, is being deleted: {progress}", claim.machine_name);
         return Some(Wait::new(&causes::RELEASING, message));
     }
     let unwell = match is_reachable(host) {

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-use super::decide::{self, Step};
+use super::decide::{self, HostStep};
 use super::status::news;
 use super::{Holder, Observed, is_reachable, tell};
 use crate::driver::{DriverError, Reached};
@@ -37,7 +37,7 @@ fn reached() -> Result<Reached, DriverError> {
     Ok(Reached { facts: HostFacts { cpus: Some(2), ..Default::default() }, ..Default::default() })
 }
 
-fn told(mut host: Host, found: &Result<Reached, DriverError>, holder: &Holder) -> (HostState, Host) {
+fn with_status(mut host: Host, found: &Result<Reached, DriverError>, holder: &Holder) -> (HostState, Host) {
     tell(&mut host, &Observed { found: found.clone(), holder: holder.clone() }, NOW);
     let state = host.status.as_ref().and_then(|status| status.state).expect("a state");
     (state, host)
@@ -83,7 +83,7 @@ fn a_host_is_in_one_state() {
             false,
         ),
     ] {
-        let (found_state, host) = told(host, &found, &holder);
+        let (found_state, host) = with_status(host, &found, &holder);
         assert_eq!(found_state, state);
         assert_eq!(is_true(&host, "Ready"), ready, "{state:?}");
     }
@@ -91,8 +91,8 @@ fn a_host_is_in_one_state() {
 
 #[test]
 fn what_a_host_said_stays_while_it_is_silent() {
-    let (_, host) = told(host(), &reached(), &Holder::Present);
-    let (_, host) = told(host, &Err(DriverError::NotSupported("not yet".into())), &Holder::Present);
+    let (_, host) = with_status(host(), &reached(), &Holder::Present);
+    let (_, host) = with_status(host, &Err(DriverError::NotSupported("not yet".into())), &Holder::Present);
     let facts = host.status.as_ref().and_then(|status| status.facts.as_ref());
     assert_eq!(facts.and_then(|facts| facts.cpus), Some(2));
     assert_eq!(get(&host, "Ready").map(|condition| condition.message.as_str()), Some("not yet"));
@@ -102,8 +102,8 @@ fn what_a_host_said_stays_while_it_is_silent() {
 fn an_empty_list_of_addresses_is_not_known_to_be_none() {
     let address = MachineAddress { type_: MachineAddressType::InternalIP, address: "10.0.0.1".to_owned() };
     let at = |addresses: Vec<MachineAddress>| Ok(Reached { addresses, ..Reached::default() });
-    let (_, host) = told(host(), &at(vec![address.clone()]), &Holder::Present);
-    let (_, host) = told(host, &at(vec![]), &Holder::Present);
+    let (_, host) = with_status(host(), &at(vec![address.clone()]), &Holder::Present);
+    let (_, host) = with_status(host, &at(vec![]), &Holder::Present);
     assert_eq!(host.status.map(|status| status.addresses), Some(vec![address]));
 }
 
@@ -114,12 +114,12 @@ fn a_host_that_is_released_says_what_its_machine_waits_for() {
         Some(HostClaim { id: "i".into(), machine_name: "m".into(), cluster_name: "c".into(), since: None });
     let lost = Err(DriverError::Unreachable("no answer".into()));
     let why = "cannot reset Host h, tried since then: no answer";
-    let (state, host) = told(host, &lost, &Holder::Leaving(Some(why.into())));
+    let (state, host) = with_status(host, &lost, &Holder::Leaving(Some(why.into())));
     assert_eq!(state, HostState::Releasing);
     let ready = get(&host, "Ready").expect("the condition");
     assert_eq!(ready.reason, "Releasing");
     assert_eq!(ready.message, format!("HostMachine m, which has this host, is being deleted: {why}"));
-    let (_, host) = told(host, &reached(), &Holder::Present);
+    let (_, host) = with_status(host, &reached(), &Holder::Present);
     assert!(is_true(&host, "Ready"));
 }
 
@@ -129,7 +129,7 @@ fn a_host_that_is_deleted_says_who_has_it() {
     host.metadata.deletion_timestamp = Some(Time(NOW));
     host.spec.claim =
         Some(HostClaim { id: "i".into(), machine_name: "m".into(), cluster_name: "c".into(), since: None });
-    let (_, host) = told(host, &reached(), &Holder::Present);
+    let (_, host) = with_status(host, &reached(), &Holder::Present);
     let deleting = get(&host, "Deleting").expect("the condition");
     assert!(deleting.message.contains("HostMachine m of Cluster c"), "{}", deleting.message);
 }
@@ -140,13 +140,13 @@ fn a_real_host_must_have_answered_before_it_counts() {
     assert!(is_reachable(&host), "simulated");
     host.spec.simulated = None;
     assert!(!is_reachable(&host), "nobody knows");
-    let (state, host) = told(host, &reached(), &Holder::Present);
+    let (state, host) = with_status(host, &reached(), &Holder::Present);
     assert!(is_reachable(&host) && state == HostState::Available);
     let wrong = DriverError::Misconfigured {
         cause: &causes::HOST_KEY_MISMATCH,
         message: "spec.ssh.hostKeys: no".into(),
     };
-    let (state, host) = told(host, &Err(wrong), &Holder::Present);
+    let (state, host) = with_status(host, &Err(wrong), &Holder::Present);
     assert!(!is_reachable(&host) && state == HostState::Unreachable);
     let ready = get(&host, "Ready").expect("the condition");
     assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("HostKeyMismatch", "spec.ssh.hostKeys: no"));
@@ -159,11 +159,11 @@ fn claim() -> HostClaim {
 #[test]
 fn a_host_that_is_deleted_goes_only_without_a_claim() {
     let mut host = host();
-    assert_eq!(decide::decide(&host), Step::Look);
+    assert_eq!(decide::decide(&host), HostStep::Look);
     host.metadata.deletion_timestamp = Some(Time(NOW));
-    assert_eq!(decide::decide(&host), Step::Release);
+    assert_eq!(decide::decide(&host), HostStep::Release);
     host.spec.claim = Some(claim());
-    assert_eq!(decide::decide(&host), Step::Look);
+    assert_eq!(decide::decide(&host), HostStep::Look);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_host_that_answers_again_is_told_once() {
         (reached(), Some(("HostReachable", "The host answers again"))),
         (reached(), None),
     ] {
-        let (_, after) = told(before.clone(), &found, &Holder::Present);
+        let (_, after) = with_status(before.clone(), &found, &Holder::Present);
         let found = news(&before, &after);
         assert_eq!(found.as_ref().map(|news| (news.reason, news.message.as_str())), expected);
         before = after;

@@ -21,7 +21,7 @@ fn of_machines(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<
         .caches
         .of::<HostMachine>()
         .changed(|machine| {
-            let deleting = get(machine, types::DELETING).map(|told| told.message.clone());
+            let deleting = get(machine, types::DELETING).map(|condition| condition.message.clone());
             (machine.spec.host_name.clone(), machine.metadata.deletion_timestamp.is_some(), deleting)
         })
         .filter_map(|machine| {

@@ -23,28 +23,28 @@ const UNKNOWN: Duration = Duration::from_secs(10);
 pub enum Endpoint {
     /// It is known.
     Known,
-    /// The user has set it on the Cluster: it is to be taken over.
+    /// The user has set it on the Cluster, and it must be copied.
     TakeOver(CompleteApiEndpoint),
-    /// All hosts are simulated here: a free port of this machine is to be reserved.
+    /// All hosts are simulated: a free port of this machine must be reserved.
     Reserve,
-    /// Somebody else must act.
+    /// Another controller or the user must act.
     Wait(Wait),
 }
 
-/// All that is known when a HostCluster is looked at.
+/// Inputs of a decision about a HostCluster.
 #[derive(Clone, Copy)]
 pub struct Observed<'a> {
-    /// The Cluster that owns it.
+    /// The owner of the HostCluster.
     pub cluster: &'a Cluster,
-    /// The object itself.
+    /// The HostCluster.
     pub host_cluster: &'a HostCluster,
     /// All hosts in the namespace.
     pub hosts: &'a [Arc<Host>],
-    /// The Cluster's control plane.
+    /// The control plane of the Cluster.
     pub control_plane: &'a ControlPlane,
 }
 
-/// What becomes of a HostCluster.
+/// A decision about a HostCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// What is to be done about the endpoint.
@@ -53,7 +53,7 @@ pub struct Decision {
     pub domains: Domains,
 }
 
-/// What is to be done about the endpoint, and the failure domains of the hosts that may be claimed.
+/// Decides about the endpoint and the failure domains.
 pub fn decide(seen: &Observed<'_>) -> Decision {
     let host_cluster = seen.host_cluster;
     let before = host_cluster.status.as_ref().map(|status| status.failure_domains.as_slice());

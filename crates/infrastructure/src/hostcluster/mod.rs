@@ -41,7 +41,7 @@ struct Clusters {
     reserving: Mutex<()>,
 }
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let also = triggers::all(&infrastructure);
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
@@ -71,10 +71,10 @@ impl Reconciler for Clusters {
             return self.delete(api, &host_cluster, cluster.as_deref()).await;
         }
         let Some(cluster) = cluster else {
-            let mut told = (*host_cluster).clone();
-            status::without_owner(&mut told, now);
-            pause::lifted(&mut told, now);
-            Patcher::new(api, &*host_cluster).finish(&told, &OWNED).await?;
+            let mut updated = (*host_cluster).clone();
+            status::without_owner(&mut updated, now);
+            pause::lifted(&mut updated, now);
+            Patcher::new(api, &*host_cluster).finish(&updated, &OWNED).await?;
             return Ok(Next::Changed);
         };
         if finalizers::ensure(&api, &*host_cluster, FINALIZER).await? {
@@ -90,10 +90,10 @@ impl Reconciler for Clusters {
         });
         // Into spec, before anything is said about it in status.
         let current = act::endpoint(self, &host_cluster, &decision.endpoint).await?;
-        let mut told = current.clone();
-        tell(&mut told, &decision, now);
-        pause::lifted(&mut told, now);
-        Patcher::new(api, &current).finish(&told, &OWNED).await?;
+        let mut updated = current.clone();
+        tell(&mut updated, &decision, now);
+        pause::lifted(&mut updated, now);
+        Patcher::new(api, &current).finish(&updated, &OWNED).await?;
         Ok(Next::After(decide::again(&decision)))
     }
 }
@@ -110,12 +110,12 @@ impl Clusters {
             Some(cluster) => observe::machines_left(&self.infrastructure, cluster).await?,
             None => 0,
         };
-        let mut told = host_cluster.clone();
+        let mut updated = host_cluster.clone();
         match left {
-            0 => _ = finalizers::remove(&mut told.metadata, FINALIZER),
-            left => status::deleting(&mut told, left, self.infrastructure.now()),
+            0 => _ = finalizers::remove(&mut updated.metadata, FINALIZER),
+            left => status::deleting(&mut updated, left, self.infrastructure.now()),
         }
-        Patcher::new(api, host_cluster).finish(&told, &OWNED).await?;
+        Patcher::new(api, host_cluster).finish(&updated, &OWNED).await?;
         Ok(if left == 0 { Next::Changed } else { Next::After(DELETING) })
     }
 }

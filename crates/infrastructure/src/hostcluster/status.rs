@@ -29,7 +29,7 @@ pub(super) fn deleting(host_cluster: &mut HostCluster, left: usize, now: Timesta
     set(host_cluster, not, now);
 }
 
-/// Writes into status what was decided. Provisioned stays provisioned.
+/// Writes the decision into the status. A provisioned HostCluster stays provisioned.
 pub fn tell(host_cluster: &mut HostCluster, decision: &Decision, now: Timestamp) {
     let condition = match &decision.endpoint {
         Endpoint::Wait(wait) => wait.condition(ENDPOINT_AVAILABLE),

@@ -109,15 +109,15 @@ fn the_endpoint_is_the_users_or_a_reserved_port_or_asked_for() {
 
 #[test]
 fn only_a_known_endpoint_makes_it_provisioned() {
-    let mut told = HostCluster::new("hc", HostClusterSpec::default());
+    let mut updated = HostCluster::new("hc", HostClusterSpec::default());
     let with = |endpoint| Decision { endpoint, domains: Domains::default() };
     let wait = Endpoint::Wait(Wait::new(&causes::NO_HOSTS, "add some"));
-    tell(&mut told, &with(wait), Timestamp::UNIX_EPOCH);
+    tell(&mut updated, &with(wait), Timestamp::UNIX_EPOCH);
     let provisioned =
-        |told: &HostCluster| told.status.clone().and_then(|status| status.initialization).is_some();
-    assert!(!provisioned(&told));
-    assert!(get(&told, "Ready").is_some_and(|ready| ready.message.contains("add some")));
-    told.spec.control_plane_endpoint = Some(CompleteApiEndpoint { host: "h".to_owned(), port: 1 });
-    tell(&mut told, &with(Endpoint::Known), Timestamp::UNIX_EPOCH);
-    assert!(provisioned(&told) && is_true(&told, "Ready"));
+        |updated: &HostCluster| updated.status.clone().and_then(|status| status.initialization).is_some();
+    assert!(!provisioned(&updated));
+    assert!(get(&updated, "Ready").is_some_and(|ready| ready.message.contains("add some")));
+    updated.spec.control_plane_endpoint = Some(CompleteApiEndpoint { host: "h".to_owned(), port: 1 });
+    tell(&mut updated, &with(Endpoint::Known), Timestamp::UNIX_EPOCH);
+    assert!(provisioned(&updated) && is_true(&updated, "Ready"));
 }

@@ -113,9 +113,9 @@ pub(super) async fn follow(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
     host: &Host,
-    told: &HandOver,
+    hand_over: &HandOver,
 ) -> std::result::Result<FollowState, DriverError> {
-    infrastructure.drivers.of(host)?.follow(host, claim_id(machine), told).await
+    infrastructure.drivers.of(host)?.follow(host, claim_id(machine), hand_over).await
 }
 
 /// Has the host undo all that was done under this claim.

@@ -30,62 +30,62 @@ const SOONEST_LOOK: Duration = Duration::from_secs(5);
 /// The longest time between two looks: the plane that asks may have been down for long.
 const SELDOM_LOOK: Duration = Duration::from_secs(900);
 
-/// All that is known when a HostMachine is looked at.
+/// Inputs of a decision about a HostMachine.
 #[derive(Clone, Copy)]
 pub struct Observed<'a> {
-    /// The object itself.
+    /// The HostMachine.
     pub machine: &'a HostMachine,
-    /// The Machine it stands behind.
+    /// The Machine that owns it.
     pub owner: Option<&'a Machine>,
     /// The Cluster of both.
     pub cluster: Option<&'a Cluster>,
-    /// The HostCluster of that, if it has one.
+    /// The HostCluster, if the Cluster has one.
     pub host_cluster: Option<&'a HostCluster>,
-    /// The hosts it may have: all of the namespace, or only its own, once it has one.
+    /// Candidate hosts: all of the namespace, or only the claimed one.
     pub hosts: &'a [Arc<Host>],
 }
 
-/// The next thing to do.
+/// The next step for a HostMachine.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step<'a> {
-    /// Nothing, until somebody else acts.
+pub enum HostMachineStep<'a> {
+    /// Another controller or the user must act.
     Wait(Wait),
     /// Write a new random `spec.claimID`.
     ChooseClaimId,
     /// Claim this host by compare and swap.
     Claim(&'a Host),
-    /// Give back this host, which was claimed beside the one that counts. Nothing was done to it.
+    /// Release this host, which was claimed in addition to the recorded one. It was not bootstrapped.
     GiveBack(&'a Host),
     /// Write `spec.hostName` and `spec.providerID`.
     Record(&'a Host),
-    /// See that the host runs the bootstrap data in this Secret.
+    /// Ensure that the host executes the bootstrap data in this Secret.
     Start(&'a Host, String),
 }
 
-impl Step<'_> {
+impl HostMachineStep<'_> {
     fn wait(cause: &Cause, message: impl Into<String>) -> Self {
-        Step::Wait(Wait::new(cause, message))
+        HostMachineStep::Wait(Wait::new(cause, message))
     }
 }
 
-/// The identity of a machine: a host that is claimed anew is another machine.
+/// The provider ID of a machine. A host that is claimed again is another machine.
 pub fn provider_id(namespace: &str, host: &str, claim_id: &str) -> String {
     format!("{PROVIDER_SCHEME}://{namespace}/{host}/{claim_id}")
 }
 
-/// The next thing to do for a HostMachine that is not being deleted.
-pub fn decide<'a>(seen: Observed<'a>) -> Step<'a> {
+/// The next step for a HostMachine that is not being deleted.
+pub fn decide<'a>(seen: Observed<'a>) -> HostMachineStep<'a> {
     let (owner, cluster) = match (seen.owner, seen.cluster) {
         (Some(owner), Some(cluster)) => (owner, cluster),
         (None, _) => {
-            return Step::wait(
+            return HostMachineStep::wait(
                 &causes::WAITING_FOR_MACHINE_OWNER,
                 "waiting for a Machine whose spec.infrastructureRef names this HostMachine",
             );
         }
         (Some(owner), None) => {
             let name = &owner.spec.cluster_name;
-            return Step::wait(
+            return HostMachineStep::wait(
                 &causes::WAITING_FOR_MACHINE_OWNER,
                 format!("waiting for Cluster {name}, which does not exist"),
             );
@@ -93,61 +93,61 @@ pub fn decide<'a>(seen: Observed<'a>) -> Step<'a> {
     };
     let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
     if initialization.and_then(|init| init.infrastructure_provisioned) != Some(true) {
-        return Step::wait(
+        return HostMachineStep::wait(
             &causes::WAITING_FOR_CLUSTER_INFRASTRUCTURE,
             format!("waiting for the infrastructure of Cluster {}", cluster.name_any()),
         );
     }
     let Some(secret) = owner.spec.bootstrap.data_secret_name.as_ref().filter(|name| !name.is_empty()) else {
-        return Step::wait(
+        return HostMachineStep::wait(
             &causes::WAITING_FOR_BOOTSTRAP_DATA,
             format!("waiting for the bootstrap data of Machine {}", owner.name_any()),
         );
     };
-    let Some(claim_id) = &seen.machine.spec.claim_id else { return Step::ChooseClaimId };
+    let Some(claim_id) = &seen.machine.spec.claim_id else { return HostMachineStep::ChooseClaimId };
     let has_claim = |host: &&Host| host.spec.claim.as_ref().is_some_and(|claim| claim.id == *claim_id);
     let mut mine = seen.hosts.iter().map(AsRef::as_ref).filter(has_claim);
     match &seen.machine.spec.host_name {
         Some(name) => match mine.find(|host| host.name_any() != *name) {
-            Some(extra) => Step::GiveBack(extra),
+            Some(extra) => HostMachineStep::GiveBack(extra),
             None => named(seen, name, claim_id, secret),
         },
         None => match mine.min_by_key(|host| host.name_any()) {
-            Some(host) => Step::Record(host),
+            Some(host) => HostMachineStep::Record(host),
             None => any(seen, owner, claim_id),
         },
     }
 }
 
 /// The host has a name: the user asked for it, or it was claimed already.
-fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> Step<'a> {
+fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> HostMachineStep<'a> {
     let is_started = seen.machine.spec.provider_id.is_some();
     let host = seen.hosts.iter().map(AsRef::as_ref).find(|host: &&Host| host.name_any() == name);
     match host {
         Some(host) if host.spec.claim.as_ref().is_some_and(|claim| claim.id == claim_id) => {
             match is_started {
-                true => Step::Start(host, secret.to_owned()),
-                false => Step::Record(host),
+                true => HostMachineStep::Start(host, secret.to_owned()),
+                false => HostMachineStep::Record(host),
             }
         }
-        _ if is_started => Step::wait(
+        _ if is_started => HostMachineStep::wait(
             &causes::HOST_LOST,
             match host {
                 Some(_) => format!(
-                    "Host {name} no longer carries the claim of this machine: somebody removed it; delete the Machine"
+                    "Host {name} no longer carries the claim of this machine in spec.claim: delete the Machine"
                 ),
                 None => format!("Host {name} does not exist any more: delete the Machine"),
             },
         ),
-        None => Step::wait(
+        None => HostMachineStep::wait(
             &causes::HOST_NOT_AVAILABLE,
             format!("there is no Host {name}, which spec.hostName asks for: add it"),
         ),
         Some(host) => match Obstacle::of(host) {
-            None => Step::Claim(host),
+            None => HostMachineStep::Claim(host),
             Some(obstacle) => {
                 let complaint = complaint(host).map(|text| format!("\n{text}")).unwrap_or_default();
-                Step::wait(
+                HostMachineStep::wait(
                     &causes::HOST_NOT_AVAILABLE,
                     format!("Host {name}, which spec.hostName asks for, is {}{complaint}", obstacle.words()),
                 )
@@ -157,19 +157,19 @@ fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> St
 }
 
 /// Any host that fits will do.
-fn any<'a>(seen: Observed<'a>, owner: &Machine, claim_id: &str) -> Step<'a> {
+fn any<'a>(seen: Observed<'a>, owner: &Machine, claim_id: &str) -> HostMachineStep<'a> {
     let of_cluster = seen.host_cluster.and_then(|cluster| cluster.spec.host_selector.as_ref());
     let selectors = HostSelectors::default()
         .and("spec.hostSelector", seen.machine.spec.host_selector.as_ref())
         .and_then(|selectors| selectors.and("spec.hostSelector of the HostCluster", of_cluster));
     let selectors = match selectors {
         Ok(selectors) => selectors,
-        Err(error) => return Step::wait(&causes::INVALID_HOST_SELECTOR, error.to_string()),
+        Err(error) => return HostMachineStep::wait(&causes::INVALID_HOST_SELECTOR, error.to_string()),
     };
     let failure_domain = owner.spec.failure_domain.as_deref();
     match choose(&Wanted { claim_id, selectors: &selectors, failure_domain }, seen.hosts) {
-        Ok(host) => Step::Claim(host),
-        Err(message) => Step::wait(&causes::NO_HOST_AVAILABLE, message),
+        Ok(host) => HostMachineStep::Claim(host),
+        Err(message) => HostMachineStep::wait(&causes::NO_HOST_AVAILABLE, message),
     }
 }
 
@@ -182,7 +182,7 @@ pub(super) fn after_start(state: &Result<BootstrapState, DriverError>) -> Next {
     }
 }
 
-/// When to look again whether the agent on a machine is to be told which plane to obey; `is_told`: it was just told.
+/// When to look again whether the agent on a machine is to be told which plane to obey; `was_handed_over`: it was just told.
 /// `running` is how long this process has been at it.
 ///
 /// No event wakes the controller for that, because watching Secrets is not its right; but mostly there is something to
@@ -190,15 +190,15 @@ pub(super) fn after_start(state: &Result<BootstrapState, DriverError>) -> Next {
 /// process. So it is looked at less and less often.
 pub(super) fn after_follow(
     machine: &HostMachine,
-    is_told: bool,
+    was_handed_over: bool,
     running: Duration,
     now: Timestamp,
 ) -> Duration {
-    if is_told {
+    if was_handed_over {
         // Until it has enrolled it is told again: it may have died before it wrote anything down.
         return SILENT;
     }
-    let since = get(machine, BOOTSTRAP_EXECUTED).map(|told| told.last_transition_time.0);
+    let since = get(machine, BOOTSTRAP_EXECUTED).map(|condition| condition.last_transition_time.0);
     let since =
         since.and_then(|since| Duration::try_from(now.duration_since(since)).ok()).unwrap_or_default();
     since.min(running).clamp(SOONEST_LOOK, SELDOM_LOOK)

@@ -21,12 +21,12 @@ impl Hostless {
             |machine: &&HostMachine| machine.spec.host_name.is_some() && machine.spec.provider_id.is_some();
         let hostless = machine.filter(|machine| !is_recorded(machine));
         let mut all = self.lock();
-        let here = all.entry(namespace.to_owned()).or_default();
+        let in_namespace = all.entry(namespace.to_owned()).or_default();
         match hostless {
-            Some(machine) => _ = here.insert(name.to_owned(), machine.spec.host_name.clone()),
-            None => _ = here.remove(name),
+            Some(machine) => _ = in_namespace.insert(name.to_owned(), machine.spec.host_name.clone()),
+            None => _ = in_namespace.remove(name),
         }
-        if here.is_empty() {
+        if in_namespace.is_empty() {
             all.remove(namespace);
         }
         hostless.is_some()
@@ -36,8 +36,9 @@ impl Hostless {
     /// that take any, if it can be claimed.
     pub(super) fn concerned(&self, namespace: &str, host: &str, is_free: bool) -> Vec<String> {
         let all = self.lock();
-        let here = all.get(namespace).into_iter().flatten();
-        let concerned = here.filter(|(_, wanted)| wanted.as_deref().map_or(is_free, |wanted| wanted == host));
+        let in_namespace = all.get(namespace).into_iter().flatten();
+        let concerned =
+            in_namespace.filter(|(_, wanted)| wanted.as_deref().map_or(is_free, |wanted| wanted == host));
         concerned.map(|(name, _)| name.clone()).collect()
     }
 

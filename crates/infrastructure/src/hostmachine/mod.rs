@@ -21,7 +21,7 @@ mod triggers;
 
 pub use decide::claim::{Obstacle, Wanted, choose};
 pub use decide::release::Release;
-pub use decide::{Observed, Step, decide, provider_id};
+pub use decide::{HostMachineStep, Observed, decide, provider_id};
 
 use capstan_api::infrastructure::{Host, HostMachine};
 use capstan_api::wait::Wait;
@@ -48,7 +48,7 @@ struct Machines {
     single: SingleHosts,
 }
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let also = triggers::all(&infrastructure);
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
@@ -89,17 +89,21 @@ impl Reconciler for Machines {
                 true => infrastructure.hosts(&namespace).await?,
             };
             match decide(related.with(&machine, &hosts)) {
-                Step::Wait(wait) => return self.wait(&machine, &wait).await,
-                Step::ChooseClaimId => machine = act::choose_claim_id(infrastructure, &machine).await?,
-                Step::Claim(host) => {
+                HostMachineStep::Wait(wait) => return self.wait(&machine, &wait).await,
+                HostMachineStep::ChooseClaimId => {
+                    machine = act::choose_claim_id(infrastructure, &machine).await?;
+                }
+                HostMachineStep::Claim(host) => {
                     if act::is_well(infrastructure, host).await? {
                         let cluster = observe::cluster_name(&machine, related.owner.as_deref());
                         is_old = !act::claim(infrastructure, &machine, host, cluster.as_deref()).await?;
                     }
                 }
-                Step::GiveBack(host) => act::give_back(infrastructure, &machine, host).await?,
-                Step::Record(host) => machine = act::record(infrastructure, &machine, host).await?,
-                Step::Start(host, secret) => {
+                HostMachineStep::GiveBack(host) => act::give_back(infrastructure, &machine, host).await?,
+                HostMachineStep::Record(host) => {
+                    machine = act::record(infrastructure, &machine, host).await?;
+                }
+                HostMachineStep::Start(host, secret) => {
                     // Otherwise the second host would have been given back first.
                     if !is_single {
                         self.single.note(&machine, Instant::now());
@@ -119,10 +123,10 @@ impl Machines {
     /// Says what the machine waits for.
     async fn wait(&self, machine: &HostMachine, wait: &Wait) -> Result<Next> {
         let now = self.infrastructure.now();
-        let mut told = machine.clone();
-        status::waiting(&mut told, wait, now);
-        pause::lifted(&mut told, now);
-        act::finish(&self.infrastructure, machine, &told).await?;
+        let mut updated = machine.clone();
+        status::waiting(&mut updated, wait, now);
+        pause::lifted(&mut updated, now);
+        act::finish(&self.infrastructure, machine, &updated).await?;
         Ok(Next::After(WAITING))
     }
 
@@ -130,25 +134,25 @@ impl Machines {
     async fn start(&self, machine: &HostMachine, host: &Host, secret: &str) -> Result<Next> {
         let (infrastructure, now) = (&self.infrastructure, self.infrastructure.now());
         let namespace = machine.namespace().unwrap_or_default();
-        let mut told = machine.clone();
+        let mut updated = machine.clone();
         let next = match observe::bootstrap_data(infrastructure, &namespace, secret).await? {
             Err(message) => {
-                status::without_data(&mut told, &message, now);
+                status::without_data(&mut updated, &message, now);
                 Next::After(WAITING)
             }
             Ok(data) => {
                 let state = act::bootstrap(infrastructure, machine, host, &data).await;
-                status::started(&mut told, host, &state, now);
+                status::started(&mut updated, host, &state, now);
                 if state == Ok(BootstrapState::Done) {
                     // Its address may be another one than before it was started.
-                    status::addresses(&mut told, &look(infrastructure, host).await?.host);
-                    status::provisioned(&mut told);
+                    status::addresses(&mut updated, &look(infrastructure, host).await?.host);
+                    status::provisioned(&mut updated);
                 }
                 decide::after_start(&state)
             }
         };
-        pause::lifted(&mut told, now);
-        act::finish(infrastructure, machine, &told).await?;
+        pause::lifted(&mut updated, now);
+        act::finish(infrastructure, machine, &updated).await?;
         Ok(next)
     }
 
@@ -161,11 +165,11 @@ impl Machines {
             Some(hand_over) => Some(act::follow(infrastructure, machine, host, &hand_over).await),
             None => None,
         };
-        let mut told = machine.clone();
-        status::addresses(&mut told, host);
-        status::follows(&mut told, host, state.as_ref(), infrastructure.now());
-        pause::lifted(&mut told, now);
-        act::finish(infrastructure, machine, &told).await?;
+        let mut updated = machine.clone();
+        status::addresses(&mut updated, host);
+        status::follows(&mut updated, host, state.as_ref(), infrastructure.now());
+        pause::lifted(&mut updated, now);
+        act::finish(infrastructure, machine, &updated).await?;
         let running = self.started.elapsed();
         Ok(Next::After(decide::after_follow(machine, state.is_some(), running, infrastructure.now())))
     }
@@ -178,18 +182,18 @@ impl Machines {
             // Memory knows no other host of this machine. One that is too new for it must be reset, too.
             waits = self.reset(machine, &infrastructure.hosts(namespace).await?).await?;
         }
-        let mut told = machine.clone();
+        let mut updated = machine.clone();
         let next = match waits {
             Some((wait, again)) => {
-                status::deleting(&mut told, &wait, now);
+                status::deleting(&mut updated, &wait, now);
                 Next::After(again)
             }
             None => {
-                finalizers::remove(&mut told.metadata, FINALIZER);
+                finalizers::remove(&mut updated.metadata, FINALIZER);
                 Next::Changed
             }
         };
-        act::finish(infrastructure, machine, &told).await?;
+        act::finish(infrastructure, machine, &updated).await?;
         Ok(next)
     }
 

@@ -151,7 +151,7 @@ fn unreachable(host: &str, error: &DriverError) -> Wait {
 fn describe(host: &str, failure: &BootstrapFailure) -> String {
     let code = failure.exit_code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
     let mut text = format!(
-        "on Host {host} the bootstrap data failed{code} at: {}. It is not tried again; mend the cause and delete the Machine",
+        "on Host {host} the bootstrap data failed{code} at: {}. It is not retried: fix the cause and delete the Machine",
         cut(&failure.step)
     );
     let skipped = failure.last_lines.len().saturating_sub(MOST_LINES);

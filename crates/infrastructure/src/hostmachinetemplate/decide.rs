@@ -7,18 +7,18 @@ use crate::host::is_reachability_known;
 use crate::hostmachine::Obstacle;
 use crate::selector::HostSelectors;
 
-/// What is looked at.
+/// Inputs of the decision.
 pub struct Observed<'a> {
     /// The template.
     pub template: &'a HostMachineTemplate,
-    /// The HostCluster of the Cluster that owns it, whose selector counts, too.
+    /// The HostCluster of the owning Cluster, whose selector applies too.
     pub host_cluster: Option<&'a HostCluster>,
     /// All hosts of the namespace.
     pub hosts: &'a [Arc<Host>],
 }
 
-/// How many hosts a machine could claim now. Nothing while that is not known: a selector means nothing, or no host can be
-/// claimed and one was never asked whether it answers.
+/// Number of hosts that a machine can claim now. `None` while that is unknown: a selector is invalid, or no host can
+/// be claimed and the reachability of one is unknown.
 pub fn decide(seen: &Observed<'_>) -> Option<usize> {
     let of_cluster = seen.host_cluster.and_then(|host_cluster| host_cluster.spec.host_selector.as_ref());
     let selectors = HostSelectors::default()

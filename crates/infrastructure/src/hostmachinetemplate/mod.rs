@@ -33,7 +33,7 @@ struct Templates {
     counted: Counted,
 }
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let also = futures::stream::pending();
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());

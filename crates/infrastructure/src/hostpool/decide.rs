@@ -23,23 +23,23 @@ pub(super) const IN_TROUBLE: Duration = Duration::from_secs(10);
 /// Another look at machines that boot.
 const BOOTING: Duration = Duration::from_secs(1);
 
-/// What to do so that the pool has the hosts it should have.
+/// The changes that give the pool its desired hosts.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// To be made.
+    /// Hosts to create.
     pub create: Vec<Host>,
-    /// To be changed: what the host is, and what it should be.
+    /// Hosts to change: current and desired.
     pub change: Vec<(Host, Host)>,
-    /// To be taken away, if nobody claims them meanwhile.
+    /// Hosts to delete, unless they are claimed meanwhile.
     pub delete: Vec<Host>,
-    /// How many should go and cannot, because machines have them.
+    /// Number of surplus hosts that cannot be deleted because machines claim them.
     pub claimed: usize,
-    /// Names that hosts of somebody else have.
+    /// Names that are in use by hosts of others.
     pub taken: Vec<String>,
 }
 
 impl Plan {
-    /// Whether there is nothing left to do.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -50,7 +50,7 @@ impl Plan {
     }
 }
 
-/// What the hosts in a namespace mean for the pool.
+/// Compares the hosts of a namespace with the pool.
 pub fn decide(pool: &HostPool, hosts: &[Arc<Host>]) -> Plan {
     let (ours, others): (Vec<&Host>, Vec<&Host>) =
         hosts.iter().map(AsRef::as_ref).partition(|host: &&Host| owners::is_controlled_by(host.meta(), pool));

@@ -7,12 +7,12 @@
 //! Writes: finalizer and status of the HostPool; Hosts, as far as the pool says what they are; the
 //! machines; and Events.
 //!
-//! Phases: pause, finalizer, a guard against moves ([`quiet`]); then plan, machines, Hosts, status.
+//! Phases: pause, finalizer, a guard against moves ([`move_guard`]); then plan, machines, Hosts, status.
 
 mod act;
 mod decide;
+mod move_guard;
 mod observe;
-mod quiet;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -33,15 +33,15 @@ use std::time::Instant;
 
 use crate::context::Infrastructure;
 use crate::names::hostpool::FINALIZER;
-use quiet::Quiet;
+use move_guard::MoveGuard;
 
-struct Pools(Infrastructure, Quiet);
+struct Pools(Infrastructure, MoveGuard);
 
-/// Runs the controller until `stop` is done.
+/// Runs the controller until `stop` completes.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let also = triggers::all(&infrastructure);
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
-    run::run(Pools(infrastructure, Quiet::default()), cache, scope, also, stop).await;
+    run::run(Pools(infrastructure, MoveGuard::default()), cache, scope, also, stop).await;
 }
 
 impl Reconciler for Pools {
@@ -56,7 +56,7 @@ impl Reconciler for Pools {
     }
 
     async fn reconcile(&self, pool: Arc<HostPool>) -> Result<Next> {
-        let Self(infrastructure, quiet) = self;
+        let Self(infrastructure, move_guard) = self;
         let namespace = pool.namespace().unwrap_or_default();
         let api = infrastructure.api::<HostPool>(&namespace);
         let makes_machines = of_pool(&pool).is_some();
@@ -69,7 +69,7 @@ impl Reconciler for Pools {
             return Ok(Next::Changed);
         }
         let clusters = observe::clusters(infrastructure, &namespace).await?;
-        if quiet.holds(&pool.uid().unwrap_or_default(), clusters, Instant::now()) {
+        if move_guard.holds(&pool.uid().unwrap_or_default(), clusters, Instant::now()) {
             return Ok(Next::After(decide::IN_TROUBLE));
         }
         let mut hosts = observe::hosts(infrastructure, &namespace).await?;
@@ -83,13 +83,13 @@ impl Reconciler for Pools {
         let created = act::hosts(infrastructure, &namespace, &plan).await?;
         infrastructure.report(&*pool, status::news(&created, &plan.delete)).await;
 
-        let mut told = (*pool).clone();
-        status::tell(&mut told, &hosts, &plan, &progress, infrastructure.now());
+        let mut updated = (*pool).clone();
+        status::tell(&mut updated, &hosts, &plan, &progress, infrastructure.now());
         if decide::may_go(&pool, &hosts, &progress) {
-            finalizers::remove(&mut told.metadata, FINALIZER);
+            finalizers::remove(&mut updated.metadata, FINALIZER);
         }
-        pause::lifted(&mut told, infrastructure.now());
-        Patcher::new(api, &*pool).finish(&told, &status::OWNED).await?;
+        pause::lifted(&mut updated, infrastructure.now());
+        Patcher::new(api, &*pool).finish(&updated, &status::OWNED).await?;
         Ok(Next::After(decide::again(&progress)))
     }
 }

@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use std::sync::Arc;
 
 use super::decide::machines::PUBLIC_KEY;
-use super::quiet::Clusters;
+use super::move_guard::Clusters;
 use crate::context::Infrastructure;
 
 /// How it stands with the Clusters of the namespace.

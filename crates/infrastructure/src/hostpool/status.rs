@@ -101,7 +101,7 @@ fn waits(plan: &Plan, progress: &Progress) -> Option<Wait> {
     })
 }
 
-/// How many hosts there are, can be claimed, are claimed, and need a person.
+/// Number of hosts: all, claimable, claimed, and those that need a user.
 pub fn count(hosts: &[&Host]) -> [i32; 4] {
     let of = |wanted: &[HostState]| {
         hosts

@@ -189,13 +189,13 @@ fn a_pool_that_goes_wants_no_hosts() {
 fn all_hosts_that_are_made_or_deleted_at_once_are_one_event_each() {
     let plan = decide(&pool(3), &[]);
     let created: Vec<&Host> = plan.create.iter().collect();
-    let told = |created: &[&Host], deleted: &[Host]| -> Vec<(&str, String)> {
+    let events_of = |created: &[&Host], deleted: &[Host]| -> Vec<(&str, String)> {
         news(created, deleted).into_iter().map(|news| (news.reason, news.message)).collect()
     };
-    assert_eq!(told(&[], &[]), []);
-    assert_eq!(told(&created, &[]), [("HostsCreated", "3: yard-0, yard-1, yard-2".to_owned())]);
+    assert_eq!(events_of(&[], &[]), []);
+    assert_eq!(events_of(&created, &[]), [("HostsCreated", "3: yard-0, yard-1, yard-2".to_owned())]);
     let both = [("HostsCreated", "1: yard-0".to_owned()), ("HostsDeleted", "1: yard-2".to_owned())];
-    assert_eq!(told(&created[..1], &plan.create[2..]), both);
+    assert_eq!(events_of(&created[..1], &plan.create[2..]), both);
 }
 
 #[test]

@@ -53,8 +53,8 @@ async fn a_domain_is_for_the_control_plane_while_a_machine_finds_a_host_there() 
     let yard = Yard::start().await;
     yard.host("a", "east", "10.0.0.1").await;
     yard.host("b", "west", "10.0.0.2").await;
-    let told = yard.says::<HostCluster>("c", "FailureDomainsKnown", "ControlPlaneHostsUnknown").await;
-    assert!(told.contains("CapstanControlPlane default/c does not exist"), "{told}");
+    let message = yard.says::<HostCluster>("c", "FailureDomainsKnown", "ControlPlaneHostsUnknown").await;
+    assert!(message.contains("CapstanControlPlane default/c does not exist"), "{message}");
     are(&yard, &[("east", true, ""), ("west", true, "")]).await;
 
     // Only one of them has what the template asks for.
@@ -86,7 +86,7 @@ async fn a_domain_is_for_the_control_plane_while_a_machine_finds_a_host_there() 
 
     // What is known stays when the template is gone for a while.
     yard.api::<HostMachineTemplate>().delete("t", &DeleteParams::default()).await.unwrap();
-    let told = yard.says::<HostCluster>("c", "FailureDomainsKnown", "ControlPlaneHostsUnknown").await;
-    assert!(told.contains("HostMachineTemplate default/t does not exist"), "{told}");
+    let message = yard.says::<HostCluster>("c", "FailureDomainsKnown", "ControlPlaneHostsUnknown").await;
+    assert!(message.contains("HostMachineTemplate default/t does not exist"), "{message}");
     are(&yard, &[("east", true, "1"), ("west", true, "1")]).await;
 }

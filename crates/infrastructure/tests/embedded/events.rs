@@ -10,24 +10,24 @@ use serde_json::json;
 use super::yard::{DEADLINE, Yard};
 
 /// Reasons of the events of an object and how often each was told, by reason.
-async fn told(yard: &Yard, kind: &str, name: &str) -> Vec<(String, i32)> {
+async fn events_of(yard: &Yard, kind: &str, name: &str) -> Vec<(String, i32)> {
     let all = yard.api::<Event>().list(&ListParams::default()).await.unwrap();
     let of_object = |event: &&Event| {
         let object = &event.involved_object;
         object.kind.as_deref() == Some(kind) && object.name.as_deref() == Some(name)
     };
-    let mut told: Vec<_> = all
+    let mut events_of: Vec<_> = all
         .iter()
         .filter(of_object)
         .map(|event| (event.reason.clone().unwrap(), event.count.unwrap()))
         .collect();
-    told.sort();
-    told
+    events_of.sort();
+    events_of
 }
 
 async fn tells(yard: &Yard, kind: &str, name: &str, expected: &[(&str, i32)]) {
     eventually(DEADLINE, &format!("events of {kind} {name}"), async || {
-        let found = told(yard, kind, name).await;
+        let found = events_of(yard, kind, name).await;
         let found: Vec<(&str, i32)> = found.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
         ensure!(found == expected, "{found:?}");
         Ok(())

@@ -49,8 +49,8 @@ async fn an_unreachable_host_stays_claimed_says_so_and_is_reset_when_it_is_back(
 
     // Another machine asks for the same host and does not get it.
     yard.machine("other", "h").await;
-    let told = yard.says::<HostMachine>("other", "HostClaimed", "NoHostAvailable").await;
-    assert!(told.contains("claimed"), "{told}");
+    let message = yard.says::<HostMachine>("other", "HostClaimed", "NoHostAvailable").await;
+    assert!(message.contains("claimed"), "{message}");
     assert_eq!(yard.api::<Host>().get("h").await.unwrap().spec.claim.unwrap().id, claim);
     delete(&yard, "other").await;
 
@@ -87,8 +87,8 @@ async fn a_host_that_hangs_keeps_no_other_machine_waiting() {
     released(&yard, "h1").await;
     released(&yard, "h2").await;
     // A call that does not return is given up, so that the next one can succeed.
-    let told = yard.says::<HostMachine>("m0", "Deleting", "HostUnreachable").await;
-    assert!(told.contains("did not answer within"), "{told}");
+    let message = yard.says::<HostMachine>("m0", "Deleting", "HostUnreachable").await;
+    assert!(message.contains("did not answer within"), "{message}");
     assert!(yard.api::<Host>().get("h0").await.unwrap().spec.claim.is_some());
     yard.bench.set("h0", |answers| answers.hangs = false);
     yard.ask_again("h0").await;
@@ -106,8 +106,8 @@ async fn a_host_on_which_something_is_left_is_released_into_quarantine() {
     let quarantine = released(&yard, "h").await.spec.quarantine.unwrap();
     assert!(quarantine.message.unwrap().contains("/etc/rancher"));
     yard.machine("other", "h").await;
-    let told = yard.says::<HostMachine>("other", "HostClaimed", "NoHostAvailable").await;
-    assert!(told.contains("quarantined"), "{told}");
+    let message = yard.says::<HostMachine>("other", "HostClaimed", "NoHostAvailable").await;
+    assert!(message.contains("quarantined"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,8 +31,8 @@ async fn a_host_wakes_the_machines_that_wait_for_it() {
     let taken = json!({"id": "x", "machineName": "y", "clusterName": "z"});
     yard.create::<Host>("g", json!({}), json!({"simulated": {}, "claim": taken})).await;
     eventually(AT_ONCE, "the words about g", async || {
-        let told = yard.says::<HostMachine>("named", "HostClaimed", "HostNotAvailable").await;
-        ensure!(told.contains("is claimed"), "{told}");
+        let message = yard.says::<HostMachine>("named", "HostClaimed", "HostNotAvailable").await;
+        ensure!(message.contains("is claimed"), "{message}");
         Ok(())
     })
     .await

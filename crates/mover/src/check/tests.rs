@@ -1,7 +1,5 @@
 //! Every refusal names the object and what to do.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use crate::graph::tests::{cluster, object as made, plain};
 use crate::kinds::kinds as known;

@@ -1,7 +1,5 @@
 //! What moves with what, and in which order.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use crate::kinds::kinds;
 use crate::order::groups;
@@ -10,9 +8,9 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-static KINDS: LazyLock<Vec<Arc<Kind>>> = LazyLock::new(|| kinds(&capstan_api::crd::all()));
+static KINDS: LazyLock<Vec<Arc<MovableKind>>> = LazyLock::new(|| kinds(&capstan_api::crd::all()));
 
-/// An object of namespace `default` whose UID is `Kind/name`, owned by objects that are named so.
+/// An object of namespace `default` whose UID is `MovableKind/name`, owned by objects that are named so.
 pub(crate) fn object(title: &str, owners: &[&str], fields: Value) -> Object {
     let (kind, name) = title.split_once('/').unwrap();
     let kind = KINDS.iter().find(|known| known.resource.kind == kind).unwrap().clone();

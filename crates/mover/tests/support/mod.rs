@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_apiserver::{ApiServer, Options, Storage, User};
-use capstan_mover::{Error, Plane, Told, Transfer, Waits};
+use capstan_mover::{Error, MoveEndpoint, MoveProgress, Transfer, Waits};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -13,14 +13,14 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use tower::Layer as _;
 
-use capstan_testkit::mortal::Pulse;
+use capstan_testkit::crash::CrashPoint;
 
 /// How long anything may take that usually takes no time.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Waits that end at once: nobody is there to be waited for.
 pub(crate) const SHORT: Waits =
-    Waits { blocked: Duration::from_millis(200), settled: Duration::ZERO, look: Duration::from_millis(10) };
+    Waits { blocked: Duration::from_millis(200), paused: Duration::ZERO, look: Duration::from_millis(10) };
 
 /// A plane in memory with all kinds of ours.
 pub(crate) struct Stage {
@@ -57,8 +57,8 @@ impl Stage {
     }
 
     /// A client that lives for so many writes.
-    pub(crate) fn mortal(&self, life: &Pulse) -> Client {
-        Client::new(life.layer(self.server.service(User::admin())), "default")
+    pub(crate) fn crashing_client(&self, crash_point: &CrashPoint) -> Client {
+        Client::new(crash_point.layer(self.server.service(User::admin())), "default")
     }
 
     fn api(&self, kind: &str, plural: &str) -> Api<DynamicObject> {
@@ -106,7 +106,7 @@ impl Stage {
         self.of(kind).patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     }
 
-    /// Everything there is, by `Kind/name`.
+    /// Everything there is, by `MovableKind/name`.
     pub(crate) async fn all(&self) -> BTreeMap<String, DynamicObject> {
         let mut all = BTreeMap::new();
         for (kind, plural, _) in KINDS {
@@ -226,8 +226,8 @@ pub(crate) async fn cluster(stage: &Stage) {
 
 /// One try to move everything from one stage to the other.
 pub(crate) async fn transfer(source: Client, target: Client) -> Result<(), Error> {
-    let tell = |_: Told| {};
+    let tell = |_: MoveProgress| {};
     let namespace = "default".to_owned();
-    let (source, target) = (Plane::source(source), Plane::target(target));
+    let (source, target) = (MoveEndpoint::source(source), MoveEndpoint::target(target));
     Transfer { source, target, namespace, waits: SHORT, tell: &tell }.run().await
 }

@@ -11,21 +11,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PlanId, StepName};
 
-/// Everything an agent says.
+/// The report of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "wire::Status", into = "wire::Status")]
 pub struct Report {
-    /// How it stands with the plan.
+    /// The state of the plan.
     pub standing: Standing,
 
-    /// The newest plan that was carried out to its end, if that is not the one in `standing`.
+    /// The latest applied plan, if that is not the one in `standing`.
     pub applied: Option<PlanId>,
 
-    /// What the probes found. Those that have no answer yet are missing.
+    /// Results of the probes. Those without a result are omitted.
     pub probes: Vec<ProbeResult>,
 
-    /// What the machine says of itself.
+    /// Facts about the machine.
     pub facts: Option<Facts>,
+
+    /// What the agent has put on the machine; nothing if there is nothing to take back.
+    pub ledger: Option<Ledger>,
 
     /// Version of the agent.
     pub agent_version: Option<String>,
@@ -34,22 +37,22 @@ pub struct Report {
     pub last_updated: Option<Timestamp>,
 }
 
-/// A report that contradicts itself. Whoever reads reports must expect a hostile machine.
+/// A report that contradicts itself. A reader must expect a hostile machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostileReport {
-    /// A word about a plan, without the plan.
+    /// Progress without a plan.
     #[error("the report has a phase or a step, but names no plan")]
     NoPlan,
-    /// Done, and not done.
+    /// The phase is `Applied`, and `applied` names another plan.
     #[error("the report says Applied of a plan that is not the one it says was applied last")]
     NotApplied,
-    /// A step beyond the last.
+    /// A step beyond the last one.
     #[error("the report is at a step that the plan does not have")]
     NoStep,
 }
 
 impl Report {
-    /// The newest plan that was carried out to its end.
+    /// The latest applied plan.
     pub fn applied(&self) -> Option<PlanId> {
         match &self.standing {
             Standing::Plan(progress) if progress.phase == Phase::Applied => Some(progress.plan),
@@ -57,7 +60,7 @@ impl Report {
         }
     }
 
-    /// What it says of this very plan; nothing if it speaks of another one.
+    /// The progress of this plan; `None` if the report is about another one.
     pub fn about(&self, plan: PlanId) -> Option<&Progress> {
         match &self.standing {
             Standing::Plan(progress) if progress.plan == plan => Some(progress),
@@ -66,86 +69,86 @@ impl Report {
     }
 }
 
-/// How it stands with the plan.
+/// The state of the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "there is one of it in a report, and it is nearly always a plan"
 )]
 pub enum Standing {
-    /// There was no plan yet.
+    /// There is no plan yet.
     #[default]
     Idle,
-    /// What should be a plan does not even have a revision to name it by.
+    /// The plan Secret cannot be parsed, and has no revision that identifies it.
     Unreadable {
         /// Why.
         message: String,
     },
-    /// How it goes with a plan.
+    /// The progress of a plan.
     Plan(Progress),
 }
 
-/// How it goes with one plan.
+/// The progress of one plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The plan this is about.
+    /// The plan.
     pub plan: PlanId,
 
-    /// How it goes.
+    /// Its phase.
     pub phase: Phase,
 
-    /// The step that is carried out, or was last.
+    /// The current step, or the last one.
     pub step: Option<StepProgress>,
 
-    /// Why it stopped or waits, for people.
+    /// Why it stopped or waits, for users.
     pub message: Option<String>,
 
-    /// What the step printed.
+    /// Output of the step.
     pub output: StepOutput,
 
-    /// How often the step has been tried.
+    /// Number of attempts of the step.
     pub attempts: Option<u32>,
 }
 
 impl Progress {
-    /// So far, and no more to say.
+    /// Progress with this phase only.
     pub const fn new(plan: PlanId, phase: Phase) -> Self {
         let output = StepOutput { stdout: None, stderr: None };
         Self { plan, phase, step: None, message: None, output, attempts: None }
     }
 
-    /// A plan that is not carried out.
+    /// The progress of a rejected plan.
     pub fn refused(plan: PlanId, reason: impl std::fmt::Display) -> Self {
         Self { message: Some(reason.to_string()), ..Self::new(plan, Phase::Refused) }
     }
 }
 
-/// How a plan goes.
+/// The phase of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Its steps are being carried out.
+    /// Its steps are being executed.
     Applying,
-    /// It waits for somebody else.
+    /// It waits at a gate.
     Waiting,
-    /// Every step has been carried out.
+    /// All steps are done.
     Applied,
-    /// A step failed for good; nothing more is tried until there is another plan.
+    /// A step has failed permanently; nothing more is tried until there is another plan.
     Failed,
-    /// It will not be carried out.
+    /// It is rejected.
     Refused,
 }
 
-/// Where in a plan the agent is.
+/// The current step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepProgress {
     /// Name of the step.
     pub name: StepName,
 
-    /// Its place among the steps, counted from 1.
+    /// Its number, from 1.
     pub index: u32,
 
-    /// How many steps there are.
+    /// Number of steps.
     pub total: u32,
 
     /// Exit code, if it runs a command and that has ended.
@@ -161,71 +164,123 @@ pub struct StepProgress {
     pub finished: Option<Timestamp>,
 }
 
-/// What a step printed.
+/// Output of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepOutput {
-    /// What it printed to standard output.
+    /// Standard output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout: Option<Excerpt>,
 
-    /// What it printed to standard error.
+    /// Standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<Excerpt>,
 }
 
 impl StepOutput {
-    /// Whether nothing was printed.
+    /// Whether there is no output.
     pub const fn is_empty(&self) -> bool {
         self.stdout.is_none() && self.stderr.is_none()
     }
 }
 
-/// The beginning and the end of a text. Redacted: what is in here may be read by whoever reads reports.
+/// The beginning and the end of a text. Redacted, because all readers of reports can see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Excerpt {
-    /// How it begins.
+    /// The beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
 
-    /// How it ends, when something was left out between.
+    /// The end, if bytes in between are omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<String>,
 
-    /// How many bytes were left out between.
+    /// Number of omitted bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted_bytes: Option<u64>,
 }
 
 impl Excerpt {
-    /// How many characters of each end are kept.
+    /// Number of characters that are kept at each end.
     pub const CHARACTERS: usize = 4096;
 }
 
-/// What a probe found.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeResult {
     /// Name of the probe.
     pub name: StepName,
 
-    /// Whether all is well.
+    /// Whether it is healthy.
     pub healthy: bool,
 
-    /// What was found, for people.
+    /// Message for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// Since when it has been so.
+    /// Since when it has this result.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
     pub since: Option<Timestamp>,
 }
 
-/// What a machine says of itself.
+/// What the agent has put on the machine, and takes back when the machine is reset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ledger {
+    /// How many items there are.
+    pub total: u32,
+
+    /// The last of them, the newest first.
+    pub items: Vec<LedgerItem>,
+}
+
+/// One thing that is taken back when the machine is reset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerItem {
+    /// What it is.
+    pub kind: LedgerKind,
+
+    /// Its path; for a command, the name of the step that ran it.
+    pub name: String,
+
+    /// What was at the path before; nothing for a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<LedgerBefore>,
+}
+
+/// What the agent put on a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LedgerKind {
+    /// A file.
+    File,
+    /// A folder.
+    Directory,
+    /// A file or a folder that was downloaded.
+    Artifact,
+    /// The file of a systemd unit.
+    Unit,
+    /// A command that has an undo command.
+    Command,
+}
+
+/// What was at a path before the agent wrote it. That is what a reset restores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LedgerBefore {
+    /// Nothing: a reset removes the path.
+    Nothing,
+    /// A file: a reset restores its content.
+    File,
+    /// A folder: a reset keeps it.
+    Directory,
+}
+
+/// Facts that a machine reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Facts {
-    /// Name it has given itself.
+    /// Host name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
 
@@ -233,7 +288,7 @@ pub struct Facts {
     #[serde(rename = "machineID", default, skip_serializing_if = "Option::is_none")]
     pub machine_id: Option<String>,
 
-    /// Changes with every boot.
+    /// Boot ID, which changes with every boot.
     #[serde(rename = "bootID", default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
 

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Excerpt, Facts, HostileReport, Phase, ProbeResult, Progress, Report, Standing, StepOutput, StepProgress,
+    Excerpt, Facts, HostileReport, Ledger, LedgerItem, Phase, ProbeResult, Progress, Report, Standing,
+    StepOutput, StepProgress,
 };
 use crate::{PlanId, limits};
 
@@ -30,6 +31,8 @@ pub(super) struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     facts: Option<Facts>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    ledger: Option<Ledger>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     agent_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
     last_updated: Option<Timestamp>,
@@ -48,6 +51,7 @@ impl From<Report> for Status {
             attempts: None,
             probes: report.probes.into_iter().take(limits::PROBES).map(probe).collect(),
             facts: report.facts.map(facts).filter(|facts| *facts != Facts::default()),
+            ledger: report.ledger.map(ledger),
             agent_version: text(report.agent_version, 64),
             last_updated: report.last_updated,
         };
@@ -100,6 +104,7 @@ impl TryFrom<Status> for Report {
             applied: status.applied,
             probes: status.probes,
             facts: status.facts,
+            ledger: status.ledger,
             agent_version: status.agent_version,
             last_updated: status.last_updated,
         })
@@ -129,6 +134,16 @@ fn excerpt(excerpt: Excerpt) -> Option<Excerpt> {
 
 fn probe(probe: ProbeResult) -> ProbeResult {
     ProbeResult { message: text(probe.message, 1024), ..probe }
+}
+
+fn ledger(ledger: Ledger) -> Ledger {
+    let items = ledger.items.into_iter().take(limits::LEDGER_ITEMS);
+    Ledger {
+        total: ledger.total.min(i32::MAX as u32),
+        items: items
+            .map(|item| LedgerItem { name: text(Some(item.name), 512).unwrap_or_default(), ..item })
+            .collect(),
+    }
 }
 
 fn facts(facts: Facts) -> Facts {

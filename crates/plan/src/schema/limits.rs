@@ -6,6 +6,8 @@ pub const PLAN_BYTES: usize = 1024 * 1024 - 16 * 1024;
 pub const STEPS: usize = 1000;
 /// Probes of a plan.
 pub const PROBES: usize = 32;
+/// Items of the ledger in a report.
+pub const LEDGER_ITEMS: usize = 64;
 /// Words of a command.
 pub const WORDS: usize = 256;
 /// Bytes of one word of a command, and of the value of a variable.

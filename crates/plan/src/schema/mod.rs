@@ -15,7 +15,7 @@ pub use artifact::{Artifact, HttpsUrl, Source, SourceUrl, SourceUrlError, Unpack
 pub use check::PlanError;
 pub use command::{Argv, ArgvError, Command, EnvVar, Undo};
 pub use limits::Limit;
-pub use plan::{ApiVersion, Kind, MachinePlan};
+pub use plan::{ApiVersion, MachinePlan, PlanKind};
 pub use step::{Action, Check, Directory, File, Repeat, Retry, Step};
 pub use target::{HttpUrl, Probe, Target, UrlError};
 pub use unit::{Gate, Stop, Unit};

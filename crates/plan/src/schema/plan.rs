@@ -17,7 +17,7 @@ pub enum ApiVersion {
 
 /// What the document is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum PlanKind {
     /// A plan for one machine.
     #[default]
     MachinePlan,
@@ -34,7 +34,7 @@ pub struct MachinePlan {
     pub api_version: ApiVersion,
 
     /// What the document is.
-    pub kind: Kind,
+    pub kind: PlanKind,
 
     /// The machine it is for. Every other machine refuses it.
     pub machine: MachineIdentity,
@@ -50,15 +50,15 @@ pub struct MachinePlan {
     #[serde(with = "crate::time")]
     pub expires: Timestamp,
 
-    /// Texts that must never appear in a report, beside the variables and files that are marked as secret. For
-    /// a secret that is only a part of a file, such as a token in a configuration.
+    /// Texts that must never appear in a report, besides variables and files that are marked as secret. For a secret
+    /// that is only a part of a file, such as a token in a configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redact: Vec<SecretText>,
 
-    /// What to do, in this order; one after the other; the first that fails ends the plan.
+    /// The steps, executed in this order. The first that fails ends the plan.
     pub steps: Vec<Step>,
 
-    /// What to watch once it is done.
+    /// Probes that run after the last step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<Probe>,
 }
@@ -68,7 +68,7 @@ impl MachinePlan {
     pub fn new(machine: MachineIdentity, revision: Revision, epoch: Epoch, expires: Timestamp) -> Self {
         Self {
             api_version: ApiVersion::V1Alpha1,
-            kind: Kind::MachinePlan,
+            kind: PlanKind::MachinePlan,
             machine,
             revision,
             epoch,
@@ -79,7 +79,7 @@ impl MachinePlan {
         }
     }
 
-    /// Every value that must never appear in a report or a log.
+    /// All values that must never appear in a report or a log.
     pub fn secrets(&self) -> Vec<&[u8]> {
         let mut secrets: Vec<&[u8]> = self.redact.iter().map(|text| text.expose().as_bytes()).collect();
         for step in &self.steps {

@@ -5,33 +5,33 @@ use serde::{Deserialize, Serialize};
 use super::{Artifact, Command, Gate, Target, Unit};
 use crate::{Content, MachinePath, Mode, StepName};
 
-/// One thing to do.
+/// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Step {
     /// Its name, unique among the steps of the plan.
     pub name: StepName,
 
-    /// How long one attempt may take.
+    /// Timeout of one attempt.
     pub timeout_seconds: u32,
 
-    /// When it is done again.
+    /// When the step is repeated.
     pub repeat: Repeat,
 
-    /// How often it is tried when it fails for a reason that may pass. Once, if absent.
+    /// Retries after a transient failure. If absent, there is one attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
 
-    /// Earlier steps whose inputs count as inputs of this one too: a restart names the files it is for.
+    /// Earlier steps whose inputs are also inputs of this one: a restart names the files that it is for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<StepName>,
 
-    /// What to do.
+    /// The action.
     pub action: Action,
 }
 
 impl Step {
-    /// A step with a minute for its one attempt, done until it has succeeded with its inputs.
+    /// A step with one attempt of at most a minute, repeated until it has succeeded with its inputs.
     pub fn new(name: StepName, action: Action) -> Self {
         Self {
             name,
@@ -43,7 +43,7 @@ impl Step {
         }
     }
 
-    /// The path it puts on the machine, if it does.
+    /// The path that it writes, if it does.
     pub fn path(&self) -> Option<MachinePath> {
         match &self.action {
             Action::File(file) => Some(file.path.clone()),
@@ -55,7 +55,7 @@ impl Step {
     }
 }
 
-/// When a step is done again.
+/// When a step is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Repeat {
@@ -64,73 +64,73 @@ pub enum Repeat {
     /// decides whether it counts as done, and without one the plan fails and says so. For what may be done twice
     /// without harm (everything but commands) it is the same as `untilSuccess`.
     Once,
-    /// In every revision of the plan that has it.
+    /// In every revision of the plan that contains it.
     Always,
-    /// Until it has succeeded with its inputs; again when they have changed since.
+    /// Until it has succeeded with its inputs, and again when they change.
     UntilSuccess,
 }
 
-/// How often to try, and how long to wait between: each time twice as long, up to a limit.
+/// Number of attempts, and the exponential backoff between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Retry {
-    /// How often to try in all.
+    /// Number of attempts.
     pub attempts: u32,
 
-    /// How long to wait after the first attempt.
+    /// Delay after the first attempt.
     pub delay_seconds: u32,
 
-    /// How long to wait at most. The same as `delaySeconds` for a steady interval.
+    /// Longest delay. Equal to `delaySeconds` for a constant interval.
     pub max_delay_seconds: u32,
 }
 
 impl Retry {
-    /// So many attempts at a steady interval, as a check wants them.
+    /// This number of attempts at a constant interval, for checks.
     pub const fn every(delay_seconds: u32, attempts: u32) -> Self {
         Self { attempts, delay_seconds, max_delay_seconds: delay_seconds }
     }
 }
 
-/// What a step does. Kinds that are not here yet are refused by name when a plan is read.
+/// The action of a step. Unknown kinds are rejected by name when a plan is parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
-    /// There is a file.
+    /// Write a file.
     File(File),
-    /// There is a folder.
+    /// Create a folder.
     Directory(Directory),
-    /// A command is run.
+    /// Run a command.
     Command(Command),
-    /// Something is found to be so.
+    /// Wait until a check succeeds.
     Check(Check),
-    /// Something large is fetched and put in its place.
+    /// Download and install an artifact.
     Artifact(Artifact),
-    /// A unit of systemd runs.
+    /// Run a systemd unit.
     Unit(Unit),
-    /// Somebody says that the plan may go on.
+    /// Wait until the gate is opened.
     Gate(Gate),
 }
 
 impl Action {
-    /// Whether doing it twice is the same as doing it once, so that it may be repeated after an interruption
-    /// whatever its repeat rule.
+    /// Whether the action is idempotent, so that it may be repeated after an interruption, independent of its repeat
+    /// rule.
     pub const fn is_idempotent(&self) -> bool {
         !matches!(self, Self::Command(_))
     }
 }
 
-/// A file. It is written whole and at once; a symbolic link on the way to it is an error. What was there before
-/// comes back when the file leaves the plan.
+/// A file. It is written atomically; a symbolic link in its path is an error. The previous content is restored when
+/// the file is no longer in the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct File {
-    /// Where it is. Missing folders on the way are made, and belong to the plan as long as it does.
+    /// Its path. Missing folders are created, and belong to the plan as long as the file does.
     pub path: MachinePath,
 
-    /// What is in it.
+    /// Its content.
     pub content: Content,
 
-    /// Who may read, write and execute it.
+    /// Its permissions.
     pub mode: Mode,
 
     /// User ID of its owner.
@@ -148,10 +148,10 @@ pub struct File {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Directory {
-    /// Where it is.
+    /// Its path.
     pub path: MachinePath,
 
-    /// Who may read, write and enter it.
+    /// Its permissions.
     pub mode: Mode,
 
     /// User ID of its owner.
@@ -161,11 +161,11 @@ pub struct Directory {
     pub group: u32,
 }
 
-/// Something that must be found to be so before the plan goes on. Tried as often as `retry` says.
+/// A check that must succeed before the plan continues. Repeated as `retry` says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Check {
-    /// What is asked.
+    /// The target.
     pub target: Target,
 }
 

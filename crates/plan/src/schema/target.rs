@@ -7,41 +7,41 @@ use super::Argv;
 use super::address::Address;
 use crate::StepName;
 
-/// What is asked.
+/// The target of a check or a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Target {
-    /// A command: all is well when it exits with 0. Must change nothing.
+    /// A command, which succeeds with exit code 0. It must have no effects.
     Exec(Argv),
-    /// A GET request: all is well when the answer is 200 to 299. Redirections are not followed.
+    /// A GET request, which succeeds with a status of 200 to 299. Redirects are not followed.
     Http(HttpUrl),
 }
 
-/// Something to watch once the plan is done.
+/// A probe that runs after the last step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Probe {
     /// Its name, unique among the probes of the plan.
     pub name: StepName,
 
-    /// What is asked.
+    /// The target.
     pub target: Target,
 
-    /// How long to wait between two rounds.
+    /// Interval between two runs.
     pub interval_seconds: u32,
 
-    /// How long an answer may take.
+    /// Timeout of one run.
     pub timeout_seconds: u32,
 
-    /// How many good answers in a row make it healthy.
+    /// Consecutive successes that make it healthy.
     pub success_threshold: u32,
 
-    /// How many bad answers in a row make it unhealthy.
+    /// Consecutive failures that make it unhealthy.
     pub failure_threshold: u32,
 }
 
 impl Probe {
-    /// Asked every ten seconds; healthy after one good answer, unhealthy after three bad ones.
+    /// A probe with an interval of ten seconds, healthy after one success, unhealthy after three failures.
     pub const fn new(name: StepName, target: Target) -> Self {
         Self {
             name,
@@ -54,7 +54,7 @@ impl Probe {
     }
 }
 
-/// A text that is no address to ask.
+/// Not a valid URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an address must be http://host[:port]/path in at most 2048 plain ASCII characters, without user, password or \
@@ -62,16 +62,16 @@ impl Probe {
 )]
 pub struct UrlError;
 
-/// An `http` address.
+/// An `http` URL.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HttpUrl(Address);
 
 impl HttpUrl {
-    /// The address, if the text is one.
+    /// Parses the URL.
     ///
     /// # Errors
-    /// If it is not, or not over plain `http`.
+    /// If it is not valid, or its scheme is not `http`.
     pub fn new(text: impl Into<String>) -> Result<Self, UrlError> {
         Address::new(text.into(), "http://", 80).map(Self).ok_or(UrlError)
     }
@@ -81,7 +81,7 @@ impl HttpUrl {
         self.0.as_str()
     }
 
-    /// Host name or IP address; an IPv6 address without its brackets.
+    /// Host name or IP address; an IPv6 address without brackets.
     pub fn host(&self) -> &str {
         self.0.host()
     }
@@ -91,7 +91,7 @@ impl HttpUrl {
         self.0.port()
     }
 
-    /// What stands in the `Host` header.
+    /// The value of the `Host` header.
     pub fn authority(&self) -> &str {
         self.0.authority()
     }

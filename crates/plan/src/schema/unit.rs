@@ -14,35 +14,35 @@ const FOLDER: &str = "/etc/systemd/system";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Unit {
-    /// Its name, with the ending that says what it is.
+    /// Its name, with the suffix that says its type.
     pub name: UnitName,
 
-    /// What is in its file. No place for a secret: everybody on the machine may read it.
+    /// Content of its file. It must not contain secrets, because all users of the machine can read it.
     pub content: Content,
 
-    /// Fingerprint of what it is started with. Another one restarts it.
+    /// Fingerprint of its configuration. A change restarts the unit.
     pub restart: RestartToken,
 
-    /// What ends whatever the unit leaves behind, after it was stopped for good.
+    /// A command that stops what the unit leaves running, after the unit is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
 }
 
 impl Unit {
-    /// Where its file is.
+    /// Path of its file.
     pub fn path(&self) -> MachinePath {
         MachinePath::new(format!("{FOLDER}/{}", self.name)).expect("a unit name is a plain part of a path")
     }
 }
 
-/// Ends what a unit leaves behind. Must succeed when there is nothing to end.
+/// Stops what a unit leaves running. It must succeed if there is nothing to stop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stop {
-    /// What to run.
+    /// The command.
     pub argv: Argv,
 
-    /// How long it may take.
+    /// Timeout.
     pub timeout_seconds: u32,
 }
 

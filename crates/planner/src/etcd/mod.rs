@@ -9,36 +9,36 @@ use crate::facts::{EtcdView, MachineFacts};
 /// One member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Its identity.
+    /// Its ID.
     pub id: u64,
-    /// Its name; empty until it has been started for the first time.
+    /// Its name; empty before its first start.
     pub name: String,
-    /// Where other members reach it, as URLs.
+    /// Its peer URLs.
     pub peer_urls: Vec<String>,
-    /// Where clients reach it, as URLs; none until it has been started for the first time.
+    /// Its client URLs; empty before its first start.
     pub client_urls: Vec<String>,
-    /// Whether it has no vote yet.
+    /// Whether it is a learner, without a vote.
     pub is_learner: bool,
-    /// Whether it answers, knows a leader, and has no complaint.
+    /// Whether it responds, knows a leader, and reports no error.
     pub is_healthy: bool,
 }
 
-/// The members, at one moment, as a quorum of them says.
+/// The members at one moment, as a quorum of them reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     /// All of them.
     pub members: Vec<Member>,
-    /// Who leads, if anybody does.
+    /// The ID of the leader, if there is one.
     pub leader: Option<u64>,
 }
 
-/// Whether it counts who the members are: one that is alone and stays alone is its own majority.
+/// Whether the members matter: a single server that stays the only one is its own majority.
 pub fn counts(machines: &[MachineFacts], replicas: usize) -> bool {
     let servers = || machines.iter().filter(|machine| machine.control_plane);
     servers().count() > 1 || replicas > 1 || servers().any(|machine| machine.deleting || machine.is_ill)
 }
 
-/// Notes of which servers etcd hears; nothing while that is unknown.
+/// Records which servers etcd reports as healthy; no change while that is unknown.
 pub fn hear_of(machines: &mut [MachineFacts], etcd: &EtcdView) {
     let EtcdView::Known(members) = etcd else { return };
     for machine in machines.iter_mut().filter(|machine| machine.control_plane) {

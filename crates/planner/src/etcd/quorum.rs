@@ -5,11 +5,11 @@
 
 use super::{Member, Members};
 
-/// Why etcd cannot bear something, for people.
+/// Why etcd would lose its quorum, for users.
 pub type Unbearable = String;
 
-/// The member on a machine, if there is one. Members are named after their Node, with a suffix; one that has never
-/// started is known by its address only.
+/// The member on a machine, if there is one. Members are named after their Node, with a suffix; a member that never
+/// started is identified by its address.
 pub fn member_of<'a>(members: &'a Members, node: &str, addresses: &[String]) -> Option<&'a Member> {
     let by_name = members.members.iter().find(|member| node_of(&member.name) == Some(node));
     by_name.or_else(|| {
@@ -83,8 +83,7 @@ pub(crate) fn may_stop(members: &Members, member: &Member) -> Result<(), Unbeara
     }
 }
 
-/// Whether another member may join: only when all that are there are well, because each that joins raises the
-/// majority.
+/// Whether another member may join: only if all members are healthy, because every new member raises the majority.
 pub fn may_add(members: &Members) -> Result<(), Unbearable> {
     match members.members.iter().find(|member| member.is_learner || !member.is_healthy) {
         None => Ok(()),

@@ -8,10 +8,10 @@ use crate::etcd::{Member, Members};
 use crate::knowledge::Knowledge;
 use crate::plans::Record;
 
-/// The version that machines of fixtures should run.
+/// The desired version of machines in fixtures.
 pub const VERSION: &str = "v1.36.0+k3s1";
 
-/// A plan's name, for any number.
+/// The ID of a plan with this revision.
 pub fn plan_id(revision: u64) -> PlanId {
     let machine =
         MachineIdentity { name: "m".parse().expect("a name"), machine_id: "i".parse().expect("an ID") };
@@ -23,7 +23,7 @@ pub fn plan_id(revision: u64) -> PlanId {
     plan.seal().expect("a plan").id()
 }
 
-/// Members by the Nodes they are on: `a+` is well, `b-` is ill, `c~` has no vote yet. The first leads.
+/// Members by their Nodes: `a+` is healthy, `b-` is not, `c~` is a learner. The first one leads.
 pub fn members(text: &str) -> Members {
     let member = |(word, id): (&str, u64)| {
         let (node, mark) = word.split_at(word.len() - 1);
@@ -40,18 +40,18 @@ pub fn members(text: &str) -> Members {
     Members { leader: members.first().map(|member| member.id), members }
 }
 
-/// A Node that is Ready, or is not.
+/// A Node that is Ready, or not.
 pub fn ready(ready: bool) -> Knowledge<NodeView> {
     Knowledge::Known(NodeView { ready, ..NodeView::default() })
 }
 
 impl MachineFacts {
-    /// Its Node is known not to be Ready.
+    /// Its Node is not Ready.
     pub fn lost(self) -> Self {
         self.with(|m| m.node = ready(false))
     }
 
-    /// We keep pods away from its Node, which is Ready.
+    /// Its Node is Ready and cordoned by Capstan.
     pub fn cordoned(self) -> Self {
         self.with(|m| {
             m.node = Knowledge::Known(NodeView { ready: true, cordoned: true, ..NodeView::default() });
@@ -74,14 +74,14 @@ impl MachineFacts {
         Self { control_plane: false, ..Self::server(name) }
     }
 
-    /// It has its identity and its host.
+    /// It has a machine ID and a host.
     pub fn provisioned(mut self) -> Self {
         self.id = Some(format!("id-of-{}", self.name));
         self.provider_id = Some(format!("host:///{}", self.name));
         self
     }
 
-    /// It has a plan made from these inputs, which it has not carried out.
+    /// It has a plan with these inputs, which is not applied yet.
     pub fn planned(mut self, revision: u64, inputs: &str) -> Self {
         self = self.provisioned();
         self.plan = Some(PlanFacts {
@@ -99,7 +99,7 @@ impl MachineFacts {
         self
     }
 
-    /// Its plan goes like this.
+    /// Sets the progress of its plan.
     pub fn says(mut self, progress: Progress) -> Self {
         if let Some(plan) = &mut self.plan {
             plan.progress = progress;
@@ -107,7 +107,7 @@ impl MachineFacts {
         self
     }
 
-    /// Planned, applied, and a Node.
+    /// Its plan is applied, and it has a Node.
     pub fn up(self) -> Self {
         let mut up = self.planned(1, "a").says(Progress::Applied);
         up.has_node = true;
@@ -128,7 +128,7 @@ impl MachineFacts {
         self
     }
 
-    /// Anything else.
+    /// Any other change.
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self

@@ -19,27 +19,27 @@ use crate::wait::{self, Wait};
 
 pub use report::{progress, reported_revision};
 
-/// Names of volumes, by the Node that they are on.
+/// Names of volumes, by their Node.
 pub type LocalVolumes = BTreeMap<String, Vec<String>>;
 
-/// Nodes by their name.
+/// Nodes by name.
 pub type NodesByName = BTreeMap<String, NodeView>;
 
-/// What is known of one Node.
+/// The observed state of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeView {
-    /// Its kubelet says that it takes pods.
+    /// The condition `Ready` is true.
     pub ready: bool,
-    /// We keep new pods away from it.
+    /// Capstan has cordoned it.
     pub cordoned: bool,
-    /// Identifies the time since the machine was started.
+    /// The boot ID of the machine.
     pub boot_id: Option<String>,
 }
 
-/// What is known of etcd: its members, as a quorum of them says.
+/// The members of etcd, as a quorum of them reports.
 pub type EtcdView = Knowledge<Members>;
 
-/// One machine of the cluster.
+/// The facts about one machine of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MachineFacts {
     /// Name of the Machine.
@@ -50,124 +50,123 @@ pub struct MachineFacts {
     pub deleting: bool,
     /// When its Machine was created.
     pub created: Option<Timestamp>,
-    /// Somebody asked that it goes first when there are too many.
+    /// The user has marked it to be deleted first in a scale-down.
     pub delete_first: bool,
     /// Its health check has failed.
     pub is_unhealthy: bool,
-    /// Its health check has failed, and its owner is asked to act.
+    /// Its health check has failed, and its owner must remediate it.
     pub is_ill: bool,
-    /// It was asked for, and the health check has succeeded since: the owner takes the request back.
+    /// Remediation was requested, and the health check has succeeded since: the owner withdraws the request.
     pub has_recovered: bool,
-    /// The user keeps it out of everything.
+    /// The user has excluded it from all changes.
     pub is_kept_out: bool,
-    /// The MachineDeployment or MachineSet that it belongs to, with which it shares a budget.
+    /// The MachineDeployment or MachineSet that owns it, with which it shares a budget.
     pub group: Option<String>,
-    /// Since when nothing was heard of its agent, if that is longer than the limit.
+    /// The last sign of life of its agent, if that is longer ago than the limit.
     pub silent_since: Option<Timestamp>,
-    /// How far healing has come.
+    /// The progress of healing.
     pub healing: healing::Record,
     /// No step of healing has helped.
     pub is_beyond_healing: bool,
-    /// Identity, once the bootstrap provider has given it.
+    /// Machine ID, if the bootstrap provider has set it.
     pub id: Option<String>,
-    /// Identity at the infrastructure provider, once there is one.
+    /// Provider ID, if there is one.
     pub provider_id: Option<String>,
-    /// The Kubernetes version that it should run.
+    /// The desired Kubernetes version.
     pub version: Option<String>,
-    /// Where it is placed.
+    /// Its failure domain.
     pub failure_domain: Option<String>,
-    /// Addresses that a connection could be made to.
+    /// Its addresses.
     pub addresses: Vec<String>,
-    /// Processor architecture, once the machine has said it.
+    /// Processor architecture, if the machine has reported it.
     pub architecture: Option<String>,
-    /// Its operating system, once it has said it.
+    /// Operating system, if the machine has reported it.
     pub os_image: Option<String>,
-    /// Whether it has ever become a Node.
+    /// Whether it ever had a Node.
     pub has_node: bool,
     /// Its Node. One that does not exist is not Ready.
     pub node: Knowledge<NodeView>,
-    /// The user does not want pods to be moved away.
+    /// The user has disabled the drain.
     pub never_drained: bool,
-    /// For how long pods are moved away at most.
+    /// Timeout of the drain.
     pub drain_timeout: Option<SignedDuration>,
-    /// The version that its kubelet says.
+    /// The version of its kubelet.
     pub kubelet_version: Option<String>,
-    /// The hook that keeps its host until it has left etcd.
+    /// The hook that keeps its host until its member is removed from etcd.
     pub hook: Hook,
     /// Since when its deletion waits for hooks.
     pub awaited_since: Option<Timestamp>,
-    /// The plan it has.
+    /// Its current plan.
     pub plan: Option<PlanFacts>,
-    /// The highest revision that the machine has spoken of.
+    /// The highest revision that the machine has reported.
     pub reported_revision: Option<Revision>,
-    /// What the user asks to be tried again.
+    /// The value of the retry annotation.
     pub retry: Option<String>,
-    /// What differs from what the control plane asks for; empty for workers.
+    /// Differences from the spec of the control plane; empty for workers.
     pub changes: Vec<Change>,
-    /// Whether etcd says that its member on the machine is well.
+    /// Whether etcd reports its member as healthy.
     pub is_heard_of: bool,
-    /// Taken to be up. Only where the future is thought through, never where something is done.
+    /// Assumed to be up. Set only for planned changes, never for decisions that are executed.
     pub taken_as_up: bool,
 }
 
-/// How it stands with the hook that keeps a machine's host until it has left etcd.
+/// The state of the hook that keeps the host of a machine until its member is removed from etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hook {
     /// There is none.
     #[default]
     None,
-    /// It is there, and nobody waits for it yet.
+    /// The hook is set, and the deletion does not wait for it yet.
     Set,
-    /// It is the last thing that the machine's deletion waits for.
+    /// The deletion of the machine waits for this hook only.
     Awaited,
 }
 
-/// The plan a machine has.
+/// The facts about the plan of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanFacts {
     /// Digest and revision.
     pub id: PlanId,
-    /// The manager that wrote it.
+    /// Epoch of the manager that wrote it.
     pub epoch: Epoch,
-    /// What it was made from.
+    /// Digest of its inputs.
     pub inputs: String,
-    /// Until when it may be carried out.
+    /// When it expires.
     pub expires: Timestamp,
-    /// Signed by us, for this machine. Anything else is written anew.
+    /// Whether this plane has signed it for this machine. Otherwise another plan is written.
     pub sound: bool,
     /// Whether its gate is open.
     pub is_open: bool,
-    /// Since when pods are being moved away for it.
+    /// Since when the Node is being drained for it.
     pub drain_since: Option<Timestamp>,
-    /// What was written down with it, for the next one.
+    /// What was recorded with it, for the next plan.
     pub record: Record,
-    /// The software in it that may still be running: of the version that ran before.
+    /// Its artifacts that may still be running: those of the previous version.
     pub programs: Vec<Artifact>,
-    /// How it goes.
+    /// Its progress.
     pub progress: Progress,
 }
 
-/// How a plan goes.
+/// The progress of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nobody has said that it ended.
+    /// Its end is not reported.
     InFlight,
-    /// The machine has come to the gate and waits there.
+    /// The machine waits at the gate.
     AtGate,
-    /// Carried out to its end.
+    /// The plan is applied.
     Applied,
-    /// Given up by the machine, which says why.
+    /// The machine has given up, and why.
     Failed(String),
 }
 
 impl MachineFacts {
-    /// The name of its Node: plans give it the name of the Machine.
+    /// The name of its Node, which plans set to the name of the Machine.
     pub fn node_name(&self) -> &str {
         &self.name
     }
 
-    /// Whether its plan has been carried out and its Node is Ready in the version it should have. Not while that is
-    /// unknown.
+    /// Whether its plan is applied and its Node is Ready with the desired version. False while that is unknown.
     pub fn is_up(&self) -> bool {
         self.taken_as_up
             || self.is_applied()
@@ -177,8 +176,8 @@ impl MachineFacts {
                 && self.kubelet_version == self.version
     }
 
-    /// Whether it is known not to be up. Right after a start of the manager no Node is known, and that is no news of a machine
-    /// which has carried out its plan.
+    /// Whether it is known not to be up. After a start of the manager no Node is known yet, which says nothing about
+    /// a machine that has applied its plan.
     pub fn is_known_not_up(&self) -> bool {
         let only_node_is_unknown = self.is_applied()
             && self.kubelet_version == self.version
@@ -202,7 +201,7 @@ impl MachineFacts {
         self.node.is_known_and(|node| node.cordoned)
     }
 
-    /// We have let pods on its Node again.
+    /// Records that Capstan has uncordoned its Node.
     pub fn note_uncordoned(&mut self) {
         if let Knowledge::Known(node) = &mut self.node {
             node.cordoned = false;
@@ -237,7 +236,7 @@ impl MachineFacts {
         self.kubelet_version.clone_from(&self.version);
     }
 
-    /// Whether its plan has been carried out.
+    /// Whether its plan is applied.
     pub fn is_applied(&self) -> bool {
         self.plan.as_ref().is_some_and(|plan| plan.progress == Progress::Applied)
     }
@@ -294,7 +293,7 @@ impl MachineFacts {
         self.has_failed() && self.plan.as_ref().is_some_and(|plan| plan.record.again_at().is_none())
     }
 
-    /// Oldest first; names decide between those of the same second.
+    /// Sort key: oldest first, then by name.
     pub fn age(&self) -> (Option<Timestamp>, &str) {
         (self.created, &self.name)
     }

@@ -5,20 +5,20 @@ use capstan_plan::{Phase, PlanId, Report, Revision};
 use super::Progress;
 use crate::plans::RESTART_GATE;
 
-/// How the plan goes by what the machine says. Only words about this very plan count.
+/// The progress of a plan, from the report of the machine. Statements about other plans are ignored.
 pub fn progress(plan: PlanId, report: Option<&Report>) -> Progress {
     let Some(report) = report else { return Progress::InFlight };
     if report.applied() == Some(plan) {
         return Progress::Applied;
     }
     match report.about(plan) {
-        Some(told) if matches!(told.phase, Phase::Failed | Phase::Refused) => {
-            let step = told.step.as_ref().map(|step| format!("step {}: ", step.name)).unwrap_or_default();
-            let why = told.message.as_deref().unwrap_or("the machine does not say why");
-            Progress::Failed(format!("{step}{why}{}", last_lines(told)))
+        Some(reported) if matches!(reported.phase, Phase::Failed | Phase::Refused) => {
+            let step = reported.step.as_ref().map(|step| format!("step {}: ", step.name)).unwrap_or_default();
+            let why = reported.message.as_deref().unwrap_or("the machine does not say why");
+            Progress::Failed(format!("{step}{why}{}", last_lines(reported)))
         }
-        Some(told) if told.phase == Phase::Waiting => {
-            let at_gate = told.step.as_ref().is_some_and(|step| step.name.as_str() == RESTART_GATE);
+        Some(reported) if reported.phase == Phase::Waiting => {
+            let at_gate = reported.step.as_ref().is_some_and(|step| step.name.as_str() == RESTART_GATE);
             if at_gate { Progress::AtGate } else { Progress::InFlight }
         }
         _ => Progress::InFlight,
@@ -31,8 +31,8 @@ const LINES: usize = 5;
 const CHARACTERS: usize = 200;
 
 /// What the machine printed last, as it is told beside the reason.
-fn last_lines(told: &capstan_plan::Progress) -> String {
-    let excerpt = told.output.stderr.as_ref().or(told.output.stdout.as_ref());
+fn last_lines(progress: &capstan_plan::Progress) -> String {
+    let excerpt = progress.output.stderr.as_ref().or(progress.output.stdout.as_ref());
     let text =
         excerpt.and_then(|excerpt| excerpt.tail.as_deref().or(excerpt.head.as_deref())).unwrap_or_default();
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(status: &serde_json::Value) -> Option<Report> {
+    fn reported(status: &serde_json::Value) -> Option<Report> {
         serde_json::from_value(status.clone()).ok()
     }
 
@@ -91,11 +91,11 @@ mod tests {
                 Progress::InFlight,
             ),
         ] {
-            assert_eq!(progress(plan, told(&status).as_ref()), expected, "{status}");
+            assert_eq!(progress(plan, reported(&status).as_ref()), expected, "{status}");
         }
         // The right revision of other bytes.
         let forged = json!({"digest": other.digest().to_string(), "revision": 2});
         let status = json!({"plan": forged, "phase": "Applied", "applied": forged});
-        assert_eq!(progress(plan, told(&status).as_ref()), Progress::InFlight);
+        assert_eq!(progress(plan, reported(&status).as_ref()), Progress::InFlight);
     }
 }

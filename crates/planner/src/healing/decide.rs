@@ -9,21 +9,21 @@ use crate::facts::{MachineFacts, Progress};
 use crate::knowledge::Knowledge;
 use crate::text::rfc3339;
 
-/// What decides.
+/// Inputs of a decision about an unhealthy machine.
 pub struct Case<'a> {
     /// The machine.
     pub machine: &'a MachineFacts,
-    /// The steps there are.
+    /// The healing steps.
     pub ladder: &'a Ladder,
-    /// Other machines of the cluster that are being healed.
+    /// Number of other machines of the cluster that are being healed.
     pub others: usize,
-    /// What the user can do when nothing helps, as a sentence.
+    /// What the user can do if no step helps, as a sentence.
     pub remedy: &'a str,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// How far healing is, as the machine's condition says it.
+/// The stage of healing, as in the condition of the Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The machine is healthy; no step of healing is under way.
@@ -32,39 +32,39 @@ pub enum Stage {
     Waiting,
     /// Kubernetes on the machine is being restarted.
     Restarting,
-    /// The whole plan is being carried out again.
+    /// The whole plan is being applied again.
     Reapplying,
     /// The machine is being rebooted.
     Rebooting,
-    /// The machine does not answer, so nothing can be done on it from here.
+    /// The agent does not respond, so that no step is possible.
     Silent,
     /// No step has helped.
     Exhausted,
 }
 
-/// How it goes on.
+/// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Healing {
-    /// What is recorded from now on, if that is something else.
+    /// The new record, if it changes.
     pub record: Option<Record>,
-    /// What is told: how far it is, and a message. Nothing if the machine is well and always was.
-    pub told: Option<(Stage, String)>,
+    /// The stage and its message; `None` if the machine is healthy and always was.
+    pub progress: Option<(Stage, String)>,
 }
 
 impl Healing {
-    fn told(stage: Stage, message: impl Into<String>) -> Self {
-        Self { record: None, told: Some((stage, message.into())) }
+    fn at(stage: Stage, message: impl Into<String>) -> Self {
+        Self { record: None, progress: Some((stage, message.into())) }
     }
 
     /// Whether a step is under way, so that no other machine begins.
     pub fn is_under_way(&self) -> bool {
         let steps = [Stage::Restarting, Stage::Reapplying, Stage::Rebooting];
-        self.told.as_ref().is_some_and(|(stage, _)| steps.contains(stage))
+        self.progress.as_ref().is_some_and(|(stage, _)| steps.contains(stage))
     }
 
-    /// Whether every step was taken and none has helped.
+    /// Whether all steps were taken and none has helped.
     pub fn is_exhausted(&self) -> bool {
-        self.told.as_ref().is_some_and(|(stage, _)| *stage == Stage::Exhausted)
+        self.progress.as_ref().is_some_and(|(stage, _)| *stage == Stage::Exhausted)
     }
 }
 
@@ -72,7 +72,7 @@ impl Healing {
 pub fn decide(case: &Case<'_>) -> Healing {
     let machine = case.machine;
     if machine.deleting {
-        return Healing { record: None, told: None };
+        return Healing { record: None, progress: None };
     }
     if let Some(since) = machine.silent_since {
         return silent(case, since);
@@ -81,7 +81,7 @@ pub fn decide(case: &Case<'_>) -> Healing {
         return well(case);
     }
     if machine.is_kept_out {
-        return Healing::told(
+        return Healing::at(
             Stage::Waiting,
             format!("the Machine is not healed, because it has the annotation {HOLD}"),
         );
@@ -91,7 +91,7 @@ pub fn decide(case: &Case<'_>) -> Healing {
     {
         // The health check cannot know it either: what it has found may be over.
         let message = format!("it is not known whether Node {} is Ready: {why}", machine.node_name());
-        return Healing::told(Stage::Waiting, message);
+        return Healing::at(Stage::Waiting, message);
     }
     match &machine.healing.active {
         None => found_ill(case),
@@ -110,16 +110,16 @@ fn silent(case: &Case<'_>, since: Timestamp) -> Healing {
         case.remedy
     );
     if !machine.is_unhealthy || machine.is_kept_out {
-        return Healing::told(Stage::Silent, message);
+        return Healing::at(Stage::Silent, message);
     }
     let Some(active) = &machine.healing.active else {
-        return Healing { told: Some((Stage::Silent, message)), ..found_ill(case) };
+        return Healing { progress: Some((Stage::Silent, message)), ..found_ill(case) };
     };
     // A manager that is cut off hears neither the agent nor the Node: only a Node that is known to be lost counts.
     let is_lost = !machine.has_node || machine.is_known_lost();
     match is_lost && has_had_its_time(case, active) {
-        false => Healing::told(Stage::Silent, message),
-        true => Healing::told(Stage::Exhausted, message),
+        false => Healing::at(Stage::Silent, message),
+        true => Healing::at(Stage::Exhausted, message),
     }
 }
 
@@ -133,9 +133,9 @@ fn has_had_its_time(case: &Case<'_>, active: &Active) -> bool {
 /// The machine is well: what was begun and has had no effect is taken back.
 fn well(case: &Case<'_>) -> Healing {
     let record = &case.machine.healing;
-    let told = Some((Stage::Healthy, String::new()));
+    let progress = Some((Stage::Healthy, String::new()));
     let Some(active) = &record.active else {
-        return Healing { record: None, told: record.healed.as_ref().and(told) };
+        return Healing { record: None, progress: record.healed.as_ref().and(progress) };
     };
     // Without effect the next illness begins with the same step.
     let (tokens, steps) = match has_had_effect(case.machine, active) {
@@ -143,7 +143,7 @@ fn well(case: &Case<'_>) -> Healing {
         false => (active.before.clone(), active.begun.saturating_sub(1)),
     };
     let healed = Some(Healed { at: case.now, steps });
-    Healing { record: Some(Record { tokens, active: None, healed }), told }
+    Healing { record: Some(Record { tokens, active: None, healed }), progress }
 }
 
 /// Whether the plan of the last step may have done something: it was written since the step began, and was let through its
@@ -168,7 +168,7 @@ fn found_ill(case: &Case<'_>) -> Healing {
     };
     let record = Record { active: Some(active), ..record.clone() };
     let message = "the health check of the Machine has failed";
-    Healing { record: Some(record), told: Some((Stage::Waiting, message.to_owned())) }
+    Healing { record: Some(record), progress: Some((Stage::Waiting, message.to_owned())) }
 }
 
 fn go_on(case: &Case<'_>, active: &Active) -> Healing {
@@ -176,7 +176,7 @@ fn go_on(case: &Case<'_>, active: &Active) -> Healing {
     if machine.plan.is_none() {
         return match has_had_its_time(case, active) {
             true => exhausted(case, active),
-            false => Healing::told(Stage::Waiting, "the machine has no plan yet that could be carried out"),
+            false => Healing::at(Stage::Waiting, "the machine has no plan yet that could be carried out"),
         };
     }
     let under_way = active.begun.checked_sub(1).and_then(|index| ladder.rungs.get(index));
@@ -190,8 +190,8 @@ fn go_on(case: &Case<'_>, active: &Active) -> Healing {
     let lasted = now.duration_since(active.at);
     if lasted < patience {
         return match under_way.filter(|_| !is_first) {
-            Some(rung) => Healing::told(stage(rung.what), in_progress(*rung, active, machine)),
-            None => Healing::told(
+            Some(rung) => Healing::at(stage(rung.what), in_progress(*rung, active, machine)),
+            None => Healing::at(
                 Stage::Waiting,
                 format!("the machine is given {} seconds to recover by itself", patience.as_secs()),
             ),
@@ -208,7 +208,7 @@ fn go_on(case: &Case<'_>, active: &Active) -> Healing {
             0 => "spec.healing.maxInFlight of the control plane is 0".to_owned(),
             most => format!("spec.healing.maxInFlight of the control plane allows {most} machine at a time"),
         };
-        return Healing::told(Stage::Waiting, format!("the machine waits for its turn to be healed: {why}"));
+        return Healing::at(Stage::Waiting, format!("the machine waits for its turn to be healed: {why}"));
     }
     // Whatever it is about to become may be its cure.
     let is_busy = machine.plan.as_ref().is_some_and(|plan| {
@@ -216,18 +216,18 @@ fn go_on(case: &Case<'_>, active: &Active) -> Healing {
     });
     if is_busy {
         let message = "the machine carries out another plan, which may be its cure";
-        return Healing::told(Stage::Waiting, message);
+        return Healing::at(Stage::Waiting, message);
     }
     let tokens = with_token(&machine.healing.tokens, rung.what, token(rung.what, case));
     let begun = Active { begun: next + 1, at: now, before: machine.healing.tokens.clone(), ..active.clone() };
     let message = in_progress(*rung, &begun, machine);
     let record = Record { tokens, active: Some(begun), ..machine.healing.clone() };
-    Healing { record: Some(record), told: Some((stage(rung.what), message)) }
+    Healing { record: Some(record), progress: Some((stage(rung.what), message)) }
 }
 
 fn exhausted(case: &Case<'_>, active: &Active) -> Healing {
     let steps: Vec<&str> = case.ladder.rungs.iter().map(|rung| rung.what.words()).collect();
-    Healing::told(
+    Healing::at(
         Stage::Exhausted,
         format!(
             "the machine has been ill since {} and did not recover ({}): look at it with `capstan why machine/{}`; {}",
@@ -282,7 +282,7 @@ const fn stage(step: HealingStep) -> Stage {
     }
 }
 
-/// The order in which machines are looked at, as indices: those that are being healed go on before another one begins.
+/// The order in which machines are considered, as indices: those that are being healed come first.
 pub fn order(machines: &[MachineFacts]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..machines.len()).collect();
     order.sort_by_key(|index| {
@@ -292,8 +292,8 @@ pub fn order(machines: &[MachineFacts]) -> Vec<usize> {
     order
 }
 
-/// What the user can do about a machine that does not recover, as a sentence. `owner` is the name of the control plane,
-/// and `may_replace` whether it allows its machines to be replaced.
+/// What the user can do about a machine that does not recover, as a sentence. `owner` is the name of the control
+/// plane, and `may_replace` whether it may replace its machines.
 pub fn remedy(machine: &MachineFacts, owner: &str, may_replace: bool) -> String {
     let allow = match (machine.control_plane, may_replace, &machine.group) {
         (true, true, _) => return "it is replaced once a clean host is free and etcd can bear it".to_owned(),

@@ -3,22 +3,22 @@
 use jiff::SignedDuration;
 use std::fmt;
 
-/// What is done to an unhealthy machine in one step.
+/// A step to heal an unhealthy machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealingStep {
     /// Kubernetes on the machine is restarted.
     RestartKubernetes,
-    /// The whole plan is carried out again.
+    /// The whole plan is applied again.
     ReapplyPlan,
     /// The machine is rebooted.
     Reboot,
 }
 
 impl HealingStep {
-    /// All of them, the mildest first.
+    /// All steps, the mildest first.
     pub const ALL: [Self; 3] = [Self::RestartKubernetes, Self::ReapplyPlan, Self::Reboot];
 
-    /// How long the machine has to become healthy, if the user does not say.
+    /// Default time for the machine to become healthy.
     pub const fn default_timeout(self) -> SignedDuration {
         match self {
             Self::RestartKubernetes => SignedDuration::from_mins(5),
@@ -37,27 +37,27 @@ impl HealingStep {
     }
 }
 
-/// One step.
+/// A step with its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// What is done.
+    /// The step.
     pub what: HealingStep,
-    /// How long the machine has to become healthy.
+    /// Time for the machine to become healthy.
     pub timeout: SignedDuration,
 }
 
 /// All steps and their limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ladder {
-    /// How long an ill machine is left alone first.
+    /// Time before the first step.
     pub wait: SignedDuration,
     /// The steps, in order.
     pub rungs: Vec<Rung>,
-    /// How many machines of a cluster are healed at a time.
+    /// Number of machines of a cluster that are healed at a time.
     pub at_once: usize,
     /// The agent counts as silent after this time without a Lease renewal.
     pub silent_after: SignedDuration,
-    /// After this time of health the next illness begins with the first step again.
+    /// After this time of health, healing begins with the first step again.
     pub min_healthy: SignedDuration,
 }
 

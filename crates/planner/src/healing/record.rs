@@ -3,58 +3,58 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What plans are made from beside everything else: each value that was not there before does its work once. Kept after
-/// the machine has recovered, because a plan without them would be another plan.
+/// Inputs of plans that cause a healing step: each new value takes effect once. They are kept after the machine has
+/// recovered, because a plan without them would be another plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tokens {
-    /// Kubernetes is restarted once for each.
+    /// A new value restarts Kubernetes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
-    /// The whole plan is carried out again once for each.
+    /// A new value applies the whole plan again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reapply: Option<String>,
-    /// The boot that the machine must leave.
+    /// The boot ID of the boot that must end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reboot: Option<String>,
 }
 
-/// Healing that is under way.
+/// Healing in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Active {
-    /// When the machine was found ill.
+    /// When the machine was found unhealthy.
     pub since: Timestamp,
-    /// How many steps have begun.
+    /// Number of steps that have begun.
     pub begun: usize,
-    /// When the last one began.
+    /// When the last step began.
     pub at: Timestamp,
-    /// What plans were made from before that step: comes back if the machine recovers before the step has had any effect.
+    /// The tokens before that step, which are restored if the machine recovers before the step has an effect.
     #[serde(default)]
     pub before: Tokens,
 }
 
-/// Healing that came to its end.
+/// Healing that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Healed {
-    /// When the machine was well again.
+    /// When the machine was healthy again.
     pub at: Timestamp,
-    /// How many steps it had taken.
+    /// Number of steps that were taken.
     pub steps: usize,
 }
 
-/// All of it.
+/// The healing record of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// What plans are made from because of it.
+    /// Tokens that are inputs of its plans.
     #[serde(default)]
     pub tokens: Tokens,
-    /// What is under way.
+    /// Healing in progress, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<Active>,
-    /// How the last illness ended.
+    /// The last healing that has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healed: Option<Healed>,
 }

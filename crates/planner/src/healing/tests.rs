@@ -32,7 +32,7 @@ fn step(machine: &mut MachineFacts, second: i64) -> Stage {
     if let Some(record) = healing.record {
         machine.healing = record;
     }
-    healing.told.expect("something is told").0
+    healing.progress.expect("something is told").0
 }
 
 #[test]
@@ -48,9 +48,9 @@ fn an_ill_machine_climbs_the_ladder_and_then_asks() {
     assert_eq!(step(&mut machine, 1800), Stage::Rebooting);
     assert_eq!(step(&mut machine, 1801), Stage::Exhausted);
     assert_eq!(step(&mut machine, 99_999), Stage::Exhausted);
-    let told = healing(&machine, 99_999);
-    assert!(told.is_exhausted());
-    let (_, message) = told.told.expect("a message");
+    let healed = healing(&machine, 99_999);
+    assert!(healed.is_exhausted());
+    let (_, message) = healed.progress.expect("a message");
     assert!(message.contains("capstan why machine/w") && message.contains("delete the Machine"), "{message}");
 }
 
@@ -108,16 +108,22 @@ fn silent_held_and_departing_machines_are_left_alone() {
         assert_eq!(step(&mut cut_off, 99_999), Stage::Silent, "the manager may be cut off");
     }
     let only_silent = silent.with(|m| (m.is_unhealthy, m.healing) = (false, Record::default()));
-    let told = healing(&only_silent, 99_999);
-    assert_eq!((told.record.is_none(), told.told.as_ref().map(|told| told.0)), (true, Some(Stage::Silent)));
+    let left_alone = healing(&only_silent, 99_999);
+    assert_eq!(
+        (left_alone.record.is_none(), left_alone.progress.as_ref().map(|(stage, _)| *stage)),
+        (true, Some(Stage::Silent))
+    );
     let held = ill().with(|m| m.is_kept_out = true);
     assert!(healing(&held, 1000).record.is_none());
     let unknown = ill().with(|m| m.node = Knowledge::unknown("no answer"));
-    let told = healing(&unknown, 1000);
-    assert_eq!((told.record.is_none(), told.told.map(|told| told.0)), (true, Some(Stage::Waiting)));
-    assert_eq!(healing(&ill().leaving(), 1000), Healing { record: None, told: None });
+    let left_alone = healing(&unknown, 1000);
+    assert_eq!(
+        (left_alone.record.is_none(), left_alone.progress.map(|(stage, _)| stage)),
+        (true, Some(Stage::Waiting))
+    );
+    assert_eq!(healing(&ill().leaving(), 1000), Healing { record: None, progress: None });
     let well = MachineFacts::worker("w").up();
-    assert_eq!(healing(&well, 1000), Healing { record: None, told: None });
+    assert_eq!(healing(&well, 1000), Healing { record: None, progress: None });
 }
 
 #[test]
@@ -125,7 +131,10 @@ fn one_machine_is_healed_at_a_time() {
     let mut machine = ill();
     step(&mut machine, 0);
     let waits = healing_beside(&machine, 1, 10);
-    assert_eq!((waits.record.is_none(), waits.told.map(|told| told.0)), (true, Some(Stage::Waiting)));
+    assert_eq!(
+        (waits.record.is_none(), waits.progress.map(|(stage, _)| stage)),
+        (true, Some(Stage::Waiting))
+    );
     assert!(healing_beside(&machine, 0, 10).is_under_way());
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::remediate::{self, Limits, Remediated};
+use super::remediation::{self, Limits, Remediated};
 use crate::annotations::{DELETE_MACHINE, HOLD};
 use crate::change::{Change, Cost};
 use crate::etcd::quorum;
@@ -13,55 +13,55 @@ use crate::spare::Spare;
 use crate::text::listed;
 use crate::wait::Wait;
 
-/// What is known, beside the machines themselves.
+/// Inputs of the decision besides the machines.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// How many there should be.
+    /// Desired number of machines.
     pub replicas: usize,
     /// Failure domains that control plane machines may be placed in.
     pub domains: Vec<&'a str>,
-    /// A machine of this name was begun.
+    /// The name of a machine whose creation has begun.
     pub begun: Option<&'a str>,
-    /// What no machine could be told.
+    /// Fields that no machine can have.
     pub impossible: Vec<Change>,
-    /// Whether the user allows machines to be replaced where they cannot be changed.
+    /// Whether machines that cannot be changed in place may be replaced.
     pub may_replace: bool,
-    /// Whether the cluster has begun.
+    /// Whether the cluster is initialized.
     pub initialized: bool,
     /// Volumes that are lost with their machine.
     pub volumes: &'a Knowledge<LocalVolumes>,
-    /// Where the cluster's API server is reached: whoever has this address goes last.
+    /// The control plane endpoint: the machine with this address is deleted last.
     pub endpoint: &'a str,
     /// The members of etcd.
     pub etcd: &'a EtcdView,
-    /// Machines that no step of healing has cured.
+    /// Machines that no healing step has cured.
     pub exhausted: BTreeSet<String>,
-    /// Where another machine would come from.
+    /// Where the replacement of a machine comes from.
     pub spare: Knowledge<Spare>,
-    /// How often and how fast unhealthy machines are replaced.
+    /// Limits for the replacement of unhealthy machines.
     pub remediation: Limits<'a>,
 }
 
-/// What is to be done next.
+/// The next step for the machines of a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum MachineStep {
     /// Nothing.
     Nothing,
-    /// A machine is made.
+    /// Create a machine.
     Create {
         /// Where it is placed.
         failure_domain: Option<String>,
     },
-    /// A machine that was begun is not wanted any more.
+    /// Abandon a machine whose creation has begun.
     GiveUp(String),
-    /// The machine is deleted.
+    /// Delete a machine.
     Delete {
         /// Which.
         machine: String,
         /// Why it may be.
         grounds: Grounds,
     },
-    /// The machine is deleted because it is ill, and that is written down.
+    /// Delete an unhealthy machine, and record it.
     Remediate {
         /// Which.
         machine: String,
@@ -70,20 +70,20 @@ pub enum Step {
         /// Why it may be.
         grounds: Grounds,
     },
-    /// The machine is told what it should be now.
+    /// Write the desired state of the machine.
     Update(String),
-    /// Something else must end first, and what.
+    /// Wait, and what for.
     Wait(Wait),
-    /// What was asked for cannot be done: these fields are in the way. Nothing is touched.
+    /// The spec cannot be applied because of these fields. Nothing is changed.
     Refuse(Vec<Change>),
 }
 
 /// The next step. `machines` are those of this control plane.
-pub fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> Step {
+pub fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> MachineStep {
     let refused: Vec<Change> =
         wanted.impossible.iter().cloned().chain(refused(machines, wanted.may_replace)).collect();
     if !refused.is_empty() {
-        return Step::Refuse(refused);
+        return MachineStep::Refuse(refused);
     }
     let staying: Vec<&MachineFacts> = machines.iter().filter(|machine| !machine.deleting).collect();
     // One that has left etcd is no part of the control plane any more: its host may never answer again.
@@ -92,7 +92,7 @@ pub fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> Step {
         return match staying.is_empty() && wanted.initialized {
             // It has to stay until there is another one that etcd's data can go to.
             true => grow(&staying, wanted),
-            false => Step::Wait(format!("waits for Machine {} to be deleted", leaving.name)),
+            false => MachineStep::Wait(format!("waits for Machine {} to be deleted", leaving.name)),
         };
     }
     let begun = wanted.begun.filter(|name| staying.iter().all(|machine| machine.name != *name));
@@ -100,9 +100,9 @@ pub fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> Step {
     let to_replace = staying.iter().any(|machine| is_to_be_replaced(machine));
     let most = wanted.replicas + usize::from(to_replace);
     if let Some(name) = begun.filter(|_| staying.len() >= most) {
-        return Step::GiveUp(name.to_owned());
+        return MachineStep::GiveUp(name.to_owned());
     }
-    if let Some(step) = remediate::decide(&staying, wanted) {
+    if let Some(step) = remediation::decide(&staying, wanted) {
         return step;
     }
     if staying.len() > wanted.replicas.max(1) {
@@ -116,7 +116,7 @@ pub fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> Step {
     if staying.len() < most {
         return grow(&staying, wanted);
     }
-    Step::Nothing
+    MachineStep::Nothing
 }
 
 /// Every change that cannot be made in place, once. What takes another machine is not refused where the user allows
@@ -140,7 +140,7 @@ fn is_to_be_replaced(machine: &MachineFacts) -> bool {
 
 /// The oldest machine that differs, once all others are up. One that is itself in trouble may be told something
 /// better. One that is to be replaced is told nothing any more.
-fn update(staying: &[&MachineFacts]) -> Option<Step> {
+fn update(staying: &[&MachineFacts]) -> Option<MachineStep> {
     let outdated = |machine: &&&MachineFacts| {
         !machine.changes.is_empty() && !is_to_be_replaced(machine) && !machine.is_kept_out
     };
@@ -153,15 +153,15 @@ fn update(staying: &[&MachineFacts]) -> Option<Step> {
     };
     let busy = |other: &&&MachineFacts| other.name != next.name && (!is_fine(other) || other.is_cordoned());
     Some(match staying.iter().find(busy) {
-        Some(other) => Step::Wait(other.not_up()),
-        None => Step::Update(next.name.clone()),
+        Some(other) => MachineStep::Wait(other.not_up()),
+        None => MachineStep::Update(next.name.clone()),
     })
 }
 
 /// Whoever has the cluster's own address goes last. Of the others: the one that somebody asked for, else one that is to
 /// be replaced, else one that is in trouble, else one of the fullest failure domain, else the oldest. And only while
 /// etcd can bear it.
-fn shrink(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
+fn shrink(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> MachineStep {
     let crowd = |machine: &MachineFacts| {
         staying.iter().filter(|other| other.failure_domain == machine.failure_domain).count()
     };
@@ -181,14 +181,14 @@ fn shrink(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
         }
     });
     let Some(next) = free else {
-        return Step::Wait(format!("no machine is taken away: {}", held.join("; ")));
+        return MachineStep::Wait(format!("no machine is taken away: {}", held.join("; ")));
     };
     if let Some(other) = staying.iter().find(|other| other.name != next.name && !other.is_steady()) {
-        return Step::Wait(other.not_up());
+        return MachineStep::Wait(other.not_up());
     }
     match may_lose(next, wanted) {
-        Ok(grounds) => Step::Delete { machine: next.name.clone(), grounds },
-        Err(why) => Step::Wait(format!("cannot take Machine {} away: {why}", next.name)),
+        Ok(grounds) => MachineStep::Delete { machine: next.name.clone(), grounds },
+        Err(why) => MachineStep::Wait(format!("cannot take Machine {} away: {why}", next.name)),
     }
 }
 
@@ -231,9 +231,9 @@ pub(super) fn may_lose(machine: &MachineFacts, wanted: &Wanted<'_>) -> Result<Gr
 }
 
 /// One more, once those that are there are well.
-fn grow(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
+fn grow(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> MachineStep {
     if let Some(machine) = staying.iter().find(|machine| !machine.is_steady()) {
-        return Step::Wait(machine.not_up());
+        return MachineStep::Wait(machine.not_up());
     }
     if wanted.initialized {
         let may_add = match wanted.etcd {
@@ -241,10 +241,10 @@ fn grow(staying: &[&MachineFacts], wanted: &Wanted<'_>) -> Step {
             EtcdView::Unknown(why) => Err(format!("it is not known how etcd is: {why}")),
         };
         if let Err(why) = may_add {
-            return Step::Wait(format!("no machine is added: {why}"));
+            return MachineStep::Wait(format!("no machine is added: {why}"));
         }
     }
-    Step::Create { failure_domain: domain(staying, &wanted.domains) }
+    MachineStep::Create { failure_domain: domain(staying, &wanted.domains) }
 }
 
 /// The domain with the fewest machines; the first by name among equals.
@@ -298,21 +298,21 @@ pub(crate) mod tests {
         const { &Knowledge::Known(LocalVolumes::new()) }
     }
 
-    pub(crate) fn told(step: Step) -> String {
+    pub(crate) fn described(step: MachineStep) -> String {
         match step {
-            Step::Nothing => "nothing".to_owned(),
-            Step::Create { .. } => "create".to_owned(),
-            Step::GiveUp(name) => format!("give up {name}"),
-            Step::Delete { machine, .. } => format!("delete {machine}"),
-            Step::Remediate { machine, .. } => format!("remediate {machine}"),
-            Step::Update(name) => format!("update {name}"),
-            Step::Wait(why) => why,
-            Step::Refuse(changes) => format!("refuse {}", changes[0].field),
+            MachineStep::Nothing => "nothing".to_owned(),
+            MachineStep::Create { .. } => "create".to_owned(),
+            MachineStep::GiveUp(name) => format!("give up {name}"),
+            MachineStep::Delete { machine, .. } => format!("delete {machine}"),
+            MachineStep::Remediate { machine, .. } => format!("remediate {machine}"),
+            MachineStep::Update(name) => format!("update {name}"),
+            MachineStep::Wait(why) => why,
+            MachineStep::Refuse(changes) => format!("refuse {}", changes[0].field),
         }
     }
 
     fn step(machines: &[MachineFacts], replicas: usize) -> String {
-        told(decide(machines, &wanted(replicas, &well(machines))))
+        described(decide(machines, &wanted(replicas, &well(machines))))
     }
 
     /// Two members bear no restart: the one at its gate waits for the third.
@@ -341,7 +341,9 @@ pub(crate) mod tests {
         // The last one can only leave etcd to somebody else.
         assert_eq!(step(&[up("a").leaving()], 1), "create");
         let etcd = EtcdView::Known(members("a-"));
-        assert!(told(decide(&[up("a").leaving()], &wanted(1, &etcd))).starts_with("no machine is added"));
+        assert!(
+            described(decide(&[up("a").leaving()], &wanted(1, &etcd))).starts_with("no machine is added")
+        );
     }
 
     #[test]
@@ -355,12 +357,12 @@ pub(crate) mod tests {
                 "no machine is added: it is not known how etcd is",
             ),
         ] {
-            assert!(told(decide(&machines, &wanted(3, &etcd))).starts_with(why));
+            assert!(described(decide(&machines, &wanted(3, &etcd))).starts_with(why));
         }
         // Before there is a cluster, nobody asks.
         let unknown = EtcdView::Unknown(String::new());
         let begins = Wanted { initialized: false, ..wanted(3, &unknown) };
-        assert_eq!(told(decide(&[], &begins)), "create");
+        assert_eq!(described(decide(&[], &begins)), "create");
     }
 
     #[test]
@@ -401,7 +403,7 @@ pub(crate) mod tests {
     #[test]
     fn nobody_goes_whom_etcd_needs() {
         let three = [up("a").born(1), up("b").born(2), up("c").born(3)];
-        let with = |etcd: &EtcdView| told(decide(&three, &wanted(1, etcd)));
+        let with = |etcd: &EtcdView| described(decide(&three, &wanted(1, etcd)));
         assert_eq!(with(&EtcdView::Known(members("a+ b+ c+"))), "delete a");
         assert!(
             with(&EtcdView::Known(members("a+ b+ c-"))).starts_with("cannot take Machine a away: of the 2")
@@ -416,7 +418,7 @@ pub(crate) mod tests {
     fn a_machine_that_has_left_etcd_holds_nothing_up() {
         let gone = || up("c").leaving();
         let decided = |etcd: &EtcdView, machine: MachineFacts| {
-            told(decide(&[up("a"), up("b"), machine], &wanted(3, etcd)))
+            described(decide(&[up("a"), up("b"), machine], &wanted(3, etcd)))
         };
         assert_eq!(decided(&EtcdView::Known(members("a+ b+")), gone()), "create");
         assert_eq!(
@@ -439,7 +441,7 @@ pub(crate) mod tests {
             Knowledge::Known(volumes.collect::<LocalVolumes>())
         };
         let step = |machines: &[MachineFacts], volumes: &Knowledge<LocalVolumes>| {
-            told(decide(machines, &Wanted { volumes, ..wanted(1, &etcd) }))
+            described(decide(machines, &Wanted { volumes, ..wanted(1, &etcd) }))
         };
         assert_eq!(step(&three(), &on(&["a"])), "delete b");
         let held = step(&three(), &on(&["a", "b", "c"]));
@@ -499,19 +501,19 @@ pub(crate) mod tests {
         for machines in [vec![], vec![outdated(up("a"), Cost::Restart)]] {
             let etcd = well(&machines);
             let wanted = Wanted { impossible: vec![impossible.clone()], ..wanted(3, &etcd) };
-            assert_eq!(decide(&machines, &wanted), Step::Refuse(vec![impossible.clone()]));
+            assert_eq!(decide(&machines, &wanted), MachineStep::Refuse(vec![impossible.clone()]));
         }
         // The same field of three machines is named once.
         let three = [outdated(up("a"), Cost::Refused), outdated(up("b"), Cost::Refused)];
         let step = decide(&three, &wanted(3, &well(&three)));
-        assert!(matches!(step, Step::Refuse(changes) if changes.len() == 1));
+        assert!(matches!(step, MachineStep::Refuse(changes) if changes.len() == 1));
     }
 
     #[test]
     fn machines_are_replaced_only_where_the_user_allows_it() {
         let step = |machines: &[MachineFacts]| {
             let etcd = well(machines);
-            told(decide(machines, &Wanted { may_replace: true, ..wanted(3, &etcd) }))
+            described(decide(machines, &Wanted { may_replace: true, ..wanted(3, &etcd) }))
         };
         let replace = |name: &str| outdated(up(name), Cost::Replace);
         assert_eq!(step(&[replace("a"), up("b"), up("c")]), "create");
@@ -526,9 +528,9 @@ pub(crate) mod tests {
             let etcd = well(machines);
             decide(machines, &Wanted { begun: Some("n"), ..wanted(replicas, &etcd) })
         };
-        assert_eq!(begun(&[], 1), Step::Create { failure_domain: None });
-        assert_eq!(begun(&[up("a")], 1), Step::GiveUp("n".to_owned()));
-        assert_eq!(begun(&[up("n")], 1), Step::Nothing);
+        assert_eq!(begun(&[], 1), MachineStep::Create { failure_domain: None });
+        assert_eq!(begun(&[up("a")], 1), MachineStep::GiveUp("n".to_owned()));
+        assert_eq!(begun(&[up("n")], 1), MachineStep::Nothing);
     }
 
     #[test]
@@ -538,7 +540,7 @@ pub(crate) mod tests {
             let etcd = well(machines);
             decide(machines, &Wanted { domains: domains.to_vec(), ..wanted(5, &etcd) })
         };
-        let create = |domain: Option<&str>| Step::Create { failure_domain: domain.map(str::to_owned) };
+        let create = |domain: Option<&str>| MachineStep::Create { failure_domain: domain.map(str::to_owned) };
         assert_eq!(place(&[], &[]), create(None));
         assert_eq!(place(&[], &["b", "a"]), create(Some("a")));
         assert_eq!(place(&[at("1", "a")], &["a", "b"]), create(Some("b")));

@@ -6,32 +6,32 @@ use jiff::{SignedDuration, Timestamp};
 use crate::etcd::{Member, Members, quorum};
 use crate::facts::{EtcdView, Hook, MachineFacts, PlanFacts, Progress};
 
-/// What is to be done about a machine that is being deleted.
+/// What to do about a control plane machine that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// Nothing yet, or nothing any more.
+    /// Nothing now.
     Nothing,
-    /// It must stay for now, and why.
+    /// Keep it for now, and why.
     Hold(String),
-    /// Another member leads from now on.
+    /// Transfer the leadership to another member.
     HandOver {
         /// Who leads.
         from: Member,
         /// Who should.
         to: Member,
     },
-    /// Its member is removed.
+    /// Remove its member from etcd.
     Remove(Member),
-    /// It must not join any more: its plan is taken back.
+    /// Withdraw its plan, so that it does not join.
     Withdraw,
-    /// It may go.
+    /// Remove the hook, so that its deletion continues.
     Release,
 }
 
 /// How long a machine that is about to join etcd is waited for: as long as Kubernetes may take to start.
 const JOINING: SignedDuration = SignedDuration::from_mins(15);
 
-/// The next step of a machine on its way out. `ends` says that the whole control plane goes.
+/// The next step for a machine that is being deleted. `ends`: the whole control plane is being deleted.
 pub fn leave(
     machine: &MachineFacts,
     etcd: &EtcdView,
@@ -65,7 +65,7 @@ pub fn leave(
     }
     match quorum::successor(members, member) {
         Some(to) => Leaving::HandOver { from: member.clone(), to: to.clone() },
-        None => Leaving::Hold("nobody could lead etcd instead".to_owned()),
+        None => Leaving::Hold("no other etcd member can become the leader".to_owned()),
     }
 }
 
@@ -89,8 +89,9 @@ fn no_member(machine: &MachineFacts, now: Timestamp) -> Leaving {
     }
 }
 
-/// A member that belongs to no machine, and that etcd is better off without: it has no vote or cannot give it. Asked only
-/// while nobody joins, because whoever does may not be known by name yet. One that is well is somebody's.
+/// A member without a machine that etcd does not need: it has no vote or is not healthy. Call it only while no
+/// machine joins, because the member of such a machine may not have a name yet. A healthy member belongs to a
+/// machine.
 pub fn stray<'a>(machines: &[MachineFacts], members: &'a Members) -> Option<&'a Member> {
     let servers = || machines.iter().filter(|machine| machine.control_plane);
     if servers().any(|machine| machine.is_in_flight() && !machine.is_held()) {
@@ -118,10 +119,10 @@ mod tests {
     }
 
     fn decided(machine: &MachineFacts, etcd: &str) -> String {
-        told(leave(machine, &EtcdView::Known(members(etcd)), true, false, NOW))
+        described(leave(machine, &EtcdView::Known(members(etcd)), true, false, NOW))
     }
 
-    fn told(step: Leaving) -> String {
+    fn described(step: Leaving) -> String {
         match step {
             Leaving::Nothing => "nothing".to_owned(),
             Leaving::Hold(why) => why,

@@ -2,8 +2,8 @@
 
 mod decide;
 mod leave;
-mod remediate;
+mod remediation;
 
-pub use decide::{Step, Wanted, decide};
+pub use decide::{MachineStep, Wanted, decide};
 pub use leave::{Leaving, leave, stray};
-pub use remediate::{Limits, Remediated};
+pub use remediation::{Limits, Remediated};

@@ -5,42 +5,42 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::election::Elected;
 use super::gate::is_to_come_back;
+use crate::Version;
 use crate::budget::{Budgets, is_skipped};
 use crate::change::Cost;
 use crate::facts::{MachineFacts, PlanFacts, Progress};
 use crate::fingerprint::Fingerprint;
 use crate::role::Role;
-use crate::version::Version;
 use crate::wait::{self, Wait};
 
-/// How long a plan may wait to be carried out.
+/// Lifetime of a plan.
 pub const LIFE: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// A plan that still waits is written anew when less than this is left.
 const RENEWAL: SignedDuration = SignedDuration::from_hours(24);
 
-/// What is to be done about a plan.
+/// What to do about the plan of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is what it should be.
+    /// The plan is up to date.
     Keep,
-    /// It is written.
+    /// Write another plan.
     Write {
         /// Under this revision.
         revision: Revision,
         /// For this time with the same inputs, counted from 1.
         attempt: u32,
     },
-    /// It has failed and is tried again then; never, if it was tried often enough.
+    /// The plan has failed and is retried at this time; never, if it was retried often enough.
     Failed {
         /// When.
         again: Option<Timestamp>,
     },
-    /// Not now.
+    /// Wait.
     Wait(Wait),
 }
 
-/// What a machine is in its cluster. One that leaves is nothing any more, unless it has to come back before.
+/// The role of a machine in its cluster. A machine that is being deleted has none, unless it must be up again before.
 pub fn role(
     machine: &MachineFacts,
     elected: Option<&Elected>,
@@ -160,8 +160,9 @@ fn is_to_change(machine: &MachineFacts) -> bool {
     machine.changes.iter().any(|change| change.cost < Cost::Replace)
 }
 
-/// Whether the cluster has another server that this machine could join. A server counts once it has a Node, also while it
-/// carries out a later plan: the answer must not change, and the plan with it, whenever another server is upgraded.
+/// Whether the cluster has another server that this machine could join. A server counts as soon as it has a Node,
+/// also while it applies a later plan: the result, and the plan with it, must not change whenever another server is
+/// upgraded.
 pub fn others_serve(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
     let serves = |other: &MachineFacts| {
         other.control_plane && !other.deleting && other.has_node && other.was_planned()
@@ -169,7 +170,7 @@ pub fn others_serve(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
     all.iter().any(|other| other.name != machine.name && serves(other))
 }
 
-/// A time after which machines are restarted, once it has passed, for machines that were there before.
+/// The time after which the machine is restarted, if it has passed and the machine was created before it.
 pub fn restart_after(after: Timestamp, machine: &MachineFacts, now: Timestamp) -> Option<String> {
     let was_there = machine.created.is_some_and(|created| created < after);
     (was_there && now >= after).then(|| after.to_string())
@@ -226,7 +227,7 @@ mod tests {
         matches!(verdict, Verdict::Wait(wait) if wait.contains(name))
     }
 
-    fn settled(machine: MachineFacts) -> MachineFacts {
+    fn up_to_date(machine: MachineFacts) -> MachineFacts {
         let mut up = machine.up();
         up.plan.as_mut().expect("a plan").inputs = inputs("a");
         up
@@ -237,7 +238,7 @@ mod tests {
     #[test]
     fn plans_of_before_a_move_are_written_anew_only_if_they_are_refused() {
         let (now, later) = (Timestamp::UNIX_EPOCH, Epoch(2));
-        let done = settled(MachineFacts::server("a"));
+        let done = up_to_date(MachineFacts::server("a"));
         let of = |progress: Progress| {
             let mut machine = done.clone();
             machine.plan.as_mut().expect("a plan").progress = progress;
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn a_plan_is_written_when_its_inputs_change_and_only_then() {
         let now = Timestamp::UNIX_EPOCH;
-        let a = settled(MachineFacts::server("a"));
+        let a = up_to_date(MachineFacts::server("a"));
         assert_eq!(verdict(&a, std::slice::from_ref(&a), &print("a"), EPOCH, now), Verdict::Keep);
         assert_eq!(verdict(&a, std::slice::from_ref(&a), &print("b"), EPOCH, now), revision(2));
         let new = MachineFacts::server("a").provisioned();
@@ -303,7 +304,7 @@ mod tests {
     #[test]
     fn a_failed_plan_is_tried_again_within_its_budget() {
         let at = |second| Timestamp::from_second(second).expect("a time");
-        let failed = settled(MachineFacts::server("a")).says(Progress::Failed("no disk".to_owned()));
+        let failed = up_to_date(MachineFacts::server("a")).says(Progress::Failed("no disk".to_owned()));
         let tried = |attempt| {
             failed.clone().with(|m| {
                 let record = &mut m.plan.as_mut().expect("a plan").record;
@@ -350,8 +351,8 @@ mod tests {
     #[test]
     fn changes_go_one_by_one_and_the_control_plane_first() {
         let now = Timestamp::UNIX_EPOCH;
-        let servers = || ["a", "b", "c"].map(|name| settled(MachineFacts::server(name)));
-        let workers = || ["v", "w"].map(|name| settled(MachineFacts::worker(name)));
+        let servers = || ["a", "b", "c"].map(|name| up_to_date(MachineFacts::server(name)));
+        let workers = || ["v", "w"].map(|name| up_to_date(MachineFacts::worker(name)));
         let all = |servers: [MachineFacts; 3], workers: [MachineFacts; 2]| {
             servers.into_iter().chain(workers).collect::<Vec<_>>()
         };
@@ -397,27 +398,28 @@ mod tests {
     #[test]
     fn workers_change_side_by_side_as_far_as_their_budget_goes() {
         let now = Timestamp::UNIX_EPOCH;
-        let of_group = |machine: MachineFacts| settled(machine).with(|m| m.group = Some("md".to_owned()));
+        let of_group = |machine: MachineFacts| up_to_date(machine).with(|m| m.group = Some("md".to_owned()));
         let [u, v, w] = ["u", "v", "w"].map(|name| of_group(MachineFacts::worker(name)));
         let all = [u, v.says(Progress::InFlight), w];
-        let told = |all: &[MachineFacts], most| {
+        let planned = |all: &[MachineFacts], most| {
             super::verdict(&all[0], all, &Budgets::with("md", most), &print("b"), EPOCH, now)
         };
-        assert!(waits_for(&told(&all, 1), "Machine v"));
-        assert_eq!(told(&all, 2), revision(2));
+        assert!(waits_for(&planned(&all, 1), "Machine v"));
+        assert_eq!(planned(&all, 2), revision(2));
         // One that is never heard of again does not stop the others.
         let silent = all.map(|m| match m.name.as_str() {
             "v" => m.with(|m| m.silent_since = Some(now)),
             _ => m,
         });
-        assert_eq!(told(&silent, 1), revision(2));
+        assert_eq!(planned(&silent, 1), revision(2));
     }
 
     #[test]
     fn workers_do_not_run_ahead() {
         let now = Timestamp::UNIX_EPOCH;
-        let server = settled(MachineFacts::server("a"));
-        let ahead = settled(MachineFacts::worker("w")).with(|m| m.version = Some("v1.36.1+k3s1".to_owned()));
+        let server = up_to_date(MachineFacts::server("a"));
+        let ahead =
+            up_to_date(MachineFacts::worker("w")).with(|m| m.version = Some("v1.36.1+k3s1".to_owned()));
         let all = [server, ahead.clone()];
         assert!(waits_for(&verdict(&ahead, &all, &print("b"), EPOCH, now), "Machine a"));
         let new =

@@ -5,23 +5,23 @@
 
 use crate::facts::MachineFacts;
 
-/// Who was elected.
+/// The machine that was elected to initialize the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elected {
     /// Name of the Machine.
     pub name: String,
-    /// Identity of the machine.
+    /// Machine ID.
     pub id: String,
 }
 
 impl Elected {
-    /// Reads what was written down.
+    /// Parses the record.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, id) = text.split_once('/')?;
         Some(Self { name: name.to_owned(), id: id.to_owned() })
     }
 
-    /// What is written down.
+    /// The record, as it is written.
     pub fn record(&self) -> String {
         format!("{}/{}", self.name, self.id)
     }
@@ -32,23 +32,23 @@ impl Elected {
     }
 }
 
-/// What is to be done about it.
+/// What to do about the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Election {
-    /// It stands, or is over for good.
-    Settled,
-    /// This one, from now on.
+    /// A machine is elected, or the cluster is initialized.
+    Decided,
+    /// Elect this machine.
     Elect(Elected),
-    /// There is nobody to elect yet.
+    /// There is no candidate yet.
     Wait,
 }
 
-/// After the cluster has begun nobody is elected any more, whatever becomes of the machine that began it. Before, a
-/// machine that is gone, with its host cleaned, makes room for another.
+/// Elects a machine. When the cluster is initialized there is no further election, whatever happens to the elected
+/// machine. Before that, an elected machine that is deleted, with its host reset, is replaced by another one.
 pub fn elect(record: Option<&Elected>, machines: &[MachineFacts], initialized: bool) -> Election {
     let stands = record.is_some_and(|elected| machines.iter().any(|machine| elected.is(machine)));
     if initialized || stands {
-        return Election::Settled;
+        return Election::Decided;
     }
     let candidate = machines
         .iter()
@@ -61,8 +61,8 @@ pub fn elect(record: Option<&Elected>, machines: &[MachineFacts], initialized: b
     }
 }
 
-/// Whether the machine that begins the cluster has carried out its plan. One on its way out takes with it what it began:
-/// another one begins then.
+/// Whether the elected machine has applied its plan. If it is being deleted, what it initialized is lost, and another
+/// machine is elected.
 pub fn has_begun(record: Option<&Elected>, machines: &[MachineFacts]) -> bool {
     let is_it =
         |machine: &MachineFacts| record.is_some_and(|elected| machine.id.as_deref() == Some(&elected.id));
@@ -100,17 +100,17 @@ mod tests {
     #[test]
     fn nobody_is_elected_twice() {
         let machines = [server("a"), server("b")];
-        assert_eq!(elect(Some(&elected("b")), &machines, false), Election::Settled);
+        assert_eq!(elect(Some(&elected("b")), &machines, false), Election::Decided);
         // Also while it is on its way out, or has lost its identity.
         let leaving = [server("a"), server("b").leaving()];
-        assert_eq!(elect(Some(&elected("b")), &leaving, false), Election::Settled);
+        assert_eq!(elect(Some(&elected("b")), &leaving, false), Election::Decided);
         let lost = [server("a"), MachineFacts::server("b")];
-        assert_eq!(elect(Some(&elected("b")), &lost, false), Election::Settled);
+        assert_eq!(elect(Some(&elected("b")), &lost, false), Election::Decided);
         // Once it is gone and nothing had begun, there is room for another.
         assert_eq!(elect(Some(&elected("c")), &machines, false), Election::Elect(elected("a")));
         // Not once the cluster has begun.
         for record in [None, Some(&elected("c")), Some(&elected("a"))] {
-            assert_eq!(elect(record, &machines, true), Election::Settled);
+            assert_eq!(elect(record, &machines, true), Election::Decided);
         }
     }
 

@@ -12,38 +12,38 @@ use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
 use crate::knowledge::Knowledge;
 use crate::wait::{self, Wait};
 
-/// What is to be done about the gate of a machine's plan.
+/// What to do about the gate of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// Nothing: it is open, or the machine is not there yet.
+    /// Nothing: it is open, or the machine has not reached it yet.
     Leave,
     /// It stays closed, and why.
     Wait(Wait),
-    /// Pods are to be moved away; once they are, it may be opened.
+    /// Drain the Node; then the gate may be opened.
     Drain,
     /// It may be opened.
     Open,
 }
 
-/// What is known beside the machines.
+/// Inputs of the decision besides the machines.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The members of etcd.
     pub etcd: &'a EtcdView,
-    /// What each group of workers may do without.
+    /// The disruption budget of each group of workers.
     pub budgets: &'a Budgets,
-    /// Whether the cluster has begun. Before, there is no API server that could have Nodes.
+    /// Whether the cluster is initialized. Before that, there is no API server and no Node.
     pub begun: bool,
-    /// Whether the workload cluster answers.
+    /// Whether the workload cluster responds.
     pub answers: bool,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What is to be done about the gate, given all machines of the cluster.
+/// What to do about the gate, given all machines of the cluster.
 pub fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Gate {
-    let is_told = !machine.deleting || is_to_come_back(machine, all);
-    let Some(plan) = machine.plan.as_ref().filter(|plan| plan.sound && !plan.is_open && is_told) else {
+    let gets_plans = !machine.deleting || is_to_come_back(machine, all);
+    let Some(plan) = machine.plan.as_ref().filter(|plan| plan.sound && !plan.is_open && gets_plans) else {
         return Gate::Leave;
     };
     if machine.is_kept_out {
@@ -150,8 +150,8 @@ fn may_be_down(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
     machine.control_plane && alone && machine.plan.as_ref().is_some_and(|plan| plan.record.may_be_down())
 }
 
-/// Whether a machine on its way out is still told what to do. Otherwise nobody is; but etcd's data must get away from the
-/// last one, and a plan that was let through may have stopped that.
+/// Whether a machine that is being deleted still gets plans. Usually none does; but the data of etcd must be moved
+/// off the last server, which a plan whose gate was opened may have stopped.
 pub fn is_to_come_back(machine: &MachineFacts, all: &[MachineFacts]) -> bool {
     let may_be_stopped = |plan: &PlanFacts| {
         let was_let_through = plan.is_open && plan.record.restarts();
@@ -172,7 +172,8 @@ fn other_servers<'a>(
     all.iter().filter(move |other| other.control_plane && other.was_planned() && other.name != name)
 }
 
-/// Not if there is nowhere to go, if the user does not want it, or if it has taken too long.
+/// Whether the Node is drained first: not if no other Node can run its pods, if the user has disabled it, or after
+/// the timeout.
 pub fn is_drained_first(machine: &MachineFacts, all: &[MachineFacts], now: Timestamp) -> bool {
     let elsewhere = all.iter().any(|other| other.name != machine.name && other.has_node && !other.deleting);
     let since = machine.plan.as_ref().and_then(|plan| plan.drain_since);
@@ -183,12 +184,12 @@ pub fn is_drained_first(machine: &MachineFacts, all: &[MachineFacts], now: Times
     elsewhere && machine.has_node && !machine.never_drained && !is_over
 }
 
-/// `nodeDrainTimeoutSeconds`, where 0 is for ever.
+/// `nodeDrainTimeoutSeconds`, where 0 means no timeout.
 pub fn drain_timeout(seconds: Option<i32>) -> Option<SignedDuration> {
     seconds.filter(|seconds| *seconds > 0).map(|seconds| SignedDuration::from_secs(seconds.into()))
 }
 
-/// Whether pods may come back: it was us who kept them away, and what that was for is done.
+/// Whether the Node may be uncordoned: Capstan has cordoned it, and the reason is gone.
 pub fn is_to_be_uncordoned(machine: &MachineFacts) -> bool {
     machine.is_cordoned() && !machine.deleting && machine.is_up()
 }

@@ -6,12 +6,12 @@ use crate::annotations::RETRY;
 use crate::text::rfc3339;
 use crate::wait::Wait;
 
-/// What became of a machine's plan.
+/// The outcome of planning for a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has the plan it should have.
+    /// The machine has the plan of this revision.
     Planned(u64),
-    /// It has the plan, and that has failed.
+    /// The machine has a plan, which has failed.
     Failed {
         /// Which.
         revision: u64,
@@ -22,9 +22,9 @@ pub enum Outcome {
         /// When it is tried again; never, if it was tried often enough.
         again: Option<Timestamp>,
     },
-    /// Not yet, and why.
+    /// There is no plan yet, and why.
     Waiting(Wait),
-    /// It cannot have one until the user changes this field.
+    /// There is no plan until the user changes this field.
     Refused {
         /// Kind, name and path.
         field: String,
@@ -34,13 +34,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What is told of a plan that has failed, and when it is tried again.
+    /// The message about a failed plan, with the time of the retry.
     pub fn failure(&self) -> Option<String> {
         let Self::Failed { again, .. } = self else { return None };
         self.failed(&again.map(|again| format!(", again at {}", rfc3339(again))).unwrap_or_default())
     }
 
-    /// The same without the time.
+    /// The message without the time.
     pub fn failed_words(&self) -> Option<String> {
         self.failed("")
     }

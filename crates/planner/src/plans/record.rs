@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 use crate::facts::{MachineFacts, Progress};
 use crate::fingerprint::Fingerprint;
 
-/// What a machine runs, or is to run.
+/// The setup of a machine: current or desired.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
     /// Kubernetes version.
     pub version: String,
-    /// Digest of what it is restarted for; empty if nobody knows.
+    /// Digest of the inputs that require a restart; empty if unknown.
     pub restart: String,
-    /// Digest of what it is drained for; empty if nobody knows.
+    /// Digest of the inputs that require a drain; empty if unknown.
     pub drain: String,
 }
 
 impl Setup {
-    /// What a plan with this fingerprint leads to.
+    /// The setup after a plan with this fingerprint.
     pub fn new(version: &str, fingerprint: &Fingerprint) -> Self {
         Self {
             version: version.to_owned(),
@@ -27,26 +27,29 @@ impl Setup {
         }
     }
 
-    /// Whether nobody knows what runs, or whether anything does: a plan was let through and did not come to its end.
+    /// Whether it is unknown what the machine runs: the gate of a plan was opened and the plan did not end.
     pub fn is_uncertain(&self) -> bool {
         self.restart.is_empty()
     }
 }
 
-/// Beside a plan.
+/// Annotation of a plan's Secret that has the [`Record`], as JSON.
+pub const RECORD_ANNOTATION: &str = "capstan.dev/plan-record";
+
+/// What is recorded with a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// What the plan leads to.
+    /// The setup after the plan.
     pub setup: Setup,
-    /// What the machine ran when the plan was written; nothing if it had never run anything.
+    /// The setup of the machine when the plan was written; `None` if it never ran anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<Setup>,
-    /// Counts the plans with these inputs, from 1.
+    /// The number of the attempt with these inputs, from 1.
     pub attempt: u32,
-    /// When it was written.
+    /// When the plan was written.
     #[serde(default)]
     pub written: Option<Timestamp>,
-    /// What the user had asked to be tried again.
+    /// The value of the retry annotation at that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<String>,
 }
@@ -72,7 +75,7 @@ impl Record {
         }
     }
 
-    /// Whether Kubernetes is started again by this plan; not if it is started for the first time.
+    /// Whether the plan restarts Kubernetes; not if it starts it for the first time.
     pub fn restarts(&self) -> bool {
         self.ran.as_ref().is_some_and(|ran| ran.restart != self.setup.restart)
     }
@@ -98,7 +101,7 @@ impl Record {
     }
 }
 
-/// What a machine runs, as far as the plan it has tells.
+/// The current setup of a machine, as far as its plan tells.
 pub fn runs(machine: &MachineFacts) -> Option<Setup> {
     match machine.plan.as_ref().filter(|plan| plan.sound) {
         Some(plan) => plan.record.runs(plan.progress == Progress::Applied, plan.is_open),

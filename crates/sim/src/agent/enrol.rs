@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use capstan_agent::machine::Metadata;
 use capstan_api::agent::MachineReport;
+use capstan_pki::{Certificate, issue};
 use capstan_plan::MachinePath;
 use futures::StreamExt as _;
 use jiff::Timestamp;
@@ -12,11 +13,10 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData as _};
+use rcgen::{KeyPair, PublicKeyData as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
-use x509_parser::pem::Pem;
 
 use super::CONFIG;
 use crate::vm::Vm;
@@ -39,7 +39,7 @@ const PRIVATE: Metadata = Metadata { mode: 0o600, ..PUBLIC };
 /// What of `agent.json` says where the plane is, and how to get in for the first time.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Plane {
+struct PlaneConfig {
     server: String,
     ca_data: String,
     #[serde(default)]
@@ -50,7 +50,7 @@ struct Plane {
     machine_id: String,
 }
 
-impl Plane {
+impl PlaneConfig {
     fn read(vm: &Vm) -> Result<Self, String> {
         let bytes = read(vm, CONFIG).ok_or_else(|| format!("{CONFIG} is missing"))?;
         serde_json::from_slice(&bytes).map_err(|_| format!("{CONFIG} does not say where the plane is"))
@@ -76,12 +76,8 @@ impl Plane {
     }
 
     fn request(&self, key: &KeyPair) -> Result<String, rcgen::Error> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name = DistinguishedName::new();
         let user = format!("capstan:machine:{}:{}", self.namespace, self.machine_id);
-        params.distinguished_name.push(DnType::CommonName, user);
-        params.distinguished_name.push(DnType::OrganizationName, GROUP);
-        params.serialize_request(key)?.pem()
+        issue::request(key, issue::subject(&user, Some(GROUP)))
     }
 }
 
@@ -124,18 +120,19 @@ pub(super) async fn renew(vm: &Vm, credential: &Credential) {
 /// The credential on the machine, if it has one.
 async fn stored(vm: &Vm) -> Result<Option<Credential>, String> {
     let (Some(key), Some(certificate)) = (read(vm, KEY), read(vm, CERTIFICATE)) else { return Ok(None) };
-    let (_, renewal) = look_at(&certificate).ok_or_else(|| format!("{CERTIFICATE} holds no certificate"))?;
+    let read = Certificate::first_in(&certificate);
+    let renewal = read.ok_or_else(|| format!("{CERTIFICATE} holds no certificate"))?.renewal();
     let user = json!({
         "client-certificate-data": BASE64_STANDARD.encode(&certificate),
         "client-key-data": BASE64_STANDARD.encode(&key),
     });
-    let client = Plane::read(vm)?.client(&user).await?;
+    let client = PlaneConfig::read(vm)?.client(&user).await?;
     Ok(Some(Credential { client, renewal }))
 }
 
 /// Trades the token for a certificate.
 async fn enrol(vm: &Vm) -> Result<(), String> {
-    let plane = Plane::read(vm)?;
+    let plane = PlaneConfig::read(vm)?;
     let token = plane.token.as_ref().ok_or_else(|| format!("there is no token in {CONFIG}"))?;
     let client = plane.client(&json!({"token": token})).await?;
     ask(vm, &client, false).await?;
@@ -152,7 +149,7 @@ async fn enrol(vm: &Vm) -> Result<(), String> {
 /// Puts a request into the report and waits for its answer. A request that was written before is written again, unless
 /// it must be `another` one.
 async fn ask(vm: &Vm, client: &Client, another: bool) -> Result<(), String> {
-    let plane = Plane::read(vm)?;
+    let plane = PlaneConfig::read(vm)?;
     let old = read(vm, CERTIFICATE);
     let key = match read(vm, KEY) {
         Some(pem) => KeyPair::from_pem(&String::from_utf8_lossy(&pem)),
@@ -182,22 +179,13 @@ async fn ask(vm: &Vm, client: &Client, another: bool) -> Result<(), String> {
         let Some(certificate) = report.spec.certificate.as_ref().map(|text| text.clone().into_bytes()) else {
             continue;
         };
-        let is_ours = look_at(&certificate).is_some_and(|(owner, _)| owner == key.subject_public_key_info());
+        let is_ours = Certificate::first_in(&certificate)
+            .is_some_and(|read| read.public_key == key.subject_public_key_info());
         if report.name_any() == plane.machine && is_ours && old.as_ref() != Some(&certificate) {
             return store(vm, &[(CERTIFICATE, certificate)]);
         }
     }
     Err("the watch ended".to_owned())
-}
-
-/// The public key a certificate is for, and when two thirds of its life are over.
-fn look_at(certificate: &[u8]) -> Option<(Vec<u8>, Timestamp)> {
-    let block = Pem::iter_from_buffer(certificate).next()?.ok()?;
-    let certificate = block.parse_x509().ok()?;
-    let (from, to) =
-        (certificate.validity().not_before.timestamp(), certificate.validity().not_after.timestamp());
-    let renewal = Timestamp::from_second(from + (to - from) * 2 / 3).ok()?;
-    Some((certificate.public_key().raw.to_vec(), renewal))
 }
 
 fn read(vm: &Vm, path: &str) -> Option<Vec<u8>> {

@@ -25,18 +25,18 @@ pub(crate) enum Followed {
 }
 
 /// Whether this very `agent.json` lies there.
-pub(crate) fn is_told(vm: &Vm, told: &[u8]) -> bool {
-    vm.look(|state| state.files.read(CONFIG) == Some(told))
+pub(crate) fn has_config(vm: &Vm, config: &[u8]) -> bool {
+    vm.look(|state| state.files.read(CONFIG) == Some(config))
 }
 
 /// Takes another `agent.json`, if the machine may. `obeyed` is the last manager that was obeyed.
 ///
 /// # Errors
 /// If there is no agent, what was sent is no agent.json, or the machine cannot be written down.
-pub(crate) fn follow(vm: &Vm, obeyed: Epoch, told: &[u8]) -> io::Result<Followed> {
+pub(crate) fn follow(vm: &Vm, obeyed: Epoch, config: &[u8]) -> io::Result<Followed> {
     let ours = vm.look(|state| state.files.read(CONFIG).map(<[u8]>::to_vec));
     let ours = ours.ok_or_else(|| io::Error::other(format!("{CONFIG} is missing")))?;
-    let (now, then) = (Home::parse(&ours), Home::parse(told));
+    let (now, then) = (Home::parse(&ours), Home::parse(config));
     let (now, then) = (now.map_err(io::Error::other)?, then.map_err(io::Error::other)?);
     let has_credential = vm.look(|state| state.files.read(CERTIFICATE).is_some());
     match decide(&now.allegiance, obeyed, &then.allegiance, has_credential) {
@@ -51,7 +51,7 @@ pub(crate) fn follow(vm: &Vm, obeyed: Epoch, told: &[u8]) -> io::Result<Followed
                 }
             }
             let path = MachinePath::new(CONFIG).map_err(io::Error::other)?;
-            state.files.write_with_parents(&path, told, PRIVATE).map_err(io::Error::other)?;
+            state.files.write_with_parents(&path, config, PRIVATE).map_err(io::Error::other)?;
             Ok(Followed::Changed)
         })?,
     }

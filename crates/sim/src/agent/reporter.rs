@@ -20,15 +20,15 @@ pub(super) async fn run(
     client: Client,
     namespace: &str,
     machine: &MachineIdentity,
-    mut told: watch::Receiver<Report>,
+    mut reports: watch::Receiver<Report>,
 ) {
     let api: Api<MachineReport> = Api::namespaced(client, namespace);
-    told.mark_changed();
+    reports.mark_changed();
     let (mut pause, mut written) = (AGAIN, None);
-    while told.changed().await.is_ok() {
-        pace::until_due(&mut told, written).await;
+    while reports.changed().await.is_ok() {
+        pace::until_due(&mut reports, written).await;
         loop {
-            let report = told.borrow_and_update().clone();
+            let report = reports.borrow_and_update().clone();
             match write(&api, machine, &report).await {
                 Ok(()) => {
                     (pause, written) = (AGAIN, Some(Instant::now()));

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::vm::state::{Kind, State};
+use crate::vm::state::{K3sRole, State};
 
 const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 const TLS: &str = "/var/lib/rancher/k3s/server/tls";
@@ -14,7 +14,7 @@ const DEFAULT_PORT: u16 = 6443;
 #[derive(Clone)]
 pub struct Start {
     /// Whether it serves.
-    pub kind: Kind,
+    pub kind: K3sRole,
     /// Whether it begins a cluster.
     pub is_init: bool,
     /// The port of the API server of its cluster.
@@ -98,11 +98,11 @@ impl Start {
     ///
     /// # Errors
     /// If it is not installed, or lacks what it needs.
-    pub fn read(state: &State, kind: Kind, host: &str) -> Result<Self, String> {
+    pub fn read(state: &State, kind: K3sRole, host: &str) -> Result<Self, String> {
         let version = state.version(kind)?;
         let config = state.files.read(CONFIG).ok_or_else(|| format!("cannot read {CONFIG}"))?;
         let config = parse(config)?;
-        let is_init = config.cluster_init && kind == Kind::Server;
+        let is_init = config.cluster_init && kind == K3sRole::Server;
         let port = match (&config.server, is_init) {
             (_, true) => config.https_listen_port.unwrap_or(DEFAULT_PORT),
             (Some(server), false) => {
@@ -126,8 +126,8 @@ impl Start {
             boot_id: state.boot_id.clone(),
         };
         let authorities = match kind {
-            Kind::Server => Some(authorities(state, config.tls_san.0)?),
-            Kind::Agent => None,
+            K3sRole::Server => Some(authorities(state, config.tls_san.0)?),
+            K3sRole::Agent => None,
         };
         let token = config.token.filter(|token| !token.is_empty()).ok_or("--token is required")?;
         Ok(Self { kind, is_init, port, token, node, authorities })
@@ -184,7 +184,7 @@ mod tests {
     use crate::vm::files::PUBLIC;
     use capstan_plan::MachinePath;
 
-    fn machine(kind: Kind, config: &str) -> State {
+    fn machine(kind: K3sRole, config: &str) -> State {
         let mut state = State::new("h");
         let program = "/opt/capstan/k3s/v1.33.4+k3s1/bin/k3s";
         let unit = format!("[Service]\nExecStart={program} {}\n", kind.word());
@@ -206,7 +206,7 @@ mod tests {
         let config = r#"{"cluster-init": true, "token": "t", "node-name": "web-0", "https-listen-port": 20123,
             "kubelet-arg": ["provider-id=capstan://ns/h/1", "max-pods=50"], "tls-san": ["127.0.0.1"],
             "node-label": ["a=b"], "node-taint": ["dedicated=db:NoSchedule", "x:NoExecute"], "disable": ["traefik"]}"#;
-        let start = Start::read(&machine(Kind::Server, config), Kind::Server, "h").expect("starts");
+        let start = Start::read(&machine(K3sRole::Server, config), K3sRole::Server, "h").expect("starts");
         assert!(start.is_init);
         assert_eq!(start.port, 20123);
         assert_eq!(start.node.provider_id.as_deref(), Some("capstan://ns/h/1"));
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_worker_is_read_from_yaml() {
         let config = "server: https://127.0.0.1:20123\ntoken: t\nkubelet-arg: provider-id=x\n";
-        let start = Start::read(&machine(Kind::Agent, config), Kind::Agent, "h").expect("starts");
+        let start = Start::read(&machine(K3sRole::Agent, config), K3sRole::Agent, "h").expect("starts");
         assert!(!start.is_init && start.authorities.is_none());
         assert_eq!((start.port, start.node.name.as_str()), (20123, "h"));
     }
@@ -228,13 +228,13 @@ mod tests {
     fn what_is_missing_is_named_and_no_secret_is() {
         let complaint =
             |kind, config: &str| Start::read(&machine(kind, config), kind, "h").err().unwrap_or_default();
-        assert!(complaint(Kind::Agent, "token: t").contains("names no server"));
-        assert!(complaint(Kind::Agent, "server: nonsense\ntoken: t").contains("is not https://"));
-        assert!(complaint(Kind::Agent, "server: https://a:1").contains("token"));
-        let broken = complaint(Kind::Agent, "token: [s3cret, {");
+        assert!(complaint(K3sRole::Agent, "token: t").contains("names no server"));
+        assert!(complaint(K3sRole::Agent, "server: nonsense\ntoken: t").contains("is not https://"));
+        assert!(complaint(K3sRole::Agent, "server: https://a:1").contains("token"));
+        let broken = complaint(K3sRole::Agent, "token: [s3cret, {");
         assert!(!broken.is_empty() && !broken.contains("s3cret"));
-        let state = machine(Kind::Server, "token: t");
-        assert!(Start::read(&state, Kind::Agent, "h").err().unwrap_or_default().contains("not found"));
+        let state = machine(K3sRole::Server, "token: t");
+        assert!(Start::read(&state, K3sRole::Agent, "h").err().unwrap_or_default().contains("not found"));
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Cluster {
                 made.metadata.name = Some(NAME.to_owned());
                 api(client).create(&PostParams::default(), &made).await.map(|_| ())
             }
-            told => told.map(|_| ()),
+            result => result.map(|_| ()),
         }
     }
 
@@ -179,8 +179,8 @@ impl SimulatedEtcd {
 
 /// What the simulation says.
 fn members(data: &BTreeMap<String, String>, doing: &str) -> Result<Members> {
-    let told = data.get(MEMBERS).map(String::as_str).unwrap_or_default();
-    let servers: Vec<Server> = serde_json::from_str(told).map_err(|error| Error::transient(doing, error))?;
+    let json = data.get(MEMBERS).map(String::as_str).unwrap_or_default();
+    let servers: Vec<Server> = serde_json::from_str(json).map_err(|error| Error::transient(doing, error))?;
     let members = quorum(&servers, doing)?;
     let asked = data.get(LEADER).and_then(|id| id.parse().ok());
     Ok(Members { leader: leader(&members, asked), members })
@@ -243,9 +243,9 @@ mod tests {
     #[test]
     fn a_majority_speaks_and_the_one_asked_leads_if_it_can() {
         let all = [("a", true), ("b", true), ("c", false)];
-        let told = members(&data(&all, None), "").expect("a majority");
-        let [a, b, c] = &told.members[..] else { panic!("{told:?}") };
-        assert_eq!(told.leader, Some(a.id));
+        let found = members(&data(&all, None), "").expect("a majority");
+        let [a, b, c] = &found.members[..] else { panic!("{found:?}") };
+        assert_eq!(found.leader, Some(a.id));
         assert!(b.is_healthy && !c.is_healthy);
         assert_eq!(members(&data(&all, Some(b.id)), "").expect("a majority").leader, Some(b.id));
         assert_eq!(members(&data(&all, Some(c.id)), "").expect("a majority").leader, Some(a.id));

@@ -11,6 +11,7 @@ mod tls;
 
 pub use config::{Authorities, NodeFacts, Start};
 
+use capstan_files::Durability;
 use capstan_plan::Digest;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 
 use crate::task::Task;
-use crate::vm::state::{Kind, Membership, State};
+use crate::vm::state::{K3sRole, Membership, State};
 use running::Running;
 
 pub use etcd::SimulatedEtcd;
@@ -94,7 +95,7 @@ impl Clusters {
             None if !start.is_init => return Err(refused(start.port)),
             _ => {}
         }
-        let is_server = start.kind == Kind::Server;
+        let is_server = start.kind == K3sRole::Server;
         if cluster.running.is_none() && !(is_server && (start.is_init || is_member)) {
             return Err(refused(start.port));
         }
@@ -122,7 +123,7 @@ impl Clusters {
     /// # Errors
     /// If it cannot be served again.
     pub async fn restore(&self, state: &State, host: &str) -> Result<(), String> {
-        let start = Start::read(state, Kind::Server, host)?;
+        let start = Start::read(state, K3sRole::Server, host)?;
         let shared = self.cluster(start.port);
         let mut cluster = shared.lock().await;
         self.serve(&shared, &mut cluster, &start).await?;
@@ -155,7 +156,7 @@ impl Clusters {
         if let Some(running) = &cluster.running {
             running.leave(&membership.node, membership.kind, for_good).await;
         }
-        if membership.kind == Kind::Agent {
+        if membership.kind == K3sRole::Agent {
             return;
         }
         cluster.up.remove(&membership.node);
@@ -225,12 +226,8 @@ fn refused(port: u16) -> String {
 }
 
 fn write(folder: &Path, record: &Record) -> io::Result<()> {
-    use std::io::Write as _;
     fs::create_dir_all(folder)?;
-    let temporary = folder.join("cluster.json.new");
-    let mut file = fs::File::create(&temporary)?;
-    file.write_all(&serde_json::to_vec(record)?)?;
-    file.sync_all()?;
-    fs::rename(&temporary, folder.join(FILE))?;
-    fs::File::open(folder)?.sync_all()
+    let record = serde_json::to_vec(record)?;
+    capstan_files::write(&folder.join(FILE), &record, 0o600, Durability::Lasting)
+        .map_err(|error| error.source)
 }

@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 
 use super::config::NodeFacts;
 use crate::host::{CPUS, KERNEL, MEMORY, OS_IMAGE};
-use crate::vm::state::Kind;
+use crate::vm::state::K3sRole;
 
 /// Parts of a control plane that show as pods.
 pub(super) const COMPONENTS: [&str; 4] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
 /// The Node as a kubelet registers it: labels and taints count only now.
-pub(super) fn node(facts: &NodeFacts, kind: Kind) -> Value {
+pub(super) fn node(facts: &NodeFacts, kind: K3sRole) -> Value {
     let mut labels = Map::new();
     let mut label = |key: &str, value: &str| {
         labels.insert(key.to_owned(), json!(value));
@@ -21,7 +21,7 @@ pub(super) fn node(facts: &NodeFacts, kind: Kind) -> Value {
     label("kubernetes.io/os", "linux");
     label("kubernetes.io/arch", "amd64");
     label("node.kubernetes.io/instance-type", "k3s");
-    if kind == Kind::Server {
+    if kind == K3sRole::Server {
         for role in ["control-plane", "etcd", "master"] {
             label(&format!("node-role.kubernetes.io/{role}"), "true");
         }

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use super::config::{NodeFacts, Start};
 use super::objects::{self, COMPONENTS};
 use super::tls;
-use crate::vm::state::Kind;
+use crate::vm::state::K3sRole;
 
 pub(super) struct Running {
     server: Arc<ApiServer>,
@@ -32,9 +32,9 @@ impl Running {
             .map_err(|error| format!("listen tcp {address}:{port}: {error}"))?;
         let mut options = Options::new(Storage::Folder(folder.join("objects")));
         options.version.clone_from(&start.node.version);
-        let told = |error: &dyn std::error::Error| capstan_controller::error::chain(error);
-        let server = ApiServer::open(options).await.map_err(|error| told(&error))?;
-        server.serve(listener, &tls).map_err(|error| told(&error))?;
+        let text_of = |error: &dyn std::error::Error| capstan_controller::error::chain(error);
+        let server = ApiServer::open(options).await.map_err(|error| text_of(&error))?;
+        server.serve(listener, &tls).map_err(|error| text_of(&error))?;
         let client = Client::new(server.service(User::admin()), "default");
         Ok(Self { server, client })
     }
@@ -45,32 +45,32 @@ impl Running {
     }
 
     /// A kubelet starts: its Node is registered once and then kept up to date.
-    pub(super) async fn register(&self, facts: &NodeFacts, kind: Kind) -> Result<(), String> {
+    pub(super) async fn register(&self, facts: &NodeFacts, kind: K3sRole) -> Result<(), String> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let told = |error: kube::Error| format!("cannot register Node {}: {error}", facts.name);
-        let found = nodes.get_opt(&facts.name).await.map_err(told)?;
+        let failed = |error: kube::Error| format!("cannot register Node {}: {error}", facts.name);
+        let found = nodes.get_opt(&facts.name).await.map_err(failed)?;
         let is_same =
             |node: &Node| node.spec.as_ref().and_then(|spec| spec.provider_id.clone()) == facts.provider_id;
         let found = match found {
             // A namesake from an earlier life: the machine is another one, and so is its Node.
             Some(other) if !is_same(&other) => {
-                nodes.delete(&facts.name, &DeleteParams::default()).await.map_err(told)?;
+                nodes.delete(&facts.name, &DeleteParams::default()).await.map_err(failed)?;
                 None
             }
             found => found,
         };
         if found.is_none() {
             let node = typed(objects::node(facts, kind))?;
-            nodes.create(&PostParams::default(), &node).await.map_err(told)?;
+            nodes.create(&PostParams::default(), &node).await.map_err(failed)?;
         }
         let now = Timestamp::now();
         let status = objects::up(facts, now);
         nodes
             .patch_status(&facts.name, &PatchParams::default(), &Patch::Merge(&status))
             .await
-            .map_err(told)?;
-        if kind == Kind::Server {
-            self.show_components(facts, now).await.map_err(told)?;
+            .map_err(failed)?;
+        if kind == K3sRole::Server {
+            self.show_components(facts, now).await.map_err(failed)?;
         }
         Ok(())
     }
@@ -92,14 +92,14 @@ impl Running {
     }
 
     /// A kubelet stops. Its Node stays until somebody deletes it, as nobody can tell whether it will be back.
-    pub(super) async fn leave(&self, node: &str, kind: Kind, for_good: bool) {
+    pub(super) async fn leave(&self, node: &str, kind: K3sRole, for_good: bool) {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let status = objects::down(Timestamp::now());
-        let told = nodes.patch_status(node, &PatchParams::default(), &Patch::Merge(&status)).await;
-        if let Err(error) = told {
+        let patched = nodes.patch_status(node, &PatchParams::default(), &Patch::Merge(&status)).await;
+        if let Err(error) = patched {
             tracing::debug!(node, %error, "a Node that leaves cannot be told of");
         }
-        if for_good && kind == Kind::Server {
+        if for_good && kind == K3sRole::Server {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), "kube-system");
             for component in COMPONENTS {
                 // Gone already is as good.

@@ -1,6 +1,7 @@
 //! The serving certificate of a simulated API server, signed by the cluster's own authority.
 
 use capstan_apiserver::Tls;
+use capstan_pki::issue;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
 use std::collections::BTreeSet;
 
@@ -34,11 +35,6 @@ pub(super) fn serving(authorities: &Authorities) -> Result<Tls, String> {
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let own = KeyPair::generate().map_err(|_| "no key could be made".to_owned())?;
-    let certificate = params.signed_by(&own, &issuer).map_err(|_| unusable("server-ca"))?;
-    Ok(Tls {
-        certificate: certificate.pem(),
-        key: own.serialize_pem(),
-        client_ca: Some(authorities.client_ca.clone()),
-    })
+    let own = issue::signed(&params, &issuer).map_err(|_| unusable("server-ca"))?;
+    Ok(Tls { certificate: own.certificate, key: own.key, client_ca: Some(authorities.client_ca.clone()) })
 }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::Vm;
 use super::program::Program;
-use super::state::{Kind, State, random_id};
+use super::state::{K3sRole, State, random_id};
 use crate::cluster::Clusters;
 use crate::fault::Fault;
 
@@ -84,11 +84,11 @@ impl VmMachine {
             }),
             Program::Clean => self.clean().await,
             Program::Ready => self.ready().await,
-            Program::Joined => Ok(match self.vm.look(|state| state.is_active(Kind::Agent.unit())) {
+            Program::Joined => Ok(match self.vm.look(|state| state.is_active(K3sRole::Agent.unit())) {
                 true => (0, String::new()),
                 false => (1, "k3s-agent has not written its kubeconfig yet".to_owned()),
             }),
-            Program::Snapshot => Ok(match self.vm.look(|state| state.is_active(Kind::Server.unit())) {
+            Program::Snapshot => Ok(match self.vm.look(|state| state.is_active(K3sRole::Server.unit())) {
                 true => (0, String::new()),
                 false => (1, "connection refused".to_owned()),
             }),
@@ -105,7 +105,7 @@ impl VmMachine {
 
     /// Takes k3s out of its cluster, as if the machine had been switched off and wiped.
     pub async fn vanish(&self) -> Result<(), MachineError> {
-        for kind in [Kind::Server, Kind::Agent] {
+        for kind in [K3sRole::Server, K3sRole::Agent] {
             self.stop(kind.unit()).await?;
         }
         self.leave().await
@@ -170,7 +170,7 @@ impl VmMachine {
     async fn ready(&self) -> Result<Said, MachineError> {
         let refused = (1, "The connection to the server was refused".to_owned());
         let state = self.vm.look(Clone::clone);
-        let Some(membership) = state.membership().filter(|member| member.kind == Kind::Server) else {
+        let Some(membership) = state.membership().filter(|member| member.kind == K3sRole::Server) else {
             return Ok(refused);
         };
         if !self.clusters.is_up(membership.port).await

@@ -11,8 +11,9 @@ mod systemd;
 
 pub use machine::VmMachine;
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use capstan_files::Durability;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -104,14 +105,8 @@ impl Vm {
     }
 }
 
-/// Whole, and at once, and durable.
 fn write(folder: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = folder.join("vm.json.new");
-    let mut file = File::create(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, folder.join(FILE))?;
-    File::open(folder)?.sync_all()
+    capstan_files::write(&folder.join(FILE), bytes, 0o600, Durability::Lasting).map_err(|error| error.source)
 }
 
 #[cfg(test)]

@@ -59,14 +59,14 @@ impl From<&SimulatedHost> for Latency {
 /// Server or agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kind {
+pub enum K3sRole {
     /// Part of the control plane.
     Server,
     /// A worker.
     Agent,
 }
 
-impl Kind {
+impl K3sRole {
     /// The name of its unit.
     pub const fn unit(self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ pub struct Membership {
     /// The name of its Node.
     pub node: String,
     /// Whether it serves.
-    pub kind: Kind,
+    pub kind: K3sRole,
 }
 
 /// The life of a machine under one claim.
@@ -203,7 +203,7 @@ impl State {
     ///
     /// # Errors
     /// If there is no such unit, or nothing that it could start.
-    pub fn version(&self, kind: Kind) -> Result<String, String> {
+    pub fn version(&self, kind: K3sRole) -> Result<String, String> {
         let unit = kind.unit();
         let missing = || format!("Unit {unit} not found.");
         let file = self.files.read(&format!("/etc/systemd/system/{unit}")).ok_or_else(missing)?;

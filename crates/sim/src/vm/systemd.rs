@@ -5,7 +5,7 @@ use capstan_agent::machine::MachineError;
 
 use super::machine::{Said, VmMachine};
 use super::program::Systemctl;
-use super::state::{Kind, Membership, State, Unit};
+use super::state::{K3sRole, Membership, State, Unit};
 use crate::cluster::Start;
 
 const FOLDER: &str = "/etc/systemd/system";
@@ -71,7 +71,7 @@ impl VmMachine {
     }
 
     pub(super) async fn start(&self, name: &str) -> Result<Said, MachineError> {
-        let Some(kind) = Kind::of_unit(name) else {
+        let Some(kind) = K3sRole::of_unit(name) else {
             return self.change(|state| match state.has_unit_file(name) {
                 true => {
                     state.started(name, None);

@@ -150,8 +150,6 @@ pub(super) fn text(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use russh::keys::ssh_key::LineEnding;
     use russh::keys::{Algorithm, key::safe_rng};

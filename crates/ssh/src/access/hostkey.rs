@@ -90,8 +90,6 @@ pub fn fingerprint(key: &PublicKey) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use russh::keys::key::safe_rng;
     use russh::keys::{EcdsaCurve, PrivateKey};

@@ -121,8 +121,6 @@ pub(crate) fn place(host: &str, port: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use capstan_api::infrastructure::SecretReference;
 

@@ -38,8 +38,6 @@ impl Opened {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use russh::keys::key::safe_rng;
     use russh::keys::ssh_key::LineEnding;

@@ -65,8 +65,7 @@ impl Findings {
     }
 }
 
-/// Everything that would stop the host from working, or be good to know. What a machine that has the host does on it is
-/// not held against it.
+/// The findings about a host. What the machine that claims the host does on it is not a finding.
 pub fn judge(collected: &Collected, host: &Host) -> Vec<Finding> {
     let mut found = Findings(Vec::new());
     system(collected, &mut found);

@@ -25,75 +25,75 @@ const SCRIPT: &str = include_str!("../sh/check.sh");
 /// More lines of one sort than a host has a use for.
 const MOST: usize = 4096;
 
-/// How bad something is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Level {
-    /// The host will not work.
+    /// The host does not work.
     Problem,
     /// The host may not work, or not well.
     Warning,
-    /// Good to know.
+    /// For information.
     Note,
 }
 
-/// One thing that was found.
+/// A finding of a host check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub level: Level,
-    /// What it is about, in one or two words.
+    /// Its subject, in one or two words.
     pub subject: &'static str,
-    /// What is so.
+    /// What was found.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// Everything that was found on one host.
+/// The result of a host check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// Name of the Host.
     pub host: String,
-    /// Whether it can be used.
+    /// Whether the host can be used.
     pub usable: bool,
-    /// What was found, the worst first.
+    /// The findings, the most severe first.
     pub findings: Vec<Finding>,
 }
 
-/// What a host says about all that can stop it.
+/// What was collected on a host for the check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collected {
-    /// Who it is.
+    /// Facts and addresses.
     pub reached: Reached,
     /// Whether the scripts run as root.
     pub is_root: bool,
-    /// Who logs in.
+    /// The login user.
     pub user: String,
-    /// How far its clock is off, in seconds, forward or back.
+    /// Clock skew in seconds, positive or negative.
     pub skew: i64,
-    /// Whether systemd runs it.
+    /// Whether systemd is the init system.
     pub has_systemd: bool,
-    /// Bytes that are free, by folder.
+    /// Free bytes, by folder.
     pub free: BTreeMap<String, u64>,
-    /// TCP ports that somebody listens on.
+    /// TCP ports in use.
     pub listening: BTreeSet<u16>,
-    /// What an older cluster has left.
+    /// Leftovers of an earlier cluster.
     pub left: Vec<String>,
-    /// Claims that were not undone.
+    /// Claims that were not reset.
     pub claims: Vec<String>,
-    /// Version of control groups.
+    /// Version of cgroups.
     pub cgroup: Option<u32>,
-    /// Controllers of control groups.
+    /// cgroup controllers.
     pub controllers: BTreeSet<String>,
-    /// What it swaps to.
+    /// Swap devices.
     pub swap: Vec<String>,
-    /// Programs that are there, of those that are asked for.
+    /// Programs that exist, of those that are required.
     pub programs: BTreeSet<String>,
-    /// Kernel modules that are loaded or can be, of those that are asked for.
+    /// Kernel modules that are loaded or can be loaded, of those that are required.
     pub modules: BTreeSet<String>,
 }
 

@@ -63,7 +63,7 @@ fn each_fault_is_named_with_its_subject() {
         change(&mut collected);
         collected
     };
-    for (collected, level, subject, told) in [
+    for (collected, level, subject, expected) in [
         (with(&|c| c.is_root = false), Level::Problem, "root", "spec.ssh.sudo"),
         (with(&|c| c.has_systemd = false), Level::Problem, "systemd", "systemd"),
         (
@@ -110,7 +110,7 @@ fn each_fault_is_named_with_its_subject() {
         let found = judge(&collected, &host());
         let hit = found.iter().find(|finding| finding.subject == subject && finding.level == level);
         let hit = hit.unwrap_or_else(|| panic!("{subject}: {found:?}"));
-        assert!(hit.message.contains(told), "{hit:?}");
+        assert!(hit.message.contains(expected), "{hit:?}");
     }
 }
 

@@ -1,6 +1,9 @@
 //! cloud-config may be a template that asks for what is known of the instance. Pure.
+//!
+//! Who may write bootstrap data is not always who may stop the manager, so a template cannot make more text than is in
+//! it: there are conditions and values, and no loops, variables, macros or repetition.
 
-use minijinja::{Environment, UndefinedBehavior, Value, context};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, context, filters};
 
 use super::Refused;
 
@@ -46,9 +49,8 @@ pub(super) fn render(text: &str, metadata: &Metadata) -> Result<String, Refused>
     if !is_template {
         return Ok(text.to_owned());
     }
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.render_str(body, metadata.values()).map_err(|error| {
+    check(body)?;
+    environment().render_str(body, metadata.values()).map_err(|error| {
         // Its own words may repeat the template: only their sort and place are told.
         let line = error.line().map(|line| format!(" in line {}", line + 1)).unwrap_or_default();
         Refused::new(format!(
@@ -56,4 +58,119 @@ pub(super) fn render(text: &str, metadata: &Metadata) -> Result<String, Refused>
             error.kind()
         ))
     })
+}
+
+/// Filters that make a text no longer, and `replace` up to a limit. Nothing else of the language's library.
+fn environment<'source>() -> Environment<'source> {
+    let mut environment = Environment::empty();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.add_filter("default", filters::default);
+    environment.add_filter("first", filters::first);
+    environment.add_filter("last", filters::last);
+    environment.add_filter("lower", filters::lower);
+    environment.add_filter("trim", filters::trim);
+    environment.add_filter("upper", filters::upper);
+    environment.add_filter("replace", replace);
+    environment
+}
+
+/// The longest text that `replace` makes. Host names and addresses are what it is used for.
+const MOST_REPLACED: usize = 4096;
+
+fn replace(value: &str, from: &str, to: &str) -> Result<String, Error> {
+    let made = value.len().saturating_add(value.matches(from).count().saturating_mul(to.len()));
+    if made > MOST_REPLACED {
+        return Err(Error::new(ErrorKind::InvalidOperation, "replace makes too long a text"));
+    }
+    Ok(value.replace(from, to))
+}
+
+/// Refuses a template with a statement other than a condition, or with repetition.
+fn check(body: &str) -> Result<(), Refused> {
+    let mut rest = body;
+    while let Some((start, end)) = next_tag(rest) {
+        let tag = &rest[start + 2..end];
+        let line = || 2 + body[..body.len() - rest.len() + start].matches('\n').count();
+        if tag.contains('*') {
+            return Err(Refused::new(format!(
+                "the template of the bootstrap data in line {}: the operator * is not supported",
+                line()
+            )));
+        }
+        let is_statement = rest[start..].starts_with("{%");
+        let word = tag.trim_start_matches(['-', '+']).trim_start();
+        let word = &word[..word.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(word.len())];
+        if is_statement && !["if", "elif", "else", "endif", "raw", "endraw"].contains(&word) {
+            return Err(Refused::new(format!(
+                "the template of the bootstrap data in line {}: only if, elif, else, endif, raw and endraw are supported \
+                 as statements",
+                line()
+            )));
+        }
+        rest = &rest[end..];
+        if is_statement && word == "raw" {
+            // What follows is text.
+            rest = rest.find("endraw").map_or("", |place| &rest[place..]);
+        }
+    }
+    Ok(())
+}
+
+/// Where the next expression or statement begins and ends.
+fn next_tag(text: &str) -> Option<(usize, usize)> {
+    let start = text.match_indices('{').map(|(place, _)| place).find(|place| {
+        let next = text.as_bytes().get(place + 1);
+        matches!(next, Some(b'{' | b'%'))
+    })?;
+    let closing = if text[start..].starts_with("{{") { "}}" } else { "%}" };
+    let end = text[start..].find(closing).map_or(text.len(), |length| start + length);
+    Some((start, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(body: &str) -> Result<String, String> {
+        let metadata = Metadata {
+            instance_id: "i".to_owned(),
+            hostname: "web-0.example".to_owned(),
+            provider_id: "p".to_owned(),
+        };
+        render(&format!("## template: jinja\n{body}"), &metadata).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_conditions_and_text_are_filled_in() {
+        for (body, expected) in [
+            ("a {{ ds.meta_data.local_hostname }} b", "a web-0.example b"),
+            ("{{ local_hostname | upper }}", "WEB-0.EXAMPLE"),
+            ("{{ local_hostname | replace('.', '-') }}", "web-0-example"),
+            ("{% if v1.platform == 'nocloud' %}x{% else %}y{% endif %}", "x"),
+            ("{%- raw %}{{ a * b }}{% for %}{% endraw %}z", "{{ a * b }}{% for %}z"),
+            ("no tag: 2 * 3, {x}, 100 %}", "no tag: 2 * 3, {x}, 100 %}"),
+        ] {
+            assert_eq!(rendered(body).as_deref(), Ok(expected), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_template_cannot_make_more_text_than_is_in_it() {
+        let long = format!("{{{{ local_hostname | replace('e', '{}') }}}}", "x".repeat(4096));
+        for (body, why) in [
+            (
+                "{% for a in [1, 2] %}{% for b in [1, 2] %}x{% endfor %}{% endfor %}",
+                "in line 2: only if, elif",
+            ),
+            ("\n{%- set a = 'x' %}", "in line 3: only if, elif"),
+            ("{% macro f() %}{{ f() }}{% endmacro %}", "only if, elif"),
+            ("{{ 'x' * 1000000000 }}", "the operator * is not supported"),
+            ("{{ 'x' | indent(1000000000) }}", "cannot be filled in"),
+            ("{{ range(1000000000) }}", "cannot be filled in"),
+            (long.as_str(), "cannot be filled in"),
+        ] {
+            let refused = rendered(body).expect_err(body);
+            assert!(refused.contains(why), "{body}: {refused}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use report::{Told, read};
+pub(crate) use report::{JobReport, read};
 
 use capstan_infrastructure::BootstrapData;
 use std::fmt::Write as _;

@@ -15,7 +15,7 @@ const LONGEST_LINE: usize = 400;
 
 /// What a host says of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum JobReport {
     /// Nothing was done under it yet.
     Nothing {
         /// What must be known to begin.
@@ -30,29 +30,29 @@ pub(crate) enum Told {
 }
 
 /// Reads the answer of [`status`](super::status).
-pub(crate) fn read(answer: &Answer, redactor: &Redactor) -> Option<Told> {
+pub(crate) fn read(answer: &Answer, redactor: &Redactor) -> Option<JobReport> {
     let words: Vec<&str> = answer.get("state")?.split(' ').collect();
     Some(match words[..] {
-        ["absent"] => Told::Nothing {
+        ["absent"] => JobReport::Nothing {
             host: HostView {
                 hostname: plain(answer.get("hostname").unwrap_or_default(), 253),
                 cloud_init: answer.get("cloud-init").map(str::to_owned),
             },
             others: answer.all("other").map(|name| plain(name, 64)).collect(),
         },
-        ["leaving"] => Told::Leaving,
-        ["done"] => Told::State(BootstrapState::Done),
+        ["leaving"] => JobReport::Leaving,
+        ["done"] => JobReport::State(BootstrapState::Done),
         // Upstream's data has done its work, whatever comes after it.
-        ["running"] if answer.get("sentinel").is_some() => Told::State(BootstrapState::Done),
-        ["running"] => Told::State(BootstrapState::Running),
+        ["running"] if answer.get("sentinel").is_some() => JobReport::State(BootstrapState::Done),
+        ["running"] => JobReport::State(BootstrapState::Running),
         ["failed", step, code] => {
-            Told::State(BootstrapState::Failed(failure(answer, redactor, step, code.parse().ok())))
+            JobReport::State(BootstrapState::Failed(failure(answer, redactor, step, code.parse().ok())))
         }
         ["interrupted", step] => {
             let mut failure = failure(answer, redactor, step, None);
             let why = "the host stopped while this ran (a reboot, or no power); it is not run a second time";
             failure.last_lines.push(why.to_owned());
-            Told::State(BootstrapState::Failed(failure))
+            JobReport::State(BootstrapState::Failed(failure))
         }
         _ => return None,
     })

@@ -1,7 +1,5 @@
 //! The scripts themselves, run by this machine's `sh` in a tree of their own. Nothing here leaves that tree.
 
-#![allow(clippy::unwrap_used)]
-
 mod carried_out;
 mod cloud_init;
 mod given_back;

@@ -183,8 +183,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use std::time::Instant;
     use tokio::net::{TcpListener, TcpSocket, TcpStream};

@@ -1,7 +1,7 @@
 //! The controllers on a real API server, with a host behind a real SSH server: from a HostPool to a claimed host, to what
 //! users read when it goes wrong, and back to a host that is available or quarantined.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 // The server is the same as in the other suite, which uses more of it.
 #[allow(dead_code)]
@@ -14,7 +14,7 @@ use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine, HostPool, HostState};
 use capstan_controller::owners;
 use capstan_infrastructure::{Drivers, HostKind, Infrastructure, controllers};
-use capstan_ssh::{Plane, Settings, SshDriver};
+use capstan_ssh::{PlaneInventory, Settings, SshDriver};
 use capstan_testkit::{RealPlane, eventually, install_crds};
 use futures::FutureExt as _;
 use k8s_openapi::NamespaceResourceScope;
@@ -57,7 +57,7 @@ impl Yard {
             connect: Duration::from_secs(5),
             ..Settings::default()
         };
-        let driver = SshDriver::with(Arc::new(Plane::new(self.plane.client())), settings);
+        let driver = SshDriver::with(Arc::new(PlaneInventory::new(self.plane.client())), settings);
         let drivers = Drivers::none().with(HostKind::Ssh, Arc::new(driver));
         let never = futures::future::pending::<()>().shared();
         for controller in controllers(&Infrastructure::new(self.plane.client(), drivers), &never) {
@@ -166,16 +166,17 @@ impl Yard {
 
     /// Everything that users can read, but for Secrets.
     async fn all_that_is_told(&self) -> String {
-        let mut told = String::new();
+        let mut output = String::new();
         let events: Api<k8s_openapi::api::core::v1::Event> = self.api();
-        told += &format!("{:?}", events.list(&ListParams::default()).await.unwrap().items);
-        told += &serde_json::to_string(&self.api::<Host>().list(&ListParams::default()).await.unwrap().items)
-            .unwrap();
-        told += &serde_json::to_string(
+        output += &format!("{:?}", events.list(&ListParams::default()).await.unwrap().items);
+        output +=
+            &serde_json::to_string(&self.api::<Host>().list(&ListParams::default()).await.unwrap().items)
+                .unwrap();
+        output += &serde_json::to_string(
             &self.api::<HostMachine>().list(&ListParams::default()).await.unwrap().items,
         )
         .unwrap();
-        told
+        output
     }
 }
 
@@ -201,24 +202,24 @@ async fn from_a_pool_to_a_machine_and_back() {
     yard.create::<HostPool>("rack", json!({}), listed).await;
 
     // Each says what is wrong with it, in which field, and nothing is claimed.
-    let told = yard.says::<Host>("no-credential", "Reachable", "CredentialsMissing").await;
-    assert!(told.contains("spec.ssh.credentialsRef: Secret creds does not exist"), "{told}");
+    let message = yard.says::<Host>("no-credential", "Reachable", "CredentialsMissing").await;
+    assert!(message.contains("spec.ssh.credentialsRef: Secret creds does not exist"), "{message}");
     yard.secret("creds", json!({"ssh-privatekey": openssh_of(&ed25519())})).await;
     yard.cluster().await;
     yard.machine("m1", &format!("echo broken {PLANTED} >&2\nexit 11\n")).await;
-    let told = yard.says::<Host>("wrong-key", "Ready", "HostKeyMismatch").await;
+    let message = yard.says::<Host>("wrong-key", "Ready", "HostKeyMismatch").await;
     assert!(
-        told.starts_with("spec.ssh.hostKeys: ") && told.contains("expected ssh-ed25519 SHA256:"),
-        "{told}"
+        message.starts_with("spec.ssh.hostKeys: ") && message.contains("expected ssh-ed25519 SHA256:"),
+        "{message}"
     );
     assert!(
         yard.says::<Host>("down", "Ready", "Unreachable").await.starts_with("spec.ssh.address: 127.0.0.1:1 ")
     );
-    let told = yard.says::<Host>("no-credential", "Ready", "CredentialsRefused").await;
-    assert!(told.contains("refuses the public key of user"), "{told}");
-    let told = yard.says::<HostMachine>("m1", "HostClaimed", "NoHostAvailable").await;
-    assert!(told.starts_with("no host is available: 3 of 3 match but are not reachable\n"), "{told}");
-    assert!(told.contains("\nHost ") && told.contains("spec.ssh."), "{told}");
+    let message = yard.says::<Host>("no-credential", "Ready", "CredentialsRefused").await;
+    assert!(message.contains("refuses the public key of user"), "{message}");
+    let message = yard.says::<HostMachine>("m1", "HostClaimed", "NoHostAvailable").await;
+    assert!(message.starts_with("no host is available: 3 of 3 match but are not reachable\n"), "{message}");
+    assert!(message.contains("\nHost ") && message.contains("spec.ssh."), "{message}");
 
     // The right credential, and a host whose first key is pinned.
     let creds = json!({"stringData": {"ssh-privatekey": server.client_key}});
@@ -227,9 +228,9 @@ async fn from_a_pool_to_a_machine_and_back() {
         {"name": "wrong-key", "ssh": ssh(&server, &wrong)}, {"name": "rack-1", "ssh": first_seen},
     ]}}});
     yard.api::<HostPool>().patch("rack", &PatchParams::default(), &Patch::Merge(listed)).await.unwrap();
-    let told = yard.says::<HostMachine>("m1", "BootstrapExecuted", "BootstrapFailed").await;
-    assert!(told.contains("on Host rack-1") && told.contains("exit code 11 at: script"), "{told}");
-    assert!(told.ends_with("\n  broken [redacted]"), "{told}");
+    let message = yard.says::<HostMachine>("m1", "BootstrapExecuted", "BootstrapFailed").await;
+    assert!(message.contains("on Host rack-1") && message.contains("exit code 11 at: script"), "{message}");
+    assert!(message.ends_with("\n  broken [redacted]"), "{message}");
     let host = yard.api::<Host>().get("rack-1").await.unwrap();
     assert_eq!(host.spec.ssh.as_ref().unwrap().host_keys, [right.as_str()]);
     assert_eq!(host.spec.claim.as_ref().map(|claim| claim.machine_name.as_str()), Some("m1"));
@@ -282,8 +283,8 @@ async fn from_a_pool_to_a_machine_and_back() {
     yard.says::<HostMachine>("m3", "Ready", "Ready").await;
     server.stop();
     yard.api::<HostMachine>().delete("m3", &DeleteParams::default()).await.unwrap();
-    let told = yard.says::<HostMachine>("m3", "Deleting", "HostUnreachable").await;
-    assert!(told.contains("capstan host abandon"), "{told}");
+    let message = yard.says::<HostMachine>("m3", "Deleting", "HostUnreachable").await;
+    assert!(message.contains("capstan host abandon"), "{message}");
     server.listen();
     yard.state("rack-1", HostState::Available).await;
 }

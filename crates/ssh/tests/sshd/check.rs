@@ -15,15 +15,17 @@ async fn leftovers_are_found_on_the_host_itself() {
     let _taken = TcpListener::bind("127.0.0.1:10250");
     let report = yard.driver().check(&yard.host()).await;
     assert!(!report.usable);
-    for (subject, told) in
+    for (subject, expected) in
         [("leftovers", "/var/lib/rancher"), ("leftovers", "/var/lib/capstan-claims/old"), ("ports", "10250")]
     {
         let hit = |finding: &&capstan_ssh::check::Finding| {
-            finding.subject == subject && finding.level == Level::Problem && finding.message.contains(told)
+            finding.subject == subject
+                && finding.level == Level::Problem
+                && finding.message.contains(expected)
         };
         assert!(
             report.findings.iter().find(hit).is_some_and(|hit| hit.remedy.is_some()),
-            "{told}: {report:?}"
+            "{expected}: {report:?}"
         );
     }
     assert!(!report.findings.iter().any(|finding| finding.subject == "clock"), "{report:?}");

@@ -63,14 +63,14 @@ async fn a_wrong_host_key_is_shown_beside_the_right_one_and_nothing_is_sent() {
     let other = ed25519();
     let error = yard.driver().facts(&yard.host_with(vec![pinnable(other.public_key())])).await.unwrap_err();
     assert_eq!(reason(&error), "HostKeyMismatch");
-    let told = error.to_string();
+    let message = error.to_string();
     let print = |key: &russh::keys::PublicKey| key.fingerprint(russh::keys::HashAlg::Sha256).to_string();
-    assert!(told.starts_with("spec.ssh.hostKeys: "), "{told}");
+    assert!(message.starts_with("spec.ssh.hostKeys: "), "{message}");
     assert!(
-        told.contains(&print(&yard.server.host_key)) && told.contains(&print(other.public_key())),
-        "{told}"
+        message.contains(&print(&yard.server.host_key)) && message.contains(&print(other.public_key())),
+        "{message}"
     );
-    assert!(told.contains("ssh-keygen -lf") && told.contains("No credential was sent"), "{told}");
+    assert!(message.contains("ssh-keygen -lf") && message.contains("No credential was sent"), "{message}");
     let log = yard.server.log();
     assert!(!log.contains("Accepted") && !log.contains("Failed") && !log.contains("userauth"), "{log}");
 
@@ -111,7 +111,7 @@ async fn the_first_key_is_pinned_before_anything_is_sent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_credentials_are_named_with_their_secret() {
     let yard = Yard::new(Server::start());
-    for (data, told) in [
+    for (data, expected) in [
         (Some(secret(&[("ssh-privatekey", &openssh(&ed25519()))])), "refuses the public key"),
         (Some(secret(&[("password", "planted-hunter2")])), "refuses the password"),
         (Some(secret(&[("ssh-privatekey", "planted-hunter2")])), "is not a private key"),
@@ -121,7 +121,7 @@ async fn wrong_credentials_are_named_with_their_secret() {
         *yard.book.secret.lock().unwrap() = data;
         let error = yard.driver().facts(&yard.host()).await.unwrap_err();
         let text = error.to_string();
-        assert!(text.starts_with("spec.ssh.credentialsRef: ") && text.contains(told), "{text}");
+        assert!(text.starts_with("spec.ssh.credentialsRef: ") && text.contains(expected), "{text}");
         assert!(text.contains("creds") && !text.contains("hunter2"), "{text}");
         assert!(reason(&error).starts_with("Credentials"), "{error:?}");
     }
@@ -158,12 +158,12 @@ async fn a_host_that_is_down_is_told_from_one_that_is_slow() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_talks_nonsense_or_without_end_is_cut_short() {
-    for (command, told) in
+    for (command, expected) in
         [("echo nonsense", "exit code 0"), ("yes", "more than a host has to say"), ("exit 3", "exit code 3")]
     {
         let yard = Yard::new(Server::start_with(&format!("ForceCommand {command}"), &ed25519()));
         let error = yard.driver().facts(&yard.host()).await.unwrap_err().to_string();
-        assert!(error.contains(told), "{command}: {error}");
+        assert!(error.contains(expected), "{command}: {error}");
     }
 }
 

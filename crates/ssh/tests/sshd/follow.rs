@@ -22,32 +22,32 @@ fn put_agent(yard: &Yard, answer: &str) {
 async fn the_agent_reads_what_it_is_told_and_decides() {
     let yard = Yard::new(Server::start());
     let (driver, host) = (yard.driver(), yard.host());
-    let told = HandOver(br#"{"kind":"AgentConfig","token":"s3cr3t-t0k3n-0123456789"}"#.to_vec());
+    let hand_over = HandOver(br#"{"kind":"AgentConfig","token":"s3cr3t-t0k3n-0123456789"}"#.to_vec());
     // Nobody is told anything before there is a machine of this claim, and an agent on it.
-    let error = driver.follow(&host, CLAIM, &told).await.unwrap_err().to_string();
+    let error = driver.follow(&host, CLAIM, &hand_over).await.unwrap_err().to_string();
     assert!(error.contains("the machine of this claim is not on the host"), "{error}");
     assert_eq!(yard.carried_out(&driver, &script("#!/bin/sh\ntrue\n")).await, BootstrapState::Done);
-    let error = driver.follow(&host, CLAIM, &told).await.unwrap_err().to_string();
+    let error = driver.follow(&host, CLAIM, &hand_over).await.unwrap_err().to_string();
     assert!(error.contains("there is no agent"), "{error}");
 
     put_agent(&yard, "echo '{\"follows\":true}'");
     for _ in 0..2 {
-        assert_eq!(driver.follow(&host, CLAIM, &told).await.unwrap(), FollowState::Follows);
+        assert_eq!(driver.follow(&host, CLAIM, &hand_over).await.unwrap(), FollowState::Follows);
     }
     let read = |name: &str| std::fs::read(yard.at(name)).unwrap();
-    assert_eq!(read("/read"), told.0);
+    assert_eq!(read("/read"), hand_over.0);
     assert_eq!(read("/called"), b"follow --output json\n");
     let lines = String::from_utf8_lossy(&read("/lines")).into_owned();
     assert!(!lines.contains("s3cr3t-t0k3n"), "the token is an argument of something");
 
     put_agent(&yard, "echo '{\"follows\":false,\"refused\":\"epoch 1, and epoch 2\"}'");
-    let refused = driver.follow(&host, CLAIM, &told).await.unwrap();
+    let refused = driver.follow(&host, CLAIM, &hand_over).await.unwrap();
     assert_eq!(refused, FollowState::Refused("epoch 1, and epoch 2".to_owned()));
 
     // What goes wrong is told without what it was told.
     put_agent(&yard, &format!("echo 'cannot read s3cr3t-t0k3n-0123456789 in {}' >&2; exit 3", yard.root()));
-    let error = driver.follow(&host, CLAIM, &told).await.unwrap_err().to_string();
+    let error = driver.follow(&host, CLAIM, &hand_over).await.unwrap_err().to_string();
     assert!(error.contains("cannot read") && !error.contains("s3cr3t"), "{error}");
     put_agent(&yard, "echo nonsense");
-    assert!(driver.follow(&host, CLAIM, &told).await.is_err());
+    assert!(driver.follow(&host, CLAIM, &hand_over).await.is_err());
 }

@@ -1,7 +1,7 @@
 //! Against a real SSH server, of Debian's openssh-server, on a loopback port. What it does to "the host" it does to a
 //! folder: nothing here changes the machine the tests run on.
 
-#![allow(clippy::unwrap_used)]
+#![cfg(test)]
 
 mod bootstrap;
 mod check;

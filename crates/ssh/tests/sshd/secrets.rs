@@ -86,8 +86,8 @@ async fn no_secret_is_seen_anywhere() {
     let state = yard.carried_out(&driver, &data).await;
     let BootstrapState::Failed(failure) = &state else { panic!("{state:?}") };
     assert!(failure.last_lines.iter().any(|line| line.contains("[redacted]")), "{failure:?}");
-    let mut told = format!("{state:?} {data:?} {:?}", driver.check(&yard.host()).await);
-    told += &format!("{:?}", yard.given_back(&driver).await);
+    let mut output = format!("{state:?} {data:?} {:?}", driver.check(&yard.host()).await);
+    output += &format!("{:?}", yard.given_back(&driver).await);
 
     // And what goes wrong with credentials.
     for (name, value) in [("ssh-privatekey", key), ("passphrase", password), ("password", password)] {
@@ -95,7 +95,7 @@ async fn no_secret_is_seen_anywhere() {
         credential.insert(name.to_owned(), value.as_bytes().to_vec());
         *yard.book.secret.lock().unwrap() = Some(credential.clone());
         let error = yard.driver().facts(&yard.host()).await.unwrap_err();
-        told += &format!("{error} {error:?}");
+        output += &format!("{error} {error:?}");
     }
     stop.store(true, Ordering::Relaxed);
     let (looks, found) = watcher.join().unwrap();
@@ -103,7 +103,7 @@ async fn no_secret_is_seen_anywhere() {
     let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
     assert!(logged.contains("connected"), "the log is not looked at: {logged}");
     for planted in PLANTED {
-        assert!(!told.contains(planted), "{told}");
+        assert!(!output.contains(planted), "{output}");
         assert!(!logged.contains(planted), "{logged}");
     }
     assert!(yard.at("/etc").read_dir().unwrap().next().is_none(), "nothing is left on the host");

@@ -9,13 +9,13 @@ use tempfile::TempDir;
 use crate::server::{Server, ed25519};
 use crate::yard::{Yard, secret, settings};
 
-struct Door {
+struct SudoServer {
     yard: Yard,
     bin: TempDir,
 }
 
 /// A server on which `sudo` does this before it runs a command.
-fn door(ask: &str) -> Door {
+fn server_with_sudo(ask: &str) -> SudoServer {
     let bin = tempfile::tempdir().unwrap();
     let path = format!("SetEnv PATH={}:/usr/bin:/bin", bin.path().display());
     let yard = Yard::new(Server::start_with(&path, &ed25519()));
@@ -30,10 +30,10 @@ fn door(ask: &str) -> Door {
     )
     .unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Door { yard, bin }
+    SudoServer { yard, bin }
 }
 
-impl Door {
+impl SudoServer {
     /// Through the door, as a user who must become root, whoever runs the test.
     async fn enter(&self, password: Option<&str>) -> Result<String, String> {
         let data = secret(&[("ssh-privatekey", &self.yard.server.client_key)]);
@@ -56,28 +56,33 @@ impl Door {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sudo_that_asks_for_nothing_is_given_nothing() {
-    let door = door(":");
-    assert_eq!(door.enter(Some("pl4nted")).await.unwrap(), "it runs\n");
-    assert!(door.ran().contains("/bin/sh -s") && !door.ran().contains("pl4nted"), "{}", door.ran());
+    let server_with_sudo = server_with_sudo(":");
+    assert_eq!(server_with_sudo.enter(Some("pl4nted")).await.unwrap(), "it runs\n");
+    assert!(
+        server_with_sudo.ran().contains("/bin/sh -s") && !server_with_sudo.ran().contains("pl4nted"),
+        "{}",
+        server_with_sudo.ran()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sudo_that_asks_is_answered_through_standard_input() {
     // One line, and not a byte more.
-    let door =
-        door("[ -n \"$stdin\" ] || exit 1; IFS= read -r word; [ \"$word\" = 'open sesame' ] || exit 1");
-    assert_eq!(door.enter(Some("open sesame")).await.unwrap(), "it runs\n");
-    let error = door.enter(Some("wrong")).await.unwrap_err();
+    let server_with_sudo = server_with_sudo(
+        "[ -n \"$stdin\" ] || exit 1; IFS= read -r word; [ \"$word\" = 'open sesame' ] || exit 1",
+    );
+    assert_eq!(server_with_sudo.enter(Some("open sesame")).await.unwrap(), "it runs\n");
+    let error = server_with_sudo.enter(Some("wrong")).await.unwrap_err();
     assert!(
         error.starts_with("spec.ssh.sudo: ") && error.contains("`sudo-password` of Secret creds"),
         "{error}"
     );
-    let error = door.enter(None).await.unwrap_err();
+    let error = server_with_sudo.enter(None).await.unwrap_err();
     assert!(error.contains("NOPASSWD") && error.contains("`sudo-password`"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_without_sudo_says_so() {
-    let door = door("exit 127");
-    assert!(door.enter(None).await.unwrap_err().contains("there is no `sudo` on the host"));
+    let server_with_sudo = server_with_sudo("exit 127");
+    assert!(server_with_sudo.enter(None).await.unwrap_err().contains("there is no `sudo` on the host"));
 }

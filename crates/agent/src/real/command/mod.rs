@@ -79,11 +79,11 @@ pub(super) struct Commands {
 enum Waited {
     /// Its result is recorded.
     Ended(Ending),
-    /// Its supervisor is gone, and nothing was started.
+    /// The supervisor has ended, and nothing was started.
     NeverStarted,
-    /// Its supervisor is gone, and what it had started has been ended.
+    /// The supervisor has ended, and its command was terminated.
     Lost,
-    /// Its supervisor is stuck.
+    /// The supervisor does not respond.
     Stuck,
 }
 
@@ -309,7 +309,7 @@ fn timed_out() -> Ran {
     Ran { exit: Exit::TimedOut, stdout: Captured::default(), stderr: Captured::default() }
 }
 
-/// The commands in this folder that run now, for `explain`.
+/// The running commands in this folder, for `explain`.
 ///
 /// # Errors
 /// If the folder cannot be read.

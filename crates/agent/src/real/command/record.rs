@@ -53,12 +53,12 @@ struct Begun {
     at: Timestamp,
 }
 
-/// A command that runs.
+/// A running command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningCommand {
-    /// Which one.
+    /// Its key.
     pub key: CommandKey,
-    /// Since when.
+    /// When it was started.
     pub since: Timestamp,
 }
 
@@ -66,11 +66,11 @@ pub struct RunningCommand {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Ending {
-    /// It ran to its end, or to its timeout.
+    /// It ended, or timed out.
     Ended(Ended),
     /// It could not be started.
     NotStarted(NotStarted),
-    /// A shutdown signalled it together with its supervisor: its exit status says nothing about the command.
+    /// A shutdown terminated it together with its supervisor: its exit status says nothing about the command.
     Interrupted,
 }
 
@@ -185,7 +185,7 @@ impl Record {
         let begun = Begun { key: key.clone(), timeout, at: Timestamp::now() };
         put(&self.folder, COMMAND, &serde_json::to_vec(&begun)?)?;
         if let Some(above) = self.folder.parent() {
-            File::open(above)?.sync_all()?;
+            capstan_files::sync_folder(above)?;
         }
         Ok(lock)
     }

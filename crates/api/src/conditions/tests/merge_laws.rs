@@ -89,12 +89,12 @@ proptest! {
     fn a_summary_tells_of_every_condition_that_is_not_good(reports in any_reports()) {
         let summary = Summary::over(TYPES).strategy(strategy()).summarize(&object(&reports), "Ready").unwrap();
         for (type_, report) in TYPES.iter().zip(&reports) {
-            let told = summary.message.lines().any(|line| line.starts_with(&format!("* {type_}:")));
+            let is_listed = summary.message.lines().any(|line| line.starts_with(&format!("* {type_}:")));
             match priority(type_, *report) {
-                Priority::Issue | Priority::Unknown => prop_assert!(told, "{}", type_),
+                Priority::Issue | Priority::Unknown => prop_assert!(is_listed, "{}", type_),
                 Priority::Info => {
                     let has_message = report.is_some_and(|(_, message)| !message.is_empty());
-                    prop_assert_eq!(told, has_message && summary.status == T, "{}", type_);
+                    prop_assert_eq!(is_listed, has_message && summary.status == T, "{}", type_);
                 }
             }
         }
@@ -159,15 +159,15 @@ proptest! {
             Some(_) => true,
         });
         // Nested messages are indented, so lines about objects are those that start at the margin.
-        let told: usize = result.message.lines().filter(|line| !line.starts_with(' ')).map(told_in).sum();
-        prop_assert_eq!(told, expected.count(), "{}", result.message);
+        let listed: usize = result.message.lines().filter(|line| !line.starts_with(' ')).map(listed_in).sum();
+        prop_assert_eq!(listed, expected.count(), "{}", result.message);
         let shown = result.message.lines().filter(|line| line.starts_with("* ")).count();
         prop_assert!(shown <= 3, "{}", result.message);
     }
 }
 
 /// How many objects a line of an aggregated message speaks of.
-fn told_in(line: &str) -> usize {
+fn listed_in(line: &str) -> usize {
     if let Some(rest) = line.strip_prefix("And ") {
         return rest.split(' ').next().unwrap().parse().unwrap();
     }

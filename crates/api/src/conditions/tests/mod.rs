@@ -1,6 +1,4 @@
 //! The rules of conditions, as tables by topic, and as laws that hold for arbitrary input.
-#![allow(clippy::unwrap_used)]
-
 mod access;
 mod aggregate;
 mod external;

@@ -151,7 +151,7 @@ pub struct JsonSchemaProps {
     /// For an array: whether no two items may be the same.
     pub unique_items: Option<bool>,
 
-    /// For a string: what it stands for, such as `ipv4` or `date-time`. Formats nobody knows are let through.
+    /// For a string: its format, such as `ipv4` or `date-time`. Unknown formats are not validated.
     #[schemars(length(min = 1, max = 32))]
     pub format: Option<String>,
 

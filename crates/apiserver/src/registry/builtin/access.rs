@@ -7,8 +7,8 @@ use super::{
     ROW,
 };
 use crate::{
-    answers::{access, identity, token_request},
     registry::kinds::{self, cells},
+    virtual_resources::{access, identity, token_request},
 };
 
 /// Below a service account.
@@ -81,7 +81,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         short_names: &["csr"],
         namespaced: false,
         status: true,
-        doors: &[&kinds::APPROVAL],
+        subresources: &[&kinds::APPROVAL],
         selectable: &["spec.signerName"],
         columns: &[
             ("Age", "string", Computed(cells::age)),

@@ -6,10 +6,10 @@ mod stored;
 use std::sync::Arc;
 
 use super::{
-    Below, Cell, Column, Conversion, Door, Origin, Resource, Rules, Scale, Schema, Selectable, Version,
-    kinds::cells,
+    Below, Cell, Column, Conversion, Origin, Resource, Rules, Scale, Schema, Selectable, Subresource,
+    Version, kinds::cells,
 };
-use crate::{answers::Answer, object, store::GroupResource, table::jsonpath::JsonPath};
+use crate::{object, store::GroupResource, table::jsonpath::JsonPath, virtual_resources::Handler};
 
 /// A row of the table.
 struct BuiltIn {
@@ -24,10 +24,10 @@ struct BuiltIn {
     namespaced: bool,
     status: bool,
     scale: bool,
-    doors: &'static [&'static Door],
+    subresources: &'static [&'static Subresource],
     /// Paths below an object to resources that keep nothing.
     asked: &'static [(&'static str, &'static BuiltIn)],
-    answer: Option<Answer>,
+    answer: Option<Handler>,
     selectable: &'static [&'static str],
     columns: &'static [(&'static str, &'static str, CellOf)],
     rules: &'static Rules,
@@ -37,7 +37,7 @@ struct BuiltIn {
 enum CellOf {
     Path(&'static [&'static str]),
     Computed(fn(&serde_json::Value, jiff::Timestamp) -> serde_json::Value),
-    /// The same, shown only to who asks for more.
+    /// Like `Computed`, with priority 1: shown by `kubectl get -o wide`.
     Wide(fn(&serde_json::Value, jiff::Timestamp) -> serde_json::Value),
 }
 
@@ -52,7 +52,7 @@ const ROW: BuiltIn = BuiltIn {
     namespaced: true,
     status: false,
     scale: false,
-    doors: &[],
+    subresources: &[],
     asked: &[],
     answer: None,
     selectable: &[],
@@ -129,7 +129,7 @@ impl BuiltIn {
 
     fn below(&self) -> Vec<Below> {
         let asked = self.asked.iter().map(|(name, row)| Below::Asked(name, Arc::new(row.resource())));
-        self.doors.iter().map(|door| Below::Door(door)).chain(asked).collect()
+        self.subresources.iter().map(|subresource| Below::Subresource(subresource)).chain(asked).collect()
     }
 
     /// Name first; age last, unless the row places it or does without.

@@ -59,7 +59,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         short_names: &["ns"],
         namespaced: false,
         status: true,
-        doors: &[&kinds::FINALIZE],
+        subresources: &[&kinds::FINALIZE],
         selectable: &["status.phase"],
         columns: &[("Status", "string", Path(&["status", "phase"]))],
         rules: &kinds::NAMESPACE,

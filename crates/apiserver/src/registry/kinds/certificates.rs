@@ -1,10 +1,10 @@
-//! CertificateSigningRequests: who asks is written by the server, what is asked never changes, approving
-//! and signing are separate doors with separate rights.
+//! CertificateSigningRequests: the server sets the user, the spec is immutable, approving and signing are separate subresources
+//! with separate rights.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::super::{Door, Env, NameRule, Rules};
+use super::super::{Env, NameRule, Rules, Subresource};
 use crate::{
     auth::{MASTERS, authorize, rule::Access},
     certificates::{CLIENT_SIGNER, REQUESTS, conditions, conditions_of, request::Request},
@@ -43,8 +43,8 @@ pub(crate) const CERTIFICATE_SIGNING_REQUEST: Rules = Rules {
     ..Rules::PLAIN
 };
 
-/// The door through which requests are approved and denied.
-pub(crate) const APPROVAL: Door = Door {
+/// The subresource that approves and denies requests.
+pub(crate) const APPROVAL: Subresource = Subresource {
     name: "approval",
     merge: |new, old| {
         let mut merged = old.clone();
@@ -120,7 +120,7 @@ fn stamp_conditions(request: &mut Value, old: &Value, env: &Env<'_>) {
     }
 }
 
-fn validate(request: &Value, old: Option<&Value>, door: Way) -> Vec<Cause> {
+fn validate(request: &Value, old: Option<&Value>, subresource: Way) -> Vec<Cause> {
     let mut causes = Vec::new();
     if old.is_none() {
         causes.extend(validate_spec(&request["spec"]));
@@ -142,7 +142,7 @@ fn validate(request: &Value, old: Option<&Value>, door: Way) -> Vec<Cause> {
         };
         if now.len() < before.len() {
             refuse("remove");
-        } else if door != Way::Approval && kind != FAILED {
+        } else if subresource != Way::Approval && kind != FAILED {
             if now.len() > before.len() {
                 refuse("add");
             } else if now != before {
@@ -151,7 +151,7 @@ fn validate(request: &Value, old: Option<&Value>, door: Way) -> Vec<Cause> {
         }
     }
     if before != now {
-        if door != Way::Status {
+        if subresource != Way::Status {
             causes.push(Cause::forbidden("status.certificate", "updates may not set certificate content"));
         } else if !before.is_empty() {
             let detail = "updates may not modify existing certificate content";
@@ -267,7 +267,7 @@ fn admit(call: &Call, request: &Value, old: Option<&Value>) -> Result<()> {
     let verb = match (call.side, old) {
         (Side::Main, None) => return admit_subject(request, signer, refused),
         (Side::Status, Some(old)) if old.get("status") != request.get("status") => "sign",
-        (Side::Door(_), _) => "approve",
+        (Side::Subresource(_), _) => "approve",
         _ => return Ok(()),
     };
     let domain = signer.split('/').next().unwrap_or_default();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn doors() {
+    fn subresources() {
         let with = |conditions: Value, certificate: &str| json!({"status": {"conditions": conditions, "certificate": certificate}});
         let approved = || json!([{"type": APPROVED, "status": "True"}]);
         let (plain, done) = (with(json!([]), ""), with(approved(), ""));

@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::super::{Door, NameRule, Rules};
+use super::super::{NameRule, Rules, Subresource};
 use crate::{
     auth::escalate,
     object,
@@ -74,8 +74,8 @@ pub(crate) const NAMESPACE: Rules = Rules {
     ..Rules::PLAIN
 };
 
-/// The door through which whoever empties a namespace lets it go.
-pub(crate) const FINALIZE: Door = Door {
+/// The subresource `finalize`, with which a controller that has emptied a namespace removes its finalizer.
+pub(crate) const FINALIZE: Subresource = Subresource {
     name: "finalize",
     merge: |new, old| {
         let mut merged = old.clone();

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    super::{Env, Registry, Rules, fitness},
+    super::{Env, Registry, Rules, crd_validation},
     webhooks::default_port,
 };
 use crate::{object, store::GroupResource};
@@ -22,8 +22,8 @@ pub(crate) const CUSTOM_RESOURCE_DEFINITION: Rules = Rules {
     default,
     on_create: settle,
     on_update: |definition, _, env| settle(definition, env),
-    validate: fitness::validate,
-    validate_status: |definition, _| fitness::validate_stored_versions(definition),
+    validate: crd_validation::validate,
+    validate_status: |definition, _| crd_validation::validate_stored_versions(definition),
     generation: true,
     ..Rules::PLAIN
 };

@@ -1,12 +1,10 @@
 //! A certificate that a request was answered with. Pure.
 
+use capstan_pki::pem::{self, CERTIFICATE};
 use capstan_plan::Digest;
 use jiff::Timestamp;
 use x509_parser::pem::Pem;
 
-use super::pem;
-
-const LABEL: &str = "CERTIFICATE";
 /// What the report has room for.
 const LONGEST: usize = 16384;
 
@@ -17,7 +15,7 @@ pub(crate) struct Certificate {
     pub(crate) key: Digest,
     /// Whom it is for.
     pub(crate) user: String,
-    not_before: Timestamp,
+    renewal: Timestamp,
     not_after: Timestamp,
     /// It, and what else came with it, written by us.
     pub(crate) pem: String,
@@ -27,26 +25,23 @@ impl Certificate {
     /// Reads the first certificate of a chain.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         let blocks: Vec<Pem> = Pem::iter_from_buffer(text).collect::<Result<_, _>>().ok()?;
-        let first = blocks.first()?.parse_x509().ok()?;
-        let mut names = first.subject().iter_common_name();
-        let (user, None) = (names.next()?.as_str().ok()?, names.next()) else { return None };
-        let validity = first.validity();
-        let time = |seconds| Timestamp::from_second(seconds).ok();
-        let pem: String = blocks.iter().map(|block| pem::encode(&block.contents, LABEL)).collect();
+        let pem: String = blocks.iter().map(|block| pem::encode(CERTIFICATE, &block.contents)).collect();
+        if blocks.iter().any(|block| block.label != CERTIFICATE) || pem.len() > LONGEST {
+            return None;
+        }
+        let first = capstan_pki::Certificate::first_in(text)?;
         Some(Self {
-            key: Digest::of(first.public_key().raw),
-            user: user.to_owned(),
-            not_before: time(validity.not_before.timestamp())?,
-            not_after: time(validity.not_after.timestamp())?,
+            key: Digest::of(&first.public_key),
+            renewal: first.renewal(),
+            not_after: first.not_after,
+            user: first.common_name?,
             pem,
         })
-        .filter(|read| blocks.iter().all(|block| block.label == LABEL) && read.pem.len() <= LONGEST)
     }
 
     /// From when on it should be replaced: two thirds of its life.
-    pub(crate) fn renewal(&self) -> Timestamp {
-        let life = self.not_after.duration_since(self.not_before);
-        self.not_before.saturating_add(life * 2 / 3).unwrap_or(self.not_after)
+    pub(crate) const fn renewal(&self) -> Timestamp {
+        self.renewal
     }
 
     /// When it ends.
@@ -57,8 +52,6 @@ impl Certificate {
 
 #[cfg(test)]
 pub(in crate::enrolment) mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 

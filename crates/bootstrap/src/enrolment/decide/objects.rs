@@ -8,29 +8,35 @@ use crate::names::Names;
 
 /// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct ResourceKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,
 }
 
-const fn kind(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Kind {
-    Kind { group, version, kind, plural }
+const fn kind(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+) -> ResourceKind {
+    ResourceKind { group, version, kind, plural }
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
-const SERVICE_ACCOUNT: Kind = kind("", "v1", "ServiceAccount", "serviceaccounts");
-pub(crate) const SECRET: Kind = kind("", "v1", "Secret", "secrets");
-pub(crate) const REPORT: Kind = kind("agent.capstan.dev", "v1alpha1", "MachineReport", "machinereports");
-const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases");
-const ROLE: Kind = kind(RBAC, "v1", "Role", "roles");
-pub(crate) const ROLE_BINDING: Kind = kind(RBAC, "v1", "RoleBinding", "rolebindings");
+const SERVICE_ACCOUNT: ResourceKind = kind("", "v1", "ServiceAccount", "serviceaccounts");
+pub(crate) const SECRET: ResourceKind = kind("", "v1", "Secret", "secrets");
+pub(crate) const REPORT: ResourceKind =
+    kind("agent.capstan.dev", "v1alpha1", "MachineReport", "machinereports");
+const LEASE: ResourceKind = kind("coordination.k8s.io", "v1", "Lease", "leases");
+const ROLE: ResourceKind = kind(RBAC, "v1", "Role", "roles");
+pub(crate) const ROLE_BINDING: ResourceKind = kind(RBAC, "v1", "RoleBinding", "rolebindings");
 
 /// An object that should be there, as far as it is ours to say.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wanted {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ResourceKind,
     pub(crate) name: String,
     pub(crate) object: Value,
 }
@@ -40,7 +46,7 @@ pub(crate) struct Wanted {
 pub(crate) fn wanted(names: &Names, owner: &Value) -> Vec<Wanted> {
     let (report, plan, lease, agent, enrol) =
         (names.report(), names.plan(), names.lease(), names.agent(), names.enrol());
-    let rule = |kind: Kind, resource: &str, name: &str, verbs: &[&str]| json!({"apiGroups": [kind.group], "resources": [resource], "resourceNames": [name], "verbs": verbs});
+    let rule = |kind: ResourceKind, resource: &str, name: &str, verbs: &[&str]| json!({"apiGroups": [kind.group], "resources": [resource], "resourceNames": [name], "verbs": verbs});
     let look = ["get", "list", "watch"];
     let change = ["get", "update", "patch"];
     let own_report = [
@@ -79,7 +85,7 @@ pub(crate) fn enrolment(names: &Names, owner: &Value) -> Wanted {
     object(names, owner, SECRET, &names.enrolment(), json!({}))
 }
 
-fn object(names: &Names, owner: &Value, kind: Kind, name: &str, fields: Value) -> Wanted {
+fn object(names: &Names, owner: &Value, kind: ResourceKind, name: &str, fields: Value) -> Wanted {
     let version = match kind.group {
         "" => kind.version.to_owned(),
         group => format!("{group}/{}", kind.version),
@@ -104,17 +110,17 @@ fn object(names: &Names, owner: &Value, kind: Kind, name: &str, fields: Value) -
 /// What is to be done about an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// It is so.
+    /// The object is as desired.
     Keep,
-    /// It is not there.
+    /// The object does not exist.
     Create,
-    /// It is there and differs: this patch makes it so.
+    /// The object differs, and this patch corrects it.
     Repair(Value),
-    /// It was another machine's, and goes first.
+    /// The object belongs to an earlier machine of the name and must be deleted first.
     Remove,
-    /// It is on its way out: nothing can be done before it is gone.
+    /// The object is being deleted, which must complete first.
     Leaving,
-    /// It is nobody's we know.
+    /// The object does not belong to Capstan.
     InTheWay,
 }
 

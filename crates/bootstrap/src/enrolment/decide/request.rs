@@ -5,19 +5,18 @@
 //! be in it.
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ED25519, UnparsedPublicKey, VerificationAlgorithm};
+use capstan_pki::der::{self, BIT_STRING, INTEGER, OID, PRINTABLE_STRING, SET, UTF8_STRING};
+use capstan_pki::pem::{self, CERTIFICATE_REQUEST};
 use capstan_plan::Digest;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::x509::X509Name;
 
-use super::pem;
-
-/// Organisation in every machine's certificate, which is to say: its group.
+/// Organization in the certificate of every machine, which is its group.
 pub const GROUP: &str = "capstan:machines";
 
 /// More than this is no request. The API says the same.
 const LONGEST: usize = 8192;
-const LABEL: &str = "CERTIFICATE REQUEST";
 
 /// Everything before the key itself in the SubjectPublicKeyInfo of a P-256 key, up to the byte that says that both
 /// coordinates follow.
@@ -34,10 +33,6 @@ const ED25519_SIGNATURE: [u8; 7] = [0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70];
 /// Parts of a name, and how texts in them may be written.
 const COMMON_NAME: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x03];
 const ORGANISATION: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
-const UTF8_STRING: u8 = 0x0c;
-const PRINTABLE_STRING: u8 = 0x13;
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
 
 /// A request that may be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +67,7 @@ pub(crate) fn check(text: &str, user: &str) -> Result<Request, Refusal> {
     if text.len() > LONGEST {
         return Err(Refusal::Size);
     }
-    let der = pem::decode(text, LABEL).ok_or(Refusal::Encoding)?;
+    let der = pem::decode_only(CERTIFICATE_REQUEST, text).ok_or(Refusal::Encoding)?;
     let (rest, request) = X509CertificationRequest::from_der(&der).map_err(|_| Refusal::Encoding)?;
     let info = &request.certification_request_info;
     let key = info.subject_pki.raw;
@@ -88,16 +83,20 @@ pub(crate) fn check(text: &str, user: &str) -> Result<Request, Refusal> {
     if !info.attributes().is_empty() {
         return Err(Refusal::Extras);
     }
-    let version_0 = [0x02, 0x01, 0x00];
+    let version_0 = [INTEGER, 0x01, 0x00];
     let no_attributes = [0xa0, 0x00];
-    let info = tlv(SEQUENCE, &[&version_0, &subject, key, &no_attributes]);
+    let info = der::sequence(&[&version_0, &subject, key, &no_attributes]);
     let value = &request.signature_value.data;
-    let whole = tlv(SEQUENCE, &[&info, signature, &tlv(0x03, &[&[0], value])]);
+    let whole = der::sequence(&[&info, signature, &der::write(BIT_STRING, &[&[0], value])]);
     if !rest.is_empty() || whole != der {
         return Err(Refusal::Encoding);
     }
     UnparsedPublicKey::new(algorithm, public).verify(&info, value).map_err(|_| Refusal::Signature)?;
-    Ok(Request { key: Digest::of(key), digest: Digest::of(&der), pem: pem::encode(&der, LABEL) })
+    Ok(Request {
+        key: Digest::of(key),
+        digest: Digest::of(&der),
+        pem: pem::encode(CERTIFICATE_REQUEST, &der),
+    })
 }
 
 /// The subject written anew, if it is what it must be, in either order.
@@ -107,7 +106,7 @@ fn subject(name: &X509Name<'_>, user: &str) -> Option<Vec<u8>> {
     for part in name.iter() {
         let mut attributes = part.iter();
         let (attribute, None) = (attributes.next()?, attributes.next()) else { return None };
-        let oid = tlv(0x06, &[attribute.attr_type().as_bytes()]);
+        let oid = der::write(OID, &[attribute.attr_type().as_bytes()]);
         let place = wanted.iter().position(|(wanted, _)| wanted[..] == oid[..])?;
         let (oid, text) = wanted.swap_remove(place);
         let value = attribute.attr_value();
@@ -115,35 +114,15 @@ fn subject(name: &X509Name<'_>, user: &str) -> Option<Vec<u8>> {
         if !matches!(tag, UTF8_STRING | PRINTABLE_STRING) || value.data != text.as_bytes() {
             return None;
         }
-        let pair = tlv(SEQUENCE, &[&oid, &tlv(tag, &[text.as_bytes()])]);
-        parts.push(tlv(SET, &[&pair]));
+        let pair = der::sequence(&[&oid, &der::write(tag, &[text.as_bytes()])]);
+        parts.push(der::write(SET, &[&pair]));
     }
     let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-    wanted.is_empty().then(|| tlv(SEQUENCE, &parts))
-}
-
-/// Tag, length and value.
-fn tlv(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
-    let length: usize = parts.iter().map(|part| part.len()).sum();
-    let mut bytes = vec![tag];
-    match u8::try_from(length) {
-        Ok(short) if short < 0x80 => bytes.push(short),
-        _ => {
-            let digits = length.to_be_bytes();
-            let digits = &digits[digits.iter().take_while(|digit| **digit == 0).count()..];
-            // A length has at most eight digits.
-            bytes.push(0x80 | u8::try_from(digits.len()).unwrap_or_default());
-            bytes.extend_from_slice(digits);
-        }
-    }
-    parts.iter().for_each(|part| bytes.extend_from_slice(part));
-    bytes
+    wanted.is_empty().then(|| der::sequence(&parts))
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use proptest::prelude::*;
     use rcgen::string::PrintableString;
@@ -272,40 +251,40 @@ mod tests {
     #[test]
     fn a_key_of_somebody_else_is_refused() {
         // The request of one machine with the key of another put in: the right size, the wrong signature.
-        let [one, other] =
-            [Asked::usual().pem(), Asked::usual().pem()].map(|text| pem::decode(&text, LABEL).unwrap());
+        let [one, other] = [Asked::usual().pem(), Asked::usual().pem()]
+            .map(|text| pem::decode_only(CERTIFICATE_REQUEST, &text).unwrap());
         let key = |der: &[u8]| der.windows(P256.len()).position(|window| window == P256).unwrap();
         let (mut forged, from) = (one.clone(), key(&other));
         let to = key(&one);
         forged[to..to + 91].copy_from_slice(&other[from..from + 91]);
-        assert_eq!(check(&pem::encode(&forged, LABEL), USER), Err(Refusal::Signature));
+        assert_eq!(check(&pem::encode(CERTIFICATE_REQUEST, &forged), USER), Err(Refusal::Signature));
     }
 
     #[test]
     fn trailing_bytes_have_no_place_to_hide() {
-        let der = pem::decode(&Asked::usual().pem(), LABEL).unwrap();
+        let der = pem::decode_only(CERTIFICATE_REQUEST, &Asked::usual().pem()).unwrap();
         let mut longer = der.clone();
         longer.push(0);
-        assert_eq!(check(&pem::encode(&longer, LABEL), USER), Err(Refusal::Encoding));
+        assert_eq!(check(&pem::encode(CERTIFICATE_REQUEST, &longer), USER), Err(Refusal::Encoding));
         // Inside the outermost sequence, whose length says that they belong to it.
         let header = if der[1] < 0x80 { 2 } else { 2 + usize::from(der[1] & 0x7f) };
-        let inside = tlv(SEQUENCE, &[&der[header..], &[0x05, 0x00]]);
-        assert_eq!(check(&pem::encode(&inside, LABEL), USER), Err(Refusal::Encoding));
+        let inside = der::sequence(&[&der[header..], &[0x05, 0x00]]);
+        assert_eq!(check(&pem::encode(CERTIFICATE_REQUEST, &inside), USER), Err(Refusal::Encoding));
     }
 
     proptest! {
         #[test]
         fn no_bytes_do_harm(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            prop_assert!(check(&pem::encode(&bytes, LABEL), USER).is_err());
+            prop_assert!(check(&pem::encode(CERTIFICATE_REQUEST, &bytes), USER).is_err());
             prop_assert!(check(&String::from_utf8_lossy(&bytes), USER).is_err());
         }
 
         #[test]
         fn no_change_is_overlooked(place in any::<prop::sample::Index>(), flip in 1_u8..) {
-            let mut der = pem::decode(&Asked::usual().pem(), LABEL).unwrap();
+            let mut der = pem::decode_only(CERTIFICATE_REQUEST, &Asked::usual().pem()).unwrap();
             let place = place.index(der.len());
             der[place] ^= flip;
-            prop_assert!(check(&pem::encode(&der, LABEL), USER).is_err());
+            prop_assert!(check(&pem::encode(CERTIFICATE_REQUEST, &der), USER).is_err());
         }
     }
 }

@@ -1,7 +1,5 @@
 //! What the tree shows.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use serde_json::json;
 
@@ -133,6 +131,6 @@ fn conditions_are_asked_for_by_kind_name_or_all() {
         assert_eq!(line.conditions.len(), expected, "{asked}");
     }
     for wrong in ["", "a b"] {
-        assert!(wrong.parse::<Shown>().is_err(), "{wrong:?}");
+        assert!(wrong.parse::<ConditionFilter>().is_err(), "{wrong:?}");
     }
 }

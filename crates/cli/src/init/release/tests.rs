@@ -1,7 +1,5 @@
 //! What is built in, what folders hold, and one line for everything that is wrong with them.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 
 fn choice(kind: ProviderType, name: &str, version: Option<&str>) -> Choice {

@@ -20,13 +20,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::health;
 use crate::log::LogLevel;
 use reviews::{Decision, Reviews};
 
+/// Its name in the log.
+const NAME: &str = "diagnostics";
 /// The default of `--diagnostics-address`, as upstream.
 pub(super) const DEFAULT_ADDRESS: &str = ":8443";
 /// The value that switches diagnostics off, as upstream.
@@ -94,19 +95,10 @@ impl Diagnostics {
             Some(_) => Some(certificate::acceptor().context("cannot serve diagnostics over TLS")?),
             None => None,
         };
-        let (shared, mut connections) = (Arc::new(self), JoinSet::new());
-        loop {
-            tokio::select! {
-                accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                    Ok((stream, _)) => {
-                        connections.spawn(greet(Arc::clone(&shared), stream, tls.clone()));
-                    }
-                    // Out of files, most likely: the connections that end will free some.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-                },
-                Some(_) = connections.join_next() => {}
-            }
-        }
+        let shared = Arc::new(self);
+        let handle = |stream| greet(Arc::clone(&shared), stream, tls.clone());
+        capstan_net::serve(listener, NAME, MOST_CONNECTIONS, std::future::pending(), handle).await;
+        Ok(())
     }
 
     async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>>
@@ -188,8 +180,8 @@ async fn refusal(
         Ok(Decision::Unknown) => Some(unauthenticated()),
         Ok(Decision::Denied(user)) => {
             let verb = method.as_str().to_lowercase();
-            let told = format!("user {user:?} needs the verb {verb} on the nonResourceURL {path}");
-            Some(text(StatusCode::FORBIDDEN, told))
+            let message = format!("user {user:?} needs the verb {verb} on the nonResourceURL {path}");
+            Some(text(StatusCode::FORBIDDEN, message))
         }
         Err(error) => {
             tracing::warn!(error = format!("{error:#}"), "cannot review a caller of diagnostics");
@@ -217,10 +209,8 @@ fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
 
 async fn greet(shared: Arc<Diagnostics>, stream: TcpStream, tls: Option<TlsAcceptor>) {
     let Some(tls) = tls else { return connection(shared, stream).await };
-    match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => connection(shared, stream).await,
-        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake of a caller of diagnostics"),
-        Err(_) => tracing::debug!("TLS handshake of a caller of diagnostics timed out"),
+    if let Some(stream) = capstan_net::handshake(&tls, stream, PATIENCE, NAME).await {
+        connection(shared, stream).await;
     }
 }
 

@@ -1,7 +1,5 @@
 //! Callers over the wire, with rights of the embedded plane.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use capstan_apiserver::{ApiServer, Options, Storage, User};
 use kube::api::{Api, PostParams};

@@ -1,7 +1,5 @@
 //! Secrets planted wherever users and programs put them. Not one of them may be left.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

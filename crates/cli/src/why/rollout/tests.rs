@@ -1,7 +1,5 @@
 //! Every state that a rollout can be found in, as a table.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use serde_json::json;
 
@@ -46,7 +44,9 @@ fn snapshot(message: &str, conditions: [&[Value]; 3], reports: &[Value]) -> Snap
             "kind": "CapstanControlPlane", "metadata": {"name": "cp"}, "spec": {"version": "v2"},
             "status": {"conditions": [condition_of("RollingOut", "True", "RollingOut", message)]},
         })),
-        machines: machines.map(|((name, created), told)| machine(name, &labels, created, told)).collect(),
+        machines: machines
+            .map(|((name, created), conditions)| machine(name, &labels, created, conditions))
+            .collect(),
         reports: reports.to_vec(),
         ..Snapshot::default()
     }
@@ -57,7 +57,7 @@ fn report(name: &str, phase: &str, message: &str) -> Value {
     json!({"metadata": {"name": name}, "status": {"phase": phase, "message": message, "step": step}})
 }
 
-fn told(snapshot: &Snapshot) -> String {
+fn rendered(snapshot: &Snapshot) -> String {
     let now = Timestamp::from_second(60).unwrap();
     render(&rollouts(snapshot, now), now, Look::default())
 }
@@ -104,7 +104,7 @@ fn it_says_what_rolls_which_machine_is_next_and_what_the_current_one_does() {
         (ROLLING, Some(report("c", "Applied", "")), "    next   Machine/c\n    later  Machine/b\n"),
     ] {
         let snapshot = snapshot(message, servers, &Vec::from_iter(report));
-        assert_eq!(told(&snapshot), format!("{head}{expected}"));
+        assert_eq!(rendered(&snapshot), format!("{head}{expected}"));
     }
 }
 
@@ -112,7 +112,7 @@ fn it_says_what_rolls_which_machine_is_next_and_what_the_current_one_does() {
 fn a_machine_that_is_not_ready_yet_still_has_its_turn() {
     let unready = condition_of("Ready", "False", "NotReady", "* NodeHealthy: Node is not ready");
     let servers = [&[ready(), outdated()][..], &[ready(), outdated()], &[unready, current()]];
-    let text = told(&snapshot(ROLLING, servers, &[]));
+    let text = rendered(&snapshot(ROLLING, servers, &[]));
     assert!(
         text.contains("    now    Machine/c is not ready: NodeHealthy: Node is not ready (for 30s)\n    next   Machine/b\n"),
         "{text}"
@@ -124,11 +124,11 @@ fn a_machine_that_core_updates_in_place_says_what_it_waits_for() {
     for (message, expected) in [
         ("In-place update in progress", "is updated in place (for 30s)"),
         ("In-place update in progress: waits for x", "is updated in place: waits for x (for 30s)"),
-        ("asks somebody else", "is updated in place: asks somebody else (for 30s)"),
+        ("asks another extension", "is updated in place: asks another extension (for 30s)"),
     ] {
         let updating = condition_of("Updating", "True", "InPlaceUpdating", message);
         let servers = [&[ready(), outdated(), updating][..], &[ready(), current()], &[ready(), current()]];
-        let text = told(&snapshot(ROLLING, servers, &[]));
+        let text = rendered(&snapshot(ROLLING, servers, &[]));
         assert!(text.ends_with(&format!("    now    Machine/a {expected}\n")), "{text}");
     }
 }
@@ -141,7 +141,7 @@ fn machines_that_are_made_deleted_or_held_are_told_apart() {
     snapshot.machines[2]["status"]["nodeRef"] = Value::Null;
     snapshot.machines[1]["metadata"]["annotations"] = json!({keep::HOLD: ""});
     snapshot.machines[0]["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:55Z");
-    let text = told(&snapshot);
+    let text = rendered(&snapshot);
     let lines: Vec<&str> = text.lines().skip(2).map(str::trim).collect();
     assert_eq!(
         lines,
@@ -157,12 +157,12 @@ fn machines_that_are_made_deleted_or_held_are_told_apart() {
 fn what_the_whole_rollout_waits_for_is_said_once() {
     let servers = [&[ready(), current()][..], &[ready(), current()], &[ready(), outdated()]];
     let message = format!("{ROLLING}\n* Machine b is not up: its Node is not Ready\n* Machine c: its turn");
-    let text = told(&snapshot(&message, servers, &[]));
+    let text = rendered(&snapshot(&message, servers, &[]));
     assert!(text.contains("\n    waits: Machine b is not up: its Node is not Ready\n"), "{text}");
     assert!(text.contains("next   Machine/c its turn\n"), "{text}");
     let mut held = snapshot("Held: this cannot be done in place", servers, &[]);
     held.control_plane.as_mut().unwrap()["status"]["conditions"][0]["reason"] = json!("RolloutHeld");
-    assert!(told(&held).contains("\n    waits: this cannot be done in place\n"));
+    assert!(rendered(&held).contains("\n    waits: this cannot be done in place\n"));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn the_next_worker_is_the_one_that_its_machine_set_would_give_away() {
             "spec": {"template": {"spec": {"version": "v2"}}},
             "status": {"conditions": [condition_of("RollingOut", "True", "RollingOut", &message)]},
         });
-        told(&Snapshot {
+        rendered(&Snapshot {
             deployments: vec![deployment],
             machine_sets: vec![
                 set("after", "1970-01-01T00:00:50Z", order),

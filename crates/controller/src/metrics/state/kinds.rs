@@ -2,7 +2,7 @@
 //! kube-state-metrics; fields are where v1beta2 has them.
 
 /// The metrics of a kind.
-pub(super) struct Kind {
+pub(super) struct MeteredKind {
     /// What their names begin with.
     pub(super) prefix: &'static str,
     /// The kind, in descriptions.
@@ -26,23 +26,23 @@ type Labels = &'static [(&'static str, &'static str)];
 
 /// How an object becomes samples. Fields are JSON pointers.
 pub(super) enum Shape {
-    /// Always 1: what matters are the labels.
+    /// Always 1, with these labels.
     Info(Labels),
-    /// The same, if this field is there.
+    /// Like `Info`, if this field exists.
     InfoIf(&'static str, Labels),
-    /// The same for each entry of a list.
+    /// Like `Info`, for each entry of a list.
     InfoOfEach(&'static str, Labels),
-    /// The field, if it is there.
+    /// The field, if it exists.
     Number(&'static str),
     /// The field, or 0.
     NumberOrZero(&'static str),
-    /// The first field without the second.
+    /// The first field minus the second.
     Shortfall(&'static str, &'static str),
     /// 1 for the state that the field names, 0 for the others.
     States(&'static str, &'static str, &'static [&'static str]),
-    /// 1 for the status that each condition has, 0 for the others.
+    /// 1 for the current status of each condition, 0 for the others.
     Conditions,
-    /// Since when each condition has its status.
+    /// The last transition time of each condition.
     Transitions,
 }
 
@@ -52,7 +52,7 @@ const fn family(name: &'static str, help: &'static str, shape: Shape) -> Family 
     Family { name, help, shape }
 }
 
-impl Kind {
+impl MeteredKind {
     /// All metrics, each kind's own first.
     pub(super) fn families(&self) -> impl Iterator<Item = &'static Family> {
         self.families.iter().chain(COMMON)
@@ -105,8 +105,8 @@ const TEMPLATE: Labels = &[
 ];
 
 /// All kinds that have metrics.
-pub(super) const KINDS: [Kind; 5] = [
-    Kind {
+pub(super) const KINDS: [MeteredKind; 5] = [
+    MeteredKind {
         prefix: "capi_cluster",
         noun: "Cluster",
         belongs_to_cluster: false,
@@ -137,7 +137,7 @@ pub(super) const KINDS: [Kind; 5] = [
             ),
         ],
     },
-    Kind {
+    MeteredKind {
         prefix: "capi_machine",
         noun: "Machine",
         belongs_to_cluster: true,
@@ -197,7 +197,7 @@ pub(super) const KINDS: [Kind; 5] = [
             ),
         ],
     },
-    Kind {
+    MeteredKind {
         prefix: "capi_machineset",
         noun: "MachineSet",
         belongs_to_cluster: true,
@@ -217,7 +217,7 @@ pub(super) const KINDS: [Kind; 5] = [
             ),
         ],
     },
-    Kind {
+    MeteredKind {
         prefix: "capi_machinedeployment",
         noun: "MachineDeployment",
         belongs_to_cluster: true,
@@ -267,7 +267,7 @@ pub(super) const KINDS: [Kind; 5] = [
             ),
         ],
     },
-    Kind {
+    MeteredKind {
         prefix: "capi_machinehealthcheck",
         noun: "MachineHealthCheck",
         belongs_to_cluster: true,

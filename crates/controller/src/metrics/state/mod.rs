@@ -6,6 +6,7 @@
 mod kinds;
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineHealthCheck, MachineSet};
+use capstan_text::exposition::{declare, escape};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -13,8 +14,7 @@ use std::any::Any;
 use std::fmt::Write as _;
 
 use super::caches::AnyObject;
-use super::text::{declare, escape};
-use kinds::{KINDS, Kind, Shape};
+use kinds::{KINDS, MeteredKind, Shape};
 
 /// Writes the metrics of all objects whose kind has some.
 pub(super) fn write(text: &mut String, objects: &[AnyObject]) {
@@ -57,7 +57,7 @@ fn read(object: &(dyn Any + Send + Sync)) -> Option<(usize, Value)> {
 }
 
 /// The labels that every sample of an object has.
-fn own_labels(kind: &Kind, object: &Value) -> String {
+fn own_labels(kind: &MeteredKind, object: &Value) -> String {
     let mut labels = String::new();
     if kind.belongs_to_cluster {
         label(&mut labels, "cluster_name", object, "/spec/clusterName");

@@ -1,7 +1,5 @@
 //! Objects in, lines out.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use serde::de::DeserializeOwned;
 use serde_json::json;

@@ -4,15 +4,14 @@ use capstan_api::core::Cluster;
 use capstan_api::meta::{ApiEndpoint, labels};
 use capstan_controller::error::Doing as _;
 use capstan_controller::{Error, Next, Result, owners};
-use jiff::{Timestamp, ToSpan as _, civil::Date, tz::TimeZone};
+use capstan_pki::issue::{self, Identity, utc_date};
+use jiff::{Timestamp, ToSpan as _};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::api::PostParams;
 use kube::core::ObjectMeta;
-use rcgen::{
-    CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
-};
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyUsagePurpose};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,7 +38,7 @@ pub(in crate::cluster) async fn ensure(core: &Core, cluster: &Cluster) -> Result
     let Some(ca) = secrets.get_opt(&format!("{name}-ca")).await.doing(|| read("ca"))? else {
         return Ok(Next::After(UNTIL_THERE_IS_A_CA));
     };
-    let authority = Authority::read(&ca).ok_or_else(|| {
+    let authority = ca_of(&ca).ok_or_else(|| {
         Error::user(format!("Secret {namespace}/{name}-ca"), "needs tls.crt and tls.key as PEM")
     })?;
     let text = kubeconfig(&name, endpoint, &authority, core.now()).map_err(|error| {
@@ -54,16 +53,9 @@ pub(in crate::cluster) async fn ensure(core: &Core, cluster: &Cluster) -> Result
     }
 }
 
-struct Authority {
-    certificate: String,
-    key: String,
-}
-
-impl Authority {
-    fn read(secret: &Secret) -> Option<Self> {
-        let text = |key: &str| String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok();
-        Some(Self { certificate: text("tls.crt")?, key: text("tls.key")? })
-    }
+fn ca_of(secret: &Secret) -> Option<Identity> {
+    let text = |key: &str| String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok();
+    Some(Identity { certificate: text("tls.crt")?, key: text("tls.key")? })
 }
 
 fn secret(cluster: &Cluster, kubeconfig: String) -> Secret {
@@ -88,24 +80,15 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 fn kubeconfig(
     name: &str,
     endpoint: &ApiEndpoint,
-    authority: &Authority,
+    authority: &Identity,
     now: Timestamp,
 ) -> std::result::Result<String, BoxError> {
-    let today = now.to_zoned(TimeZone::UTC).date();
     let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "kubernetes-admin");
-    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    params.distinguished_name = issue::subject("kubernetes-admin", Some("system:masters"));
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    // A day early, for clocks that are behind.
-    let midnight = |day: Date| -> std::result::Result<_, BoxError> {
-        Ok(date_time_ymd(day.year().into(), day.month().try_into()?, day.day().try_into()?))
-    };
-    params.not_before = midnight(today.checked_sub(1.day())?)?;
-    params.not_after = midnight(today.checked_add(VALID_DAYS.days())?)?;
-    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, KeyPair::from_pem(&authority.key)?)?;
-    let key = KeyPair::generate()?;
-    let certificate = params.signed_by(&key, &issuer)?;
+    issue::valid_until(&mut params, now, utc_date(now).checked_add(VALID_DAYS.days())?)?;
+    let admin = issue::signed(&params, &issue::issuer(authority)?)?;
 
     let (user, encode) = (format!("{name}-admin"), |text: &str| ByteString(text.as_bytes().to_vec()));
     let context = format!("{user}@{name}");
@@ -123,8 +106,8 @@ fn kubeconfig(
         "current-context": context,
         "preferences": {},
         "users": [{"name": user, "user": {
-            "client-certificate-data": encode(&certificate.pem()),
-            "client-key-data": encode(&key.serialize_pem()),
+            "client-certificate-data": encode(&admin.certificate),
+            "client-key-data": encode(&admin.key),
         }}],
     }))?)
 }
@@ -135,11 +118,11 @@ mod tests {
 
     #[test]
     fn the_kubeconfig_is_signed_by_the_authority() {
-        let key = KeyPair::generate().expect("a key");
+        let key = rcgen::KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).expect("a certificate").pem();
-        let authority = Authority { certificate, key: key.serialize_pem() };
+        let authority = Identity { certificate, key: key.serialize_pem() };
         let endpoint = ApiEndpoint { host: Some("fd00::1".into()), port: Some(6443) };
         let text = kubeconfig("demo", &endpoint, &authority, Timestamp::UNIX_EPOCH).expect("a kubeconfig");
         let read = kube::config::Kubeconfig::from_yaml(&text).expect("it can be read");

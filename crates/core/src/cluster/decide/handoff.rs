@@ -108,12 +108,12 @@ pub(in crate::cluster) fn is_deleting(cluster: &Cluster) -> bool {
     cluster.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether the infrastructure has ever been there.
+/// Whether the infrastructure was ever provisioned.
 pub fn provisioned(cluster: &Cluster) -> bool {
     flags(cluster).and_then(|flags| flags.infrastructure_provisioned).unwrap_or_default()
 }
 
-/// Whether the control plane has ever answered.
+/// Whether the control plane has ever responded.
 pub fn initialized(cluster: &Cluster) -> bool {
     flags(cluster).and_then(|flags| flags.control_plane_initialized).unwrap_or_default()
 }

@@ -17,10 +17,10 @@ pub(super) fn probe(cluster: &Cluster, health: Health, now: Timestamp) -> Option
         let status = ConditionStatus::False;
         NewCondition::new(types::REMOTE_CONNECTION_PROBE, status, reasons::PROBE_FAILED).message(message)
     };
-    if health.is_unsettled() {
+    if health.is_unknown() {
         // After a restart of this process, what the last one found stays.
-        let is_told = has(cluster, types::REMOTE_CONNECTION_PROBE);
-        return (!is_told).then(|| failed("Remote connection not established yet"));
+        let has_condition = has(cluster, types::REMOTE_CONNECTION_PROBE);
+        return (!has_condition).then(|| failed("Remote connection not established yet"));
     }
     if health.answered_within(GRACE, now) {
         let status = ConditionStatus::True;

@@ -74,6 +74,6 @@ fn observed(descendants: Descendants) -> Observed {
     Observed { descendants: Some(descendants), ..Observed::default() }
 }
 
-fn told<'a>(cluster: &'a Cluster, type_: &str) -> &'a Condition {
+fn condition_of<'a>(cluster: &'a Cluster, type_: &str) -> &'a Condition {
     get(cluster, type_).unwrap_or_else(|| panic!("no {type_}"))
 }

@@ -6,7 +6,7 @@ use capstan_controller::remote::Health;
 use jiff::SignedDuration;
 use serde_json::json;
 
-use super::{NOW, cluster, deleting, found, machine, observed, read, told, with_both};
+use super::{NOW, cluster, condition_of, deleting, found, machine, observed, read, with_both};
 use crate::cluster::decide::delete;
 use crate::cluster::observe::Descendants;
 use crate::cluster::status;
@@ -65,7 +65,7 @@ fn a_new_cluster_says_what_it_waits_for() {
              * ControlPlaneAvailable: Plane does not exist",
         ),
     ] {
-        let condition = told(&cluster, type_);
+        let condition = condition_of(&cluster, type_);
         let said = (condition.status.to_string(), &*condition.reason, &*condition.message);
         assert_eq!((said.0.as_str(), said.1, said.2), (status, reason, message), "{type_}");
     }
@@ -81,12 +81,16 @@ fn initialized_is_sticky_and_comes_from_nodes_without_a_provider() {
     };
     status::update(&mut standing_alone, &seen(first.clone()), None, NOW);
     let waits = "Waiting for the first control plane machine to have status.nodeRef set";
-    assert_eq!(told(&standing_alone, "ControlPlaneInitialized").message, waits);
+    assert_eq!(condition_of(&standing_alone, "ControlPlaneInitialized").message, waits);
     first.status = Some(read(json!({"nodeRef": {"name": "x"}})));
     status::update(&mut standing_alone, &seen(first), None, NOW);
-    assert_eq!(told(&standing_alone, "ControlPlaneInitialized").reason, "Initialized");
+    assert_eq!(condition_of(&standing_alone, "ControlPlaneInitialized").reason, "Initialized");
     status::update(&mut standing_alone, &observed(Descendants::default()), None, NOW);
-    assert_eq!(told(&standing_alone, "ControlPlaneInitialized").reason, "Initialized", "it never goes back");
+    assert_eq!(
+        condition_of(&standing_alone, "ControlPlaneInitialized").reason,
+        "Initialized",
+        "it never goes back"
+    );
 }
 
 #[test]
@@ -111,7 +115,7 @@ fn unhealthy_machines_are_named() {
     ] {
         let mut cluster = with_both();
         status::update(&mut cluster, &observed(Descendants { workers, ..Descendants::default() }), None, NOW);
-        let condition = told(&cluster, "Remediating");
+        let condition = condition_of(&cluster, "Remediating");
         assert_eq!((&*condition.reason, &*condition.message), (reason, message));
     }
 }
@@ -135,7 +139,7 @@ fn a_connection_that_breaks_is_told_after_a_while() {
         let mut seen = observed(Descendants::default());
         seen.health = Health { last_success, failures, failing: Some((ago(failures.into()), NOW)) };
         status::update(&mut cluster, &seen, None, NOW);
-        let condition = told(&cluster, "RemoteConnectionProbe");
+        let condition = condition_of(&cluster, "RemoteConnectionProbe");
         assert_eq!((&*condition.reason, &*condition.message), (reason, message));
     }
 }
@@ -149,9 +153,9 @@ fn what_is_gone_is_no_issue_for_a_cluster_that_goes() {
     seen.health = Health { last_success: Some(NOW), ..Health::default() };
     let deletion = delete::decide(&cluster, &seen);
     status::update(&mut cluster, &seen, Some(&deletion), NOW);
-    assert_eq!(told(&cluster, "InfrastructureReady").message, "Infra has been deleted");
-    assert_eq!(told(&cluster, "Deleting").reason, "DeletionCompleted");
-    assert_eq!(told(&cluster, "Available").message, "* Deleting: Deletion completed");
+    assert_eq!(condition_of(&cluster, "InfrastructureReady").message, "Infra has been deleted");
+    assert_eq!(condition_of(&cluster, "Deleting").reason, "DeletionCompleted");
+    assert_eq!(condition_of(&cluster, "Available").message, "* Deleting: Deletion completed");
 }
 
 #[test]
@@ -159,6 +163,6 @@ fn availability_gates_count() {
     let mut cluster = with_both();
     cluster.spec.availability_gates = read(json!([{"conditionType": "Mine"}]));
     status::update(&mut cluster, &observed(Descendants::default()), None, NOW);
-    let message = &told(&cluster, "Available").message;
+    let message = &condition_of(&cluster, "Available").message;
     assert!(message.ends_with("* Mine: Condition not yet reported"), "{message}");
 }

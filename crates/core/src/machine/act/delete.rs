@@ -45,8 +45,8 @@ pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, obse
                     Ok(drain::Outcome::Drained) => {
                         progress.drained = true;
                         if let Some(name) = node::name(machine) {
-                            let told = format!("the pods of Node {name} are gone");
-                            core.tell(&*machine, Tone::Normal, events::DRAINED, &told).await;
+                            let message = format!("the pods of Node {name} are gone");
+                            core.tell(&*machine, Tone::Normal, events::DRAINED, &message).await;
                         }
                     }
                     Ok(drain::Outcome::Waiting { message, next }) => {

@@ -17,7 +17,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::super::MachineReconciler;
-use super::super::decide::update::{Stage, Told, request, stage};
+use super::super::decide::update::{Stage, UpdateProgress, request, stage};
 use super::super::observe::Observed;
 use crate::external::Reading;
 
@@ -29,7 +29,7 @@ impl MachineReconciler {
         before: &mut Machine,
         machine: &mut Machine,
         observed: &Observed,
-    ) -> (Result<Next>, Option<Told>) {
+    ) -> (Result<Next>, Option<UpdateProgress>) {
         match stage(machine, &observed.infrastructure, &observed.bootstrap) {
             Stage::Nothing => (Ok(Next::Changed), None),
             Stage::NoInfrastructure => {
@@ -37,8 +37,8 @@ impl MachineReconciler {
                     format!("cannot change Machine {} in place", machine.name_any()),
                     "its infrastructure machine does not exist",
                 );
-                let told = Told::failed("In-place update not possible: InfraMachine not found");
-                (Err(problem), Some(told))
+                let progress = UpdateProgress::failed("In-place update not possible: InfraMachine not found");
+                (Err(problem), Some(progress))
             }
             Stage::CleanUp => (self.complete(before, machine, observed).await, None),
             Stage::Call => self.advance(before, machine, observed).await,
@@ -50,18 +50,18 @@ impl MachineReconciler {
         before: &mut Machine,
         machine: &mut Machine,
         observed: &Observed,
-    ) -> (Result<Next>, Option<Told>) {
+    ) -> (Result<Next>, Option<UpdateProgress>) {
         let (uid, now) = (machine.uid().unwrap_or_default(), self.core.now());
         if let Some((left, said)) = self.calls.waits(&uid, now) {
-            return (Ok(Next::After(left.unsigned_abs())), Some(Told::updating(said.as_deref())));
+            return (Ok(Next::After(left.unsigned_abs())), Some(UpdateProgress::updating(said.as_deref())));
         }
         match self.call(machine, observed).await {
             Ok(Some(answer)) if answer.retry_after_seconds > 0 => {
                 let wait = SignedDuration::from_secs(answer.retry_after_seconds.into());
                 let said = answer.common.message;
-                let told = Some(Told::updating(said.as_deref()));
+                let progress = Some(UpdateProgress::updating(said.as_deref()));
                 self.calls.answered(&uid, now + wait, said, now);
-                (Ok(Next::After(wait.unsigned_abs())), told)
+                (Ok(Next::After(wait.unsigned_abs())), progress)
             }
             Ok(_) => {
                 self.calls.forget(&uid);
@@ -69,7 +69,7 @@ impl MachineReconciler {
             }
             Err(problem) => {
                 let message = format!("{} hook failed: {}", UpdateMachine::NAME, chain(&problem));
-                (Err(problem), Some(Told::failed(message)))
+                (Err(problem), Some(UpdateProgress::failed(message)))
             }
         }
     }
@@ -80,8 +80,9 @@ impl MachineReconciler {
         let doing = || format!("cannot change Machine {name} in place");
         let namespace = machine.namespace().unwrap_or_default();
         let handler = self.core.extensions.serving::<UpdateMachine>(&namespace).await?;
-        let handler = handler
-            .ok_or_else(|| Error::transient(doing(), format!("nobody serves {}", UpdateMachine::NAME)))?;
+        let handler = handler.ok_or_else(|| {
+            Error::transient(doing(), format!("no runtime extension serves {}", UpdateMachine::NAME))
+        })?;
         let request = request(machine, &observed.infrastructure, &observed.bootstrap)
             .ok_or_else(|| Error::transient(doing(), "its infrastructure machine does not exist"))?;
         let answer = self.core.extensions.call::<UpdateMachine>(&handler, request).await;

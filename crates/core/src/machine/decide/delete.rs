@@ -35,19 +35,19 @@ impl Deletion {
 /// What a deletion has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::machine) enum Stage {
-    /// Others must take these annotations away before the Node is drained.
+    /// Other controllers must remove these annotations before the drain.
     PreDrainHooks(Vec<String>),
-    /// Pods must leave the Node.
+    /// The Node must be drained.
     Drain,
-    /// Others must take these annotations away before the machine goes.
+    /// Other controllers must remove these annotations before the infrastructure is deleted.
     PreTerminateHooks(Vec<String>),
-    /// The infrastructure machine must go; `ask` if nobody has asked for it yet.
+    /// The infrastructure machine must be deleted; `ask` if its deletion is not requested yet.
     Infrastructure { ask: bool },
-    /// The bootstrap config must go; `ask` if nobody has asked for it yet.
+    /// The bootstrap config must be deleted; `ask` if its deletion is not requested yet.
     Bootstrap { ask: bool },
-    /// Something could not be read: nothing may be deleted on a guess.
+    /// An object cannot be read: nothing may be deleted without knowledge.
     Unreadable,
-    /// The Node must go.
+    /// The Node must be deleted.
     Node,
     /// Nothing is left.
     Done,
@@ -74,9 +74,9 @@ pub(in crate::machine) struct Situation<'a> {
 /// Whether the Node is drained and deleted with its Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::machine) enum NodeFate {
-    /// It goes with the Machine.
+    /// The Node is deleted with the Machine.
     Goes,
-    /// It goes with something larger, or there is none.
+    /// The Node is deleted with the whole cluster, or does not exist.
     Left,
 }
 

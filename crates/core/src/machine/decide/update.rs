@@ -14,12 +14,12 @@ use crate::names::machine::reasons;
 
 /// What the `Updating` condition says beyond that an update is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::machine) struct Told {
+pub(in crate::machine) struct UpdateProgress {
     pub(in crate::machine) reason: &'static str,
     pub(in crate::machine) message: String,
 }
 
-impl Told {
+impl UpdateProgress {
     /// The update is under way, and what the hook said of it.
     pub(in crate::machine) fn updating(said: Option<&str>) -> Self {
         let said = said.filter(|said| !said.is_empty()).map(|said| format!(": {said}")).unwrap_or_default();
@@ -35,13 +35,13 @@ impl Told {
 /// What is to be done about the update of a Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::machine) enum Stage {
-    /// There is no update, or it is somebody else's turn.
+    /// There is no update, or another controller must act first.
     Nothing,
-    /// The update is over, and not all marks are gone.
+    /// The update is complete, and some annotations are left.
     CleanUp,
-    /// There is nothing that could be changed.
+    /// The infrastructure machine does not exist.
     NoInfrastructure,
-    /// The hook is called.
+    /// The hook must be called.
     Call,
 }
 

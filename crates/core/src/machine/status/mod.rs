@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::decide::delete::Deletion;
 use super::decide::provision::{data_secret_created, deleting, provisioned};
-use super::decide::update::Told;
+use super::decide::update::UpdateProgress;
 use super::observe::{NodeReading, Observed};
 use crate::external::{self, Mirrored, Reading};
 use crate::names::CHECK_LOGS;
@@ -47,19 +47,19 @@ pub(super) fn update(
     for condition in node::conditions(machine, &observed.cluster, node, observed.health, now) {
         set(machine, condition, now);
     }
-    let told = told_deleting(machine, deletion);
-    set(machine, told, now);
-    let told = updating(machine, observed.update.as_ref());
-    set(machine, told, now);
+    let condition = deleting_condition(machine, deletion);
+    set(machine, condition, now);
+    let condition = updating(machine, observed.update.as_ref());
+    set(machine, condition, now);
     if let (Some(machine_set), Some(deployment)) = (&observed.set, &observed.deployment) {
-        let told = up_to_date::up_to_date(machine, machine_set, deployment, now);
-        set(machine, told, now);
+        let condition = up_to_date::up_to_date(machine, machine_set, deployment, now);
+        set(machine, condition, now);
     }
-    let told = ready::ready(machine, now);
-    set(machine, told, now);
+    let condition = ready::ready(machine, now);
+    set(machine, condition, now);
     set_phase(machine, now);
-    let (told, next) = ready::available(machine, now);
-    set(machine, told, now);
+    let (condition, next) = ready::available(machine, now);
+    set(machine, condition, now);
     next
 }
 
@@ -88,7 +88,7 @@ fn infrastructure_ready(machine: &Machine, reading: &Reading, now: Timestamp) ->
         .condition(reading, now)
 }
 
-fn told_deleting(machine: &Machine, deletion: Option<&Deletion>) -> NewCondition {
+fn deleting_condition(machine: &Machine, deletion: Option<&Deletion>) -> NewCondition {
     let new = NewCondition::new;
     match deletion {
         Some(deletion) => new(types::DELETING, true, deletion.reason).message(&*deletion.message),
@@ -97,12 +97,12 @@ fn told_deleting(machine: &Machine, deletion: Option<&Deletion>) -> NewCondition
     }
 }
 
-fn updating(machine: &Machine, update: Option<&Told>) -> NewCondition {
+fn updating(machine: &Machine, update: Option<&UpdateProgress>) -> NewCondition {
     if !in_place::is_updating(&machine.metadata) {
         return NewCondition::new(machine_types::UPDATING, false, machine_reasons::NOT_UPDATING);
     }
     let (reason, message) = match update {
-        Some(told) => (told.reason, told.message.as_str()),
+        Some(progress) => (progress.reason, progress.message.as_str()),
         None => (machine_reasons::IN_PLACE_UPDATING, "In-place update in progress"),
     };
     NewCondition::new(machine_types::UPDATING, true, reason).message(message)

@@ -48,7 +48,7 @@ pub(super) fn conditions(
     if !is_true(cluster, CONTROL_PLANE_INITIALIZED) {
         return unknown(reasons::INSPECTION_FAILED, "Waiting for Cluster control plane to be initialized");
     }
-    if health.is_unsettled() {
+    if health.is_unknown() {
         return at_first("Remote connection not established yet");
     }
     let last_probe = health
@@ -122,10 +122,10 @@ fn ready(node: &Node) -> NewCondition {
         Some(said) if status(condition) != ConditionStatus::True => format!("* Node.Ready: {said}"),
         _ => String::new(),
     };
-    let told = NewCondition::new(NODE_READY, status(condition), reason).message(message);
+    let new = NewCondition::new(NODE_READY, status(condition), reason).message(message);
     match &condition.last_transition_time {
-        Some(time) => told.since(time.clone()),
-        None => told,
+        Some(time) => new.since(time.clone()),
+        None => new,
     }
 }
 

@@ -72,8 +72,8 @@ fn weigh(is_deleting: bool, source: &Source<'_>, usual: Priority) -> Priority {
 
 /// Without names and times, so that many Machines say the same and can be told in one line.
 fn deletion_in_short(machine: &Machine, now: Timestamp) -> NewCondition {
-    let told = get(machine, types::DELETING);
-    let stage = told.map_or(reasons::DELETING, |told| told.reason.as_str());
+    let condition = get(machine, types::DELETING);
+    let stage = condition.map_or(reasons::DELETING, |condition| condition.reason.as_str());
     let long =
         |since: Option<&Timestamp>, limit| since.is_some_and(|since| now.duration_since(*since) > limit);
     let since = machine.metadata.deletion_timestamp.as_ref().map(|time| &time.0);
@@ -84,7 +84,7 @@ fn deletion_in_short(machine: &Machine, now: Timestamp) -> NewCondition {
         false => format!("Machine deletion in progress, stage: {stage}"),
     };
     if long(since, LONG_DELETION) && long(drain, LONG_DRAIN) && stage == machine_reasons::DRAINING_NODE {
-        let said = told.map_or("", |told| told.message.as_str());
+        let said = condition.map_or("", |condition| condition.message.as_str());
         let causes: Vec<&str> =
             DELAYS.iter().filter(|(words, _)| said.contains(words)).map(|(_, cause)| *cause).collect();
         if !causes.is_empty() {
@@ -111,13 +111,13 @@ fn group_control_plane(lines: Vec<String>) -> Vec<String> {
         return lines;
     }
     let mut grouped = Vec::new();
-    let mut is_told = false;
+    let mut is_listed = false;
     for line in &lines {
         match said(line) {
             None => grouped.push(line.clone()),
-            Some(message) if !is_told => {
+            Some(message) if !is_listed => {
                 grouped.push(format!("* Control plane components:{message}"));
-                is_told = true;
+                is_listed = true;
             }
             Some(_) => {}
         }

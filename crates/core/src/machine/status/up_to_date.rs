@@ -21,7 +21,7 @@ pub(super) fn up_to_date(
         let lines: Vec<String> = lines.iter().map(|line| format!("* {line}")).collect();
         NewCondition::new(types::UP_TO_DATE, ConditionStatus::False, reason).message(lines.join("\n"))
     };
-    let mut differences = differences(&set.spec.template, &deployment.spec.template).told;
+    let mut differences = differences(&set.spec.template, &deployment.spec.template).summary;
     if is_restarted(set, deployment, now) {
         differences.push("MachineDeployment spec.rolloutAfter expired".to_owned());
     }

@@ -78,13 +78,13 @@ fn observed() -> Observed {
     }
 }
 
-fn told<'a>(machine: &'a Machine, type_: &str) -> (String, &'a str, &'a str) {
+fn condition_of<'a>(machine: &'a Machine, type_: &str) -> (String, &'a str, &'a str) {
     let condition: &Condition = get(machine, type_).unwrap_or_else(|| panic!("no {type_}"));
     (condition.status.to_string(), &condition.reason, &condition.message)
 }
 
 fn says(machine: &Machine, type_: &str, status: &str, reason: &str, message: &str) {
-    assert_eq!(told(machine, type_), (status.to_owned(), reason, message), "{type_}");
+    assert_eq!(condition_of(machine, type_), (status.to_owned(), reason, message), "{type_}");
 }
 
 fn healthy_node() -> NodeReading {

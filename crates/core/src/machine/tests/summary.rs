@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 use std::time::Duration;
 
-use super::{NOW, healthy_node, machine, observed, plain, read, says, told};
+use super::{NOW, condition_of, healthy_node, machine, observed, plain, read, says};
 use crate::machine::decide::delete;
 use crate::machine::observe::Observed;
 use crate::machine::status;
@@ -123,7 +123,7 @@ fn a_long_drain_is_explained_in_short() {
     };
     let (_, seen) = ready_machine();
     status::update(&mut machine, &seen, &healthy_node(), Some(&deletion), NOW);
-    let (_, _, message) = told(&machine, "Ready");
+    let (_, _, message) = condition_of(&machine, "Ready");
     let first = message.lines().next();
     assert_eq!(
         first,

@@ -20,9 +20,9 @@ use crate::machineset::names::FINALIZER;
 /// What a MachineSet is made from.
 #[derive(Clone, Debug)]
 pub(crate) enum Basis<'a> {
-    /// It is there.
+    /// The MachineSet exists.
     There(&'a MachineSet),
-    /// It is not there yet; these five characters are in its name.
+    /// The MachineSet does not exist yet; this is the suffix of its name.
     Draft(String),
 }
 

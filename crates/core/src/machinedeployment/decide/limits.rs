@@ -11,13 +11,13 @@ pub struct BadAmount(String);
 
 /// Which way a percentage is rounded to whole machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Round {
+pub(crate) enum Rounding {
     Up,
     Down,
 }
 
 /// The number of machines that `amount` means, out of `total`.
-pub(crate) fn scaled(amount: &IntOrString, total: i32, round: Round) -> Result<i32, BadAmount> {
+pub(crate) fn scaled(amount: &IntOrString, total: i32, rounding: Rounding) -> Result<i32, BadAmount> {
     let text = match amount {
         IntOrString::Int(number) => return Ok(*number),
         IntOrString::String(text) => text,
@@ -28,27 +28,26 @@ pub(crate) fn scaled(amount: &IntOrString, total: i32, round: Round) -> Result<i
         .ok_or_else(|| BadAmount(text.clone()))?
         .into();
     let hundredths = percent * i64::from(total);
-    let machines = match round {
-        Round::Up => hundredths.div_euclid(100) + i64::from(hundredths.rem_euclid(100) > 0),
-        Round::Down => hundredths.div_euclid(100),
+    let machines = match rounding {
+        Rounding::Up => hundredths.div_euclid(100) + i64::from(hundredths.rem_euclid(100) > 0),
+        Rounding::Down => hundredths.div_euclid(100),
     };
     i32::try_from(machines).map_err(|_| BadAmount(text.clone()))
 }
 
-/// The numbers a rollout keeps to.
+/// The limits of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many machines are wanted.
+    /// Desired number of machines.
     pub desired: i32,
-    /// How many there may be on top of that.
+    /// Number of machines above that.
     pub max_surge: i32,
-    /// How many of the wanted ones may be missing or unavailable.
+    /// Number of desired machines that may be missing or unavailable.
     pub max_unavailable: i32,
 }
 
 impl Limits {
-    /// The limits that a MachineDeployment asks for. Outside of a rolling update nothing may be too many, and
-    /// nothing may be missing.
+    /// The limits of a MachineDeployment. Both are zero unless the strategy is a rolling update.
     pub fn of(deployment: &MachineDeployment) -> Result<Self, BadAmount> {
         let desired = deployment.spec.replicas.unwrap_or(1);
         let strategy = deployment.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
@@ -60,33 +59,33 @@ impl Limits {
         Self::resolve(desired, &amount(limits.max_surge, 1), &amount(limits.max_unavailable, 0))
     }
 
-    /// Both amounts at once, because they depend on each other: if neither leaves any room, one machine may be
-    /// missing, on the theory that a surge might not work for want of quota.
+    /// Resolves both amounts together: if both are zero, one machine may be unavailable, because a surge might fail
+    /// for lack of quota.
     pub fn resolve(
         desired: i32,
         max_surge: &IntOrString,
         max_unavailable: &IntOrString,
     ) -> Result<Self, BadAmount> {
-        let max_surge = scaled(max_surge, desired, Round::Up)?;
-        let unavailable = match scaled(max_unavailable, desired, Round::Down)? {
+        let max_surge = scaled(max_surge, desired, Rounding::Up)?;
+        let unavailable = match scaled(max_unavailable, desired, Rounding::Down)? {
             0 if max_surge == 0 => 1,
             unavailable => unavailable,
         };
         Ok(Self { desired, max_surge, max_unavailable: unavailable.min(desired) })
     }
 
-    /// How many machines must be available.
+    /// Number of machines that must be available.
     pub fn min_available(self) -> i32 {
         (self.desired - self.max_unavailable).max(0)
     }
 
-    /// How many machines there may be at most.
+    /// Highest number of machines.
     pub fn most(self) -> i32 {
         self.desired + self.max_surge
     }
 
-    /// The limits with so many machines that nobody waits for: they are unavailable and use up the budget, but never all of
-    /// it, so that one machine at a time can always go on.
+    /// The limits with this number of machines that the rollout does not wait for: they are unavailable and use the
+    /// budget, but never all of it, so that one machine at a time can always be changed.
     pub fn passing_over(self, machines: i32) -> Self {
         match machines {
             0 => self,
@@ -97,8 +96,8 @@ impl Limits {
         }
     }
 
-    /// The limits for changing machines in place: nothing is made that would only be thrown away again, and one
-    /// machine at least may be away, else it could never begin.
+    /// The limits for in-place updates: no surge, because the additional machine would be deleted again, and at least
+    /// one machine may be unavailable, because the rollout could not begin otherwise.
     pub fn in_place(self) -> Self {
         Self { max_surge: 0, max_unavailable: self.max_unavailable.max(1).min(self.desired), ..self }
     }
@@ -122,11 +121,11 @@ mod tests {
             ("0%", 7, 0, 0),
             ("50%", 0, 0, 0),
         ] {
-            assert_eq!(scaled(&amount(text), total, Round::Up), Ok(up), "{text} of {total}");
-            assert_eq!(scaled(&amount(text), total, Round::Down), Ok(down), "{text} of {total}");
+            assert_eq!(scaled(&amount(text), total, Rounding::Up), Ok(up), "{text} of {total}");
+            assert_eq!(scaled(&amount(text), total, Rounding::Down), Ok(down), "{text} of {total}");
         }
         for text in ["ten", "10", "%", "x%"] {
-            assert!(scaled(&IntOrString::String(text.into()), 10, Round::Up).is_err(), "{text}");
+            assert!(scaled(&IntOrString::String(text.into()), 10, Rounding::Up).is_err(), "{text}");
         }
     }
 

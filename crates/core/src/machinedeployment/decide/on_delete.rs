@@ -3,15 +3,16 @@
 use super::limits::Limits;
 use super::plan::{Plan, Set, scale_new};
 
-/// The next step: the `new` MachineSet fills up what is missing, and the `old` ones forget what was deleted.
+/// The next step of the strategy `OnDelete`: the `new` MachineSet creates missing machines, and the `old` ones are
+/// scaled down by those that were deleted.
 pub fn on_delete(limits: Limits, new: &Set, old: &[Set]) -> Plan {
     let mut old: Vec<&Set> = old.iter().collect();
     old.sort_by_key(|set| (set.created, &set.name));
     let mut plan = Plan::default();
     scale_new(&mut plan, limits, new, &old);
 
-    let told: i32 = old.iter().map(|set| set.spec).sum();
-    let mut too_many = (told + plan.target(new) - limits.desired).max(0);
+    let old_replicas: i32 = old.iter().map(|set| set.spec).sum();
+    let mut too_many = (old_replicas + plan.target(new) - limits.desired).max(0);
     for set in old.iter().filter(|set| set.spec > set.replicas.max(0)) {
         plan.scale(set, set.replicas, "scale down to align to existing Machines");
         too_many -= set.spec - set.replicas;

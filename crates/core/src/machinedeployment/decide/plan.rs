@@ -9,36 +9,36 @@ use std::collections::BTreeMap;
 
 use super::limits::Limits;
 
-/// What the arithmetic knows of one MachineSet.
+/// The replica counts of a MachineSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     /// Its name.
     pub name: String,
-    /// When it was made: older ones are emptied first.
+    /// Creation time: older MachineSets are scaled down first.
     pub created: Option<Timestamp>,
-    /// How many machines it has been told to have.
+    /// `spec.replicas`.
     pub spec: i32,
-    /// How many it has.
+    /// Number of machines.
     pub replicas: i32,
-    /// How many of them are available.
+    /// Number of available machines.
     pub available: i32,
-    /// Whether its machines can be changed in place to what the new MachineSet says.
+    /// Whether its machines can be updated in place to the template of the new MachineSet.
     pub movable: bool,
 }
 
-/// What is to be done next.
+/// The next step of a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// How many machines each MachineSet should have, for those where that changes.
+    /// New replica counts of MachineSets, for those that change.
     pub replicas: BTreeMap<String, i32>,
-    /// MachineSets that hand machines over to the new one instead of deleting them.
+    /// MachineSets that hand machines over to the new one and do not delete them.
     pub moves: Vec<String>,
-    /// Why, for the log: name of the MachineSet and the reason.
+    /// Reasons for the log: name of the MachineSet, and why.
     pub notes: Vec<(String, String)>,
 }
 
 impl Plan {
-    /// How many machines the set should have.
+    /// The replica count of the set after this step.
     pub fn target(&self, set: &Set) -> i32 {
         self.replicas.get(&set.name).copied().unwrap_or(set.spec)
     }
@@ -98,14 +98,14 @@ fn scale_old(plan: &mut Plan, limits: Limits, new: &Set, old: &[&Set], candidate
         return;
     }
     let all = || old.iter().copied().chain([new]);
-    let told: i32 = all().map(|set| set.spec).sum();
+    let all_replicas: i32 = all().map(|set| set.spec).sum();
     // Machines that were asked to go and are still there. Nobody can say whether those are available ones.
     let going: i32 = all().map(|set| (set.replicas - set.spec.min(plan.target(set))).max(0)).sum();
     // If new machines do not come up, taking more old ones away would only spread the trouble.
     let broken = (new.spec - new.available).max(0);
 
     let mut budget = Budget {
-        left: told - going - limits.min_available() - broken,
+        left: all_replicas - going - limits.min_available() - broken,
         available: all().map(|set| set.available).sum(),
         min_available: limits.min_available(),
     };

@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use super::limits::Limits;
 use super::plan::Set;
 
-/// A MachineSet with the total it was last measured against.
+/// A MachineSet, and the total that its replica count was derived from.
 #[derive(Clone, Debug)]
 pub struct Share {
     /// The MachineSet.
     pub set: Set,
-    /// `max-replicas` as it stood on the MachineSet, or how many machines there are if it did not.
+    /// The annotation `max-replicas` of the MachineSet, or the number of all machines if it has none.
     pub of: i32,
-    /// `desired-replicas` as it stands on the MachineSet.
+    /// The annotation `desired-replicas` of the MachineSet.
     pub desired: Option<i32>,
 }
 
-/// How many machines each MachineSet should have, for those where that changes. `new` is the MachineSet that matches
-/// the template, if there is one.
+/// New replica counts of MachineSets, for those that change. `new` is the MachineSet that matches the template, if
+/// there is one.
 pub fn proportional(
     limits: Limits,
     rolling: bool,

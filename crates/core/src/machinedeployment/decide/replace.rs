@@ -13,11 +13,11 @@ use crate::runtime::CallError;
 pub(in crate::machinedeployment) enum Reply {
     /// No extension serves the hook.
     NoExtension,
-    /// Only one of both MachineSets has a bootstrap template, so there is nothing to ask.
+    /// Only one of the MachineSets has a bootstrap template, so there is no request to send.
     NothingToAsk,
-    /// The extension cannot be called, and its ExtensionConfig says to go on then.
+    /// The extension cannot be called, and its failure policy is `Ignore`.
     NoAnswer { handler: String },
-    /// The extension has answered. These fields remain different.
+    /// The extension has responded. These fields remain different.
     Remaining(Vec<String>),
 }
 
@@ -104,10 +104,10 @@ mod tests {
             (&kept, Some("sometimes"), Some("must be Never or WhenNeeded")),
         ] {
             let refused = may_be_replaced(&says(policy), &machine_set("old", 3, fields), "so").err();
-            let told = refused.map(|error| capstan_controller::error::chain(&error));
+            let error = refused.map(|error| capstan_controller::error::chain(&error));
             match expected {
-                None => assert_eq!(told, None, "{policy:?}"),
-                Some(expected) => assert!(told.as_ref().is_some_and(|t| t.contains(expected)), "{told:?}"),
+                None => assert_eq!(error, None, "{policy:?}"),
+                Some(expected) => assert!(error.as_ref().is_some_and(|t| t.contains(expected)), "{error:?}"),
             }
         }
     }

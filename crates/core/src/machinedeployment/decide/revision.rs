@@ -62,8 +62,8 @@ mod tests {
         ] {
             let new = new.map(|(revision, history)| set(revision, history));
             let old: Vec<MachineSet> = old.into_iter().map(|revision| set(revision, None)).collect();
-            let (annotations, told) = of_new(new.as_ref(), &old);
-            assert_eq!(told, revision);
+            let (annotations, found) = of_new(new.as_ref(), &old);
+            assert_eq!(found, revision);
             assert_eq!(annotations[REVISION], revision);
             assert_eq!(annotations.get(REVISION_HISTORY).map(String::as_str), history);
         }

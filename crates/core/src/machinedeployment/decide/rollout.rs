@@ -89,7 +89,8 @@ pub(crate) fn draft(observed: &Observed<'_>) -> Result<Draft, Problem> {
 fn passed_over<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a Machine> {
     let given_up = [keep::healing::SILENT, keep::healing::EXHAUSTED];
     let is_silent = move |machine: &Machine| {
-        get(machine, keep::HEALED_IN_PLACE).is_some_and(|told| given_up.contains(&told.reason.as_str()))
+        get(machine, keep::HEALED_IN_PLACE)
+            .is_some_and(|condition| given_up.contains(&condition.reason.as_str()))
     };
     observed.machines.iter().filter(move |machine| {
         let is_waited_for = !is_silent(machine) && !keep::is_held(machine);

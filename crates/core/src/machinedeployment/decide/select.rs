@@ -7,29 +7,29 @@ use kube::ResourceExt as _;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// What differs between two templates in fields that need a new Machine.
+/// Differences between two templates in fields that require a new Machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
     /// With the field and both values, for logs.
     pub detailed: Vec<String>,
-    /// As conditions tell it.
-    pub told: Vec<String>,
+    /// As in the message of a condition.
+    pub summary: Vec<String>,
 }
 
 impl Differences {
-    /// Whether a Machine of the one template is as good as one of the other.
+    /// Whether there is no difference.
     pub fn is_none(&self) -> bool {
-        self.told.is_empty()
+        self.summary.is_empty()
     }
 }
 
-/// Compares two templates. What is handed down in place does not count, nor does the version of a reference.
+/// Compares two templates, without fields that are propagated in place and without the version of references.
 pub fn differences(current: &MachineTemplateSpec, wanted: &MachineTemplateSpec) -> Differences {
     let (current, wanted) = (&current.spec, &wanted.spec);
     let mut differences = Differences::default();
-    let mut add = |detailed: String, told: String| {
+    let mut add = |detailed: String, summary: String| {
         differences.detailed.push(detailed);
-        differences.told.push(told);
+        differences.summary.push(summary);
     };
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     if current.version != wanted.version {
@@ -37,8 +37,8 @@ pub fn differences(current: &MachineTemplateSpec, wanted: &MachineTemplateSpec) 
         add(format!("spec.version {is}, {should} required"), format!("Version {is}, {should} required"));
     }
     if current.bootstrap != wanted.bootstrap {
-        let (detailed, told) = bootstrap(&current.bootstrap, &wanted.bootstrap);
-        add(detailed, told);
+        let (detailed, summary) = bootstrap(&current.bootstrap, &wanted.bootstrap);
+        add(detailed, summary);
     }
     if current.infrastructure_ref != wanted.infrastructure_ref {
         let (is, should) = (&current.infrastructure_ref, &wanted.infrastructure_ref);
@@ -73,20 +73,20 @@ fn outdated(reference: &ContractVersionedObjectReference) -> String {
     format!("{kind} is not up-to-date")
 }
 
-/// The MachineSets of a MachineDeployment, sorted.
+/// The MachineSets of a MachineDeployment, classified.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// The one that stands for the template as it is now.
+    /// The MachineSet of the current template.
     pub new: Option<MachineSet>,
     /// All others.
     pub old: Vec<MachineSet>,
-    /// Old ones that differ only by their template, so that their Machines might be changed in place.
+    /// Old MachineSets that differ only in their template, so that their Machines may be updated in place.
     pub eligible: BTreeSet<String>,
-    /// Why there is no new one.
+    /// Why there is no new MachineSet.
     pub reason: String,
 }
 
-/// Sorts MachineSets. Of several that fit, the one with most machines is the new one, so that the fewest move.
+/// Classifies MachineSets. If several match the template, the one with most machines is the new one.
 pub fn select(deployment: &MachineDeployment, mut sets: Vec<MachineSet>, now: Timestamp) -> Selection {
     let mut selection = Selection::default();
     if sets.is_empty() {

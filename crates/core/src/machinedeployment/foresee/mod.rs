@@ -22,71 +22,71 @@ use super::decide::{belongs, defaults};
 use crate::Core;
 use crate::machineset::selector;
 
-/// A MachineDeployment as it would be, and everything beside it as it is.
+/// A MachineDeployment after a planned change, and the objects around it.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// The MachineDeployment as it would be, defaults filled in.
+    /// The MachineDeployment after the change, with defaults.
     pub deployment: MachineDeployment,
     /// Its MachineSets.
     pub sets: Vec<MachineSet>,
     /// Its Machines.
     pub machines: Vec<Machine>,
-    /// The templates that any of them name, as they would be.
+    /// The templates that they refer to, after the change.
     pub templates: Vec<DynamicObject>,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// Whether the Machines of an old MachineSet could become what the MachineDeployment would say.
+/// A `CanUpdateMachineSet` request: whether the Machines of an old MachineSet can be updated in place.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The old MachineSet.
     pub set: String,
-    /// What the controller would ask an extension.
+    /// The request that the controller would send to an extension.
     pub request: CanUpdateMachineSetRequest,
 }
 
-/// What the one who is asked says.
+/// The response of the extension.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// These changes could be made in place.
+    /// These changes can be made in place.
     Possible(Box<CanUpdateMachineSetResponse>),
-    /// The change is not wanted at all, and why.
+    /// The extension rejects the change, and why.
     Refused(String),
-    /// There is nobody to ask.
+    /// No extension serves the hook.
     Nobody,
 }
 
-/// One step of a rollout. Machines of one step may be changed side by side.
+/// One step of a rollout. Machines of one step may be changed concurrently.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// These are changed in place.
+pub enum RolloutStep {
+    /// These Machines are updated in place.
     Update(Vec<String>),
-    /// So many are made.
+    /// This number of Machines is created.
     Create(usize),
-    /// These are deleted.
+    /// These Machines are deleted.
     Delete(Vec<String>),
 }
 
-/// What would happen.
+/// The rollout that a change would cause.
 #[derive(Clone, Debug, Default)]
 pub struct Foresight {
-    /// In this order.
-    pub steps: Vec<Step>,
-    /// Nothing, and why: an extension refuses it, or nobody can say.
+    /// The steps, in order.
+    pub steps: Vec<RolloutStep>,
+    /// Why nothing would happen: an extension rejects the change, or does not respond.
     pub held: Option<String>,
-    /// Where it would stop short of its end, and why.
+    /// Why the rollout would not complete.
     pub stops: Option<String>,
-    /// What Machines that stay are told at once: as they were told so far, and as they would be told.
+    /// Machines that are changed in their metadata and spec only, before and after.
     pub handed_down: BTreeMap<String, (Machine, Machine)>,
-    /// The budget.
+    /// The limits of the rollout.
     pub limits: Option<Limits>,
 }
 
-/// Reads what a decision about the MachineDeployment is made from. `changed` are objects as they would be.
+/// Reads the inputs of the decision. `changed` are objects after the change.
 ///
 /// # Errors
-/// If something cannot be read.
+/// If an object cannot be read.
 pub async fn read(
     core: &Core,
     mut deployment: MachineDeployment,
@@ -146,10 +146,10 @@ impl World {
         }
     }
 
-    /// What the controller would ask before it begins.
+    /// The requests that the controller would send before the rollout.
     ///
     /// # Errors
-    /// Why it would not even ask.
+    /// Why it would send none.
     pub fn questions(&self) -> std::result::Result<Vec<Question>, String> {
         let sets = simulate::counted(&self.sets, &self.machines, &simulate::unavailable(&self.machines));
         let draft = rollout::draft(&self.observed(&sets, &self.machines));
@@ -179,7 +179,7 @@ impl World {
         })
     }
 
-    /// What would happen, given the answers to the [questions](Self::questions), in their order.
+    /// The rollout, given the responses to the [questions](Self::questions), in their order.
     pub fn foresee(&self, answers: &[(Question, Answer)]) -> Foresight {
         let limits = Limits::of(&self.deployment).ok();
         let held = |why: String| Foresight { held: Some(why), limits, ..Foresight::default() };

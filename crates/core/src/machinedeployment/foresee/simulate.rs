@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Foresight, Step, World};
+use super::{Foresight, RolloutStep, World};
 use crate::machinedeployment::rollout::{self, Problem, strategy};
 use crate::machineset::desired::{self, Clones, clone_reference};
 use crate::machineset::hand_over::{handed_over, is_received};
@@ -25,7 +25,7 @@ struct Simulation<'a> {
     machines: Vec<Machine>,
     unavailable: BTreeSet<String>,
     made: usize,
-    steps: Vec<Step>,
+    steps: Vec<RolloutStep>,
 }
 
 pub(super) fn simulate(world: &World, movable: &BTreeSet<String>) -> Result<Foresight, Problem> {
@@ -41,7 +41,7 @@ pub(super) fn simulate(world: &World, movable: &BTreeSet<String>) -> Result<Fore
     let rounds = ROUNDS * (1 + desired.unwrap_or(1) + world.machines.len());
     let is_over = (0..rounds).try_fold(false, |is_over, _| match is_over {
         true => Ok(true),
-        false => simulation.round(movable).map(|progress| !progress),
+        false => simulation.reconcile(movable).map(|progress| !progress),
     })?;
     let stops = simulation.stops(is_over);
     Ok(Foresight {
@@ -80,7 +80,7 @@ pub(super) fn counted(
 
 impl Simulation<'_> {
     /// One reconcile of the MachineDeployment, and one of each MachineSet. Says whether anything happened.
-    fn round(&mut self, movable: &BTreeSet<String>) -> Result<bool, Problem> {
+    fn reconcile(&mut self, movable: &BTreeSet<String>) -> Result<bool, Problem> {
         let draft = rollout::draft(&self.world.observed(&self.sets, &self.machines))?;
         let decision = draft.decide(movable);
         let mut progress = false;
@@ -138,7 +138,7 @@ impl Simulation<'_> {
             Scale::Stay | Scale::Held => false,
             Scale::Create(number) => {
                 (0..number).for_each(|_| self.make(&set));
-                self.steps.push(Step::Create(number));
+                self.steps.push(RolloutStep::Create(number));
                 true
             }
             Scale::Delete(names) => self.delete(names),
@@ -152,7 +152,7 @@ impl Simulation<'_> {
                 }
                 let is_some = !hand_over.is_empty();
                 if is_some {
-                    self.steps.push(Step::Update(hand_over));
+                    self.steps.push(RolloutStep::Update(hand_over));
                 }
                 deleted || is_some
             }
@@ -178,7 +178,7 @@ impl Simulation<'_> {
         self.machines.retain(|machine| !names.contains(&machine.name_any()));
         let is_some = self.machines.len() < before;
         if is_some {
-            self.steps.push(Step::Delete(names));
+            self.steps.push(RolloutStep::Delete(names));
         }
         is_some
     }
@@ -200,7 +200,7 @@ impl Simulation<'_> {
             return Some("spec.paused holds up the rollout".to_owned());
         }
         if strategy(deployment) == RolloutStrategyType::OnDelete {
-            return Some("with OnDelete a machine stays as it is until somebody deletes it".to_owned());
+            return Some("with OnDelete a machine is not updated until its Machine is deleted".to_owned());
         }
         let ill: Vec<&str> = self.unavailable.iter().map(String::as_str).collect();
         Some(match ill.is_empty() {
@@ -211,13 +211,13 @@ impl Simulation<'_> {
 
     /// What machines that stay were told so far, and what they would be told.
     fn handed_down(&self) -> BTreeMap<String, (Machine, Machine)> {
-        let told = |sets: &[MachineSet], owned: &Machine, current: &Machine| {
+        let desired = |sets: &[MachineSet], owned: &Machine, current: &Machine| {
             let set = sets.iter().find(|set| owners::is_controlled_by(&owned.metadata, *set))?;
             Some(desired::synced(set, current))
         };
         let both = self.machines.iter().filter_map(|after| {
             let before = self.world.machines.iter().find(|before| before.name_any() == after.name_any())?;
-            let pair = (told(&self.world.sets, before, before)?, told(&self.sets, after, before)?);
+            let pair = (desired(&self.world.sets, before, before)?, desired(&self.sets, after, before)?);
             Some((after.name_any(), pair))
         });
         both.collect()

@@ -78,52 +78,52 @@ fn refused(question: Question) -> (Question, Answer) {
     (question, Answer::Refused("no".to_owned()))
 }
 
-fn told(world: &World, answer: fn(Question) -> (Question, Answer)) -> Foresight {
+fn foreseen(world: &World, answer: fn(Question) -> (Question, Answer)) -> Foresight {
     let questions = world.questions().expect("questions");
     world.foresee(&questions.into_iter().map(answer).collect::<Vec<_>>())
 }
 
-fn update(name: &str) -> Step {
-    Step::Update(vec![name.to_owned()])
+fn update(name: &str) -> RolloutStep {
+    RolloutStep::Update(vec![name.to_owned()])
 }
 
-fn delete(name: &str) -> Step {
-    Step::Delete(vec![name.to_owned()])
+fn delete(name: &str) -> RolloutStep {
+    RolloutStep::Delete(vec![name.to_owned()])
 }
 
 #[test]
 fn what_can_be_changed_in_place_is_changed_one_by_one() {
     let world = with(&json!({"template": {"spec": {"version": "v1.35.0"}}}));
-    let foresight = told(&world, in_place);
+    let foresight = foreseen(&world, in_place);
     assert_eq!(foresight.steps, ["a", "b", "c"].map(update));
     assert_eq!((foresight.held, foresight.stops), (None, None));
     let wide = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}});
     let world = with(&json!({"rollout": {"strategy": wide}, "template": {"spec": {"version": "v1.35.0"}}}));
-    let two = Step::Update(vec!["a".to_owned(), "b".to_owned()]);
-    assert_eq!(told(&world, in_place).steps, [two, update("c")]);
+    let two = RolloutStep::Update(vec!["a".to_owned(), "b".to_owned()]);
+    assert_eq!(foreseen(&world, in_place).steps, [two, update("c")]);
 }
 
 #[test]
 fn what_nobody_can_change_is_replaced_and_what_is_refused_is_left_alone() {
     let world = with(&json!({"template": {"spec": {"version": "v1.35.0"}}}));
-    let one = Step::Create(1);
+    let one = RolloutStep::Create(1);
     let expected = [delete("a"), one.clone(), delete("b"), one.clone(), delete("c"), one.clone()];
-    assert_eq!(told(&world, nobody).steps, expected);
-    let foresight = told(&world, refused);
+    assert_eq!(foreseen(&world, nobody).steps, expected);
+    let foresight = foreseen(&world, refused);
     assert!(foresight.steps.is_empty());
     assert_eq!(foresight.held.as_deref(), Some("no"));
 }
 
 #[test]
 fn numbers_and_what_is_handed_down_need_no_rollout() {
-    assert_eq!(told(&with(&json!({})), nobody).steps, []);
-    assert_eq!(told(&with(&json!({"replicas": 5})), nobody).steps, [Step::Create(2)]);
-    let foresight = told(&with(&json!({"replicas": 1})), nobody);
-    assert_eq!(foresight.steps, [Step::Delete(vec!["a".to_owned(), "b".to_owned()])]);
+    assert_eq!(foreseen(&with(&json!({})), nobody).steps, []);
+    assert_eq!(foreseen(&with(&json!({"replicas": 5})), nobody).steps, [RolloutStep::Create(2)]);
+    let foresight = foreseen(&with(&json!({"replicas": 1})), nobody);
+    assert_eq!(foresight.steps, [RolloutStep::Delete(vec!["a".to_owned(), "b".to_owned()])]);
     assert_eq!(foresight.stops, None);
 
     let world = with(&json!({"template": {"spec": {"minReadySeconds": 7}}}));
-    let foresight = told(&world, nobody);
+    let foresight = foreseen(&world, nobody);
     assert_eq!(foresight.steps, []);
     let (before, after) = &foresight.handed_down["a"];
     assert_eq!((before.spec.min_ready_seconds, after.spec.min_ready_seconds), (None, Some(7)));
@@ -135,7 +135,7 @@ fn a_rollout_that_cannot_go_on_says_why() {
     let mut world = with(&change);
     // Machines without Nodes are not given away.
     world.machines.iter_mut().for_each(|machine| machine.status = None);
-    let foresight = told(&world, in_place);
+    let foresight = foreseen(&world, in_place);
     assert_eq!(foresight.steps, []);
     assert_eq!(foresight.stops.as_deref(), Some("it waits for these to be available: a, b, c"));
     for (fields, expected) in [
@@ -144,7 +144,7 @@ fn a_rollout_that_cannot_go_on_says_why() {
     ] {
         let mut all = change.clone();
         crate::machineset::fixtures::merge(&mut all, &fields);
-        let foresight = told(&with(&all), in_place);
+        let foresight = foreseen(&with(&all), in_place);
         assert_eq!(foresight.steps, []);
         assert!(foresight.stops.is_some_and(|why| why.contains(expected)), "{fields}");
     }

@@ -18,7 +18,7 @@ fn after(fields: &Value, deleting: bool, seen: &Seen) -> MachineDeployment {
     target
 }
 
-fn told(target: &MachineDeployment, type_: &str) -> (String, String, String) {
+fn condition_of(target: &MachineDeployment, type_: &str) -> (String, String, String) {
     let condition = get(target, type_).expect("is told");
     (condition.status.to_string(), condition.reason.clone(), condition.message.clone())
 }
@@ -98,7 +98,7 @@ fn numbers_become_conditions() {
         (&json!({}), vec![], true, "Deleting", ("True", "Deleting", "Deletion completed")),
         (&json!({}), vec![], false, "RollingOut", ("False", "NotRollingOut", "")),
     ] {
-        let (status, reason, message) = told(&after(fields, deleting, &seen(sets)), type_);
+        let (status, reason, message) = condition_of(&after(fields, deleting, &seen(sets)), type_);
         assert_eq!((&*status, &*reason, &*message), expected, "{type_} {fields}");
     }
 }
@@ -120,7 +120,7 @@ fn a_rollout_says_why_with_the_version_first() {
     ];
     let target = after(&json!({}), false, &Seen { machines, ..seen(vec![counted(3, 3)]) });
     assert_eq!(
-        told(&target, "RollingOut").2,
+        condition_of(&target, "RollingOut").2,
         "Rolling out 2 not up-to-date replicas\n* Version v1.34.0, v1.35.0 required\n* Infra is not up-to-date"
     );
 }
@@ -129,7 +129,7 @@ fn a_rollout_says_why_with_the_version_first() {
 fn without_sets_nothing_is_known() {
     let target = after(&json!({}), false, &Seen::default());
     for type_ in ["Available", "ScalingUp", "ScalingDown", "Deleting"] {
-        assert_eq!(told(&target, type_).1, "InternalError", "{type_}");
+        assert_eq!(condition_of(&target, type_).1, "InternalError", "{type_}");
     }
     assert_eq!(target.status.expect("a test value").phase, Some(MachineDeploymentPhase::Unknown));
 }
@@ -137,6 +137,9 @@ fn without_sets_nothing_is_known() {
 #[test]
 fn a_rollout_that_is_held_says_why() {
     let held = Seen { held: Some("refused by x: no".to_owned()), ..seen(vec![counted(3, 3)]) };
-    let told = told(&after(&json!({}), false, &held), "RollingOut");
-    assert_eq!(told, ("True".to_owned(), "RolloutHeld".to_owned(), "Held: refused by x: no".to_owned()));
+    let condition_of = condition_of(&after(&json!({}), false, &held), "RollingOut");
+    assert_eq!(
+        condition_of,
+        ("True".to_owned(), "RolloutHeld".to_owned(), "Held: refused by x: no".to_owned())
+    );
 }

@@ -29,7 +29,7 @@ impl MachineHealthCheckReconciler {
         if requests.get_opt(&name).await.doing(doing)?.is_some() {
             return Ok(());
         }
-        let told = |reason: &str, message: String| {
+        let failed = |reason: &str, message: String| {
             NewCondition::new(types::EXTERNALLY_REMEDIATED, ConditionStatus::False, reason).message(message)
         };
         let found = self.api(template, &template.kind, &namespace).get_opt(&template.name).await;
@@ -40,13 +40,13 @@ impl MachineHealthCheckReconciler {
                 "Error retrieving remediation template {} {namespace}/{}",
                 template.kind, template.name
             );
-            set(machine, told(reasons::TEMPLATE_NOT_FOUND, message.clone()), self.core.now());
+            set(machine, failed(reasons::TEMPLATE_NOT_FOUND, message.clone()), self.core.now());
             return Err(Error::user("spec.remediation.templateRef", message));
         };
         let made = requests.create(&PostParams::default(), &request(&from, template, machine)).await;
         let condition = match &made {
-            Ok(_) => told(reasons::WAITING_FOR_REMEDIATION, String::new()),
-            Err(_) => told(reasons::REQUEST_CREATION_FAILED, crate::names::CHECK_LOGS.to_owned()),
+            Ok(_) => failed(reasons::WAITING_FOR_REMEDIATION, String::new()),
+            Err(_) => failed(reasons::REQUEST_CREATION_FAILED, crate::names::CHECK_LOGS.to_owned()),
         };
         set(machine, condition, self.core.now());
         made.map(|_| ()).doing(|| format!("cannot ask for the remediation of Machine {namespace}/{name}"))

@@ -56,7 +56,8 @@ impl MachineHealthCheckReconciler {
         let api: Api<Machine> = self.core.api(&before.namespace().unwrap_or_default());
         // `OwnerRemediated` is not owned: once asked, the owner writes it.
         Patcher::new(api, before).finish(&machine, &[succeeded]).await?;
-        let was_told = get(before, succeeded).is_some_and(|told| told.status == ConditionStatus::False);
+        let was_told =
+            get(before, succeeded).is_some_and(|condition| condition.status == ConditionStatus::False);
         if let (Health::Unhealthy { message, .. }, false) = (&target.health, was_told) {
             self.core.tell(&machine, Tone::Warning, events::UNHEALTHY, message).await;
         }

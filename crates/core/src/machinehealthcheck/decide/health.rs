@@ -19,24 +19,24 @@ const A_SECOND: SignedDuration = SignedDuration::from_secs(1);
 /// The Node of a Machine.
 #[derive(Clone, Debug)]
 pub enum NodeSeen<'a> {
-    /// The workload cluster could not be asked, and why. Says nothing about the Node.
+    /// The workload cluster did not respond, and why. Says nothing about the Node.
     Unknown(&'a str),
-    /// The Machine has none yet: the workload cluster was asked, or does not exist yet.
+    /// The Machine has no Node yet: the workload cluster has none, or does not exist yet.
     None,
-    /// The Machine had one, and it is gone.
+    /// The Machine had this Node, and it is deleted.
     Gone(&'a str),
-    /// It is there.
+    /// The Node exists.
     There(&'a Node),
 }
 
-/// What was found.
+/// The result of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Nothing speaks against it.
+    /// No check fails.
     Healthy,
-    /// Not yet healthy, and not yet to be blamed. Looked at again after the time, if there is one.
+    /// A check fails, and its timeout has not passed. Check again after this time, if there is one.
     Waiting(Option<Duration>),
-    /// Something has to be done.
+    /// The Machine must be remediated.
     Unhealthy {
         /// As one word.
         reason: &'static str,
@@ -45,7 +45,7 @@ pub enum Health {
     },
 }
 
-/// Looks at one Machine.
+/// Checks one Machine.
 pub fn check(
     cluster: &Cluster,
     machine: &Machine,
@@ -63,7 +63,7 @@ pub fn check(
     if (!is_true(cluster, cluster_types::CONTROL_PLANE_INITIALIZED) && !is_control_plane)
         || !is_true(cluster, shared::INFRASTRUCTURE_READY)
     {
-        return settled(machine, node);
+        return without_findings(machine, node);
     }
 
     let mut findings = machine_findings(machine, checks, now);
@@ -77,11 +77,11 @@ pub fn check(
     }
     match findings.next.into_iter().chain(of_node.next).min() {
         Some(next) => Health::Waiting(Duration::try_from(next).ok()),
-        None => settled(machine, node),
+        None => without_findings(machine, node),
     }
 }
 
-fn settled(machine: &Machine, node: &NodeSeen<'_>) -> Health {
+fn without_findings(machine: &Machine, node: &NodeSeen<'_>) -> Health {
     match node {
         NodeSeen::There(_) if machine.metadata.deletion_timestamp.is_none() => Health::Healthy,
         _ => Health::Waiting(None),
@@ -119,11 +119,12 @@ impl Findings {
 fn machine_findings(machine: &Machine, checks: &MachineHealthCheckChecks, now: Timestamp) -> Findings {
     let mut findings = Findings::default();
     for check in &checks.unhealthy_machine_conditions {
-        let Some(told) = get(machine, &check.type_).filter(|told| told.status == check.status) else {
+        let Some(condition) = get(machine, &check.type_).filter(|condition| condition.status == check.status)
+        else {
             continue;
         };
-        findings.lasting(told.last_transition_time.0, check.timeout_seconds, now, |timeout| {
-            let (type_, status, reason) = (&check.type_, &check.status, &told.reason);
+        findings.lasting(condition.last_transition_time.0, check.timeout_seconds, now, |timeout| {
+            let (type_, status, reason) = (&check.type_, &check.status, &condition.reason);
             format!("Condition {type_} on Machine is reporting status {status} with reason {reason} for more than {timeout}")
         });
     }
@@ -156,15 +157,15 @@ fn node_findings(
         }
         NodeSeen::There(node) => {
             findings.reason = reasons::UNHEALTHY_NODE;
-            let told =
+            let conditions =
                 node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
             for check in &checks.unhealthy_node_conditions {
                 let same = |it: &&_| is_same(it, &check.type_, &check.status);
-                let Some(told) = told.iter().find(same) else { continue };
-                let since = told.last_transition_time.as_ref().map_or(now, |time| time.0);
+                let Some(conditions) = conditions.iter().find(same) else { continue };
+                let since = conditions.last_transition_time.as_ref().map_or(now, |time| time.0);
                 findings.lasting(since, check.timeout_seconds, now, |timeout| {
                     let (type_, status) = (&check.type_, &check.status);
-                    let reason = told.reason.as_deref().unwrap_or_default();
+                    let reason = conditions.reason.as_deref().unwrap_or_default();
                     format!("Condition {type_} on Node is reporting status {status} with reason {reason} for more than {timeout}")
                 });
             }
@@ -173,14 +174,16 @@ fn node_findings(
     findings
 }
 
-fn is_same(told: &k8s_openapi::api::core::v1::NodeCondition, type_: &str, status: &str) -> bool {
-    told.type_ == type_ && told.status == status
+fn is_same(condition: &k8s_openapi::api::core::v1::NodeCondition, type_: &str, status: &str) -> bool {
+    condition.type_ == type_ && condition.status == status
 }
 
 /// Since when nothing has stood in the way of a Node: the latest of what it had to wait for.
 fn could_start(cluster: &Cluster, machine: &Machine, now: Timestamp) -> Timestamp {
     fn since<T: Conditioned>(object: &T, type_: &str) -> Option<Timestamp> {
-        is_true(object, type_).then(|| get(object, type_).map(|told| told.last_transition_time.0)).flatten()
+        is_true(object, type_)
+            .then(|| get(object, type_).map(|condition| condition.last_transition_time.0))
+            .flatten()
     }
     let created = machine.metadata.creation_timestamp.as_ref().map_or(now, |created| created.0);
     [
@@ -203,12 +206,13 @@ fn spelt(seconds: i32) -> String {
     }
 }
 
-/// Whether a finding still holds for the Node as it is now. A finding is written into a condition, which may be read
-/// long after: by a process that was restarted, or after the Node has recovered.
+/// Whether a finding still holds for the current Node. A finding is stored in a condition, which may be stale: read
+/// by a restarted process, or after the Node has recovered.
 pub fn still_holds(reason: &str, message: &str, node: Option<&Node>) -> bool {
     let is_ready = node.is_some_and(|node| {
-        let told = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        told.iter().any(|told| is_same(told, "Ready", "True"))
+        let conditions =
+            node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        conditions.iter().any(|conditions| is_same(conditions, "Ready", "True"))
     });
     match reason {
         reasons::NODE_STARTUP_TIMEOUT | reasons::NODE_DELETED => node.is_none(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::super::names::reasons;
 use super::health::NodeSeen;
 
-/// Nodes that can be looked up.
+/// An index of Nodes.
 pub trait NodeIndex {
     /// The Node of a name.
     fn by_name(&self, name: &str) -> Option<Arc<Node>>;
@@ -31,19 +31,19 @@ impl NodeIndex for Nodes {
     }
 }
 
-/// What the workload cluster says of one Node.
+/// A lookup of a Node in the workload cluster.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Nothing, and why.
+    /// The lookup failed, and why.
     Unknown(String),
-    /// That there is none.
+    /// The Node does not exist.
     None,
-    /// That it is there.
+    /// The Node exists.
     There(Arc<Node>),
 }
 
 impl Found {
-    /// What that means for a Machine.
+    /// The lookup as seen by the health check of a Machine.
     pub fn of<'a>(&'a self, machine: &'a Machine) -> NodeSeen<'a> {
         match (self, name(machine)) {
             (Self::Unknown(why), _) => NodeSeen::Unknown(why),
@@ -59,8 +59,8 @@ pub fn name(machine: &Machine) -> Option<&str> {
     machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
 }
 
-/// Looks for a Machine's Node among those that are kept in memory; `None` stands for a cluster without an API server. A
-/// Machine whose status was lost, as after a move, may have a Node that it does not refer to yet.
+/// Looks up the Node of a Machine in the cache; `None` is a cluster without an API server. A Machine whose status was
+/// lost, as after a move, may have a Node that it does not refer to yet.
 pub fn find<I: NodeIndex>(nodes: Option<&Knowledge<I>>, machine: &Machine) -> Found {
     let nodes = match nodes {
         Some(Knowledge::Known(nodes)) => nodes,
@@ -81,7 +81,7 @@ pub fn find<I: NodeIndex>(nodes: Option<&Knowledge<I>>, machine: &Machine) -> Fo
     }
 }
 
-/// A Node as it was read just now.
+/// The result of a live read.
 pub fn read(node: Knowledge<Option<Node>>) -> Found {
     match node {
         Knowledge::Unknown(why) => Found::Unknown(why),
@@ -90,7 +90,7 @@ pub fn read(node: Knowledge<Option<Node>>) -> Found {
     }
 }
 
-/// Whether a finding is about the Node, and not about what the Machine says of itself.
+/// Whether a finding is about the Node, and not about a condition of the Machine.
 pub fn is_about_node(reason: &str) -> bool {
     [reasons::UNHEALTHY_NODE, reasons::NODE_DELETED, reasons::NODE_STARTUP_TIMEOUT].contains(&reason)
 }
@@ -130,7 +130,7 @@ mod tests {
         let gone = machine("x").with_node().done();
         let new = machine("n").done();
         let after_move = machine("n").change(|m| m.spec.provider_id = Some("host:///n".to_owned())).done();
-        let told =
+        let found =
             |nodes: Option<&Knowledge<Index>>, machine: &Machine| match find(nodes, machine).of(machine) {
                 NodeSeen::Unknown(_) => "unknown",
                 NodeSeen::None => "none",
@@ -147,7 +147,7 @@ mod tests {
             (None, &new, "none"),
             (None, &with_node, "unknown"),
         ] {
-            assert_eq!(told(nodes, machine), expected, "{machine:?}");
+            assert_eq!(found(nodes, machine), expected, "{machine:?}");
         }
     }
 }

@@ -4,31 +4,31 @@ use capstan_api::core::RemediationTrigger;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use thiserror::Error;
 
-use crate::machinedeployment::limits::{BadAmount, Round, scaled};
+use crate::machinedeployment::limits::{BadAmount, Rounding, scaled};
 use crate::machineset::remediation::text;
 
-/// A limit that cannot be read.
+/// A remediation trigger that cannot be parsed.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum BadTrigger {
     /// Neither a number nor a percentage.
     #[error("unhealthyLessThanOrEqualTo: {0}")]
     Amount(#[from] BadAmount),
-    /// Not `[a-b]`, or the wrong way round.
+    /// Not `[a-b]`, or `a` is greater than `b`.
     #[error("unhealthyInRange: {0:?} is not a range such as [2-5]")]
     Range(String),
 }
 
-/// What the numbers allow.
+/// Whether remediation is permitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// Go on; so many more may become unhealthy before it stops.
+    /// Permitted; this many more machines may become unhealthy.
     Yes(i32),
-    /// Hold back, and say why.
+    /// Not permitted, and why.
     No(String),
 }
 
-/// Judges the numbers. Machines that are neither healthy nor unhealthy count as unhealthy here; `unhealthy` is how
-/// many really are.
+/// Evaluates the trigger. Machines that are neither healthy nor unhealthy count as unhealthy here; `unhealthy` is the
+/// number of those that are.
 pub fn judge(
     trigger: &RemediationTrigger,
     expected: i32,
@@ -48,7 +48,7 @@ pub fn judge(
     }
     let all = IntOrString::String("100%".to_owned());
     let limit = trigger.unhealthy_less_than_or_equal_to.as_ref().unwrap_or(&all);
-    let most = scaled(limit, expected, Round::Down)?;
+    let most = scaled(limit, expected, Rounding::Down)?;
     Ok(match not_healthy <= most {
         true => Allowed::Yes(most - not_healthy),
         false => Allowed::No(format!(

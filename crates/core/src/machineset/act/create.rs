@@ -14,7 +14,7 @@ use kube::api::{Api, DynamicObject};
 
 use super::super::MachineSetReconciler;
 use super::super::decide::desired::{self, Clones, clone_reference};
-use super::super::decide::naming::machine_name;
+use super::super::decide::machine_name::machine_name;
 use super::super::observe::Templates;
 use crate::external;
 use crate::names::events;
@@ -43,24 +43,24 @@ impl MachineSetReconciler {
             [one] => Some(format!("created Machine {one}")),
             several => Some(format!("created Machines {}", several.join(", "))),
         };
-        if let Some(told) = machines {
-            self.core.tell(set, Tone::Normal, events::CREATED, &told).await;
+        if let Some(message) = machines {
+            self.core.tell(set, Tone::Normal, events::CREATED, &message).await;
         }
         made.into_iter().try_for_each(|made| made.map(drop))
     }
 
     /// Makes one Machine, and gives its name.
     async fn create_one(&self, set: &MachineSet, templates: &Templates) -> Result<String> {
-        let naming = set.spec.machine_naming.as_ref().and_then(|naming| naming.template.as_deref());
-        let name = machine_name(naming, &set.spec.cluster_name, &set.name_any()).map_err(|problem| {
+        let template = set.spec.machine_naming.as_ref().and_then(|naming| naming.template.as_deref());
+        let name = machine_name(template, &set.spec.cluster_name, &set.name_any()).map_err(|problem| {
             let field = format!("MachineSet {} spec.machineNaming.template", set.name_any());
             Error::user(field, problem.to_string())
         })?;
         let mut made = vec![];
         let created = self.create_all(set, templates, &name, &mut made).await;
         if let Err(error) = &created {
-            let told = format!("cannot create Machine {name}: {}", chain(error));
-            self.core.tell(set, Tone::Warning, events::NOT_CREATED, &told).await;
+            let message = format!("cannot create Machine {name}: {}", chain(error));
+            self.core.tell(set, Tone::Warning, events::NOT_CREATED, &message).await;
             let namespace = set.namespace().unwrap_or_default();
             for clone in &made {
                 external::delete(&self.core, clone, &namespace).await?;

@@ -3,7 +3,7 @@
 mod clean_up;
 mod create;
 mod hand_over;
-mod remediate;
+mod remediation;
 pub(super) mod sync;
 pub(crate) mod templates;
 
@@ -142,8 +142,8 @@ impl MachineSetReconciler {
         for machine in machines.iter().filter(|machine| names.contains(&machine.name_any())) {
             let api: Api<Machine> = self.core.api(&machine.namespace().unwrap_or_default());
             destroy::delete(&api, &machine.metadata, grounds).await?;
-            let told = format!("deleted Machine {}: {grounds}", machine.name_any());
-            self.core.tell(set, Tone::Normal, events::DELETED, &told).await;
+            let message = format!("deleted Machine {}: {grounds}", machine.name_any());
+            self.core.tell(set, Tone::Normal, events::DELETED, &message).await;
         }
         Ok(())
     }

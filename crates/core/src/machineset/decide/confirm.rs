@@ -33,25 +33,25 @@ pub(in crate::machineset) fn check_spare(
 
 /// What a finding is worth, given the Node as it is now.
 pub(in crate::machineset) fn grounds_with_node(
-    told: &Condition,
+    condition: &Condition,
     node: &str,
     now: &Knowledge<Option<Node>>,
 ) -> Confirmed {
-    Grounds::observed(now, |now| match still_holds(&told.reason, &told.message, now.as_ref()) {
-        true => Ok(told.message.clone()),
+    Grounds::observed(now, |now| match still_holds(&condition.reason, &condition.message, now.as_ref()) {
+        true => Ok(condition.message.clone()),
         false => Err(format!("Node {node} is healthy again")),
     })
 }
 
 /// What a finding about the Node is worth for a Machine that refers to none.
-pub(in crate::machineset) fn grounds_without_node(told: &Condition, found: Found) -> Confirmed {
+pub(in crate::machineset) fn grounds_without_node(condition: &Condition, found: Found) -> Confirmed {
     let seen = match found {
         Found::Unknown(why) => Knowledge::Unknown(why),
         Found::None => Knowledge::Known(None),
         Found::There(node) => Knowledge::Known(Some(node)),
     };
     Grounds::observed(&seen, |node| match node {
-        None => Ok(told.message.clone()),
+        None => Ok(condition.message.clone()),
         Some(node) => Err(format!("Node {} exists now", node.name_any())),
     })
 }
@@ -64,7 +64,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
 
-    fn told(reason: &str, message: &str) -> Condition {
+    fn unhealthy(reason: &str, message: &str) -> Condition {
         serde_json::from_value(json!({
             "type": types::HEALTH_CHECK_SUCCEEDED, "status": "False", "reason": reason, "message": message,
             "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_finding_is_confirmed_by_what_is_known_now() {
-        let lost = told(reasons::UNHEALTHY_NODE, "Condition Ready on Node is reporting status Unknown");
+        let lost = unhealthy(reasons::UNHEALTHY_NODE, "Condition Ready on Node is reporting status Unknown");
         let confirmed = |now: Knowledge<Option<Node>>| grounds_with_node(&lost, "n", &now);
         assert!(confirmed(Knowledge::Known(Some(node("Unknown")))).is_ok());
         assert_eq!(
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_node_that_has_appeared_saves_its_machine() {
-        let late = told(reasons::NODE_STARTUP_TIMEOUT, "Node failed to report startup in 10m0s");
+        let late = unhealthy(reasons::NODE_STARTUP_TIMEOUT, "Node failed to report startup in 10m0s");
         assert!(grounds_without_node(&late, Found::None).is_ok());
         let appeared = grounds_without_node(&late, Found::There(Arc::new(node("True"))));
         assert_eq!(appeared, Err("Node n exists now".to_owned()));

@@ -19,16 +19,17 @@ use super::priority::first_to_go;
 /// So many volumes of a machine are named.
 const MOST_NAMES: usize = 3;
 
-/// What a scale-down takes, and what it leaves although there are too many.
+/// The Machines that a scale-down deletes, and why others are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScaleDown {
-    /// These go.
+    /// Machines to delete.
     pub delete: Vec<String>,
-    /// Why others stay, and what the user can do about it.
+    /// Why other Machines are kept, and what the user can do.
     pub held: Vec<String>,
 }
 
-/// Chooses `number` of the machines, those first that should go first. Machines on their way out count.
+/// Selects `number` of the machines, those first that are first in the deletion order. Machines that are being deleted
+/// count.
 pub fn choose(
     set: &MachineSet,
     owner: Option<&MachineDeployment>,

@@ -7,7 +7,7 @@ pub(crate) mod hand_over;
 pub mod keep;
 pub(super) mod leftovers;
 pub(crate) mod machine;
-pub mod naming;
+pub mod machine_name;
 pub mod preflight;
 pub mod priority;
 pub mod remediation;

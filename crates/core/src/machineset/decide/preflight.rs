@@ -19,12 +19,12 @@ const MOST_MINORS_BEHIND: u64 = 3;
 
 const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
 
-/// A version that cannot be read.
+/// A version that cannot be parsed.
 #[derive(Debug, Error)]
 #[error("cannot parse version {0:?}")]
 pub struct BadVersion(String);
 
-/// Checks that are left out.
+/// Preflight checks to skip.
 #[derive(Clone, Debug, Default)]
 pub struct Skipped(Vec<String>);
 
@@ -36,7 +36,7 @@ impl Skipped {
         Self::parse(skip.or_else(on_template).map_or("", String::as_str))
     }
 
-    /// Reads the value of the annotation.
+    /// Parses the value of the annotation.
     pub fn parse(annotation: &str) -> Self {
         Self(
             annotation
@@ -47,7 +47,7 @@ impl Skipped {
         )
     }
 
-    /// Whether nothing is left to check.
+    /// Whether all checks are skipped.
     pub fn is_all(&self) -> bool {
         self.has("All")
     }
@@ -57,7 +57,7 @@ impl Skipped {
     }
 }
 
-/// The control plane, as far as the checks need it.
+/// The fields of the control plane that the checks use.
 #[derive(Clone, Debug)]
 pub struct ControlPlane {
     called: String,
@@ -67,7 +67,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Reads a control plane; `None` if it does not do versions.
+    /// Reads a control plane; `None` if it has no version.
     pub fn read(object: &DynamicObject) -> Option<Self> {
         let kind = object.types.as_ref().map_or("ControlPlane", |types| &types.kind);
         let called = format!("{kind} {}/{}", object.namespace().unwrap_or_default(), object.name_any());
@@ -84,7 +84,7 @@ impl ControlPlane {
     }
 }
 
-/// Why no Machine may be made now, one sentence for each check that fails.
+/// Why no Machine may be created now, one sentence for each failed check.
 pub fn failures(
     cluster: &Cluster,
     control_plane: &ControlPlane,
@@ -169,7 +169,9 @@ fn kubeadm_skew(set: &MachineSet, theirs: &Version, ours: &Version) -> Option<St
 }
 
 fn parse(version: &str) -> Result<Version, BadVersion> {
-    Version::parse(version.trim_start_matches('v')).map_err(|_| BadVersion(version.to_owned()))
+    let parsed = capstan_text::Version::parse(version).ok_or_else(|| BadVersion(version.to_owned()))?;
+    // Upstream's messages have no leading v.
+    Ok(parsed.into_semver())
 }
 
 #[cfg(test)]
@@ -245,9 +247,9 @@ mod tests {
                 "version": ours, "bootstrap": {"configRef": {"kind": kind}}}}}});
             let set = machine_set("ms", 1, &fields);
             let control_plane = control_plane(theirs, &json!({"version": theirs}));
-            let told = failures(&cluster(&json!({})), &control_plane, &set, &Skipped::default())
+            let failed = failures(&cluster(&json!({})), &control_plane, &set, &Skipped::default())
                 .expect("a test value");
-            let names: Vec<&str> = told.iter().filter_map(|text| text.split('"').nth(1)).collect();
+            let names: Vec<&str> = failed.iter().filter_map(|text| text.split('"').nth(1)).collect();
             assert_eq!(names, failing, "{ours} {theirs} {kind}");
             assert!(Skipped::parse("All").is_all());
             let none = failures(&cluster(&json!({})), &control_plane, &set, &Skipped::parse("All"))

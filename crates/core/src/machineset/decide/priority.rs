@@ -19,7 +19,7 @@ const LAST: f64 = 0.0;
 
 const TEN_DAYS_IN_SECONDS: f64 = 864_000.0;
 
-/// All machines, those that should go first in front.
+/// All machines, in the order in which they are deleted.
 pub fn first_to_go(machines: &[Machine], order: MachineSetDeletionOrder, now: Timestamp) -> Vec<&Machine> {
     let mut sorted: Vec<(f64, &Machine)> =
         machines.iter().map(|machine| (priority(machine, order, now), machine)).collect();

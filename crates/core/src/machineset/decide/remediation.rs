@@ -11,22 +11,22 @@ use std::cmp::Reverse;
 
 use super::super::names::remediation;
 use super::machine::{has_recovered, is_annotated, is_deleting, is_to_be_remediated};
-use crate::machinedeployment::limits::{BadAmount, Round, scaled};
+use crate::machinedeployment::limits::{BadAmount, Rounding, scaled};
 use crate::machinedeployment::names::REVISION;
 use crate::names::machine::types;
 
 /// What is done about unhealthy Machines, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remediation {
-    /// These have recovered: nobody need remember that they were sick.
+    /// Recovered Machines, whose condition is removed.
     pub recovered: Vec<String>,
-    /// These have to wait, and are told why.
+    /// Machines that wait, with the condition that says why.
     pub waiting: Vec<(String, NewCondition)>,
-    /// These are replaced now, if nothing else stands against it.
+    /// Machines to replace now, unless a preflight check fails.
     pub now: Vec<String>,
 }
 
-/// Sorts the Machines of a MachineSet. `owner` is the MachineDeployment above it, if any.
+/// Classifies the Machines of a MachineSet. `owner` is its MachineDeployment, if any.
 pub fn decide(
     set: &MachineSet,
     owner: Option<&MachineDeployment>,
@@ -43,15 +43,15 @@ pub fn decide(
     let mut kept = Vec::new();
     sick.retain(|machine| {
         let wait = waits_for_policy(set, owner, machine);
-        kept.extend(wait.map(|told| (machine.name_any(), told)));
+        kept.extend(wait.map(|condition| (machine.name_any(), condition)));
         kept.last().is_none_or(|(name, _)| *name != machine.name_any())
     });
     decision.waiting = kept;
     let is_part_of_deployment = set.labels().contains_key(labels::DEPLOYMENT_NAME);
     if is_part_of_deployment && !owner.is_some_and(|owner| is_current(set, owner)) {
         let why = "Machine won't be remediated because it is pending removal due to rollout";
-        let told = condition(remediation::CANNOT_BE_REMEDIATED, why);
-        decision.waiting.extend(sick.iter().map(|machine| (machine.name_any(), told.clone())));
+        let pending = condition(remediation::CANNOT_BE_REMEDIATED, why);
+        decision.waiting.extend(sick.iter().map(|machine| (machine.name_any(), pending.clone())));
         return Ok(decision);
     }
 
@@ -64,7 +64,7 @@ pub fn decide(
         return Ok(decision);
     };
     let replicas = owner.map_or(set.spec.replicas, |owner| owner.spec.replicas).unwrap_or(1);
-    let most = scaled(&max_in_flight, replicas, Round::Up)?;
+    let most = scaled(&max_in_flight, replicas, Rounding::Up)?;
     let most = usize::try_from(most).unwrap_or(0);
     let in_flight = machines.iter().filter(|machine| is_being_remediated(machine)).count();
     sort(&mut sick);
@@ -74,8 +74,8 @@ pub fn decide(
          (spec.strategy.remediation.maxInFlight is {})",
         text(&max_in_flight)
     );
-    let told = condition(remediation::DEFERRED, why);
-    decision.waiting.extend(later.iter().map(|machine| (machine.name_any(), told.clone())));
+    let deferred = condition(remediation::DEFERRED, why);
+    decision.waiting.extend(later.iter().map(|machine| (machine.name_any(), deferred.clone())));
     decision.now = sick.iter().map(|machine| machine.name_any()).collect();
     Ok(decision)
 }
@@ -109,14 +109,14 @@ fn waits_for_policy(
         )),
         Ok(ReplacePolicy::WhenNeeded) if !keep::is_healed(&machine.spec) => None,
         Ok(ReplacePolicy::WhenNeeded) => match get(machine, keep::HEALED_IN_PLACE) {
-            Some(told)
-                if told.status == ConditionStatus::False && told.reason == keep::healing::EXHAUSTED =>
+            Some(healed)
+                if healed.status == ConditionStatus::False && healed.reason == keep::healing::EXHAUSTED =>
             {
                 None
             }
-            Some(told) => Some(condition(
+            Some(healed) => Some(condition(
                 remediation::DEFERRED,
-                format!("Machine is healed in place before it is replaced: {}", told.message),
+                format!("Machine is healed in place before it is replaced: {}", healed.message),
             )),
             None => Some(condition(
                 remediation::DEFERRED,
@@ -126,18 +126,18 @@ fn waits_for_policy(
     }
 }
 
-/// What a Machine is told whose Node could not be looked at, or is not as ill as the health check has found.
+/// The condition of a Machine whose Node cannot be read, or is not as unhealthy as the health check found.
 pub fn unconfirmed(why: &str) -> NewCondition {
     condition(remediation::DEFERRED, format!("Machine is not replaced: {why}"))
 }
 
-/// What a Machine is told whose replacement the checks hold up.
+/// The condition of a Machine whose replacement waits for preflight checks.
 pub fn held_up(failures: &[String]) -> NewCondition {
     let lines: Vec<String> = failures.iter().map(|failure| format!("* {failure}")).collect();
     condition(remediation::DEFERRED, lines.join("\n"))
 }
 
-/// What a Machine is told that is replaced.
+/// The condition of a Machine that is being replaced.
 pub fn replaced() -> NewCondition {
     condition(remediation::MACHINE_DELETING, "Machine is deleting")
 }
@@ -221,7 +221,8 @@ mod tests {
             let set = machine_set("ms", 3, &of_deployment(revision));
             let decision = decide(&set, Some(&owner(&json!("100%"))), &machines).expect("a test value");
             assert_eq!(decision.now.is_empty(), !now, "{revision}");
-            let reasons: Vec<&str> = decision.waiting.iter().map(|(_, told)| &*told.reason).collect();
+            let reasons: Vec<&str> =
+                decision.waiting.iter().map(|(_, condition)| &*condition.reason).collect();
             assert_eq!(reasons, if now { vec![] } else { vec![remediation::CANNOT_BE_REMEDIATED] });
         }
     }
@@ -242,9 +243,9 @@ mod tests {
             machines.extend(with_in_flight.then(|| in_flight.clone()));
             let set = machine_set("ms", 3, &of_deployment("2"));
             let decision = decide(&set, Some(&owner(&max)), &machines).expect("a test value");
-            let told: Vec<&str> = decision.waiting.iter().map(|(name, _)| name.as_str()).collect();
+            let deferred: Vec<&str> = decision.waiting.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(
-                (decision.now, told),
+                (decision.now, deferred),
                 (now.into_iter().map(str::to_owned).collect(), waiting),
                 "{max}"
             );
@@ -281,8 +282,8 @@ mod tests {
         let says = |policy: &str| json!({REPLACE_POLICY: policy});
         let healing = |reason: &'static str| {
             move |machine: &mut Machine| {
-                let told = NewCondition::new(keep::HEALED_IN_PLACE, ConditionStatus::False, reason);
-                capstan_api::conditions::set(machine, told, jiff::Timestamp::UNIX_EPOCH);
+                let condition = NewCondition::new(keep::HEALED_IN_PLACE, ConditionStatus::False, reason);
+                capstan_api::conditions::set(machine, condition, jiff::Timestamp::UNIX_EPOCH);
             }
         };
         for (annotations, machine, expected) in [
@@ -313,13 +314,16 @@ mod tests {
             (says("WhenNeeded"), kept("a", |machine| machine.spec.bootstrap.config_ref = None), None),
         ] {
             let decision = decide(&kept_set(&annotations), None, &[machine]).expect("a test value");
-            let told = decision.waiting.first().map(|(_, told)| told.message.clone());
+            let message = decision.waiting.first().map(|(_, condition)| condition.message.clone());
             match expected {
                 Some(expected) => {
                     assert!(decision.now.is_empty(), "{annotations} {expected}");
-                    assert!(told.as_ref().is_some_and(|told| told.contains(expected)), "{told:?} {expected}");
+                    assert!(
+                        message.as_ref().is_some_and(|message| message.contains(expected)),
+                        "{message:?} {expected}"
+                    );
                 }
-                None => assert_eq!((decision.now.as_slice(), told), (["a".to_owned()].as_slice(), None)),
+                None => assert_eq!((decision.now.as_slice(), message), (["a".to_owned()].as_slice(), None)),
             }
         }
     }

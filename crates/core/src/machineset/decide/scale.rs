@@ -10,18 +10,18 @@ use super::super::names::in_place;
 use super::machine::{has_node, is_annotated, is_deleting, is_to_be_remediated, is_updating};
 use super::priority::first_to_go;
 
-/// What the number of Machines calls for.
+/// How the number of Machines must change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// There are as many as there should be.
+    /// The number is right.
     Stay,
-    /// There are too few, and somebody has said not to make more.
+    /// There are too few, and an annotation disables the creation of Machines.
     Held,
-    /// So many are missing.
+    /// This number of Machines is missing.
     Create(usize),
-    /// These are too many. Some may be on their way out already.
+    /// These Machines are too many. Some may already be terminating.
     Delete(Vec<String>),
-    /// Those that are too many go to another MachineSet.
+    /// The surplus Machines are handed over to another MachineSet.
     HandOver {
         /// The other MachineSet.
         to: String,
@@ -32,7 +32,7 @@ pub enum Scale {
     },
 }
 
-/// Compares the Machines of a MachineSet with what it should have.
+/// Compares the Machines of a MachineSet with its replica count.
 pub fn decide(set: &MachineSet, machines: &[Machine], now: Timestamp) -> Scale {
     let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
     if machines.len() < wanted {

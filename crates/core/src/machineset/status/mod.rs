@@ -30,20 +30,20 @@ pub(crate) const OWNED: [&str; 7] = [
 /// A Machine this young may not have been looked at yet.
 const NOT_LOOKED_AT_YET: SignedDuration = SignedDuration::from_secs(10);
 
-/// What a reconcile has found out.
+/// What a reconcile has observed.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// The Machines; `None` if they could not be read.
     pub machines: Option<Vec<Machine>>,
-    /// Kinds of templates that are not there.
+    /// Kinds of templates that do not exist.
     pub missing_templates: Vec<String>,
-    /// Why no Machine may be made for now.
+    /// Why no Machine may be created now.
     pub preflight_failures: Vec<String>,
-    /// Why kept machines stay although there are too many.
+    /// Why surplus Machines are kept.
     pub kept_back: Vec<String>,
 }
 
-/// Writes into the status what was seen.
+/// Computes the status from the observation.
 pub fn update(target: &mut MachineSet, seen: &Seen, now: Timestamp) {
     let selector = selector_text(&target.spec.selector);
     let status = target.status.get_or_insert_default();
@@ -120,13 +120,14 @@ fn scaling_down(target: &MachineSet, machines: &[Machine], seen: &Seen, now: Tim
 
 /// `MachinesReady`, from what the Machines say.
 pub(crate) fn machines_ready(machines: &[Machine]) -> NewCondition {
-    let told = Reasons { issue: reasons::NOT_READY, unknown: reasons::READY_UNKNOWN, info: reasons::READY };
-    over(machines.iter().collect(), types::READY, types::MACHINES_READY, told)
+    let reported =
+        Reasons { issue: reasons::NOT_READY, unknown: reasons::READY_UNKNOWN, info: reasons::READY };
+    over(machines.iter().collect(), types::READY, types::MACHINES_READY, reported)
 }
 
 /// `MachinesUpToDate`, from what the Machines say.
 pub(crate) fn machines_up_to_date(machines: &[Machine], now: Timestamp) -> NewCondition {
-    let told = Reasons {
+    let reported = Reasons {
         issue: reasons::NOT_UP_TO_DATE,
         unknown: reasons::UP_TO_DATE_UNKNOWN,
         info: reasons::UP_TO_DATE,
@@ -137,14 +138,14 @@ pub(crate) fn machines_up_to_date(machines: &[Machine], now: Timestamp) -> NewCo
             || created.is_none_or(|created| now.duration_since(created.0) > NOT_LOOKED_AT_YET)
     };
     let machines = machines.iter().filter(looked_at).collect();
-    over(machines, machine_types::UP_TO_DATE, types::MACHINES_UP_TO_DATE, told)
+    over(machines, machine_types::UP_TO_DATE, types::MACHINES_UP_TO_DATE, reported)
 }
 
-fn over(machines: Vec<&Machine>, source: &str, target: &str, told: Reasons<'_>) -> NewCondition {
+fn over(machines: Vec<&Machine>, source: &str, target: &str, reported: Reasons<'_>) -> NewCondition {
     if machines.is_empty() {
         return NewCondition::new(target, true, reasons::NO_REPLICAS);
     }
-    let strategy = MergeStrategy::new().reasons(told);
+    let strategy = MergeStrategy::new().reasons(reported);
     let merged = Aggregate::over(source).to(target).strategy(strategy).aggregate(machines);
     merged.unwrap_or_else(|_| unknown(target, reasons::INTERNAL_ERROR, CHECK_LOGS))
 }

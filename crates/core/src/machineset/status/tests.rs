@@ -14,7 +14,7 @@ fn after(replicas: i32, deleting: bool, seen: &Seen) -> MachineSet {
     set
 }
 
-fn told(set: &MachineSet, type_: &str) -> (String, String, String) {
+fn condition_of(set: &MachineSet, type_: &str) -> (String, String, String) {
     let condition = get(set, type_).expect("is told");
     (condition.status.to_string(), condition.reason.clone(), condition.message.clone())
 }
@@ -56,7 +56,7 @@ fn scaling_is_told() {
         (0, 0, false, "MachinesReady", ("True", "NoReplicas", "")),
         (0, 0, false, "Remediating", ("False", "NotRemediating", "")),
     ] {
-        let (status, reason, message) = told(&after(wanted, deleting, &seen(machines(have))), type_);
+        let (status, reason, message) = condition_of(&after(wanted, deleting, &seen(machines(have))), type_);
         assert_eq!((&*status, &*reason, &*message), expected, "{type_} {wanted} {have} {deleting}");
     }
 }
@@ -70,13 +70,13 @@ fn what_blocks_scaling_up_is_told() {
         ..Seen::default()
     };
     assert_eq!(
-        told(&after(1, false, &blocked), "ScalingUp").2,
+        condition_of(&after(1, false, &blocked), "ScalingUp").2,
         "Scaling up from 0 to 1 replicas is blocked because:\n* Cp ns/cp is provisioning\n\
          * ConfigTemplate and InfraTemplate do not exist"
     );
     let would_be = Seen { missing_templates: vec!["InfraTemplate".into()], ..blocked };
     assert_eq!(
-        told(&after(0, false, &would_be), "ScalingUp").2,
+        condition_of(&after(0, false, &would_be), "ScalingUp").2,
         "Scaling up would be blocked because InfraTemplate does not exist"
     );
 }
@@ -85,7 +85,7 @@ fn what_blocks_scaling_up_is_told() {
 fn without_machines_nothing_is_known() {
     let set = after(3, false, &Seen::default());
     for type_ in OWNED.iter().filter(|type_| **type_ != "Paused") {
-        let (status, reason, message) = told(&set, type_);
+        let (status, reason, message) = condition_of(&set, type_);
         assert_eq!((&*status, &*reason, &*message), ("Unknown", "InternalError", CHECK_LOGS), "{type_}");
     }
     assert_eq!(set.status.expect("a test value").replicas, None);
@@ -96,9 +96,12 @@ fn young_machines_are_not_blamed_for_saying_nothing() {
     let young = machine("young").created(95).done();
     let old = machine("old").created(5).done();
     let set = after(2, false, &seen(vec![young.clone()]));
-    assert_eq!(told(&set, "MachinesUpToDate").1, "NoReplicas");
+    assert_eq!(condition_of(&set, "MachinesUpToDate").1, "NoReplicas");
     let set = after(2, false, &seen(vec![young, old]));
-    assert_eq!(told(&set, "MachinesUpToDate").2, "* Machine old: Condition UpToDate not yet reported");
+    assert_eq!(
+        condition_of(&set, "MachinesUpToDate").2,
+        "* Machine old: Condition UpToDate not yet reported"
+    );
 }
 
 #[test]
@@ -106,6 +109,6 @@ fn remediation_is_told() {
     let sick =
         machine("a").condition("HealthCheckSucceeded", false).condition("OwnerRemediated", false).done();
     let set = after(1, false, &seen(vec![sick]));
-    let (status, reason, _) = told(&set, "Remediating");
+    let (status, reason, _) = condition_of(&set, "Remediating");
     assert_eq!((&*status, &*reason), ("True", "Remediating"));
 }

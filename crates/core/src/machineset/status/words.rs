@@ -39,8 +39,10 @@ pub(crate) fn stale_machines(machines: &[Machine], now: Timestamp) -> String {
             since(deletion.and_then(|deletion| deletion.node_drain_start_time.as_ref())) > LONG_DRAIN
         })
         .filter_map(|machine| get(*machine, shared::DELETING))
-        .filter(|told| told.status == ConditionStatus::True && told.reason == reasons::DRAINING_NODE)
-        .map(|told| told.message.as_str())
+        .filter(|condition| {
+            condition.status == ConditionStatus::True && condition.reason == reasons::DRAINING_NODE
+        })
+        .map(|condition| condition.message.as_str())
         .collect();
     let delays: Vec<&str> = DELAYS
         .iter()

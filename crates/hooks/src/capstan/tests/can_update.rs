@@ -169,9 +169,9 @@ fn what_cannot_is_refused_by_name() {
         ),
     ] {
         let answer = machine_set(&asked(set(OLD, |_| {}), desired));
-        let told = answer.common.message.clone().unwrap_or_default();
+        let message = answer.common.message.clone().unwrap_or_default();
         assert_eq!(answer.common.status, ResponseStatus::Failure, "{case}");
-        assert!(told.contains(field), "{case}: {told}");
+        assert!(message.contains(field), "{case}: {message}");
         assert!(
             answer.machine_set_patch.is_none() && answer.bootstrap_config_template_patch.is_none(),
             "{case}"
@@ -192,8 +192,8 @@ fn no_secret_is_repeated() {
         )
     };
     let answer = machine_set(&asked(with("herring"), with("swordfish")));
-    let told = answer.common.message.unwrap_or_default();
-    assert!(answer.common.status == ResponseStatus::Failure && !told.contains("swordfish"), "{told}");
+    let message = answer.common.message.unwrap_or_default();
+    assert!(answer.common.status == ResponseStatus::Failure && !message.contains("swordfish"), "{message}");
 }
 
 #[test]
@@ -274,8 +274,8 @@ fn a_single_machine_is_answered_alike() {
     let covered = answer.machine_patch.expect("a patch");
     assert_eq!(covered.patch.0, json!({"spec": {"version": NEW}}).to_string().into_bytes());
     let answer = ask(objects(OLD, json!({})), objects(OLD, json!({"matchLabels": {"a": "b"}})));
-    let told = answer.common.message.unwrap_or_default();
-    assert!(told.contains("HostMachine m spec.hostSelector: "), "{told}");
+    let message = answer.common.message.unwrap_or_default();
+    assert!(message.contains("HostMachine m spec.hostSelector: "), "{message}");
 }
 
 #[test]
@@ -339,7 +339,7 @@ proptest! {
         match answer.common.status {
             ResponseStatus::Success => prop_assert!(leads_there(&request, &answer), "{answer:?}"),
             ResponseStatus::Failure => {
-                prop_assert!(answer.common.message.is_some_and(|told| told.contains(" spec.template.spec.")));
+                prop_assert!(answer.common.message.is_some_and(|message| message.contains(" spec.template.spec.")));
                 prop_assert!(answer.machine_set_patch.is_none());
             }
         }

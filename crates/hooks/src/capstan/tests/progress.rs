@@ -137,11 +137,11 @@ fn a_failure_tells_the_last_lines() {
     });
     let looked =
         Seen { plan: Some(secret(&plan, &setup(NEW), ID)), report: Some(report(&status)), ..seen(&objects) };
-    let (succeeds, wait, told) = said(&objects, &looked);
+    let (succeeds, wait, message) = said(&objects, &looked);
     assert!(!succeeds && wait == 0);
     let start = "plan 3 failed at step 2 of 4, install (exit code 7): gave up after 3 attempts\nline 11\n";
-    assert!(told.starts_with(start), "{told}");
-    assert!(told.ends_with("\nline 19\nno space left"), "{told}");
+    assert!(message.starts_with(start), "{message}");
+    assert!(message.ends_with("\nline 19\nno space left"), "{message}");
 }
 
 #[test]

@@ -20,19 +20,19 @@ const MOST_DOMAINS: usize = 100;
 /// Where a user finds the selector of the control plane's machines.
 const TEMPLATE_FIELD: &str = "spec.template.spec.hostSelector of the control plane's HostMachineTemplate";
 
-/// Which hosts control plane machines may claim, beside what the HostCluster says.
+/// Hosts that control plane machines may claim, besides the selector of the HostCluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ControlPlaneHosts {
-    /// Those that this selector matches; any host, without one.
+    /// Hosts that match this selector; all hosts if there is none.
     Matching(Option<LabelSelector>),
-    /// The control plane or its template cannot be read: why.
+    /// The control plane or its template cannot be read, and why.
     Unknown(String),
 }
 
-/// What is known of the Cluster's control plane.
+/// The observed control plane of the Cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlPlane {
-    /// Which hosts its machines may claim.
+    /// Hosts that its machines may claim.
     pub hosts: ControlPlaneHosts,
     /// Names of the HostMachines of its Machines.
     pub machines: BTreeSet<String>,
@@ -41,9 +41,9 @@ pub struct ControlPlane {
 /// The failure domains of a HostCluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Domains {
-    /// What status should list.
+    /// `status.failureDomains`.
     pub list: Vec<FailureDomain>,
-    /// Why the list is not up to date, if it is not.
+    /// Why the list is stale, if it is.
     pub unknown: Option<String>,
 }
 

@@ -43,7 +43,7 @@ fn domains(control_plane: &ControlPlane, hosts: &[Host], before: &[FailureDomain
 }
 
 /// Name, whether control plane machines may go there, and how many hosts they could claim.
-fn told(domains: &[FailureDomain]) -> Vec<(&str, Option<bool>, Option<&str>)> {
+fn facts_of(domains: &[FailureDomain]) -> Vec<(&str, Option<bool>, Option<&str>)> {
     domains
         .iter()
         .map(|domain| {
@@ -69,7 +69,7 @@ fn only_domains_with_a_host_to_claim_are_for_the_control_plane() {
     ];
     let found = domains(&anywhere(), &hosts, &[]);
     assert_eq!(
-        told(&found.list),
+        facts_of(&found.list),
         [
             ("closed", Some(false), Some("0")),
             ("dirty", Some(false), Some("0")),
@@ -84,7 +84,7 @@ fn only_domains_with_a_host_to_claim_are_for_the_control_plane() {
 #[test]
 fn many_free_hosts_are_not_all_counted() {
     let hosts: Vec<Host> = (0..9).map(|number| simulated(&format!("h{number}"), "large")).collect();
-    assert_eq!(told(&domains(&anywhere(), &hosts, &[]).list), [("large", Some(true), Some("5"))]);
+    assert_eq!(facts_of(&domains(&anywhere(), &hosts, &[]).list), [("large", Some(true), Some("5"))]);
 }
 
 #[test]
@@ -95,7 +95,10 @@ fn the_template_of_the_control_plane_counts() {
     let control_plane =
         ControlPlane { hosts: ControlPlaneHosts::Matching(Some(selector("server"))), ..anywhere() };
     let found = domains(&control_plane, &hosts, &[]);
-    assert_eq!(told(&found.list), [("mixed", Some(true), Some("1")), ("workers", Some(false), Some("0"))]);
+    assert_eq!(
+        facts_of(&found.list),
+        [("mixed", Some(true), Some("1")), ("workers", Some(false), Some("0"))]
+    );
 }
 
 #[test]
@@ -109,7 +112,7 @@ fn a_full_domain_with_a_control_plane_machine_stays() {
     ];
     let found = domains(&control_plane, &hosts, &[]);
     assert_eq!(
-        told(&found.list),
+        facts_of(&found.list),
         [
             ("ours", Some(true), Some("0")),
             ("theirs", Some(false), Some("0")),
@@ -121,19 +124,19 @@ fn a_full_domain_with_a_control_plane_machine_stays() {
 #[test]
 fn a_host_that_was_never_asked_is_not_counted_and_takes_nothing_away() {
     let hosts = [over_ssh("a")];
-    assert_eq!(told(&domains(&anywhere(), &hosts, &[]).list), [("c", Some(true), None)]);
+    assert_eq!(facts_of(&domains(&anywhere(), &hosts, &[]).list), [("c", Some(true), None)]);
     let full = domains(&anywhere(), &[claimed(over_ssh("b"), "other", "w")], &[]).list;
-    assert_eq!(told(&full), [("c", Some(false), Some("0"))]);
-    assert_eq!(told(&domains(&anywhere(), &hosts, &full).list), [("c", Some(false), None)]);
+    assert_eq!(facts_of(&full), [("c", Some(false), Some("0"))]);
+    assert_eq!(facts_of(&domains(&anywhere(), &hosts, &full).list), [("c", Some(false), None)]);
     // It does not answer: that is an answer.
     let lost = with(over_ssh("a"), |host| {
         set(host, NewCondition::new("Reachable", false, "Unreachable"), NOW);
     });
-    assert_eq!(told(&domains(&anywhere(), &[lost], &[]).list), [("c", Some(false), Some("0"))]);
+    assert_eq!(facts_of(&domains(&anywhere(), &[lost], &[]).list), [("c", Some(false), Some("0"))]);
     let reached = with(over_ssh("a"), |host| {
         set(host, NewCondition::new("Reachable", true, "Reachable"), NOW);
     });
-    assert_eq!(told(&domains(&anywhere(), &[reached], &[]).list), [("c", Some(true), Some("1"))]);
+    assert_eq!(facts_of(&domains(&anywhere(), &[reached], &[]).list), [("c", Some(true), Some("1"))]);
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn what_cannot_be_read_keeps_what_was_said_before() {
     let before = [said("free", false, "0"), said("full", true, "3"), said("gone", true, "1")];
     let found = domains(&unreadable, &hosts, &before);
     assert_eq!(
-        told(&found.list),
+        facts_of(&found.list),
         [
             ("free", Some(false), Some("0")),
             ("full", Some(true), Some("3")),

@@ -18,35 +18,35 @@ use crate::selector::HostSelectors;
 /// As many hosts as are told of one by one.
 const MOST_TOLD: usize = 3;
 
-/// What a machine asks of a host.
+/// Requirements of a machine for its host.
 pub struct Wanted<'a> {
-    /// What ties machine and host together.
+    /// ID of the claim, on the HostMachine and on the Host.
     pub claim_id: &'a str,
     /// Labels the host must have.
     pub selectors: &'a HostSelectors,
-    /// Where the host must stand.
+    /// Failure domain of the host.
     pub failure_domain: Option<&'a str>,
 }
 
-/// Why a host that fits cannot be had.
+/// Why a matching host cannot be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// Another machine has it.
+    /// Another machine claims it.
     Claimed,
-    /// A person must look at it.
+    /// It is quarantined until the user ends that.
     Quarantined,
-    /// It does not answer.
+    /// It does not respond.
     Unreachable,
-    /// A machine would not work on it.
+    /// A known problem prevents a machine from working on it.
     Unusable,
-    /// Its spec says no.
+    /// `spec.unschedulable` is set.
     Unschedulable,
-    /// Its object is being deleted.
+    /// The Host is being deleted.
     Deleted,
 }
 
 impl Obstacle {
-    /// What keeps a host from being claimed, if anything does.
+    /// Why the host cannot be claimed, if it cannot.
     pub fn of(host: &Host) -> Option<Self> {
         if host.metadata.deletion_timestamp.is_some() {
             Some(Self::Deleted)
@@ -65,7 +65,7 @@ impl Obstacle {
         }
     }
 
-    /// As it follows "are".
+    /// The word for messages, after "are".
     pub const fn words(self) -> &'static str {
         match self {
             Self::Claimed => "claimed",
@@ -81,9 +81,9 @@ impl Obstacle {
 /// The host to claim.
 ///
 /// # Errors
-/// If there is none, with the reason for people.
+/// If there is none, with the reason for users.
 pub fn choose<'h>(wanted: &Wanted<'_>, hosts: &'h [Arc<Host>]) -> Result<&'h Host, String> {
-    let here = |host: &&Host| match wanted.failure_domain {
+    let in_domain = |host: &&Host| match wanted.failure_domain {
         Some(domain) => host.spec.failure_domain.as_deref() == Some(domain),
         None => true,
     };
@@ -91,7 +91,7 @@ pub fn choose<'h>(wanted: &Wanted<'_>, hosts: &'h [Arc<Host>]) -> Result<&'h Hos
         .iter()
         .map(AsRef::as_ref)
         .filter(|host| wanted.selectors.match_host(host))
-        .filter(here)
+        .filter(in_domain)
         .collect();
     matching
         .iter()
@@ -111,11 +111,11 @@ fn rank(claim_id: &str, host: &str) -> u64 {
 
 /// What is wrong with a host, in its own words, where it says something.
 pub(in crate::hostmachine) fn complaint(host: &Host) -> Option<String> {
-    let told = match Obstacle::of(host)? {
+    let condition = match Obstacle::of(host)? {
         Obstacle::Quarantined | Obstacle::Unreachable | Obstacle::Unusable => get(host, types::READY)?,
         Obstacle::Claimed | Obstacle::Unschedulable | Obstacle::Deleted => return None,
     };
-    let message = told.message.replace('\n', "; ");
+    let message = condition.message.replace('\n', "; ");
     (is_false(host, types::READY) && !message.is_empty())
         .then(|| format!("Host {}: {message}", host.name_any()))
 }

@@ -13,12 +13,12 @@ use crate::driver::{DriverError, ResetState};
 /// As much of what is left as is told.
 const MOST_LEFT: usize = 20;
 
-/// What becomes of a host after it was asked to be clean.
+/// What to do with a host during a release.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Release {
-    /// Nothing yet.
+    /// Wait.
     Wait(Wait),
-    /// This goes into the spec of the host, in one write.
+    /// Write this patch into the spec of the host, in one request.
     Write(Value),
 }
 
@@ -40,8 +40,8 @@ pub(in crate::hostmachine) fn decide(
     let since = since.map(|time| format!(" since {}", time.0)).unwrap_or_default();
     match state {
         Ok(ResetState::Running) => {
-            let told = format!("Host {name} is being reset{since}");
-            Release::Wait(Wait::new(&causes::RESETTING_HOST, told))
+            let message = format!("Host {name} is being reset{since}");
+            Release::Wait(Wait::new(&causes::RESETTING_HOST, message))
         }
         Ok(ResetState::Clean) => Release::Write(json!({"claim": null})),
         Ok(ResetState::Dirty { left }) => {
@@ -58,11 +58,11 @@ pub(in crate::hostmachine) fn decide(
             Release::Write(json!({"claim": null, "quarantine": quarantine}))
         }
         Err(error) => {
-            let told = format!(
+            let message = format!(
                 "cannot reset Host {name}, tried{since}: {error}\nThe host stays claimed until it was reset. If it will \
                  never come back: capstan host abandon {name}"
             );
-            Release::Wait(Wait::new(&causes::HOST_UNREACHABLE, told))
+            Release::Wait(Wait::new(&causes::HOST_UNREACHABLE, message))
         }
     }
 }

@@ -10,18 +10,18 @@ use std::sync::Arc;
 
 use super::fixtures::*;
 use crate::driver::Reached;
-use crate::hostmachine::{Observed, Step, decide, provider_id};
+use crate::hostmachine::{HostMachineStep, Observed, decide, provider_id};
 
-fn waits_for(step: Step<'_>) -> String {
+fn waits_for(step: HostMachineStep<'_>) -> String {
     match step {
-        Step::Wait(wait) => wait.reason.into_owned(),
+        HostMachineStep::Wait(wait) => wait.reason.into_owned(),
         other => panic!("does not wait: {other:?}"),
     }
 }
 
-fn told(step: Step<'_>) -> String {
+fn described(step: HostMachineStep<'_>) -> String {
     match step {
-        Step::Wait(wait) => wait.message,
+        HostMachineStep::Wait(wait) => wait.message,
         other => panic!("does not wait: {other:?}"),
     }
 }
@@ -40,7 +40,7 @@ fn the_hand_offs_are_waited_for_in_their_order() {
     let seen = Observed { cluster: Some(&ready), ..seen };
     assert_eq!(waits_for(decide(seen)), "WaitingForBootstrapData");
     let seen = Observed { owner: Some(&full), ..seen };
-    assert_eq!(decide(seen), Step::ChooseClaimId);
+    assert_eq!(decide(seen), HostMachineStep::ChooseClaimId);
 }
 
 #[test]
@@ -56,21 +56,24 @@ fn from_claim_to_start() {
         host_cluster: None,
         hosts: &free,
     };
-    assert_eq!(decide(seen), Step::Claim(&free[0]));
+    assert_eq!(decide(seen), HostMachineStep::Claim(&free[0]));
 
     // A crash after the claim: the host is found, however many others are free.
     let hosts = shared([host("a"), claimed(host("z"), "id")]);
-    assert_eq!(decide(Observed { hosts: &hosts, ..seen }), Step::Record(&hosts[1]));
+    assert_eq!(decide(Observed { hosts: &hosts, ..seen }), HostMachineStep::Record(&hosts[1]));
 
     // A second manager has claimed as well: the one that is recorded counts.
     let hosts = shared([claimed(host("a"), "id"), claimed(host("z"), "id")]);
-    assert_eq!(decide(Observed { hosts: &hosts, ..seen }), Step::Record(&hosts[0]));
+    assert_eq!(decide(Observed { hosts: &hosts, ..seen }), HostMachineStep::Record(&hosts[0]));
     let mut recorded = machine.clone();
     recorded.spec.host_name = Some("z".to_owned());
     recorded.spec.provider_id = Some(provider_id("yard", "z", "id"));
     let seen = Observed { machine: &recorded, ..seen };
-    assert_eq!(decide(Observed { hosts: &hosts, ..seen }), Step::GiveBack(&hosts[0]));
-    assert_eq!(decide(Observed { hosts: &hosts[1..], ..seen }), Step::Start(&hosts[1], "data".to_owned()));
+    assert_eq!(decide(Observed { hosts: &hosts, ..seen }), HostMachineStep::GiveBack(&hosts[0]));
+    assert_eq!(
+        decide(Observed { hosts: &hosts[1..], ..seen }),
+        HostMachineStep::Start(&hosts[1], "data".to_owned())
+    );
 
     // A claim that somebody removed is never taken again: the host may have had another life since.
     assert_eq!(waits_for(decide(Observed { hosts: &free, ..seen })), causes::HOST_LOST.reason);
@@ -92,12 +95,12 @@ fn a_user_may_name_the_host() {
         host_cluster: None,
         hosts: &hosts,
     };
-    assert_eq!(decide(seen), Step::Claim(&hosts[1]));
-    assert!(told(decide(Observed { hosts: &hosts[..1], ..seen })).contains("there is no Host b"));
+    assert_eq!(decide(seen), HostMachineStep::Claim(&hosts[1]));
+    assert!(described(decide(Observed { hosts: &hosts[..1], ..seen })).contains("there is no Host b"));
     let taken = shared([claimed(host("b"), "other")]);
-    assert!(told(decide(Observed { hosts: &taken, ..seen })).contains("is claimed"));
+    assert!(described(decide(Observed { hosts: &taken, ..seen })).contains("is claimed"));
     let ours = shared([claimed(host("b"), "id")]);
-    assert_eq!(decide(Observed { hosts: &ours, ..seen }), Step::Record(&ours[0]));
+    assert_eq!(decide(Observed { hosts: &ours, ..seen }), HostMachineStep::Record(&ours[0]));
 }
 
 #[test]
@@ -129,8 +132,8 @@ fn both_selectors_and_the_failure_domain_count() {
         host_cluster: Some(&host_cluster),
         hosts: &hosts,
     };
-    assert_eq!(decide(seen), Step::Claim(&hosts[4]));
-    let message = told(decide(Observed { hosts: &hosts[..4], ..seen }));
+    assert_eq!(decide(seen), HostMachineStep::Claim(&hosts[4]));
+    let message = described(decide(Observed { hosts: &hosts[..4], ..seen }));
     assert_eq!(
         message,
         "no host is available: none of 4 matches spec.hostSelector in failure domain west; give a Host these labels, \
@@ -189,6 +192,6 @@ fn it_says_why_there_is_no_host() {
             hosts: &hosts,
         };
         assert_eq!(waits_for(decide(seen)), causes::NO_HOST_AVAILABLE.reason, "{names:?}");
-        assert_eq!(told(decide(seen)), message, "{names:?}");
+        assert_eq!(described(decide(seen)), message, "{names:?}");
     }
 }

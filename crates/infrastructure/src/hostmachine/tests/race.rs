@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::fixtures::{cluster, host, machine, owner};
-use crate::hostmachine::{Observed, Step, decide, provider_id};
+use crate::hostmachine::{HostMachineStep, Observed, decide, provider_id};
 
 #[derive(Clone)]
 struct Versioned<T>(u64, T);
@@ -73,19 +73,19 @@ impl World {
         });
         let id = machine.1.spec.claim_id.clone().unwrap_or_default();
         match step {
-            Step::Wait(_) => {}
-            Step::ChooseClaimId => {
+            HostMachineStep::Wait(_) => {}
+            HostMachineStep::ChooseClaimId => {
                 let id = format!("claim-{index}-{}", self.clock);
                 self.write_machine(index, machine.0, |machine| machine.spec.claim_id = Some(id));
             }
-            Step::Record(host) => {
+            HostMachineStep::Record(host) => {
                 let name = host.name_any();
                 self.write_machine(index, machine.0, |machine| {
                     machine.spec.provider_id = Some(provider_id("yard", &name, &id));
                     machine.spec.host_name = Some(name);
                 });
             }
-            Step::Claim(host) => {
+            HostMachineStep::Claim(host) => {
                 let claim = HostClaim {
                     id,
                     machine_name: machine.1.name_any(),
@@ -98,10 +98,10 @@ impl World {
                     host.spec.claim = Some(claim);
                 });
             }
-            Step::GiveBack(host) => {
+            HostMachineStep::GiveBack(host) => {
                 self.write_host(&host.name_any(), hosts, |host| host.spec.claim = None);
             }
-            Step::Start(host, _) => {
+            HostMachineStep::Start(host, _) => {
                 self.started.entry(index).or_default().insert(host.name_any());
             }
         }

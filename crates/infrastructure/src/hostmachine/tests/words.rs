@@ -20,14 +20,14 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 #[test]
 fn a_failed_bootstrap_shows_code_step_and_last_lines() {
-    let mut told = machine();
+    let mut updated = machine();
     let failure = BootstrapFailure {
         step: "runcmd 2: /opt/capstan/capstan-agent enroll".to_owned(),
         exit_code: Some(7),
         last_lines: (0..30).map(|number| format!("line {number} {}", "x".repeat(400))).collect(),
     };
-    status::started(&mut told, &host("h"), &Ok(BootstrapState::Failed(failure)), NOW);
-    let condition = get(&told, "BootstrapExecuted").expect("the condition");
+    status::started(&mut updated, &host("h"), &Ok(BootstrapState::Failed(failure)), NOW);
+    let condition = get(&updated, "BootstrapExecuted").expect("the condition");
     let message = &condition.message;
     assert_eq!(condition.reason, "BootstrapFailed");
     assert!(
@@ -35,21 +35,21 @@ fn a_failed_bootstrap_shows_code_step_and_last_lines() {
     );
     assert!(message.contains("line 29") && !message.contains("line 19 "), "{message}");
     assert!(message.lines().count() == 11 && message.len() < 4000);
-    let ready = get(&told, "Ready").expect("the condition");
+    let ready = get(&updated, "Ready").expect("the condition");
     assert!(ready.message.contains("exit code 7"), "{}", ready.message);
 }
 
 #[test]
 fn a_machine_that_runs_is_ready() {
-    let mut told = machine();
-    status::waiting(&mut told, &Wait::new(&causes::NO_HOST_AVAILABLE, "none"), NOW);
-    assert!(!is_true(&told, "Ready"));
-    status::started(&mut told, &host("h"), &Ok(BootstrapState::Running), NOW);
-    assert!(is_true(&told, "HostClaimed") && !is_true(&told, "Ready"));
-    status::started(&mut told, &host("h"), &Ok(BootstrapState::Done), NOW);
-    assert!(is_true(&told, "Ready"));
-    status::provisioned(&mut told);
-    assert!(status::is_provisioned(&told));
+    let mut updated = machine();
+    status::waiting(&mut updated, &Wait::new(&causes::NO_HOST_AVAILABLE, "none"), NOW);
+    assert!(!is_true(&updated, "Ready"));
+    status::started(&mut updated, &host("h"), &Ok(BootstrapState::Running), NOW);
+    assert!(is_true(&updated, "HostClaimed") && !is_true(&updated, "Ready"));
+    status::started(&mut updated, &host("h"), &Ok(BootstrapState::Done), NOW);
+    assert!(is_true(&updated, "Ready"));
+    status::provisioned(&mut updated);
+    assert!(status::is_provisioned(&updated));
 }
 
 #[test]
@@ -65,19 +65,19 @@ fn addresses_follow_the_host_and_are_never_forgotten() {
         let status = machine.status.clone().unwrap_or_default();
         status.addresses.into_iter().map(|address| address.address).collect()
     };
-    let mut told = machine();
-    status::provisioned(&mut told);
-    status::addresses(&mut told, &at(&["10.0.0.1"]));
-    assert_eq!(found(&told), ["10.0.0.1"]);
+    let mut updated = machine();
+    status::provisioned(&mut updated);
+    status::addresses(&mut updated, &at(&["10.0.0.1"]));
+    assert_eq!(found(&updated), ["10.0.0.1"]);
     assert!(
         host_facts(&at(&["10.0.0.1"])) != host_facts(&at(&["10.0.0.2"])),
         "a new address wakes the machine"
     );
-    status::addresses(&mut told, &at(&["10.0.0.2", "fd00::2"]));
-    assert_eq!(found(&told), ["10.0.0.2", "fd00::2"]);
+    status::addresses(&mut updated, &at(&["10.0.0.2", "fd00::2"]));
+    assert_eq!(found(&updated), ["10.0.0.2", "fd00::2"]);
     for unknown in [at(&[]), host("h")] {
-        status::addresses(&mut told, &unknown);
-        assert_eq!(found(&told), ["10.0.0.2", "fd00::2"]);
+        status::addresses(&mut updated, &unknown);
+        assert_eq!(found(&updated), ["10.0.0.2", "fd00::2"]);
     }
 }
 
@@ -110,10 +110,13 @@ fn a_host_that_cannot_be_reset_stays_claimed_whatever_the_error_is() {
         let Release::Wait(wait) = decide(&host, &Err(error.clone()), Some(&since), NOW) else {
             panic!("{error} releases the host")
         };
-        let told = wait.message;
+        let message = wait.message;
         assert_eq!(wait.reason, "HostUnreachable");
-        assert!(told.contains(&error.to_string()) && told.contains("since 1970-01-01T00:00:00Z"), "{told}");
-        assert!(told.contains("capstan host abandon h"), "{told}");
+        assert!(
+            message.contains(&error.to_string()) && message.contains("since 1970-01-01T00:00:00Z"),
+            "{message}"
+        );
+        assert!(message.contains("capstan host abandon h"), "{message}");
     }
 }
 
@@ -143,7 +146,8 @@ fn whether_an_agent_must_follow_is_looked_at_less_and_less_often() {
     set(&mut started, NewCondition::new("BootstrapExecuted", true, "Bootstrapped"), NOW);
     let hours = |hours: u64| Duration::from_secs(3600 * hours);
     let later = NOW + SignedDuration::from_hours(2);
-    let after = |is_told, running, now| after_follow(&started, is_told, running, now).as_secs();
+    let after =
+        |was_handed_over, running, now| after_follow(&started, was_handed_over, running, now).as_secs();
     assert_eq!(after(true, hours(9), later), 10, "it is told again until it has enrolled");
     assert_eq!(after(false, hours(9), NOW), 5, "it was started just now");
     assert_eq!(after(false, hours(0), later), 5, "this process was started just now");

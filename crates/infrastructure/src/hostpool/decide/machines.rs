@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Plan;
 use crate::provisioner::{LocalMachine, PoolOfMachines};
 
-/// Key of the public half in the Secret with a pool's SSH key pair.
+/// Key of the public key in the Secret with the SSH key pair of a pool.
 pub const PUBLIC_KEY: &str = "ssh-publickey";
 
 /// What makes the machines of a pool must know, if the pool makes them.

@@ -201,9 +201,9 @@ async fn users_and_time_servers_are_told_to_the_system() {
          ntp: {servers: [time.example.com]}\n",
     );
     assert_eq!(world.carried_out(&data).await, BootstrapState::Done);
-    let told = world.read("/log").unwrap();
+    let log = world.read("/log").unwrap();
     let expected = "useradd -m -c A B nobody-yet\nusermod -a -G adm,sudo nobody-yet\nchpasswd -e\nnobody-yet:$6$x\nusermod -L nobody-yet\n";
-    assert_eq!(told, expected);
+    assert_eq!(log, expected);
     assert_eq!(world.read("/home/n/.ssh/authorized_keys").as_deref(), Some("ssh-ed25519 AAAA me\n"));
     assert_eq!(
         world.read("/etc/sudoers.d/90-capstan-nobody-yet").as_deref(),
@@ -220,14 +220,14 @@ async fn users_and_time_servers_are_told_to_the_system() {
 async fn data_that_is_not_understood_touches_nothing() {
     let world = World::new();
     let before = world.listing();
-    for (data, told) in [
+    for (data, expected) in [
         (cloud_config("packages: [s3cret]\n"), "packages of cloud-config needs cloud-init"),
         (cloud_config("rsyslog: s3cret\n"), "the key rsyslog"),
     ] {
         let failure = world.failure(&data).await;
         assert_eq!(failure.step, "read the bootstrap data");
         assert!(
-            failure.last_lines[0].contains(told) && !failure.last_lines[0].contains("s3cret"),
+            failure.last_lines[0].contains(expected) && !failure.last_lines[0].contains("s3cret"),
             "{failure:?}"
         );
     }

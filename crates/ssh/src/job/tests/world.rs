@@ -22,9 +22,9 @@ pub(super) const PROVIDER_ID: &str = "capstan://default/rack-1/0123456789abcdef0
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Runs scripts here instead of over SSH.
-struct Here;
+struct LocalShell;
 
-impl Shell for Here {
+impl Shell for LocalShell {
     fn run<'a>(&'a self, _: &'static str, script: &'a str) -> BoxFuture<'a, Result<Output, SshError>> {
         Box::pin(async move {
             let mut child = Command::new("/bin/sh")
@@ -89,7 +89,7 @@ impl World {
     }
 
     fn work(&self, data: &BootstrapData) -> Work<'_> {
-        Work { shell: &Here, settings: &self.settings, user: "root", redactor: Redactor::of_data(data) }
+        Work { shell: &LocalShell, settings: &self.settings, user: "root", redactor: Redactor::of_data(data) }
     }
 
     pub(super) async fn ask(&self, data: &BootstrapData) -> BootstrapState {

@@ -5,8 +5,8 @@ use super::*;
 use crate::machinedeployment::fixtures::deployment;
 use crate::machinedeployment::names::REVISION;
 use crate::machineset::fixtures::machine;
-use crate::runtime::answers::{Answers, Question};
 use crate::runtime::fixtures::handler;
+use crate::runtime::response_cache::{CacheKey, ResponseCache};
 use capstan_api::meta::annotations;
 use capstan_api::runtime::hooks::CanUpdateMachineSet;
 use serde_json::{Value, json};
@@ -148,8 +148,8 @@ fn in_place_both_sides_are_told_and_machines_are_counted() {
     sets[0].status.get_or_insert_default().available_replicas = Some(0);
     let again = decided(&version, &sets, &[moved], AlwaysInPlace);
     assert_eq!(replicas_of(&again), [1, 2]);
-    let settled = decided(&version, &sets, &[], AlwaysInPlace);
-    assert!(!settled.sets[0].annotations().contains_key(in_place::ACKNOWLEDGED_MOVE));
+    let acknowledged = decided(&version, &sets, &[], AlwaysInPlace);
+    assert!(!acknowledged.sets[0].annotations().contains_key(in_place::ACKNOWLEDGED_MOVE));
 }
 
 #[test]
@@ -221,12 +221,12 @@ fn a_rollout_that_is_held_asks_the_same_question_at_every_look() {
     assert_eq!(name, again);
     assert_eq!(json!(first), json!(second));
     // With the same question there is one call: the answer is kept.
-    let question = |request| {
-        Question::new::<CanUpdateMachineSet>(&handler("e", "https://e", 1), request).expect("a question")
+    let key = |request| {
+        CacheKey::new::<CanUpdateMachineSet>(&handler("e", "https://e", 1), request).expect("a key")
     };
-    let answers = Answers::default();
-    answers.put(question(first), "no", Timestamp::UNIX_EPOCH);
-    assert_eq!(answers.get(&question(second), Timestamp::UNIX_EPOCH), Some("no"));
+    let cache = ResponseCache::default();
+    cache.put(key(first), "no", Timestamp::UNIX_EPOCH);
+    assert_eq!(cache.get(&key(second), Timestamp::UNIX_EPOCH), Some("no"));
     // A MachineSet of others that has the name is left alone.
     let (other, _) = asked(std::slice::from_ref(&name), 1);
     assert_ne!(name, other);

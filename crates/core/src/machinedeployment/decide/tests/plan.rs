@@ -87,7 +87,7 @@ fn old_sets_shrink_only_as_far_as_machines_stay_available() {
 
 #[test]
 fn steps_decided_just_now_count_as_well() {
-    for (told, new, old, expected) in [
+    for (decided, new, old, expected) in [
         (("new", 1), (2, 2, 2), (2, 2, 2), 2),
         (("old1", 1), (2, 2, 2), (2, 2, 2), 1),
         (("new", 1), (2, 2, 2), (3, 3, 3), 2),
@@ -96,15 +96,15 @@ fn steps_decided_just_now_count_as_well() {
         let (new, old) = (set("new", 9, new), olds(&[old]));
         let sets: Vec<&Set> = old.iter().collect();
         let mut plan = Plan::default();
-        plan.replicas.insert(told.0.into(), told.1);
+        plan.replicas.insert(decided.0.into(), decided.1);
         scale_old(&mut plan, limits(3, 1, 0), &new, &sets, &sets);
-        assert_eq!(plan.target(&old[0]), expected, "{told:?}");
+        assert_eq!(plan.target(&old[0]), expected, "{decided:?}");
     }
 }
 
 #[test]
 fn a_deadlock_costs_one_unavailable_machine() {
-    for (case, new, old, told, expected) in [
+    for (case, new, old, decided, expected) in [
         ("nothing left", (10, 10, 10), (0, 0, 0), None, 0),
         ("all available", (5, 5, 5), (5, 5, 5), None, 5),
         ("the new set still grows", (6, 5, 5), (5, 5, 4), None, 5),
@@ -116,7 +116,7 @@ fn a_deadlock_costs_one_unavailable_machine() {
     ] {
         let (new, old) = (set("new", 9, new), olds(&[old]));
         let mut plan = Plan::default();
-        plan.replicas.extend(told.map(|(name, replicas)| (name.to_owned(), replicas)));
+        plan.replicas.extend(decided.map(|(name, replicas)| (name.to_owned(), replicas)));
         break_deadlock(&mut plan, &new, &old.iter().collect::<Vec<_>>());
         assert_eq!(plan.target(&old[0]), expected, "{case}");
     }

@@ -19,19 +19,19 @@ struct Sim {
     movable: bool,
     machines: Vec<Machine>,
     /// What was last told in status: number of machines, and of available ones.
-    told: (i32, i32),
+    reported: (i32, i32),
 }
 
 impl Sim {
     fn new(name: String, age: i64, machines: Vec<Machine>) -> Self {
         let spec = count(machines.len());
-        let mut sim = Self { name, age, spec, movable: false, machines, told: (0, 0) };
+        let mut sim = Self { name, age, spec, movable: false, machines, reported: (0, 0) };
         sim.tell();
         sim
     }
 
     fn tell(&mut self) {
-        self.told = (count(self.machines.len()), self.available());
+        self.reported = (count(self.machines.len()), self.available());
     }
 
     fn available(&self) -> i32 {
@@ -43,8 +43,8 @@ impl Sim {
             name: self.name.clone(),
             created: Timestamp::from_second(self.age).ok(),
             spec: self.spec,
-            replicas: self.told.0,
-            available: self.told.1,
+            replicas: self.reported.0,
+            available: self.reported.1,
             movable: self.movable,
         }
     }

@@ -12,7 +12,7 @@ fn template(fields: &Value) -> MachineTemplateSpec {
 #[test]
 fn only_rollout_fields_count() {
     let base = template(&json!({}));
-    for (fields, told) in [
+    for (fields, summary) in [
         (json!({"metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}}), vec![]),
         (json!({"spec": {"minReadySeconds": 5}}), vec![]),
         (json!({"spec": {"readinessGates": [{"conditionType": "A"}]}}), vec![]),
@@ -27,8 +27,8 @@ fn only_rollout_fields_count() {
         (json!({"spec": {"bootstrap": {"configRef": {"name": "u"}}}}), vec!["Config is not up-to-date"]),
     ] {
         let found = differences(&base, &template(&fields));
-        assert_eq!(found.told, told, "{fields}");
-        assert_eq!(found.detailed.len(), told.len(), "{fields}");
+        assert_eq!(found.summary, summary, "{fields}");
+        assert_eq!(found.detailed.len(), summary.len(), "{fields}");
     }
 }
 

@@ -5,12 +5,12 @@ use crate::machineset::fixtures::machine;
 use serde_json::json;
 
 fn cluster(infrastructure: i64, control_plane: Option<i64>) -> Cluster {
-    let told = |type_: &str, second: i64| {
+    let condition = |type_: &str, second: i64| {
         let time = Timestamp::from_second(second).expect("a time").to_string();
         json!({"type": type_, "status": "True", "reason": "R", "message": "", "lastTransitionTime": time})
     };
-    let mut conditions = vec![told("InfrastructureReady", infrastructure)];
-    conditions.extend(control_plane.map(|second| told("ControlPlaneInitialized", second)));
+    let mut conditions = vec![condition("InfrastructureReady", infrastructure)];
+    conditions.extend(control_plane.map(|second| condition("ControlPlaneInitialized", second)));
     serde_json::from_value(json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"},
         "spec": {}, "status": {"conditions": conditions},

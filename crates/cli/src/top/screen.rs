@@ -1,0 +1,60 @@
+//! The terminal while `capstan top` has it: another screen, without echo, and given back however it ends.
+
+use anyhow::{Context as _, Result, bail};
+use ratatui::DefaultTerminal;
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Dropping it gives the terminal back.
+pub(super) struct Screen {
+    pub(super) terminal: DefaultTerminal,
+    has_panicked: Arc<AtomicBool>,
+}
+
+/// Fails without a terminal.
+pub(super) fn ensure_terminal() -> Result<()> {
+    if !std::io::stdout().is_terminal() {
+        bail!(
+            "capstan top needs a terminal, and standard output is not one; \
+             use `capstan get clusters -A`, `capstan get machines -A` or `capstan get hosts -A` instead"
+        );
+    }
+    Ok(())
+}
+
+impl Screen {
+    pub(super) fn enter() -> Result<Self> {
+        let has_panicked = Arc::new(AtomicBool::new(false));
+        let (note, print) = (Arc::clone(&has_panicked), std::panic::take_hook());
+        // The terminal is given back by the hook that `try_init` puts before this one.
+        std::panic::set_hook(Box::new(move |panic| {
+            note.store(true, Ordering::Relaxed);
+            print(panic);
+        }));
+        match ratatui::try_init() {
+            Ok(terminal) => Ok(Self { terminal, has_panicked }),
+            Err(error) => {
+                // A part of it may have been done.
+                _ = ratatui::try_restore();
+                Err(error).context("cannot take over the terminal")
+            }
+        }
+    }
+
+    /// Fails if a task has panicked: the terminal was given back then, and must not be drawn on.
+    pub(super) fn ensure_sound(&self) -> Result<()> {
+        if self.has_panicked.load(Ordering::Relaxed) {
+            bail!("capstan top has failed; the error is above");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Nothing can be done about a terminal that is gone.
+        _ = self.terminal.show_cursor();
+        _ = ratatui::try_restore();
+    }
+}

@@ -1,0 +1,21 @@
+//! Certificates and keys: PEM, DER, reading, trust and issuing.
+//!
+//! Pure, except for [`folder`], which keeps a CA on disk. The time is an argument; randomness comes from the operating
+//! system. Who gets which certificate is not decided here.
+
+pub mod der;
+#[cfg(feature = "folder")]
+pub mod folder;
+#[cfg(feature = "issue")]
+pub mod issue;
+pub mod pem;
+
+#[cfg(feature = "read")]
+mod certificate;
+#[cfg(feature = "trust")]
+mod trust;
+
+#[cfg(feature = "read")]
+pub use certificate::Certificate;
+#[cfg(feature = "trust")]
+pub use trust::{RootsError, roots};

@@ -1,0 +1,9 @@
+//! Values as text, where more than one crate writes or reads them: versions, error chains, Prometheus exposition. Pure.
+
+pub mod api_version;
+mod error;
+pub mod exposition;
+mod version;
+
+pub use error::chain;
+pub use version::Version;
