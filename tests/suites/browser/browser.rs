@@ -61,8 +61,11 @@ impl Browser {
         self.client.current_url().await.unwrap().to_string()
     }
 
+    /// Found and read in one step, because a live page may replace the element in between.
     pub(super) async fn text(&self, selector: &str) -> Result<String> {
-        Ok(self.client.find(Locator::Css(selector)).await?.text().await?)
+        let script = "const found = document.querySelector(arguments[0]); return found && found.innerText;";
+        let text = self.client.execute(script, vec![json!(selector)]).await?;
+        text.as_str().map(str::to_owned).with_context(|| format!("no element {selector}"))
     }
 
     /// Waits until the page shows this text. Text in a `details` that is closed counts: it is there to be opened.

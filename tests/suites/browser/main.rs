@@ -150,9 +150,13 @@ async fn a_cluster_is_watched_changed_and_previewed() {
     assert!(browser.is_marked().await, "the page was loaded again");
     browser.picture("ui-fleet").await;
     browser.follow("bank").await;
-    browser.shows("host claimed").await;
-    let waits = browser.text("[aria-current=step]").await.unwrap();
-    assert!(waits.contains("host claimed") && waits.contains("NoHostAvailable"), "{waits}");
+    eventually(DEADLINE, "the hand-off that waits to be marked", async || {
+        let waits = browser.text("[aria-current=step]").await?;
+        ensure!(waits.contains("host claimed") && waits.contains("NoHostAvailable"), "{waits}");
+        Ok(())
+    })
+    .await
+    .unwrap();
     browser.picture("ui-waiting").await;
     browser.is_clean().await;
     browser.end().await;
