@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch as signal;
 
 use crate::{
-    auth::{MASTERS, User, authorize, impersonate, rule::Access},
+    auth::{MASTERS, User, authorize, impersonate, revocation, rule::Access},
     chunked_list, discovery, openapi,
     plane::Plane,
     request::{
@@ -30,6 +30,9 @@ use crate::{
     },
     virtual_resources::Handler,
 };
+
+/// Where credentials are revoked.
+const REVOCATIONS: &str = "/capstan/v1/revocations";
 
 /// Where a backup is taken from.
 const BACKUP: &str = "/capstan/v1/backup";
@@ -96,7 +99,19 @@ where
             let verb = method.as_str().to_lowercase();
             authorize::require(&plane.store, &user, &Access::Path { verb: &verb, path })?;
             match path.trim_end_matches('/') {
-                BACKUP => backup(plane, &user, &method, &headers),
+                BACKUP => {
+                    above_all_roles(&user, &headers)?;
+                    backup(plane, &method)
+                }
+                REVOCATIONS => {
+                    above_all_roles(&user, &headers)?;
+                    let answer = match method {
+                        Method::GET => revocation::list(plane)?,
+                        Method::POST => revocation::add(plane, &body.read().await?).await?,
+                        _ => return Err(ApiError::method_not_allowed("")),
+                    };
+                    Ok(respond::value(StatusCode::OK, &answer, Output::JSON.format))
+                }
                 _ => other(plane, path, &query, &headers),
             }
         }
@@ -148,14 +163,18 @@ fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Resul
     }
 }
 
-/// Everything there is, secrets and keys included: not for whom a role lets read all paths, only for those
-/// who are above all roles.
-fn backup(plane: &Plane, user: &User, method: &Method, headers: &HeaderMap) -> Result<Response<Body>> {
+/// Requires a user who is above all roles: who may read all paths by a role, or may impersonate, may do neither of these.
+fn above_all_roles(user: &User, headers: &HeaderMap) -> Result<()> {
     // The right to impersonate is part of the role cluster-admin, and is not the right to read the keys of the plane.
     if !user.is_in(MASTERS) || impersonate::is_asked_for(headers) {
-        let message = format!("only the group {MASTERS} may take a backup, and not by impersonation");
+        let message = format!("only the group {MASTERS} may do this, and not by impersonation");
         return Err(ApiError::forbidden_path(message));
     }
+    Ok(())
+}
+
+/// All objects, with Secrets and the keys of the plane.
+fn backup(plane: &Plane, method: &Method) -> Result<Response<Body>> {
     if method != Method::GET {
         return Err(ApiError::method_not_allowed(""));
     }

@@ -52,6 +52,7 @@ mod tls;
 mod verbs;
 mod virtual_resources;
 mod watch;
+mod watch_guard;
 mod webhook;
 
 pub use auth::{User, token::KeyError};

@@ -49,6 +49,8 @@ pub struct Limits {
     pub all_connections: usize,
     /// How long a connection may be open before one of its requests is authenticated.
     pub unauthenticated: Duration,
+    /// Interval in which the client of a watch is authenticated and authorized again.
+    pub recheck: Duration,
     /// Timeout for receiving a request body, and for a write to the connection that makes no progress.
     pub stall_timeout: Duration,
 }
@@ -66,6 +68,7 @@ impl Default for Limits {
             connections: 1000,
             all_connections: usize::try_from(files / 2).unwrap_or(usize::MAX).min(4000),
             unauthenticated: Duration::from_secs(30),
+            recheck: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(60),
         }
     }

@@ -12,6 +12,7 @@ use crate::{
     audit::Audit,
     auth::{
         User,
+        revocation::Revocations,
         service_account::Issuer,
         token::{self, TokenKey},
     },
@@ -39,6 +40,7 @@ pub(crate) struct Plane {
     pub(crate) tokens: HashMap<String, User>,
     /// Of tokens for service accounts.
     pub(crate) issuer: Issuer,
+    pub(crate) revocations: Revocations,
     pub(crate) limits: Limits,
     pub(crate) gate: Arc<Gate>,
     pub(crate) metrics: Arc<Metrics>,
@@ -75,6 +77,7 @@ impl Plane {
             version,
             tokens,
             issuer,
+            revocations: Revocations::default(),
             limits,
             gate: Gate::new(limits),
             metrics: Arc::default(),

@@ -278,7 +278,8 @@ async fn http<S>(
                     if user != User::anonymous() {
                         permit.authenticated();
                     }
-                    let sender = Sender { user, pass, address: Some(address) };
+                    let sender =
+                        Sender { user, pass, address: Some(address), certificate: Some(certificate) };
                     let response = service::respond(&plane, &sender, request, stopping).await;
                     // Held until the whole response is sent.
                     response.map(|body| body.map_frame(move |frame| (&sender, frame).1).boxed_unsync())
@@ -287,7 +288,8 @@ async fn http<S>(
                     respond::error(&ApiError::too_many_requests())
                 }
                 Err(Rejected::Unauthenticated(error) | Rejected::OverLimit(error)) => {
-                    let sender = Sender { user: User::unknown(), pass: None, address: Some(address) };
+                    let (user, address) = (User::unknown(), Some(address));
+                    let sender = Sender { user, pass: None, address, certificate: None };
                     service::refuse(&plane, &sender, request, &error).await
                 }
             })

@@ -11,8 +11,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use futures::StreamExt as _;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, BodyStream, LengthLimitError, Limited, StreamBody};
 use tokio::sync::watch;
 use tower_service::Service;
 use tracing::Instrument;
@@ -20,14 +21,15 @@ use uuid::Uuid;
 
 use crate::{
     audit::Entry,
-    auth::{User, impersonate},
+    auth::{User, authenticate::ClientCertificate, impersonate},
     dispatch,
     limits::{MOST_BYTES, Pass},
     metrics::Labels,
     plane::Plane,
-    request::{Query, RequestInfo},
+    request::{Query, RequestInfo, Verb},
     respond::{self, Body},
     status::{ApiError, Result},
+    watch_guard::GuardedWatch,
 };
 
 /// Serves requests of this process as one user. See [`crate::ApiServer::service`].
@@ -54,7 +56,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let Self { plane, user, shutdown } = self.clone();
-        let sender = Sender { user, pass: None, address: None };
+        let sender = Sender { user, pass: None, address: None, certificate: None };
         Box::pin(async move { Ok(respond(&plane, &sender, request, shutdown).await) })
     }
 }
@@ -63,8 +65,10 @@ where
 pub(crate) struct Sender {
     pub(crate) user: User,
     pub(crate) pass: Option<Pass>,
-    /// Nothing for whoever is in this process.
+    /// `None` for a client in this process.
     pub(crate) address: Option<IpAddr>,
+    /// Of its connection. `None` for a client in this process, which needs no credential.
+    pub(crate) certificate: Option<ClientCertificate>,
 }
 
 /// Answers.
@@ -81,8 +85,10 @@ where
 {
     let (parts, body) = request.into_parts();
     let started = Instant::now();
-    let (verb, group, resource) = kind_of(plane, &parts);
+    let info = RequestInfo::parse(&parts.method, parts.uri.path(), &Query::parse(parts.uri.query()));
+    let (verb, group, resource) = kind_of(plane, info.as_ref());
     let watching = (verb == "watch").then(|| plane.metrics.watch());
+    let guard = guarded(plane, sender, info, &parts.headers);
     let id = Uuid::new_v4().to_string();
     let acting = impersonate::user(plane, sender.user.clone(), &parts.headers);
     let entry = plane
@@ -110,7 +116,31 @@ where
         return response;
     }
     let held = (watching, ending);
-    response.map(|body| body.map_frame(move |frame| (&held, frame).1).boxed_unsync())
+    let response = response.map(|body| body.map_frame(move |frame| (&held, frame).1).boxed_unsync());
+    match guard {
+        Some(guard) if code == 200 => response
+            .map(|body| StreamBody::new(BodyStream::new(body).take_until(guard.is_lost())).boxed_unsync()),
+        _ => response,
+    }
+}
+
+/// What a watch is guarded by. Clients in this process cannot lose their rights.
+fn guarded(
+    plane: &Arc<Plane>,
+    sender: &Sender,
+    info: Option<RequestInfo>,
+    headers: &HeaderMap,
+) -> Option<GuardedWatch> {
+    let (Some(RequestInfo::Resource(request)), Some(certificate)) = (info, &sender.certificate) else {
+        return None;
+    };
+    (request.verb == Verb::Watch).then(|| GuardedWatch {
+        plane: Arc::clone(plane),
+        certificate: certificate.clone(),
+        headers: headers.clone(),
+        user: sender.user.clone(),
+        request,
+    })
 }
 
 /// Answers whoever is not let in.
@@ -132,12 +162,11 @@ pub(crate) async fn refuse<B>(
 }
 
 /// What a request is counted as. Nothing that a client makes up: only what is served has a name.
-fn kind_of(plane: &Plane, parts: &http::request::Parts) -> (&'static str, String, String) {
-    let query = Query::parse(parts.uri.query());
-    match RequestInfo::parse(&parts.method, parts.uri.path(), &query) {
+fn kind_of(plane: &Plane, info: Option<&RequestInfo>) -> (&'static str, String, String) {
+    match info {
         Some(RequestInfo::Resource(request)) => {
             match plane.registry().get(&request.group, &request.resource) {
-                Some(_) => (request.verb.as_str(), request.group, request.resource),
+                Some(_) => (request.verb.as_str(), request.group.clone(), request.resource.clone()),
                 None => (request.verb.as_str(), String::new(), String::new()),
             }
         }

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::admin::AdminVerb;
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::client::PlaceArgs;
 use crate::complete::CompleteArgs;
@@ -49,6 +50,10 @@ pub(crate) enum Verb {
 
     /// Bring an embedded plane back from a backup; its controllers wait until you say so
     Restore(RestoreArgs),
+
+    /// Issue and revoke credentials of an embedded plane
+    #[command(subcommand)]
+    Admin(AdminVerb),
 
     /// Run the controllers against a management plane that is there already
     Manager(ManagerArgs),

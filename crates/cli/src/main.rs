@@ -3,6 +3,7 @@
 //! What lives here: arguments, what is printed, exit codes, and the wiring of the other crates into one
 //! program. What must not: any decision about clusters, machines or objects; that is a library's work.
 
+mod admin;
 mod args;
 mod artifacts;
 mod backup;
@@ -100,6 +101,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Logs(args) => logs::run(&args).await,
         Verb::Rollout(verb) | Verb::Alpha(Alpha::Rollout(verb)) => rollout::run(&verb).await,
         Verb::Support(verb) => support::run(&verb).await,
+        Verb::Admin(verb) => admin::run(&verb).await,
         Verb::Complete(args) => complete::run(&args).await,
         Verb::Completion(args) => completion::run(&args),
         Verb::Version(args) => version::run(&args),

@@ -2,7 +2,7 @@
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
+use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, Error, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
@@ -90,6 +90,25 @@ pub fn valid_until(params: &mut CertificateParams, now: Timestamp, end: Date) ->
     Ok(())
 }
 
+/// Makes a certificate valid for `life` from now on. It begins [`crate::BACKDATE_SECONDS`] earlier.
+///
+/// # Errors
+/// If there is no such time.
+pub fn valid_for(
+    params: &mut CertificateParams,
+    now: Timestamp,
+    life: SignedDuration,
+) -> Result<(), jiff::Error> {
+    let begin = now.checked_sub(SignedDuration::from_secs(crate::BACKDATE_SECONDS))?;
+    let end = now.checked_add(life)?;
+    let time = |time: Timestamp| {
+        let seconds = u64::try_from(time.as_second()).unwrap_or(0);
+        date_time_ymd(1970, 1, 1) + std::time::Duration::from_secs(seconds)
+    };
+    (params.not_before, params.not_after) = (time(begin), time(end));
+    Ok(())
+}
+
 /// A CA that signs, from its certificate and key in PEM.
 ///
 /// # Errors
@@ -150,6 +169,17 @@ mod tests {
         ] {
             assert!(super::issuer(&bad).is_err());
         }
+    }
+
+    #[test]
+    fn a_life_is_exact_to_the_second() {
+        let mut params =
+            end_entity(subject("user", None), &[], ExtendedKeyUsagePurpose::ClientAuth).expect("no hosts");
+        valid_for(&mut params, NOW, SignedDuration::from_mins(90)).expect("valid");
+        let read = Certificate::first_in(self_signed(&params).expect("signed").certificate.as_bytes());
+        let read = read.expect("read");
+        assert_eq!(read.not_before, NOW - SignedDuration::from_mins(5));
+        assert_eq!(read.not_after, NOW + SignedDuration::from_mins(90));
     }
 
     #[test]

@@ -19,3 +19,6 @@ mod trust;
 pub use certificate::Certificate;
 #[cfg(feature = "trust")]
 pub use trust::{RootsError, roots};
+
+/// How long before it is issued a certificate for a client begins, because clocks disagree.
+pub const BACKDATE_SECONDS: i64 = 300;

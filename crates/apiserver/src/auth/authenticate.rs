@@ -6,6 +6,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{User, service_account::Authenticated};
 use crate::{
+    certificates::authority::BACKDATE,
     plane::Plane,
     status::{ApiError, Result},
 };
@@ -52,7 +53,7 @@ fn fingerprint(der: &[u8]) -> String {
 /// and not ignored.
 pub(crate) fn user(plane: &Plane, certificate: &ClientCertificate, headers: &HeaderMap) -> Result<User> {
     let now = plane.now();
-    if let Some(user) = by_certificate(certificate, now) {
+    if let Some(user) = by_certificate(plane, certificate, now) {
         return Ok(user);
     }
     match (headers.get(AUTHORIZATION), certificate) {
@@ -73,13 +74,12 @@ pub(crate) fn user(plane: &Plane, certificate: &ClientCertificate, headers: &Hea
     }
 }
 
-fn by_certificate(certificate: &ClientCertificate, now: Timestamp) -> Option<User> {
-    match certificate {
-        ClientCertificate::Trusted { user, from, until } if (*from..=*until).contains(&now.as_second()) => {
-            Some(user.clone())
-        }
-        _ => None,
-    }
+fn by_certificate(plane: &Plane, certificate: &ClientCertificate, now: Timestamp) -> Option<User> {
+    let ClientCertificate::Trusted { user, from, until } = certificate else { return None };
+    let is_valid = (*from..=*until).contains(&now.as_second());
+    // Every certificate that the client CA signs begins some time before it is issued.
+    let issued = from.saturating_add(BACKDATE.as_secs());
+    (is_valid && !plane.revocations.cover(&plane.store, user, issued)).then(|| user.clone())
 }
 
 /// The user of a token that is valid for one of the audiences, or why it is not valid.
@@ -94,12 +94,18 @@ pub(crate) fn by_token(
         let audiences: Vec<String> =
             own.into_iter().filter(|audience| audiences.contains(audience)).collect();
         if !audiences.is_empty() {
-            return Ok(Authenticated { user: user.clone(), audiences });
+            return Ok(Authenticated { user: user.clone(), audiences, issued: None });
         }
     }
     match plane.issuer.authenticate(&plane.store, now, token, audiences) {
         None => Err("invalid bearer token".to_owned()),
-        Some(Ok(authenticated)) => Ok(authenticated),
+        Some(Ok(authenticated)) => {
+            let issued = authenticated.issued.unwrap_or(i64::MIN);
+            if plane.revocations.cover(&plane.store, &authenticated.user, issued) {
+                return Err("[invalid bearer token, the token has been revoked]".to_owned());
+            }
+            Ok(authenticated)
+        }
         Some(Err(why)) => Err(format!("[invalid bearer token, {why}]")),
     }
 }

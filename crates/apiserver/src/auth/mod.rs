@@ -4,6 +4,7 @@ pub(crate) mod authenticate;
 pub(crate) mod authorize;
 pub(crate) mod escalate;
 pub(crate) mod impersonate;
+pub(crate) mod revocation;
 pub(crate) mod rule;
 pub(crate) mod service_account;
 pub(crate) mod token;

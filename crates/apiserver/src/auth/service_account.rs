@@ -50,6 +50,8 @@ pub(crate) struct Grant<'a> {
 pub(crate) struct Authenticated {
     pub(crate) user: User,
     pub(crate) audiences: Vec<String>,
+    /// When the token was issued, in Unix seconds, if it says so.
+    pub(crate) issued: Option<i64>,
 }
 
 impl Issuer {
@@ -150,7 +152,7 @@ impl Issuer {
                 }
             }
         }
-        Ok(Authenticated { user, audiences })
+        Ok(Authenticated { user, audiences, issued: claims["iat"].as_i64() })
     }
 }
 

@@ -53,8 +53,8 @@ pub enum AuthorityError {
     Expired,
 }
 
-/// How far back a certificate begins: clocks disagree.
-const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
+/// How long before it is issued a certificate begins, because clocks disagree. Revocation derives the time of issue from it.
+pub(crate) const BACKDATE: SignedDuration = SignedDuration::from_secs(capstan_pki::BACKDATE_SECONDS);
 /// What lives shorter than this is not shortened by being backdated.
 const SHORT: SignedDuration = SignedDuration::from_hours(8);
 /// For whoever does not say, and the most that anybody gets.

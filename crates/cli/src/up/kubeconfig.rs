@@ -3,29 +3,26 @@
 use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use capstan_pki::issue::Identity;
 use serde_json::json;
-use std::path::Path;
 
-use super::pki::{Pki, write_secret};
-
-/// Writes it so that only its owner can read it: it holds a key.
-pub(super) fn write(path: &Path, address: &str, pki: &Pki) -> Result<()> {
+/// A kubeconfig for the plane at this URL. It holds a private key.
+pub(crate) fn text(server: &str, authority: &Identity, user: &Identity) -> Result<String> {
     let encoded = |pem: &str| BASE64_STANDARD.encode(pem);
     // JSON is YAML: every reader of kubeconfigs takes it.
     let kubeconfig = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "capstan", "cluster": {
-            "server": format!("https://{address}"),
-            "certificate-authority-data": encoded(&pki.authority.certificate),
+            "server": server,
+            "certificate-authority-data": encoded(&authority.certificate),
         }}],
         "users": [{"name": "admin", "user": {
-            "client-certificate-data": encoded(&pki.admin.certificate),
-            "client-key-data": encoded(&pki.admin.key),
+            "client-certificate-data": encoded(&user.certificate),
+            "client-key-data": encoded(&user.key),
         }}],
         "contexts": [{"name": "capstan", "context": {"cluster": "capstan", "user": "admin"}}],
         "current-context": "capstan",
     });
-    let text = serde_json::to_string_pretty(&kubeconfig).context("cannot write a kubeconfig")?;
-    write_secret(path, &text)
+    serde_json::to_string_pretty(&kubeconfig).context("cannot write a kubeconfig")
 }

@@ -1,13 +1,15 @@
 //! `capstan up`: the management plane in one process. API server, durable store and controllers.
 
 pub(crate) mod folder;
-mod kubeconfig;
-mod pki;
+pub(crate) mod kubeconfig;
+pub(crate) mod pki;
+mod renewal;
 
 use anyhow::{Context, Result, bail};
 use capstan_apiserver::{ApiServer, Authority, OpenError, Options, StartError, Storage, Tls, User};
 use capstan_controller::{Metrics, Scope};
 use capstan_pki::issue::Identity;
+use jiff::Timestamp;
 use kube::Client;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -25,8 +27,8 @@ use crate::software::Depot;
 use crate::{controllers, install, log, stop, ui};
 pub(crate) use folder::DataFolder;
 use folder::Restored;
-use pki::Pki;
 pub(crate) use pki::write_secret;
+use pki::{ADMINISTRATOR_LIFE, Pki};
 
 /// Whom our own requests are counted for: they go through no socket.
 const IN_PROCESS: &str = "in-process";
@@ -51,8 +53,7 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     // In the folder in any case: `capstan backup --data-dir` finds the plane by it.
     let own = folder::kubeconfig(&data_dir);
     let kubeconfig = args.kubeconfig_out.as_ref().unwrap_or(&own);
-    plane.write_kubeconfig(&own)?;
-    plane.write_kubeconfig(kubeconfig)?;
+    let renewal = renewal::Renewal::start(&plane, [&own, kubeconfig])?;
     install::crds(&plane.client).await?;
     install::inventory(&plane.client).await?;
     let listen = args.software.artifacts_listen.unwrap_or_else(|| after(args.listen));
@@ -81,14 +82,23 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         plane.address,
         kubeconfig.display()
     );
-    match args.ui {
-        Some(listen) => {
-            let place = Place { client: plane.client.clone(), namespace: "default".to_owned() };
-            let view = ui::serve(place, listen, args.ui_allow_actions).await?;
-            eprintln!("web view: {}   (the link works once, within 15 minutes)", view.login_link());
-            view.serve(stop).await.context("the web view ended")?;
+    let serves = async {
+        match args.ui {
+            Some(listen) => {
+                let place = Place { client: plane.client.clone(), namespace: "default".to_owned() };
+                let view = ui::serve(place, listen, args.ui_allow_actions).await?;
+                eprintln!("web view: {}   (the link works once, within 15 minutes)", view.login_link());
+                view.serve(stop).await.context("the web view ended")
+            }
+            None => {
+                stop.await;
+                Ok(())
+            }
         }
-        None => stop.await,
+    };
+    tokio::select! {
+        served = serves => served?,
+        () = renewal.run(&plane) => {}
     }
     running.ended().await;
     plane.shutdown().await;
@@ -150,7 +160,7 @@ impl RunningPlane {
             [host.as_str(), &own].iter().filter(|name| !["127.0.0.1", "0.0.0.0", "::"].contains(*name)),
         );
         names.dedup();
-        let pki = Pki::open(&folder::pki(data_dir), &names)?;
+        let pki = Pki::open(&folder::pki(data_dir), &names, Timestamp::now())?;
         // Before the store: who cannot listen should not lock anybody out.
         let listener = TcpListener::bind(listen)
             .await
@@ -179,9 +189,20 @@ impl RunningPlane {
         Ok(Self { _folder: folder, server, pki, address, bound, client, metrics })
     }
 
-    /// Writes the administrator's kubeconfig.
+    /// Writes a kubeconfig with a new certificate of the administrator, for its owner only.
     pub(crate) fn write_kubeconfig(&self, path: &Path) -> Result<()> {
-        kubeconfig::write(path, &self.address, &self.pki)
+        self.write_kubeconfigs(&[path.to_owned()]).map(drop)
+    }
+
+    /// The same in several places. Returns the certificate.
+    fn write_kubeconfigs(&self, paths: &[PathBuf]) -> Result<Identity> {
+        let administrator = self.pki.administrator(Timestamp::now(), ADMINISTRATOR_LIFE)?;
+        let text =
+            kubeconfig::text(&format!("https://{}", self.address), &self.pki.authority, &administrator)?;
+        for path in paths {
+            write_secret(path, &text)?;
+        }
+        Ok(administrator)
     }
 
     /// How machines reach the plane.

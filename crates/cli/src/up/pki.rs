@@ -1,34 +1,49 @@
-//! The plane's own certificates: one authority that lasts, and certificates made anew at every start.
+//! The certificates of an embedded plane: a CA that is kept, and certificates that are issued again and again.
 
 use anyhow::{Context, Result};
 use capstan_files::Durability;
 use capstan_pki::folder::KeptAuthority;
 use capstan_pki::issue::{self, Identity};
-use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose};
+use jiff::{SignedDuration, Timestamp};
+use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use std::path::Path;
 
-/// Certificates of one plane, as PEM.
-pub(super) struct Pki {
+/// User name of the administrator.
+pub(crate) const ADMINISTRATOR: &str = "capstan-admin";
+/// The group that may do everything.
+pub(crate) const MASTERS: &str = "system:masters";
+/// How long the certificate in `admin.kubeconfig` is valid. The plane renews it while it runs and when it starts.
+pub(super) const ADMINISTRATOR_LIFE: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// How long a serving certificate is valid. Each start issues a new one, and a plane may run for years.
+const SERVER_LIFE: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
+
+/// Certificates of one plane.
+pub(crate) struct Pki {
     /// Signs the certificates of clients.
-    pub(super) authority: Identity,
+    pub(crate) authority: Identity,
+    issuer: Issuer<'static, KeyPair>,
     pub(super) server: Identity,
-    pub(super) admin: Identity,
 }
 
 impl Pki {
-    /// Reads the authority from `folder`, or makes it the first time, and signs what a start needs.
-    pub(super) fn open(folder: &Path, hosts: &[&str]) -> Result<Self> {
-        let kept =
+    /// Reads the CA from `folder`, or creates it the first time, and issues a serving certificate.
+    pub(crate) fn open(folder: &Path, hosts: &[&str], now: Timestamp) -> Result<Self> {
+        let KeptAuthority { identity, issuer } =
             KeptAuthority::open(folder, &issue::authority("capstan", BasicConstraints::Unconstrained))?;
         let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
-        let issued = |name: &str, group: Option<&str>, hosts: &[String], usage| {
-            let params = issue::end_entity(issue::subject(name, group), hosts, usage)?;
-            issue::signed(&params, &kept.issuer).context("cannot sign a certificate")
-        };
-        let server = issued("capstan", None, &hosts, ExtendedKeyUsagePurpose::ServerAuth)?;
-        let admin =
-            issued("capstan-admin", Some("system:masters"), &[], ExtendedKeyUsagePurpose::ClientAuth)?;
-        Ok(Self { authority: kept.identity, server, admin })
+        let subject = issue::subject("capstan", None);
+        let mut params = issue::end_entity(subject, &hosts, ExtendedKeyUsagePurpose::ServerAuth)?;
+        issue::valid_for(&mut params, now, SERVER_LIFE)?;
+        let server = issue::signed(&params, &issuer).context("cannot sign a certificate")?;
+        Ok(Self { authority: identity, issuer, server })
+    }
+
+    /// A certificate of the administrator.
+    pub(crate) fn administrator(&self, now: Timestamp, life: SignedDuration) -> Result<Identity> {
+        let subject = issue::subject(ADMINISTRATOR, Some(MASTERS));
+        let mut params = issue::end_entity(subject, &[], ExtendedKeyUsagePurpose::ClientAuth)?;
+        issue::valid_for(&mut params, now, life)?;
+        issue::signed(&params, &self.issuer).context("cannot sign a certificate")
     }
 }
 
@@ -40,17 +55,29 @@ pub(crate) fn write_secret(path: &Path, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_pki::Certificate;
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn the_authority_lasts_and_its_key_is_private() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = Pki::open(folder.path(), &["localhost"]).unwrap();
-        let second = Pki::open(folder.path(), &["localhost"]).unwrap();
+        let (folder, now) = (tempfile::tempdir().unwrap(), Timestamp::now());
+        let first = Pki::open(folder.path(), &["localhost"], now).unwrap();
+        let second = Pki::open(folder.path(), &["localhost"], now).unwrap();
         assert_eq!(first.authority, second.authority);
         assert_ne!(first.server.key, second.server.key);
         let mode = fs::metadata(folder.path().join("ca.key")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn an_administrator_has_a_short_life_and_a_server_a_long_one() {
+        let (folder, now) = (tempfile::tempdir().unwrap(), Timestamp::from_second(1_800_000_000).unwrap());
+        let pki = Pki::open(folder.path(), &["localhost"], now).unwrap();
+        let read = |identity: &Identity| Certificate::first_in(identity.certificate.as_bytes()).unwrap();
+        let administrator = read(&pki.administrator(now, ADMINISTRATOR_LIFE).unwrap());
+        assert_eq!(administrator.not_after, now + ADMINISTRATOR_LIFE);
+        assert_eq!(administrator.common_name.as_deref(), Some(ADMINISTRATOR));
+        assert_eq!(read(&pki.server).not_after, now + SERVER_LIFE);
     }
 }

@@ -12,8 +12,8 @@
 mod act;
 mod decide;
 mod hostless;
+mod known;
 mod observe;
-mod single;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -36,23 +36,35 @@ use crate::host::look;
 use crate::names::hostmachine::FINALIZER;
 use crate::retry::after_silence;
 use decide::{SILENT, WAITING, WORKING, release};
-use single::SingleHosts;
+use known::KnownUntil;
 
 /// No machine needs more steps than this at once.
 const MOST_STEPS: usize = 16;
+/// After this time all hosts are looked at again for a second one with the claim of a machine.
+const SINGLE: Duration = Duration::from_secs(600);
 
 struct Machines {
     infrastructure: Infrastructure,
     /// Since when this process has been at it.
     started: Instant,
-    single: SingleHosts,
+    /// Machines that have no more than one host.
+    ///
+    /// Two managers that claim for the same machine at the same moment may claim two hosts, and the one that is not
+    /// recorded is given back. To find it all hosts must be looked at. With thousands of machines that is too much for
+    /// every look, so it is done once for each machine and process after the host was recorded, and then from time to
+    /// time. A process that has claimed a second host itself has not noted the machine yet: it notes only a machine whose
+    /// host it has seen recorded.
+    single: KnownUntil,
+    /// Machines whose agent need not be told which management plane to obey.
+    not_handed_over: KnownUntil,
 }
 
 /// Runs the controller until `stop` completes.
 pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> + Send + Sync + 'static) {
     let also = triggers::all(&infrastructure);
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
-    let machines = Machines { infrastructure, started: Instant::now(), single: SingleHosts::default() };
+    let (single, not_handed_over) = (KnownUntil::default(), KnownUntil::default());
+    let machines = Machines { infrastructure, started: Instant::now(), single, not_handed_over };
     capstan_controller::run::run(machines, cache, scope, also, stop).await;
 }
 
@@ -82,7 +94,7 @@ impl Reconciler for Machines {
         let mut machine = (*machine).clone();
         let mut is_old = false;
         for _ in 0..MOST_STEPS {
-            let is_single = self.single.holds(&machine, Instant::now());
+            let is_single = self.single.left(&machine, Instant::now()).is_some();
             let hosts = match is_old {
                 // Whatever is claimed on a look that is old is refused: the claim names the version that was read.
                 false => observe::hosts(infrastructure, &machine, is_single).await?,
@@ -106,7 +118,7 @@ impl Reconciler for Machines {
                 HostMachineStep::Start(host, secret) => {
                     // Otherwise the second host would have been given back first.
                     if !is_single {
-                        self.single.note(&machine, Instant::now());
+                        self.single.note(&machine, Instant::now() + SINGLE);
                     }
                     return match status::is_provisioned(&machine) {
                         true => self.follow(&machine, host, &secret).await,
@@ -161,7 +173,12 @@ impl Machines {
     async fn follow(&self, machine: &HostMachine, host: &Host, secret: &str) -> Result<Next> {
         let (infrastructure, now) = (&self.infrastructure, self.infrastructure.now());
         let namespace = machine.namespace().unwrap_or_default();
-        let state = match observe::hand_over(infrastructure, &namespace, secret).await? {
+        let known = self.not_handed_over.left(machine, Instant::now());
+        let asked = match known {
+            Some(_) => None,
+            None => observe::hand_over(infrastructure, &namespace, secret).await?,
+        };
+        let state = match asked {
             Some(hand_over) => Some(act::follow(infrastructure, machine, host, &hand_over).await),
             None => None,
         };
@@ -170,8 +187,15 @@ impl Machines {
         status::follows(&mut updated, host, state.as_ref(), infrastructure.now());
         pause::lifted(&mut updated, now);
         act::finish(infrastructure, machine, &updated).await?;
+        if let Some(left) = known {
+            return Ok(Next::After(left));
+        }
         let running = self.started.elapsed();
-        Ok(Next::After(decide::after_follow(machine, state.is_some(), running, infrastructure.now())))
+        let again = decide::after_follow(machine, state.is_some(), running, infrastructure.now());
+        if state.is_none() {
+            self.not_handed_over.note(machine, Instant::now() + again);
+        }
+        Ok(Next::After(again))
     }
 
     /// Has every host with the machine's claim reset, and lets the machine go once all of them are given back.
