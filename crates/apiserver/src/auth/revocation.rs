@@ -130,16 +130,18 @@ pub(crate) async fn add(plane: &Plane, body: &[u8]) -> Result<Value> {
 }
 
 fn asked_for(body: &[u8], now: Timestamp) -> Result<Revocation> {
+    // Credentials tell the second of their issue: those of this second count as issued before.
+    let end = Timestamp::from_second(now.as_second() + 1).unwrap_or(now);
     let wrong = |why: String| ApiError::bad_request(format!("the revocation cannot be used: {why}"));
     let mut asked: Value = serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
     if let Value::Object(fields) = &mut asked {
-        fields.entry("issuedBefore").or_insert_with(|| json!(now));
+        fields.entry("issuedBefore").or_insert_with(|| json!(end));
     }
     let revocation: Revocation = serde_json::from_value(asked).map_err(|error| wrong(error.to_string()))?;
     if revocation.name.is_empty() {
         return Err(wrong("name is empty".to_owned()));
     }
-    if revocation.issued_before > now {
+    if revocation.issued_before > end {
         return Err(wrong(
             "issuedBefore is in the future, so that new credentials would be rejected".to_owned(),
         ));
@@ -208,7 +210,7 @@ mod tests {
         let asked = |text: &str| asked_for(text.as_bytes(), now).map_err(|error| error.to_string());
         assert_eq!(
             asked(r#"{"kind":"User","name":"jane"}"#),
-            Ok(revocation(SubjectKind::User, "jane", 1000))
+            Ok(revocation(SubjectKind::User, "jane", 1001))
         );
         for (text, why) in [
             (r#"{"kind":"User","name":""}"#, "name is empty"),

@@ -5,6 +5,7 @@
 mod deputies;
 mod floods;
 mod planted;
+mod revoked;
 mod rights;
 mod server;
 #[path = "../support/mod.rs"]

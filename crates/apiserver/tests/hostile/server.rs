@@ -41,6 +41,7 @@ pub(crate) const LIMITS: fn() -> Limits = || Limits {
     connections: 60,
     all_connections: 100,
     unauthenticated: Duration::from_secs(5),
+    recheck: Duration::from_secs(1),
     stall_timeout: Duration::from_secs(2),
     ..Limits::default()
 };
