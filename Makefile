@@ -28,11 +28,11 @@ check: ## Format, repository rules, lints, unit tests: run it before every commi
 	$(XTASK) check
 
 test: ## Every suite that decides whether a change lands. Needs Go, and root for real machines
-	$(PACKAGES) build git go machines clients browser
+	$(PACKAGES) build git go machines clients browser valgrind
 	$(XTASK) test
 
 test-all: ## Every suite there is, also the long forms. Takes hours
-	$(PACKAGES) build git go machines clients sshd browser
+	$(PACKAGES) build git go machines clients sshd browser valgrind
 	$(XTASK) test --all
 
 bench: ## Run the benchmarks

@@ -8,6 +8,7 @@
 #   clients   the Python client of Kubernetes
 #   sshd      an SSH server of Debian
 #   browser   Chromium and its WebDriver
+#   valgrind  count the instructions of requests
 #
 # Without a group it installs all of them.
 set -eu
@@ -28,7 +29,7 @@ toolchain() { # toolchain COMMAND NAME
 	}
 }
 
-[ $# -gt 0 ] || set -- build git go machines clients sshd browser
+[ $# -gt 0 ] || set -- build git go machines clients sshd browser valgrind
 for group in "$@"; do
 	case $group in
 	build)
@@ -59,12 +60,15 @@ for group in "$@"; do
 		need chromium chromium
 		need chromedriver chromium-driver
 		;;
+	valgrind)
+		need valgrind valgrind
+		;;
 	sshd)
 		need setpriv util-linux
 		need_file /usr/sbin/sshd openssh-server
 		;;
 	*)
-		echo "packages: there is no group $group: use build, git, go, machines, clients, sshd or browser" >&2
+		echo "packages: there is no group $group: use build, git, go, machines, clients, sshd, browser or valgrind" >&2
 		exit 2
 		;;
 	esac

@@ -17,7 +17,7 @@ pub(crate) fn check() -> Vec<Suite> {
 /// What decides whether a change lands.
 pub(crate) fn test() -> Vec<Suite> {
     let mut suites = rules();
-    suites.extend([lints(), compile(), unit(), simulation(), packing()]);
+    suites.extend([lints(), compile(), unit(), simulation(), packing(), complexity()]);
     suites.extend(builds());
     suites.extend(real_suites());
     suites
@@ -224,6 +224,16 @@ fn simulation_long() -> Suite {
 fn durability() -> Suite {
     let about = "the embedded API server, killed 200 times";
     long("durability", about, "durability", ("CAPSTAN_KILLS", "200"))
+}
+
+fn complexity() -> Suite {
+    let run = |log: &Log| {
+        let words =
+            ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", "complexity"];
+        cargo::test_with(&words, &[("CAPSTAN_COMPLEXITY", "1")], log)
+    };
+    let about = "instructions for requests of several lengths, counted by valgrind";
+    Suite::new("complexity", about, run).needs(&["compile"])
 }
 
 fn nonsense() -> Suite {
