@@ -48,7 +48,7 @@ impl Bootstrap {
                 self.write_report(names, own.report.as_ref(), json!({}), spec).await
             }
             EnrolmentStep::Ask(request) => {
-                let name = csr_name(names, request);
+                let name = csr_name(names);
                 self.ask(name, request.pem.clone().into_bytes(), config).await
             }
             EnrolmentStep::Approve(name) => self.approve(name).await,

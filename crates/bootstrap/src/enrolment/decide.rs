@@ -47,7 +47,7 @@ pub(crate) struct Observed<'a> {
     /// What has the name of the Secret that the token hangs on.
     pub(crate) enrolment: Option<&'a Value>,
     pub(crate) report: Option<&'a MachineReport>,
-    /// What has the name that [`csr_name`] gives for the request in the report.
+    /// What has the name that [`csr_name`] gives.
     pub(crate) csr: Option<&'a CertificateSigningRequest>,
     /// Since when the machine has its infrastructure: since then it could have enrolled.
     pub(crate) started: Option<Timestamp>,
@@ -181,10 +181,9 @@ fn is_delivered(report: &MachineReport) -> bool {
     status.is_none_or(|status| status.agent_version.is_some() || status.certificate_request.is_none())
 }
 
-/// The name of what the plane is asked for a certificate with: another one for every request.
-pub(crate) fn csr_name(names: &Names, request: &Request) -> String {
-    let whole = format!("{} {}", names.user(), request.digest);
-    let digest = Digest::of(whole.as_bytes()).to_string();
+/// The name of a machine's CertificateSigningRequest. A machine has one at a time, however many requests it writes.
+pub(crate) fn csr_name(names: &Names) -> String {
+    let digest = Digest::of(names.user().as_bytes()).to_string();
     format!("capstan-machine-{}", &digest[..40])
 }
 
@@ -365,17 +364,15 @@ fn for_request(
             return Decision { again: Some(until(next, now)), ..enrolled(Some(certificate)) };
         }
     }
-    for_csr(observed, request)
+    for_csr(observed, request, now)
 }
 
 /// The plane is asked, and what it says goes into the report.
-fn for_csr(observed: &Observed<'_>, request: &Request) -> Decision {
+fn for_csr(observed: &Observed<'_>, request: &Request, now: Timestamp) -> Decision {
     let Some(csr) = observed.csr else { return Decision::doing(EnrolmentStep::Ask(request.clone())) };
     let name = csr.name_any();
-    let is_it = csr.spec.request.0 == request.pem.as_bytes()
-        && csr.spec.signer_name == SIGNER
-        && csr.spec.usages.as_ref() == Some(&usages());
-    if !is_it || csr.metadata.deletion_timestamp.is_some() {
+    let is_ours = csr.spec.signer_name == SIGNER && csr.spec.usages.as_ref() == Some(&usages());
+    if !is_ours || csr.metadata.deletion_timestamp.is_some() {
         return Decision::doing(EnrolmentStep::Forget(name));
     }
     let status = csr.status.as_ref();
@@ -388,6 +385,9 @@ fn for_csr(observed: &Observed<'_>, request: &Request) -> Decision {
             "CertificateSigningRequest {name} was {}: {why}; delete it to ask again",
             no.type_.to_lowercase()
         ));
+    }
+    if csr.spec.request.0 != request.pem.as_bytes() {
+        return for_another_request(csr, now);
     }
     match status.and_then(|status| status.certificate.as_ref()) {
         Some(text) => match Certificate::read(&text.0) {
@@ -403,6 +403,22 @@ fn for_csr(observed: &Observed<'_>, request: &Request) -> Decision {
             format!("Waiting for CertificateSigningRequest {name} to be signed by {SIGNER}"),
         ),
         None => Decision::doing(EnrolmentStep::Approve(name)),
+    }
+}
+
+/// The machine has written another request before the last one was answered. A stolen machine could do that without end, so
+/// the last one is replaced only after a while.
+fn for_another_request(csr: &CertificateSigningRequest, now: Timestamp) -> Decision {
+    let asked = csr.metadata.creation_timestamp.as_ref().map(|created| created.0);
+    match asked.and_then(|asked| asked.checked_add(BETWEEN_ANSWERS).ok()).filter(|next| now < *next) {
+        Some(next) => Decision {
+            again: Some(until(next, now)),
+            ..Decision::waits(
+                &causes::WAITING_FOR_CERTIFICATE,
+                "The machine has written another request; it is answered after a while",
+            )
+        },
+        None => Decision::doing(EnrolmentStep::Forget(csr.name_any())),
     }
 }
 

@@ -67,13 +67,10 @@ impl Bootstrap {
         let asked = report
             .as_ref()
             .and_then(|report| report.status.as_ref()?.certificate_request.as_deref())
-            .and_then(|text| check(text, &names.user()).ok());
+            .is_some_and(|text| check(text, &names.user()).is_ok());
         let csr = match asked {
-            Some(request) => {
-                let name = csr_name(&names, &request);
-                self.requests().peek_named(&name).await?
-            }
-            None => None,
+            true => self.requests().peek_named(&csr_name(&names)).await?,
+            false => None,
         };
         Ok(Own { names, owner, found, has_verified_rights, enrolment, report, csr })
     }

@@ -7,6 +7,7 @@ use capstan_api::wait::causes;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -157,8 +158,10 @@ impl World {
                 report["spec"].as_object_mut().unwrap().remove("certificate");
             }),
             EnrolmentStep::Ask(request) => {
-                let name = csr_name(&names(), request);
-                self.csr = Some(csr(&name, request.pem.as_bytes()));
+                assert!(self.csr.is_none(), "a name can be taken once");
+                let mut made = csr(&csr_name(&names()), request.pem.as_bytes());
+                made.metadata.creation_timestamp = Some(Time(at(self.now)));
+                self.csr = Some(made);
             }
             EnrolmentStep::Approve(_) => {
                 self.set_csr(json!({"conditions": [{"type": "Approved", "status": "True"}]}));
@@ -491,11 +494,35 @@ fn a_former_life_is_taken_away_first() {
 }
 
 #[test]
-fn each_request_has_a_name_of_its_own() {
-    let world = World::ready();
-    let [one, other] =
-        [request(&world.key), request(&world.key)].map(|text| check(&text, &names().user()).unwrap());
-    assert_ne!(csr_name(&names(), &one), csr_name(&names(), &other));
+fn a_machine_has_one_request_at_a_time() {
     let elsewhere = Names { namespace: "other".to_owned(), ..names() };
-    assert_ne!(csr_name(&names(), &one), csr_name(&elsewhere, &one));
+    assert_ne!(csr_name(&names()), csr_name(&elsewhere));
+    let mut world = World::ready();
+    world.ask();
+    // Record, and ask.
+    for _ in 0..2 {
+        let step = world.decide().step;
+        world.take(&step);
+    }
+    // The machine signs again and again before it is answered.
+    for _ in 0..5 {
+        world.ask();
+        let decision = world.decide();
+        assert_eq!((decision.step, decision.again), (EnrolmentStep::Rest, Some(Duration::from_secs(30))));
+    }
+    world.now += 30;
+    assert_eq!(world.settle(), ["forget", "ask", "approve", "answer", "forget"]);
+    assert_eq!(world.reason(), ENROLLED);
+    // A person's refusal is not evaded by another request.
+    world.now += 60 * DAY;
+    world.ask();
+    let step = world.decide().step;
+    world.take(&step);
+    world.set_csr(json!({"conditions": [{"type": "Denied", "status": "True", "message": "no"}]}));
+    world.now += 60;
+    world.ask();
+    assert_eq!(
+        (world.decide().step, world.reason().as_str()),
+        (EnrolmentStep::Rest, causes::REQUEST_REFUSED.reason)
+    );
 }
