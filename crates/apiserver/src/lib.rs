@@ -68,3 +68,4 @@ pub use store::{
     backup::{Backup, BackupError, PartialFile},
 };
 pub use tls::{Tls, TlsError};
+pub use verbs::restriction::Restriction;

@@ -9,7 +9,10 @@ use std::{
 
 use jiff::Timestamp;
 
-use crate::{auth::User, certificates::authority::Authority, limits::Limits, store::Storage};
+use crate::{
+    auth::User, certificates::authority::Authority, limits::Limits, store::Storage,
+    verbs::restriction::Restriction,
+};
 
 /// Returns the current time. A simulation has its own clock.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -38,6 +41,8 @@ pub struct Options {
     pub client_authority: Option<Authority>,
     /// Limits for each client that connects over a socket.
     pub limits: Limits,
+    /// What members of some groups may change in objects that they may update.
+    pub restrictions: Vec<Restriction>,
     /// Addresses of the services that webhooks refer to: `namespace/name` to an `https` URL. The server has no
     /// cluster network in which it could resolve them.
     pub webhook_services: BTreeMap<String, String>,
@@ -62,6 +67,7 @@ impl Options {
             issuer: "https://kubernetes.default.svc".to_owned(),
             client_authority: None,
             limits: Limits::default(),
+            restrictions: Vec::new(),
             webhook_services: BTreeMap::new(),
             audit_log: None,
             backup_files: BTreeMap::new(),

@@ -26,6 +26,7 @@ use crate::{
         Change, Event, GroupResource, Key, Store, Stored,
         backup::{Backup, BackupError},
     },
+    verbs::restriction::Restriction,
     webhook::Webhooks,
 };
 
@@ -42,6 +43,7 @@ pub(crate) struct Plane {
     pub(crate) issuer: Issuer,
     pub(crate) revocations: Revocations,
     pub(crate) limits: Limits,
+    pub(crate) restrictions: Vec<Restriction>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) more_metrics: Option<MoreMetrics>,
@@ -67,7 +69,15 @@ impl Plane {
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
         let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
         let Options {
-            clock, version, tokens, limits, webhook_services, mut backup_files, more_metrics, ..
+            clock,
+            version,
+            tokens,
+            limits,
+            restrictions,
+            webhook_services,
+            mut backup_files,
+            more_metrics,
+            ..
         } = options;
         backup_files.extend(token::own_files(&options.storage));
         Ok(Self {
@@ -79,6 +89,7 @@ impl Plane {
             issuer,
             revocations: Revocations::default(),
             limits,
+            restrictions,
             gate: Gate::new(limits),
             metrics: Arc::default(),
             more_metrics,

@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use capstan_apiserver::{ApiServer, Authority, Options, Storage, User};
+use capstan_apiserver::{ApiServer, Authority, Options, Restriction, Storage, User};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -231,4 +231,53 @@ async fn metrics_are_the_servers_and_the_processs_for_those_who_may_read_them() 
     assert!(text.contains("apiserver_storage_revision ") && text.ends_with("\nmore 7\n"), "{text}");
     let (code, text) = read(User::new("stranger", ["system:authenticated"])).await;
     assert!(code == 403 && !text.contains("more 7"), "{code}: {text}");
+}
+
+/// RBAC lets a machine update its Lease as a whole; a restriction leaves it the spec.
+#[tokio::test]
+async fn members_of_a_restricted_group_change_only_some_fields() {
+    let restriction = Restriction {
+        group: "machines",
+        api_group: "coordination.k8s.io",
+        resource: "leases",
+        fields: &["spec"],
+        bytes: 4096,
+    };
+    let options = Options { restrictions: vec![restriction], ..Options::new(Storage::Memory) };
+    let plane = TestPlane::open(options).await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    plane.admin.make(leases, &json!({"metadata": {"name": "l"}})).await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let rules = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update", "patch"]}]);
+    plane.admin.make(&format!("{rbac}/roles"), &json!({"metadata": {"name": "r"}, "rules": rules})).await;
+    let subjects = json!([{"kind": "Group", "name": "machines"}, {"kind": "Group", "name": "others"}]);
+    let binding =
+        json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects});
+    plane.admin.make(&format!("{rbac}/rolebindings"), &binding).await;
+    let [machine, other] = ["machines", "others"].map(|group| plane.caller(User::new("m", [group])));
+    let lease = format!("{leases}/l");
+    let renewal = json!({"spec": {"holderIdentity": "m", "renewTime": "2026-01-01T00:00:00.000000Z"}});
+    assert_eq!(machine.merge(&lease, &renewal).await.0, 200);
+    for metadata in [
+        json!({"finalizers": ["example.com/f"]}),
+        json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}),
+        json!({"labels": {"a": "b"}}),
+        json!({"annotations": {"a": "b"}}),
+    ] {
+        let change = json!({"metadata": metadata});
+        let (code, answer) = machine.merge(&lease, &change).await;
+        assert_eq!(code, 403, "{change}: {answer}");
+        let strategic = "application/strategic-merge-patch+json";
+        assert_eq!(machine.call("PATCH", &lease, strategic, &change).await.0, 403);
+        let mut whole = machine.get(&lease).await.1;
+        whole["metadata"].as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
+        assert_eq!(machine.put(&lease, &whole).await.0, 403);
+        let mut applied =
+            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata});
+        applied["metadata"]["name"] = json!("l");
+        assert_eq!(machine.apply(&format!("{lease}?fieldManager=x"), &applied).await.0, 403);
+    }
+    let long = json!({"spec": {"holderIdentity": "x".repeat(5000)}});
+    assert_eq!(machine.merge(&lease, &long).await.0, 403);
+    assert_eq!(other.merge(&lease, &json!({"metadata": {"labels": {"a": "b"}}})).await.0, 200);
 }

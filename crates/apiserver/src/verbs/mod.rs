@@ -10,6 +10,7 @@ pub(crate) mod delete;
 pub(crate) mod metadata;
 pub(crate) mod patch;
 pub(crate) mod read;
+pub(crate) mod restriction;
 pub(crate) mod scale;
 pub(crate) mod strategic;
 pub(crate) mod update;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Call, Outcome, Representation, Side, admit, create, metadata};
+use super::{Call, Outcome, Representation, Side, admit, create, metadata, restriction};
 use crate::{
     admission::{self, Attempt},
     auth::{authorize, rule::Access},
@@ -82,6 +82,7 @@ async fn change(
     let (changed, more) = admission::mutate(call, &attempt, Some(sent)).await?;
     warnings.extend(more);
     let mut new = settle(call, changed.unwrap_or_default(), &old)?;
+    restriction::check(call, &new, &old)?;
     warnings.extend(metadata::warnings(call, &new, Some(&old)));
     warnings.extend(admission::validate(call, &attempt, Some(&new)).await?);
     if fields::same(&mut new, &old) {

@@ -6,7 +6,9 @@ pub(crate) mod pki;
 mod renewal;
 
 use anyhow::{Context, Result, bail};
-use capstan_apiserver::{ApiServer, Authority, OpenError, Options, StartError, Storage, Tls, User};
+use capstan_apiserver::{
+    ApiServer, Authority, OpenError, Options, Restriction, StartError, Storage, Tls, User,
+};
 use capstan_controller::{Metrics, Scope};
 use capstan_pki::issue::Identity;
 use jiff::Timestamp;
@@ -32,6 +34,15 @@ use pki::{ADMINISTRATOR_LIFE, Pki};
 
 /// Whom our own requests are counted for: they go through no socket.
 const IN_PROCESS: &str = "in-process";
+
+/// A machine renews its Lease and changes nothing else of it: finalizers and owners decide whether objects are deleted.
+const MACHINE_LEASES: Restriction = Restriction {
+    group: capstan_bootstrap::GROUP,
+    api_group: "coordination.k8s.io",
+    resource: "leases",
+    fields: &["spec"],
+    bytes: 8 << 10,
+};
 
 /// File of the data folder that keeps the port.
 const PORT: &str = "port";
@@ -169,6 +180,7 @@ impl RunningPlane {
         options.webhook_services = services;
         options.audit_log = audit;
         options.backup_files = folder::backup_files(data_dir);
+        options.restrictions = vec![MACHINE_LEASES];
         let Identity { certificate, key } = pki.authority.clone();
         options.client_authority = Some(Authority { certificate, key });
         let metrics = Metrics::default();

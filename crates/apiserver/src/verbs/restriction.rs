@@ -1,0 +1,118 @@
+//! What members of a group may change in an object that a role lets them update: RBAC grants the right to a whole object.
+
+use serde_json::Value;
+
+use super::Call;
+use crate::{
+    object,
+    status::{ApiError, Result},
+};
+
+/// Restricts updates of a resource by the members of a group, whatever their roles allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restriction {
+    /// The group of users.
+    pub group: &'static str,
+    /// API group of the resource.
+    pub api_group: &'static str,
+    /// The resource, in plural.
+    pub resource: &'static str,
+    /// Top-level fields that they may change.
+    pub fields: &'static [&'static str],
+    /// The most bytes that the object may have afterwards, as JSON.
+    pub bytes: usize,
+}
+
+/// Metadata that the server itself changes with an update.
+const SERVERS_OWN: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
+
+/// Rejects an update that changes more than the caller may.
+pub(crate) fn check(call: &Call, new: &Value, old: &Value) -> Result<()> {
+    let (api_group, resource) = (call.resource.name.group(), call.resource.name.resource());
+    let applies = |restriction: &&Restriction| {
+        restriction.api_group == api_group
+            && restriction.resource == resource
+            && call.user.is_in(restriction.group)
+            && call.side.is_main()
+    };
+    for restriction in call.plane.restrictions.iter().filter(applies) {
+        if let Some(why) = violation(restriction, new, old) {
+            return Err(ApiError::forbidden(&call.resource.name, object::name(new), &why));
+        }
+    }
+    Ok(())
+}
+
+fn violation(restriction: &Restriction, new: &Value, old: &Value) -> Option<String> {
+    let Restriction { group, resource, fields, bytes, .. } = restriction;
+    let (Value::Object(new_fields), Value::Object(old_fields)) = (new, old) else { return None };
+    let mut names: Vec<&String> = new_fields.keys().chain(old_fields.keys()).collect();
+    names.retain(|name| !fields.contains(&name.as_str()));
+    let changed = names.into_iter().find(|name| {
+        let (new, old) = (new_fields.get(*name), old_fields.get(*name));
+        if *name == "metadata" { !is_same_metadata(new, old) } else { new != old }
+    });
+    if let Some(changed) = changed {
+        let fields = fields.join(", ");
+        return Some(format!("members of {group} may change only {fields} of {resource}, not {changed}"));
+    }
+    let length = new.to_string().len();
+    (length > *bytes).then(|| {
+        format!("members of {group} may write {resource} of at most {bytes} bytes, and this one has {length}")
+    })
+}
+
+fn is_same_metadata(new: Option<&Value>, old: Option<&Value>) -> bool {
+    let own = |metadata: Option<&Value>| {
+        let mut metadata = metadata.and_then(Value::as_object).cloned().unwrap_or_default();
+        metadata.retain(|name, _| !SERVERS_OWN.contains(&name.as_str()));
+        metadata
+    };
+    own(new) == own(old)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_named_fields_and_only_so_long() {
+        let restriction = Restriction {
+            group: "g",
+            api_group: "coordination.k8s.io",
+            resource: "leases",
+            fields: &["spec"],
+            bytes: 300,
+        };
+        let old =
+            json!({"kind": "Lease", "metadata": {"name": "l", "resourceVersion": "1"}, "spec": {"a": 1}});
+        let changed = |change: &dyn Fn(&mut Value)| {
+            let mut new = old.clone();
+            change(&mut new);
+            violation(&restriction, &new, &old)
+        };
+        assert_eq!(changed(&|_| {}), None);
+        assert_eq!(changed(&|new| new["spec"] = json!({"b": 2})), None);
+        assert_eq!(
+            changed(&|new| {
+                new["metadata"]["resourceVersion"] = json!("2");
+                new["metadata"]["managedFields"] = json!([{"manager": "agent"}]);
+            }),
+            None
+        );
+        for (field, value) in [
+            ("finalizers", json!(["x/y"])),
+            ("ownerReferences", json!([{"uid": "u"}])),
+            ("labels", json!({"a": "b"})),
+            ("annotations", json!({"a": "b"})),
+        ] {
+            let why = changed(&|new| new["metadata"][field] = value.clone()).expect(field);
+            assert!(why.contains("only spec of leases, not metadata"), "{why}");
+        }
+        assert!(changed(&|new| new["more"] = json!(1)).is_some());
+        let why = changed(&|new| new["spec"] = json!("x".repeat(400))).expect("too long");
+        assert!(why.contains("at most 300 bytes"), "{why}");
+    }
+}
