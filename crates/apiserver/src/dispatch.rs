@@ -9,7 +9,7 @@ use tokio::sync::watch as signal;
 
 use crate::{
     auth::{MASTERS, User, authorize, impersonate, revocation, rule::Access},
-    chunked_list, discovery, openapi,
+    chunked_list, discovery, heavy, openapi,
     plane::Plane,
     request::{
         Query, RequestInfo, ResourceRequest, Verb,
@@ -83,7 +83,10 @@ where
             authorize::require(&plane.store, &user, &request.access())?;
             let call = Call::new(plane, &request, user, manager(&headers))?;
             let incoming = Incoming { headers, body: body.read().await? };
-            let mut response = resource(&call, &request, &query, &incoming, shutdown).await?;
+            let stored = plane.store.get(&call.key()).map_or(0, |stored| stored.json.len());
+            let bytes = incoming.body.len().max(stored);
+            let work = resource(&call, &request, &query, &incoming, shutdown);
+            let mut response = heavy::off_the_workers(bytes, work).await?;
             if let Some(warning) = &call.version.deprecated {
                 let (version, kind) = (call.api_version(), &call.resource.kind);
                 let text = if warning.is_empty() {

@@ -32,6 +32,7 @@ mod discovery;
 mod dispatch;
 mod fields;
 mod gc;
+mod heavy;
 mod limits;
 mod metrics;
 mod namespace;
