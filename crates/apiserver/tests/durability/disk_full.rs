@@ -15,23 +15,18 @@ use serde_json::{Value, json};
 struct Disk(PathBuf);
 
 impl Disk {
-    /// Nothing, with the reason said, where nobody may mount.
+    /// `None`, with the reason printed, for users who may not mount. With `STRICT` that is a failure.
     fn mount(at: &Path) -> Option<Self> {
         let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"]).arg(at).output();
-        match mount {
-            Ok(output) if output.status.success() => Some(Self(at.to_owned())),
-            Ok(output) => {
-                eprintln!(
-                    "skipped, because no disk can be mounted: {}",
-                    String::from_utf8_lossy(&output.stderr)
-                );
-                None
-            }
-            Err(error) => {
-                eprintln!("skipped, because there is no `mount`: {error}");
-                None
-            }
-        }
+        let why = match mount {
+            Ok(output) if output.status.success() => return Some(Self(at.to_owned())),
+            Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+            Err(error) => error.to_string(),
+        };
+        let is_strict = std::env::var("STRICT").is_ok_and(|value| !matches!(value.as_str(), "" | "0"));
+        assert!(!is_strict, "cannot mount a disk: {why}");
+        eprintln!("skipped, because no disk can be mounted: {why}");
+        None
     }
 }
 
