@@ -8,6 +8,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn capstan() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
@@ -285,4 +286,50 @@ async fn controllers_run_as_flags_say_and_are_counted() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     plane.stop();
+}
+
+#[test]
+fn a_lost_kubeconfig_is_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let issue = |file: &Path, life: &str| {
+        let mut command = capstan();
+        command.args(["admin", "kubeconfig", "--valid-for", life, "--data-dir"]).arg(&data);
+        command.arg("--kubeconfig-out").arg(file);
+        command
+    };
+    let lost = folder.path().join("lost.kubeconfig");
+    let complaint = refused(issue(&lost, "12h"));
+    assert!(complaint.contains("there is no embedded plane in") && !data.join("pki").exists(), "{complaint}");
+    let _running = Running::start(up(&data, QUIET));
+    done(issue(&lost, "12h"));
+    let with = |file: &Path, words: &[&str]| {
+        let mut command = capstan();
+        command.args(words).arg("--kubeconfig").arg(file);
+        command
+    };
+    let asked = ["get", "hosts"];
+    done(with(&lost, &asked));
+    let own = data.join("admin.kubeconfig");
+    let copy = folder.path().join("copy.kubeconfig");
+    fs::copy(&own, &copy).unwrap();
+    // What was issued in the second of a revocation is revoked: that must not be what is issued below.
+    done(with(&lost, &["admin", "revoke", "--group", "system:masters"]));
+    for file in [&lost, &copy] {
+        let complaint = refused(with(file, &asked));
+        assert!(complaint.contains("Unauthorized"), "{complaint}");
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let new = folder.path().join("new.kubeconfig");
+    done(issue(&new, "30d"));
+    done(with(&new, &asked));
+    let Output { stdout, .. } = with(&new, &["admin", "revocations", "-o", "json"]).output().unwrap();
+    let all: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
+    assert_eq!(all["revocations"][0]["name"], "system:masters");
+    // The plane renews its own.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !with(&own, &asked).output().unwrap().status.success() {
+        assert!(Instant::now() < deadline, "the plane has not renewed its kubeconfig");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }

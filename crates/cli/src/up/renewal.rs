@@ -11,7 +11,7 @@ use super::RunningPlane;
 use crate::admin;
 
 /// How often the certificate is looked at.
-const INTERVAL: Duration = Duration::from_secs(30);
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The certificate in the kubeconfig files of a plane.
 pub(super) struct Renewal {
