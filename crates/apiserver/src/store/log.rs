@@ -292,3 +292,7 @@ pub(super) fn put(key: Key, revision: u64, mut value: Value) -> Arc<Stored> {
     let json = serde_json::to_vec(&value).unwrap_or_default().into();
     Arc::new(Stored::new(key, revision, json))
 }
+
+#[cfg(test)]
+#[path = "crash_tests.rs"]
+mod crash_tests;
