@@ -10,7 +10,7 @@
 //! | `file-…`, `before-…` | the user's files and commands, except files that k3s reads when it starts |
 //! | `k3s-…` | the software by digest, `/opt/capstan/k3s/<version>/k3s`; the version that still runs stays until then |
 //! | `images` | container images for machines that cannot pull them, if the catalog has them |
-//! | `room` | the folders that k3s writes to; the undo removes all that k3s wrote except volumes and paths that the user keeps |
+//! | `room` | the folders of k3s; the undo removes all that k3s wrote except volumes and paths that the user keeps |
 //! | `drained` | a gate: the manager opens it when k3s may be restarted |
 //! | `snapshot` | on servers, before another version starts: a snapshot of etcd |
 //! | `reboot` | if the planner requests it: reboots the machine, unless its boot ID has already changed |
