@@ -1,4 +1,4 @@
-//! What can be asked of `capstan`, as clap parses it.
+//! The command line of `capstan`, as clap parses it.
 
 use capstan_artifacts::Arch;
 use capstan_plan::Digest;

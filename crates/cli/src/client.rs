@@ -1,4 +1,4 @@
-//! Which management plane to talk to, and where in it.
+//! Selects the management plane and the namespace to use.
 
 use anyhow::{Context, Result};
 use capstan_controller::Metrics;

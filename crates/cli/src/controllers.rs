@@ -1,4 +1,4 @@
-//! Which controllers run, in one process, against whatever plane the client leads to.
+//! Runs controllers in one process, against the plane of a client.
 
 use anyhow::{Context, Result, bail};
 use capstan_artifacts::{ArtifactRef, Software, Source};

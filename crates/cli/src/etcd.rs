@@ -1,4 +1,4 @@
-//! Which etcd is asked: that of a simulated cluster, or a real one.
+//! Selects the etcd client: that of simulated clusters, or the real one.
 
 use capstan_controller::Result;
 use capstan_controller::etcd::{Access, Etcd, Member, Members};

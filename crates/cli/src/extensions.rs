@@ -1,4 +1,4 @@
-//! How our runtime hooks are served, and as whom core calls those of anybody.
+//! How Capstan's runtime hooks are served, and the client certificate with which core calls runtime extensions.
 
 use anyhow::{Context, Result};
 use capstan_core::runtime::Identity;

@@ -1,7 +1,8 @@
-//! How the program was called: by its own name, or by a name that makes it a plugin of kubectl. Pure but for reading it.
+//! How the program was called: by its own name, or by a name that makes it a kubectl plugin. Pure, except for reading
+//! the name.
 //!
-//! kubectl runs a program named `kubectl-capstan` for `kubectl capstan`, and one named `kubectl_complete-capstan` to complete
-//! the words behind it. Both may be links to `capstan`.
+//! kubectl runs a program named `kubectl-capstan` for `kubectl capstan`, and one named `kubectl_complete-capstan` to
+//! complete its arguments. Both may be links to `capstan`.
 
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Machines for pools, made on this machine with systemd-nspawn.
+//! Local machines for HostPools, created on this computer with systemd-nspawn.
 
 use capstan_infrastructure::{LocalMachine, MachineState, PoolOfMachines, ProvisionError, Provisioner};
 use capstan_nspawn::{Machine, MachineSpec, Set};

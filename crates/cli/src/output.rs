@@ -1,4 +1,4 @@
-//! What programs read, in the format they asked for.
+//! Machine-readable output, in the format that the user selected.
 
 use anyhow::{Context, Result};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Lists in pages, so that neither the server nor this program holds more than it must.
+//! Lists objects in pages, to limit the memory of the server and of this program.
 
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;

@@ -1,7 +1,8 @@
-//! What is said on standard error while something takes long.
+//! Progress messages on standard error during long operations.
 //!
-//! On a terminal one line is drawn over; elsewhere there are plain lines, more and more seldom. What is being done is one
-//! text for the whole process, because a process has one terminal: a function that knows the current step replaces the text of its caller.
+//! On a terminal one line is redrawn; elsewhere plain lines are printed, at increasing intervals. There is one text for
+//! the whole process, because a process has one terminal: a function that knows the current step replaces the text of
+//! its caller.
 
 use std::future::Future;
 use std::io::{IsTerminal as _, Write as _};

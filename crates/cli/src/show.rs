@@ -1,4 +1,4 @@
-//! How verbs show what they have found: once, or again whenever it has changed; to people, or to programs.
+//! How verbs show their results: once, or again after every change; for people, or as JSON or YAML.
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;

@@ -1,4 +1,4 @@
-//! The software that a plane or a manager can give to machines: its folder, and the server in front of it.
+//! The software that a plane or a manager offers to machines: its folder, and the server for it.
 
 use anyhow::{Context, Result};
 use capstan_artifacts::server::{Options, Server};
@@ -61,7 +61,7 @@ impl Depot {
     }
 }
 
-/// For people, at the start.
+/// Text for people, printed at the start.
 impl fmt::Display for Depot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let folder = self.folder.path().display();

@@ -1,4 +1,4 @@
-//! When to stop: Ctrl-C or a termination signal, told to everybody who runs.
+//! Shutdown: Ctrl-C or a termination signal, broadcast to all tasks.
 
 use anyhow::{Context, Result};
 use futures::FutureExt as _;

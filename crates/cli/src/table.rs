@@ -1,4 +1,4 @@
-//! Rows in columns. Pure.
+//! Formats rows in columns. Pure.
 
 use crate::terminal::{columns, harmless, padded};
 

@@ -1,5 +1,4 @@
-//! What is known of the terminal: whether there is one, how wide it is, and whether it is to be coloured; and how a text is
-//! made to fit it.
+//! Properties of the terminal: whether there is one, its width, and whether to use colour. Fits text to the width.
 
 use std::io::IsTerminal as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};

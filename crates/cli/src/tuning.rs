@@ -1,5 +1,6 @@
-//! Flags of controllers: concurrency, sync period, log verbosity, request limits, and what is copied to Nodes. Names are those
-//! of Cluster API's managers, where they have the same. Invalid values are rejected with the flag and a remedy.
+//! Flags of controllers: concurrency, sync period, log verbosity, request limits, and what is copied to Nodes. Names
+//! are those of Cluster API's managers, if they have the same flag. Invalid values are rejected with the flag and a
+//! remedy.
 
 use capstan_controller::{Metrics, Settings};
 use capstan_core::{KeyPattern, NodeSync};

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan backup` and `capstan restore`.
+//! Flags of `capstan backup` and `capstan restore`.
 
 use std::path::PathBuf;
 

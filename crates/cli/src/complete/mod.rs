@@ -1,6 +1,7 @@
-//! `capstan complete`: names of objects for a shell that completes a word. Called by the scripts of `capstan completion`.
+//! `capstan complete`: prints names of objects for a shell that completes a word. The scripts of `capstan completion`
+//! call it.
 //!
-//! A shell waits for the answer: it comes within two seconds or not at all, and nothing is ever complained of.
+//! The shell waits for the answer: it comes within two seconds or not at all, and errors are never printed.
 
 mod wanted;
 

@@ -1,4 +1,4 @@
-//! Which names complete the word at the cursor. Pure.
+//! Determines which names complete the word at the cursor. Pure.
 
 use clap::{Arg, Command, CommandFactory as _};
 

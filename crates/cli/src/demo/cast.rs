@@ -1,4 +1,4 @@
-//! Who plays in a demo: which hosts, which versions, how many of each.
+//! The hosts, versions and machine counts of a demo.
 
 use anyhow::{Context, Result, bail, ensure};
 use capstan_artifacts::Software;

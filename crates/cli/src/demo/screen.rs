@@ -1,4 +1,4 @@
-//! How progress is shown while a cluster comes up.
+//! Shows progress while a cluster is created.
 
 use jiff::Timestamp;
 use std::io::IsTerminal as _;

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan describe`.
+//! Flags of `capstan describe`.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! Machines in the same condition as one line. Pure.
+//! Groups Machines with equal conditions into one line. Pure.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `capstan describe cluster`: what a cluster is made of, and how each part does.
+//! `capstan describe cluster`: shows the objects of a cluster and their conditions.
 
 mod args;
 mod group;

@@ -1,4 +1,4 @@
-//! Reads what the tree shows.
+//! Reads the objects of the tree.
 
 use anyhow::{Context, Result};
 use capstan_api::addons::ClusterResourceSetBinding;

@@ -1,4 +1,4 @@
-//! A tree as text, in columns, as wide as there is room and in colour where that is wanted. Pure.
+//! Renders a tree as text, in columns, within the width of the terminal and in colour if enabled. Pure.
 
 use capstan_api::wait::NEGATIVE;
 use jiff::Timestamp;

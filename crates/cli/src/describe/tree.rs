@@ -1,4 +1,4 @@
-//! The objects of a cluster as a tree. Pure: from what was read to what is shown.
+//! Builds the tree of a cluster's objects from the objects that were read. Pure.
 
 use anyhow::{Result, bail};
 use capstan_api::wait::{NEGATIVE, Wait};

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan generate`.
+//! Flags of `capstan generate`.
 
 use clap::Subcommand;
 use std::path::PathBuf;

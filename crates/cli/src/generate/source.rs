@@ -1,4 +1,4 @@
-//! Where a template comes from: built in, a file, standard input, or a ConfigMap. Never the network.
+//! Sources of templates: built in, a file, standard input, or a ConfigMap. Never the internet.
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::ConfigMap;

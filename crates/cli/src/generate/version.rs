@@ -1,7 +1,7 @@
-//! The Kubernetes version of a cluster: whether the text that the user gave is one. Pure.
+//! Checks the Kubernetes version that the user gave. Pure.
 //!
-//! The server rejects a wrong version later, on the object and field it ends in; here the user is told which flag or
-//! variable it came from.
+//! The server would reject an invalid version later, with the object and field that contain it; this check names the
+//! flag or variable that it came from.
 
 use anyhow::{Result, bail};
 use capstan_text::Version;

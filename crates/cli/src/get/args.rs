@@ -1,4 +1,4 @@
-//! What can be asked of `capstan get`.
+//! Flags of `capstan get`.
 
 use clap::{Subcommand, ValueEnum};
 

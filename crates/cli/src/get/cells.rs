@@ -1,4 +1,4 @@
-//! What single cells say, for every kind. Pure.
+//! Texts of single cells, for all kinds. Pure.
 
 use capstan_api::meta::annotations;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! `capstan get kubeconfig`: how to reach a workload cluster.
+//! `capstan get kubeconfig`: prints the kubeconfig of a workload cluster.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;

@@ -1,4 +1,4 @@
-//! `capstan host add`: a machine that exists becomes a Host, with its credential in a Secret of its own.
+//! `capstan host add`: adds an existing machine to the inventory as a Host, with its credential in its own Secret.
 
 use anyhow::{Context, Result, bail};
 use capstan_api::infrastructure::{Host, HostSpec, SecretReference, SshAccess};

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan host`.
+//! Flags of `capstan host`.
 
 use clap::{ArgGroup, Subcommand};
 use std::path::PathBuf;

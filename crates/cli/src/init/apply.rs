@@ -1,4 +1,4 @@
-//! Brings the objects of a provider to a plane, and waits until they work.
+//! Applies the objects of a provider to a plane, and waits until they work.
 
 use anyhow::{Context, Result, bail};
 use capstan_api::clusterctl::Provider;

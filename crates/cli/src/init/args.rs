@@ -1,4 +1,4 @@
-//! What can be asked of `capstan init` and `capstan delete`.
+//! Flags of `capstan init` and `capstan delete`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Which providers are meant. Pure.
+//! Selects providers by the names that the user gave. Pure.
 
 use anyhow::{Result, bail};
 use capstan_api::clusterctl::{Provider, ProviderType};

@@ -1,4 +1,4 @@
-//! The manifests of a provider: built in, or out of a folder as clusterctl reads it.
+//! The manifests of a provider: built in, or from a folder in the layout of a clusterctl repository.
 
 use anyhow::{Context, Result, anyhow, bail};
 use capstan_api::clusterctl::{Metadata, ProviderType};

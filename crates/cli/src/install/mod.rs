@@ -1,4 +1,4 @@
-//! Makes sure that the embedded plane knows Capstan's kinds, and tells clusterctl what is part of it.
+//! Installs Capstan's CRDs on the embedded plane, and records its providers in clusterctl's inventory.
 
 mod unchanged;
 

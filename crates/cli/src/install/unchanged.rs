@@ -1,5 +1,5 @@
-//! Whether an object is as it is to be already, so that a start need not apply it again: to find out that nothing changes
-//! is most of the work of a write.
+//! Checks whether an object is already as desired, so that a start need not apply it again: a write that changes
+//! nothing costs nearly as much as any other.
 
 use capstan_plan::Digest;
 use serde_json::Value;

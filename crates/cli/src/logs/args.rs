@@ -1,4 +1,4 @@
-//! What can be asked of `capstan logs`.
+//! Flags of `capstan logs`.
 
 use crate::client::PlaceArgs;
 use crate::show::Format;

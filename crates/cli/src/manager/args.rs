@@ -1,4 +1,4 @@
-//! What `capstan manager` can be told. Names are those of Cluster API's managers, where they have the same.
+//! Flags of `capstan manager`. Names are those of Cluster API's managers, if they have the same flag.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`, as a kubelet asks them: over HTTP, without anything to hide.
+//! Serves `/healthz` and `/readyz` for the kubelet, over plain HTTP, because they contain nothing confidential.
 
 use anyhow::{Context, Result, ensure};
 use http::{Method, Request, Response, StatusCode};

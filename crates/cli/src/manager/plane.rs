@@ -1,4 +1,4 @@
-//! The management plane as machines reach it.
+//! The address of the management plane for machines.
 
 use anyhow::{Context, Result};
 use capstan_bootstrap::PlaneAddress;

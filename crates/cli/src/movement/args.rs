@@ -1,4 +1,4 @@
-//! What can be asked of `capstan move`.
+//! Flags of `capstan move`.
 
 use clap::ValueEnum;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Changes of what belongs to a single machine, and of what every machine of a cluster is told: no controller stands in
-//! between, and the planner makes a plan from them.
+//! Changes of objects that belong to a single machine, or that apply to every machine of a cluster: no controller rolls
+//! them out, and the planner makes plans from them directly.
 
 use anyhow::Result;
 use capstan_api::bootstrap::CapstanConfig;

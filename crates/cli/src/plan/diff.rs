@@ -1,4 +1,5 @@
-//! Where an object differs from what it would be: by the table of costs where the kind is in it, plainly otherwise.
+//! The differences between an object and its future state: by the table of costs if the kind is in it, by value
+//! otherwise.
 
 use capstan_distro::cost::{Subject, changes};
 use kube::api::DynamicObject;

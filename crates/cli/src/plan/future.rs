@@ -1,7 +1,7 @@
-//! Which machines the changed objects are about, and what their controllers would do to them.
+//! The machines that the changed objects affect, and what their controllers would do to them.
 //!
-//! Nothing is judged here: core, control plane and hooks are asked, each by the functions its controller uses. What is
-//! here is who has to be asked, and in which order.
+//! This file makes no decisions: core, the control plane and the hooks decide, with the functions of their controllers.
+//! It only determines which of them are involved, and in which order.
 
 use anyhow::{Context, Result};
 use capstan_api::controlplane::CapstanControlPlane;

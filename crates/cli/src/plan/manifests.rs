@@ -1,4 +1,4 @@
-//! The manifests that a plan is asked for: files, folders, standard input.
+//! Reads the manifests to plan: files, folders, standard input.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! `capstan plan`: what a change would do, machine by machine and field by field, before it is made.
+//! `capstan plan`: shows the effects of a change, machine by machine and field by field, before it is made.
 //!
-//! The server says what it would make of the manifests, by a dry run; the controllers' own decisions say what would
-//! happen to machines then. Nothing is written.
+//! The server returns the future objects in a dry run; the decision functions of the controllers tell what would happen
+//! to machines. Nothing is written.
 
 mod by_hand;
 mod diff;

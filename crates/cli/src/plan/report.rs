@@ -1,4 +1,4 @@
-//! A plan as data: what `-o json` prints, and what the text for people is made from.
+//! A plan as data: the output of `-o json`, and the source of the text for people.
 
 use capstan_distro::{Change, Cost};
 use serde::{Serialize, Serializer};

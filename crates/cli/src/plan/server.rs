@@ -1,4 +1,4 @@
-//! What the server itself would make of the manifests: a dry run of each, so that defaults, rules and refusals are its own.
+//! Dry runs of the manifests on the server, so that defaults, rules and rejections are the server's own.
 
 use anyhow::{Context, Result};
 use kube::Client;

@@ -1,4 +1,4 @@
-//! Machines and their turns: what owners say of them, one owner after the other, brought into one order. Pure.
+//! Merges the changes of machines, owner by owner, into one order. Pure.
 
 use capstan_distro::cost::worst;
 use capstan_distro::{Change, Cost};

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan release`.
+//! Flags of `capstan release`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan rollout`.
+//! Flags of `capstan rollout`.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! What is written for a restart, a pause or its end, and when not. Pure.
+//! The patches for restart, pause and resume, and when they are refused. Pure.
 
 use anyhow::{Result, bail};
 use capstan_api::meta::annotations;

@@ -1,4 +1,4 @@
-//! `capstan rollout`: restart, pause and resume what rolls changes out over machines.
+//! `capstan rollout`: restart, pause and resume control planes and MachineDeployments.
 
 mod args;
 mod decide;

@@ -1,4 +1,4 @@
-//! The archive. Everything goes through redaction on its way in: there is no other way.
+//! The archive. All content passes through redaction; there is no other way to add it.
 
 use anyhow::{Context, Result, bail};
 use flate2::Compression;

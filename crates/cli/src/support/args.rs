@@ -1,4 +1,4 @@
-//! What can be asked of `capstan support`.
+//! Flags of `capstan support`.
 
 use clap::Subcommand;
 use std::path::PathBuf;

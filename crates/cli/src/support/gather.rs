@@ -1,4 +1,4 @@
-//! Reads what goes into the archive. What cannot be read is noted, and never ends it.
+//! Reads the content of the archive. Read errors are recorded in it, and never stop it.
 
 use anyhow::{Context as _, Result, anyhow};
 use jiff::Timestamp;

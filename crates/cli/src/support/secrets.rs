@@ -1,5 +1,5 @@
-//! What may be told of a Secret: its name, its type, its keys and how long their values are; and of a plan in one, the names
-//! of its steps. Pure.
+//! The parts of a Secret that a bundle may contain: its name, its type, its keys and the lengths of their values; for a
+//! plan, also the names of its steps. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

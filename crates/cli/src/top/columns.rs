@@ -1,4 +1,4 @@
-//! How wide the columns of a table are. Pure.
+//! Computes the widths of table columns. Pure.
 
 /// Blanks between two columns.
 pub(super) const GAP: usize = 2;

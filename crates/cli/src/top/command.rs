@@ -1,4 +1,4 @@
-//! The command line behind `:`. Pure.
+//! Parses the command line after `:`. Pure.
 
 use super::state::{Name, View};
 

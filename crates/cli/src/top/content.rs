@@ -1,4 +1,4 @@
-//! What was loaded for a view, and how it is shown. Pure.
+//! The loaded content of a view, and how it is shown. Pure.
 
 use capstan_ui::model::{ClusterPage, Fleet, HostPage, Hosts, MachinePage};
 use jiff::Timestamp;

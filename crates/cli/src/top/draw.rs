@@ -1,4 +1,4 @@
-//! Draws what is shown into the buffer of the terminal. Pure: the same input gives the same picture.
+//! Draws the view into the buffer of the terminal. Pure: the same input gives the same picture.
 
 use capstan_ui::model::Tone;
 use jiff::Timestamp;

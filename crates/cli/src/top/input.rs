@@ -1,4 +1,4 @@
-//! Keys and sizes that the terminal reports, read by a thread of its own: reading blocks.
+//! Key and resize events of the terminal, read in a separate thread, because reading blocks.
 
 use ratatui::crossterm::event::{self, Event};
 use std::io;

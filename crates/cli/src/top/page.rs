@@ -1,4 +1,4 @@
-//! What a view shows, ready to draw: pieces of safe text with their colour. Pure.
+//! The content of a view, ready to draw: pieces of safe text with their colours. Pure.
 
 use capstan_ui::model::{Age, Tone};
 use jiff::Timestamp;

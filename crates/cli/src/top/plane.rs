@@ -1,4 +1,4 @@
-//! Reads what a view shows, and whether the plane answers.
+//! Reads the content of a view, and detects whether the plane responds.
 
 use capstan_api::core::Cluster;
 use capstan_controller::Scope;

@@ -1,7 +1,7 @@
-//! Text that does not steer the terminal. Pure.
+//! Text without terminal control sequences. Pure.
 //!
-//! Names, messages and output come from machines, which are not trusted. Only a [`Safe`] is drawn, and it has no
-//! constructor that keeps escape sequences, control characters or characters that change the direction of text.
+//! Names, messages and output come from machines, which are not trusted. Only a [`Safe`] is drawn, and none of its
+//! constructors keeps escape sequences, control characters or characters that change the direction of text.
 
 use std::iter::Peekable;
 use std::str::Chars;

@@ -1,4 +1,4 @@
-//! When to load again what is on the screen. Pure: the time is an argument.
+//! Decides when to load the current view again. Pure: the time is an argument.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The terminal while `capstan top` has it: another screen, without echo, and given back however it ends.
+//! The terminal while `capstan top` uses it: alternate screen, without echo. It is restored on every exit.
 
 use anyhow::{Context as _, Result, bail};
 use ratatui::DefaultTerminal;

@@ -1,4 +1,4 @@
-//! Where the person is, and what a key changes about it. Pure: nothing is read or drawn here.
+//! The navigation state, and how keys change it. Pure: nothing is read or drawn here.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

@@ -1,4 +1,4 @@
-//! One machine: its hand-offs, its plan and what its agent reports.
+//! One machine: its hand-offs, its plan and its agent's report.
 
 use anyhow::{Context as _, Result};
 use capstan_plan::{SECRET_TYPE, keys};

@@ -1,8 +1,9 @@
-//! `capstan ui`: a web view of the management plane, served on this machine.
+//! `capstan ui`: a web view of the management plane, served on loopback.
 //!
-//! The pages and who may open them are in the crate `capstan-ui`; here they are filled. Objects come from caches that are fed by watches,
-//! so that a page costs the API server next to nothing; what only one page needs (events, the plan of a machine) is read when it is shown.
-//! All requests are made with the credentials of the person who started it. `capstan top` shows the same pages in a terminal.
+//! The pages and the access control are in the crate `capstan-ui`; this module fills the pages. Objects come from
+//! caches that watches update, so that a page causes few requests. Content that only one page needs (events, the plan
+//! of a machine) is read when the page is shown. All requests use the credentials of the user who started it. `capstan
+//! top` shows the same pages in a terminal.
 
 mod act;
 mod args;

@@ -1,4 +1,4 @@
-//! The objects that pages show, kept up to date by watches, and what could not be watched.
+//! The objects of pages, kept up to date by watches, and the kinds that could not be watched.
 
 use anyhow::{Context as _, Result};
 use capstan_api::agent::MachineReport;

@@ -1,4 +1,4 @@
-//! From objects to what pages print. Pure.
+//! Converts objects to the texts of pages. Pure.
 
 use capstan_api::wait::{NEGATIVE, Owner, Wait};
 use capstan_ui::model::{Age, Condition, ConditionList, Count, Fact, HandOff, Tone, Waiting};

@@ -1,5 +1,5 @@
-//! The data folder of a plane: what lies where in it, that only one process uses it, and whether what is in it
-//! was restored from a backup and nobody has looked at it yet.
+//! The data folder of a plane: its layout, the lock that limits it to one process, and whether it was restored from a
+//! backup and not reviewed yet.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! `capstan up`: the management plane in one process. API server, durable store and controllers.
+//! `capstan up`: the management plane in one process: API server, durable store and controllers.
 
 pub(crate) mod folder;
 mod kubeconfig;

@@ -1,4 +1,4 @@
-//! The plane's own certificates: one authority that lasts, and certificates made anew at every start.
+//! The plane's certificates: a persistent CA, and certificates that are issued at every start.
 
 use anyhow::{Context, Result};
 use capstan_files::Durability;

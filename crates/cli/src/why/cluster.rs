@@ -1,4 +1,4 @@
-//! `capstan why NAME`: from the cluster down to the object that waits.
+//! `capstan why NAME`: the chain from the cluster to the object that waits.
 
 use capstan_api::wait::{Owner, Wait};
 use jiff::Timestamp;

@@ -1,7 +1,7 @@
 //! The hand-offs of one machine, from the cluster's infrastructure to a healthy Node. Pure.
 //!
-//! Nothing is judged here: each hand-off is what the controller responsible for it says in its own fields and
-//! conditions. This only knows their order, and whose turn it is.
+//! This file makes no decisions: the controller that is responsible for a hand-off reports it in its own fields and
+//! conditions. It only knows their order, and which controller must act next.
 
 use capstan_api::wait::{Owner, Wait};
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! `capstan why machine/NAME`: the hand-offs down to the one that waits.
+//! `capstan why machine/NAME`: the hand-offs up to the one that waits.
 
 use anyhow::{Context, Result};
 use capstan_api::agent::MachineReport;

@@ -1,7 +1,7 @@
-//! What a rollout is at: what changes, which machine is being changed, which one is next. Pure.
+//! The state of a rollout: what changes, which machine is being changed, which one is next. Pure.
 //!
-//! Nothing is judged here: that something rolls out, and which machines are not up to date, is what the control plane and
-//! core say in their conditions; the next worker is the one that core's own order of Machines puts first.
+//! This file makes no decisions: the control plane and core report in their conditions that a rollout is in progress
+//! and which machines are not up to date. The next worker is the first one in core's own order of Machines.
 
 use capstan_api::core::{Machine, MachineSet};
 use capstan_api::keep;

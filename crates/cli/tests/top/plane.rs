@@ -1,4 +1,4 @@
-//! An embedded plane, and objects in it.
+//! An embedded plane with objects.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

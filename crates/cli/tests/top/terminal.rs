@@ -1,4 +1,4 @@
-//! A program in a real terminal: a pseudo terminal of the kernel, with an emulator behind it that knows what is on the screen.
+//! Runs a program in a real terminal: a pseudo terminal of the kernel, with an emulator that tracks the screen.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

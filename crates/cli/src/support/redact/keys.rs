@@ -1,4 +1,4 @@
-//! Which names of fields, variables and settings promise a secret. Pure.
+//! Names of fields, variables and settings that indicate a secret. Pure.
 
 /// Parts of a name, without what is no letter or digit.
 const SECRET: [&str; 16] = [
