@@ -1,7 +1,7 @@
 //! Removes secrets from objects. Pure.
 //!
 //! The name of a field, the form of a value, and the content of a text decide what is redacted. In doubt a value is
-//! redacted: a bundle with too little can be created again, but a leaked secret cannot be revoked.
+//! redacted: a bundle with too little can be created again, but a leak cannot be undone.
 
 mod keys;
 mod text;
