@@ -15,7 +15,7 @@ zsh:  capstan completion zsh > \"${fpath[1]}/_capstan\"\n\
 fish: capstan completion fish > ~/.config/fish/completions/capstan.fish\n\
 kubectl: ln -s \"$(command -v capstan)\" ~/.local/bin/kubectl_complete-capstan")]
 pub(crate) struct CompletionArgs {
-    /// Which shell
+    /// Shell to print the script for
     pub(crate) shell: Shell,
 }
 

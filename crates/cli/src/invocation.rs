@@ -9,14 +9,14 @@ use std::path::Path;
 
 use crate::args::Args;
 
-/// What is to be done.
+/// What the program was called for.
 pub(crate) enum Invocation {
     Run(Box<Args>),
-    /// kubectl wants to know how these words go on.
+    /// Complete these words for kubectl.
     CompleteForKubectl(Vec<String>),
 }
 
-/// By the words of this process. Ends it if they make no sense, as clap does.
+/// Parses the arguments of this process. Exits if they are invalid, as clap does.
 pub(crate) fn read() -> Invocation {
     let mut words = std::env::args_os();
     let name = program(words.next().unwrap_or_default().as_ref());

@@ -6,9 +6,9 @@
 use anyhow::{Result, bail};
 use capstan_text::Version;
 
-/// The variable that every built-in template takes the version from.
+/// The variable with the version in every built-in template.
 pub(super) const VARIABLE: &str = "KUBERNETES_VERSION";
-/// What to do when it has no value.
+/// The error if the version is missing.
 pub(super) const MISSING: &str = "no Kubernetes version: pass --kubernetes-version, as in --kubernetes-version v1.36.0, \
                                   or set the environment variable KUBERNETES_VERSION";
 

@@ -16,7 +16,8 @@ use std::io::{Read as _, Write as _};
 use super::args::AddArgs;
 use crate::progress;
 
-/// Whose credential a Secret holds. On Secrets that this command has made, and so may replace and remove.
+/// Label of a Secret with the name of the Host whose credential it contains. Only Secrets that this command created
+/// have it; the command may replace and remove them.
 pub(super) const OF_HOST: &str = "capstan.dev/host";
 
 pub(super) async fn run(args: &AddArgs) -> Result<()> {

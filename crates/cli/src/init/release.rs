@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::choice::Choice;
 
-/// A provider, ready to be applied.
+/// The manifests of a provider, ready to be applied.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Release {
     pub(super) choice: Choice,

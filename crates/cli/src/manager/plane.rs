@@ -9,7 +9,7 @@ use kube::Config;
 use super::args::ManagerArgs;
 use crate::controllers::Group;
 
-/// What the command line says, and otherwise as we reach it ourselves.
+/// The address of the plane for machines: from the flags, otherwise the one that this process uses.
 pub(super) fn of(args: &ManagerArgs, config: &Config) -> Result<PlaneAddress> {
     let ours = config.cluster_url.to_string();
     let server = args.plane_server.clone().unwrap_or_else(|| ours.trim_end_matches('/').to_owned());

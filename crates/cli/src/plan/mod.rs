@@ -58,7 +58,7 @@ async fn plan(place: &Place, args: &PlanArgs) -> Result<Plan> {
     of_objects(&place.client, manifests, args.force, |text| progress.tell(text)).await
 }
 
-/// What applying these objects would do. `progress` is told what is being asked.
+/// The effects of applying these objects. `progress` receives the current step.
 pub(crate) async fn of_objects(
     client: &Client,
     manifests: Vec<Value>,

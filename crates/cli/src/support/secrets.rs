@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use capstan_plan::{SECRET_TYPE, SealedPlan, keys};
 use serde_json::{Map, Value, json};
 
-/// The Secret without its data, and without annotations, which may repeat it.
+/// The Secret without its data, and without annotations, which may repeat the data.
 pub(super) fn summary(secret: &Value) -> Value {
     let metadata = &secret["metadata"];
     let kept =

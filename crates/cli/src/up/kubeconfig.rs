@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::pki::{Pki, write_secret};
 
-/// Writes it so that only its owner can read it: it holds a key.
+/// Writes the kubeconfig. Only its owner can read it, because it contains a key.
 pub(super) fn write(path: &Path, address: &str, pki: &Pki) -> Result<()> {
     let encoded = |pem: &str| BASE64_STANDARD.encode(pem);
     // JSON is YAML: every reader of kubeconfigs takes it.

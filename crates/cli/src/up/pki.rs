@@ -9,14 +9,14 @@ use std::path::Path;
 
 /// Certificates of one plane, as PEM.
 pub(super) struct Pki {
-    /// Signs the certificates of clients.
+    /// CA of client certificates.
     pub(super) authority: Identity,
     pub(super) server: Identity,
     pub(super) admin: Identity,
 }
 
 impl Pki {
-    /// Reads the authority from `folder`, or makes it the first time, and signs what a start needs.
+    /// Reads the CA from `folder`, or creates it at the first start, and issues the certificates of this start.
     pub(super) fn open(folder: &Path, hosts: &[&str]) -> Result<Self> {
         let kept =
             KeptAuthority::open(folder, &issue::authority("capstan", BasicConstraints::Unconstrained))?;
@@ -32,7 +32,7 @@ impl Pki {
     }
 }
 
-/// Writes a file whole or not at all, readable by its owner only.
+/// Writes a file atomically; only its owner can read it.
 pub(crate) fn write_secret(path: &Path, text: &str) -> Result<()> {
     Ok(capstan_files::write(path, text.as_bytes(), 0o600, Durability::Whole)?)
 }

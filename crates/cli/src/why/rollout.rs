@@ -22,7 +22,7 @@ const SET: &str = "cluster.x-k8s.io/set-name";
 /// How core begins what it says of a Machine that it updates in place.
 const IN_PLACE: &str = "In-place update in progress";
 
-/// One object that rolls a change out over its Machines.
+/// An object with a rollout in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rollout {
@@ -69,7 +69,7 @@ enum RolloutTurn {
     Held,
 }
 
-/// Every rollout of the cluster: the control plane first, because workers wait for it.
+/// All rollouts of the cluster: the control plane first, because workers wait for it.
 pub(super) fn rollouts(snapshot: &Snapshot, now: Timestamp) -> Vec<Rollout> {
     let servers: Vec<&Value> =
         snapshot.machines.iter().filter(|machine| label(machine, CONTROL_PLANE).is_some()).collect();
@@ -259,7 +259,7 @@ fn changes(machines: &[&Value]) -> Vec<String> {
     lines
 }
 
-/// For people.
+/// The rollouts, for people.
 pub(super) fn render(rollouts: &[Rollout], now: Timestamp, look: Look) -> String {
     let mut text = String::new();
     for rollout in rollouts {
