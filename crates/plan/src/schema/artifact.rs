@@ -70,7 +70,7 @@ impl Source {
     }
 }
 
-/// A text that is no place to fetch from.
+/// Error: the text is not a valid URL of an artifact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a source must be https://host[:port]/path in at most 2048 plain ASCII characters, without user, password or \
