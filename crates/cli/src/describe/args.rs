@@ -41,7 +41,7 @@ pub(crate) struct DescribeArgs {
     #[arg(long, alias = "disable-no-echo")]
     pub(crate) echo: bool,
 
-    /// Show machines that are in the same condition as one line
+    /// Show machines with equal conditions as one line
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true",
         require_equals = true)]
     pub(crate) grouping: bool,
@@ -50,7 +50,7 @@ pub(crate) struct DescribeArgs {
     #[arg(long, hide = true)]
     pub(crate) disable_grouping: bool,
 
-    /// Conditions of v1beta2, which are the only ones there are
+    /// Use v1beta2 conditions; no effect, because there are no others
     #[arg(long, hide = true, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         default_missing_value = "true", require_equals = true)]
     pub(crate) v1beta2: bool,
