@@ -1,5 +1,5 @@
-//! What is measured: see `docs/benchmarks.md`. The benchmarks are programs of their own, in the folders beside this; what is
-//! here is what they share, and what can be tested without measuring.
+//! Shared code of the benchmarks, and their parts that can be tested without measuring. `docs/benchmarks.md` describes
+//! the benchmarks; each is a separate program in a folder beside this file.
 
 pub mod process;
 

@@ -1,4 +1,4 @@
-//! What the kernel counts for a process.
+//! Counters of the kernel for a process.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ pub fn memory(id: u32) -> u64 {
     field(&read(id, "status"), "VmRSS:") * 1024
 }
 
-/// The most resident memory it has had, in bytes.
+/// Peak resident memory, in bytes.
 pub fn peak_memory(id: u32) -> u64 {
     field(&read(id, "status"), "VmHWM:") * 1024
 }
 
-/// Bytes sent to a disk.
+/// Bytes written to disks.
 pub fn written(id: u32) -> u64 {
     field(&read(id, "io"), "write_bytes:")
 }
 
-/// Time on a processor, in the kernel or not.
+/// Processor time, in user mode and in the kernel.
 pub fn processor(id: u32) -> Duration {
     let text = read(id, "stat");
     // After the name, which may hold anything: the 14th and 15th of all, in hundredths of a second.

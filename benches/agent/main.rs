@@ -1,7 +1,8 @@
-//! The agent at rest, beside rancher/system-agent at rest: memory, size, and what each writes, on the same embedded
-//! plane, one after the other.
+//! The idle agent compared with an idle rancher/system-agent: memory, size and writes, on the same embedded plane, one
+//! after the other.
 //!
-//! `CAPSTAN_AGENT_BINARY` is the agent as it is shipped, `CAPSTAN_SYSTEM_AGENT` the other one; `make bench` builds both.
+//! `CAPSTAN_AGENT_BINARY` is the path of the released agent, `CAPSTAN_SYSTEM_AGENT` that of the other agent; `make
+//! bench` builds both.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "who measures may panic, and prints")]
 

@@ -1,4 +1,4 @@
-//! rancher/system-agent with a plan that it has carried out, as Rancher would have set it up.
+//! rancher/system-agent with an applied plan, configured as Rancher would.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

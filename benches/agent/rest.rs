@@ -1,4 +1,4 @@
-//! What a process takes up and writes while nothing happens.
+//! Memory and writes of an idle process.
 
 use std::path::Path;
 use std::time::Duration;

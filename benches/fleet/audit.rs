@@ -1,5 +1,5 @@
-//! Counts requests from an audit log: lines of `audit.k8s.io/v1`, as kube-apiserver and the embedded plane write them. Nothing in
-//! here does I/O.
+//! Counts requests from an audit log: lines of `audit.k8s.io/v1`, as kube-apiserver and the embedded plane write them.
+//! This module does no I/O.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollect
 /// Groups whose objects are answers: creating one stores nothing.
 const ANSWERS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 
-/// The facts of one request that are counted.
+/// The counted properties of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// As in RBAC: `get`, `list`, `patch`.
     pub verb: Cow<'a, str>,
-    /// The resource in the plural, with its subresource: `machines/status`. A path if it is no resource.
+    /// The resource in the plural, with its subresource: `machines/status`. For other requests, the path.
     pub kind: String,
-    /// The HTTP status.
+    /// HTTP status.
     pub code: u16,
     /// The user name of the client.
     pub user: Cow<'a, str>,
@@ -26,17 +26,18 @@ pub struct Request<'a> {
     pub agent: Option<Cow<'a, str>>,
     /// Whether the client is in another process than the server.
     pub is_remote: bool,
-    /// Whether the request changes nothing although its verb says so: a dry run, or an answer that is not stored.
+    /// Whether the request stores nothing although it has a verb of a write: a dry run, or a request whose result is
+    /// only returned, such as a review.
     pub stores_nothing: bool,
 }
 
 impl Request<'_> {
-    /// Whether the request was to change an object.
+    /// Whether the request writes an object.
     pub fn is_write(&self) -> bool {
         WRITES.contains(&self.verb.as_ref()) && !self.stores_nothing
     }
 
-    /// Whether it renews a Lease: a heartbeat, which costs by time and not by change.
+    /// Whether it renews a Lease: a heartbeat, whose rate depends on time and not on changes.
     pub fn is_heartbeat(&self) -> bool {
         self.kind == "leases" && matches!(self.verb.as_ref(), "update" | "patch")
     }
@@ -85,8 +86,8 @@ struct Status {
     code: u16,
 }
 
-/// Reads one line. `None` for a line that is not the one by which a request is counted: a watch is counted when it begins, any other
-/// request when it has been answered.
+/// Parses one line. `None` for a line that does not count: a watch is counted when it begins, any other request when it
+/// has been answered.
 ///
 /// # Errors
 /// If the line is not an event of an audit log.
@@ -122,16 +123,16 @@ pub fn parse(line: &str) -> Result<Option<Request<'_>>, serde_json::Error> {
     }))
 }
 
-/// How many requests of one verb and kind there were.
+/// Numbers of requests of one verb and kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// All of them.
+    /// All requests.
     pub requests: u64,
-    /// Those that changed an object, or would have without a difference.
+    /// Writes, including those that changed nothing.
     pub writes: u64,
-    /// Those answered with 409.
+    /// Requests that were answered with 409.
     pub conflicts: u64,
-    /// Those that renewed a Lease.
+    /// Requests that renewed a Lease.
     pub heartbeats: u64,
 }
 
@@ -160,21 +161,21 @@ impl Counts {
         });
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds other counts.
     pub fn merge(&mut self, other: &Self) {
         for (key, tally) in &other.0 {
             self.0.entry(key.clone()).or_default().plus(*tally);
         }
     }
 
-    /// The sum over everything.
+    /// The sum of all counts.
     pub fn total(&self) -> Tally {
         let mut sum = Tally::default();
         self.0.values().for_each(|tally| sum.plus(*tally));
         sum
     }
 
-    /// The sums for each verb, the most frequent first.
+    /// The sum for each verb, the most frequent first.
     pub fn by_verb(&self) -> Vec<(String, Tally)> {
         let mut sums = BTreeMap::<String, Tally>::new();
         for ((verb, _), tally) in &self.0 {
@@ -185,7 +186,7 @@ impl Counts {
         sums
     }
 
-    /// The most frequent verbs and kinds, by what `of` says.
+    /// The most frequent verbs and kinds, by the number that `of` returns.
     pub fn top(&self, most: usize, of: fn(&Tally) -> u64) -> Vec<(&str, &str, Tally)> {
         let mut all: Vec<_> = self
             .0

@@ -1,4 +1,4 @@
-//! Which Machines there are and which of them are ready, from the events of a watch. Nothing in here does I/O.
+//! Counts Machines and ready Machines from the events of a watch. This module does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,12 @@ struct Machine {
     is_ready: bool,
 }
 
-/// What the Machines of each cluster must be like.
+/// The desired Machines of each cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// How many there are.
+    /// Number of Machines.
     pub machines: usize,
-    /// Their Kubernetes version, if that matters.
+    /// Kubernetes version, if it must match.
     pub version: Option<&'a str>,
 }
 
@@ -32,7 +32,7 @@ pub struct Census {
 }
 
 impl Census {
-    /// Notes how a Machine is now.
+    /// Records the state of a Machine.
     pub fn seen(&mut self, name: &str, uid: &str, labels: &BTreeMap<String, String>, object: &Value) {
         let machine = Machine {
             cluster: labels.get(CLUSTER).cloned().unwrap_or_default(),
@@ -43,27 +43,27 @@ impl Census {
         self.machines.insert(name.to_owned(), machine);
     }
 
-    /// Notes that a Machine is gone.
+    /// Records that a Machine is deleted.
     pub fn gone(&mut self, name: &str) {
         self.machines.remove(name);
     }
 
-    /// Forgets all Machines but these: a list has replaced what was known.
+    /// Removes all Machines except these, after a new list.
     pub fn only(&mut self, names: &BTreeSet<String>) {
         self.machines.retain(|name, _| names.contains(name));
     }
 
-    /// How many Machines there are.
+    /// Number of Machines.
     pub fn machines(&self) -> usize {
         self.machines.len()
     }
 
-    /// How many there have been, the ones that are gone included.
+    /// Number of Machines that have existed, including deleted ones.
     pub fn ever(&self) -> usize {
         self.ever.len()
     }
 
-    /// How many clusters have all the Machines that are wanted, ready, and no other.
+    /// Number of clusters with exactly the desired Machines, all of them ready.
     pub fn ready_clusters(&self, wanted: Wanted<'_>) -> usize {
         let mut clusters = BTreeMap::<&str, (usize, usize)>::new();
         for machine in self.machines.values() {
@@ -75,12 +75,12 @@ impl Census {
         clusters.values().filter(|(all, good)| *all == wanted.machines && all == good).count()
     }
 
-    /// How many Machines of one cluster are ready.
+    /// Number of ready Machines of one cluster.
     pub fn ready_machines(&self, cluster: &str) -> usize {
         self.machines.values().filter(|machine| machine.cluster == cluster && machine.is_ready).count()
     }
 
-    /// How many Machines are ready.
+    /// Number of ready Machines.
     pub fn all_ready_machines(&self) -> usize {
         self.machines.values().filter(|machine| machine.is_ready).count()
     }

@@ -1,38 +1,38 @@
-//! Figures: the values of several runs, their median and spread, and the bar that they must keep. Nothing in here does I/O.
+//! Figures: the values of several runs, their median and spread, and their limit. This module does no I/O.
 
-/// What a figure must be.
+/// The limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bar {
-    /// Nothing: the figure is for information.
+    /// No limit: the figure is for information.
     None,
     /// The median is at most this.
     AtMost(f64),
-    /// The median is at most this, or this lies within the spread of the runs.
+    /// The median is at most this, or this is within the spread of the runs.
     AtMostWithinSpread(f64),
 }
 
 /// A figure, measured once in each run.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What was measured.
+    /// Name of the figure.
     pub name: String,
-    /// The unit of the values, with a space before it where it needs one.
+    /// Unit of the values, with a leading space if it needs one.
     pub unit: &'static str,
     /// One value for each run.
     pub values: Vec<f64>,
-    /// The same of what it is compared with, if it is: the ratio is what must keep the bar then.
+    /// The values of the other system, if the figure is a comparison. The limit then applies to the ratio.
     pub other: Option<Vec<f64>>,
-    /// What it must be.
+    /// The limit.
     pub bar: Bar,
 }
 
 impl Figure {
-    /// A figure that stands alone.
+    /// A figure without comparison.
     pub fn alone(name: impl Into<String>, unit: &'static str, values: Vec<f64>, bar: Bar) -> Self {
         Self { name: name.into(), unit, values, other: None, bar }
     }
 
-    /// A figure beside another, run by run.
+    /// A figure that is compared with another system, run by run.
     pub fn beside(
         name: impl Into<String>,
         unit: &'static str,
@@ -43,7 +43,7 @@ impl Figure {
         Self { name: name.into(), unit, values, other: Some(other), bar }
     }
 
-    /// What must keep the bar: the ratios to the other, or the values themselves.
+    /// The values that the limit applies to: the ratios, or the values themselves.
     pub fn judged(&self) -> Vec<f64> {
         match &self.other {
             Some(other) => self.values.iter().zip(other).map(|(a, b)| ratio(*a, *b)).collect(),
@@ -51,7 +51,7 @@ impl Figure {
         }
     }
 
-    /// Whether the bar is kept. A figure without a value does not keep any.
+    /// Whether the figure is within its limit. A figure without values is not, unless it has no limit.
     pub fn is_met(&self) -> bool {
         let judged = self.judged();
         match self.bar {
@@ -94,7 +94,7 @@ fn ratio(a: f64, b: f64) -> f64 {
     }
 }
 
-/// The value in the middle.
+/// The median.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -106,13 +106,14 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The least and the greatest.
+/// The minimum and the maximum.
 pub fn spread(values: &[f64]) -> Option<(f64, f64)> {
     let least = values.iter().copied().reduce(f64::min)?;
     Some((least, values.iter().copied().fold(least, f64::max)))
 }
 
-/// Three digits, and all of them before the point.
+/// Formats a number with about three digits: at most two decimal places, and always all digits before the decimal
+/// point.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -122,7 +123,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A table in markdown. Columns without a single value are left out.
+/// A Markdown table. Columns without any value are omitted.
 pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let used: Vec<usize> = (0..heads.len())
         .filter(|column| *column == 0 || rows.iter().any(|row| !row[*column].is_empty()))

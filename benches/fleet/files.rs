@@ -1,5 +1,5 @@
-//! The limit of open files, which what is measured inherits: simulated machines and their clusters are in one process, and both ends of
-//! each of their connections count.
+//! The limit of open files, which measured processes inherit. Simulated machines and their clusters are in one process,
+//! so both ends of each of their connections count.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,4 +1,4 @@
-//! Follows the Machines of a plane by one watch, so that waiting costs the plane no lists.
+//! Tracks the Machines of a plane with one watch, so that waiting causes no lists on the plane.
 
 use std::collections::BTreeSet;
 use std::path::Path;

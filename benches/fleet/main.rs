@@ -1,7 +1,9 @@
-//! A fleet: many clusters on one management plane. Capstan whole, at several sizes, and our core manager beside upstream's.
+//! A fleet: many clusters on one management plane. It measures all of Capstan at several sizes, and compares Capstan's
+//! core manager with upstream's.
 //!
-//! `CAPSTAN_BINARY` is `capstan` as it is shipped; `make bench` builds it. `SMALL` makes a run of minutes that shows that it works;
-//! the variables `FLEET_*` say more exactly how much is measured (`settings.rs`). Ends with an error if a bar is missed.
+//! `CAPSTAN_BINARY` is the path of the released `capstan`; `make bench` builds it. With `SMALL` the benchmark takes
+//! minutes and only shows that it works; the variables `FLEET_*` set how much is measured (`settings.rs`). It ends with
+//! an error if a limit is exceeded.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 

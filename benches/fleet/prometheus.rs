@@ -1,6 +1,7 @@
-//! Reads counters in the text format of Prometheus. Nothing in here does I/O.
+//! Parses counters in the text format of Prometheus. This module does no I/O.
 
-/// The sum of all series of a counter whose labels `keep` accepts. It is given the value of a label by name.
+/// The sum of all series of a counter whose labels `keep` accepts. `keep` gets a function that returns the value of a
+/// label.
 pub fn sum(text: &str, metric: &str, keep: impl Fn(&dyn Fn(&str) -> Option<String>) -> bool) -> f64 {
     text.lines()
         .filter_map(|line| series(line, metric))

@@ -1,34 +1,34 @@
-//! How much is measured, as environment variables say. Nothing in here does I/O.
+//! The extent of the benchmark, from environment variables. This module does no I/O.
 
 use std::time::Duration;
 
 /// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Capstan whole: embedded plane, all controllers, simulated hosts.
+    /// All of Capstan: embedded plane, all controllers, simulated hosts.
     Whole,
-    /// Our core beside upstream's, on the same API server with the same providers.
+    /// Capstan's core compared with upstream's, on the same API server with the same providers.
     Core,
 }
 
-/// How much is measured.
+/// The extent of the benchmark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// `FLEET_PARTS`: `whole`, `core`, or both with a comma between.
+    /// `FLEET_PARTS`: `whole`, `core`, or both, separated by a comma.
     pub parts: Vec<Part>,
-    /// `FLEET_CLUSTERS`: sizes of the fleet, in clusters, with commas between; the smallest first.
+    /// `FLEET_CLUSTERS`: numbers of clusters, separated by commas, in ascending order.
     pub clusters: Vec<usize>,
-    /// `FLEET_MACHINES`: machines of one large cluster; 0 leaves it out.
+    /// `FLEET_MACHINES`: number of machines of one large cluster; 0 skips it.
     pub machines: usize,
-    /// `FLEET_CORE_CLUSTERS`: clusters for the comparison of cores.
+    /// `FLEET_CORE_CLUSTERS`: number of clusters for the comparison of cores.
     pub core_clusters: usize,
-    /// `FLEET_RUNS`: how often each is measured.
+    /// `FLEET_RUNS`: number of runs.
     pub runs: usize,
-    /// `FLEET_IDLE_SECONDS`: how long a settled fleet is watched.
+    /// `FLEET_IDLE_SECONDS`: how long an idle fleet is measured.
     pub idle: Duration,
 }
 
-/// A variable that cannot be used.
+/// An environment variable with an invalid value.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unusable {
     name: &'static str,
@@ -45,10 +45,11 @@ impl std::fmt::Display for Unusable {
 impl std::error::Error for Unusable {}
 
 impl Settings {
-    /// What documentation tells, or with `SMALL` what shows that everything works; changed by the variables of the fields.
+    /// The extent that the documentation reports, or with `SMALL` a small one that shows that everything works. The
+    /// variables of the fields override it.
     ///
     /// # Errors
-    /// If a variable cannot be used.
+    /// If a variable has an invalid value.
     pub fn from(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Unusable> {
         let small = variable("SMALL").is_some();
         let read = |name: &'static str, small_default: &str, default: &str| {

@@ -1,4 +1,4 @@
-//! Prints where requests go.
+//! Prints which requests are made.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Reads an audit log from where the last look ended, and waits until those who are measured write no more.
+//! Reads an audit log incrementally, and waits until the measured clients stop writing.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};

@@ -1,4 +1,4 @@
-//! What the machine itself is like, without any plane: the floor under every figure.
+//! The speed of the computer itself, without a plane: the lower bound of every figure.
 
 use std::hint::black_box;
 use std::io::Write as _;

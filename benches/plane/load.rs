@@ -1,4 +1,4 @@
-//! The load: clients that create as fast as they are answered, and watchers that see each creation.
+//! The load: clients that create objects as fast as the server responds, and watchers that receive each creation.
 
 use std::ops::Range;
 use std::sync::Arc;

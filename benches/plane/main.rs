@@ -1,8 +1,8 @@
-//! The embedded plane beside kube-apiserver and etcd: writes, watches, memory, start. One after the other on the same
-//! machine and disk, both written through, both over TLS with client certificates, under the same load.
+//! The embedded plane compared with kube-apiserver and etcd: writes, watches, memory, start. They run one after the
+//! other on the same computer and disk, both with fsync, both over TLS with client certificates, under the same load.
 //!
-//! `CAPSTAN_BINARY` is `capstan` as it is shipped; `make bench` builds it. With `SMALL` set it only shows that it works, with
-//! `ALONE` the embedded plane is measured alone.
+//! `CAPSTAN_BINARY` is the path of the released `capstan`; `make bench` builds it. With `SMALL` the benchmark only
+//! shows that it works. With `ALONE` only the embedded plane is measured.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "who measures may panic, and prints")]
 

@@ -1,4 +1,4 @@
-//! The two planes that are compared, each in processes of its own, each with its data on the same disk, written through.
+//! The two planes, each in its own processes, with their data on the same disk and with fsync.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! One client: one connection, TLS with a client certificate, HTTP/1.1 kept alive. Nothing between the clock and the
-//! socket that a client library would add, so that the server is what is measured.
+//! One client: one connection, TLS with a client certificate, HTTP/1.1 with keep-alive. It does without a client
+//! library, so that only the server is measured.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! How long it takes to decide about a thousand machines.
+//! The time of decisions about a thousand machines.
 
 #![allow(clippy::print_stdout, reason = "who measures prints")]
 

@@ -1,5 +1,5 @@
-//! Puts the committed CRDs into the program as one JSON array: to generate them from the types takes longer than
-//! anything else that a start does. That they are those of the types is tested in `crates/api`.
+//! Embeds the committed CRDs into the program as one JSON array, because generating them from the types would dominate
+//! the start time. A test in `crates/api` checks that they match the types.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,5 +1,4 @@
-//! Plain requests to an API server with whatever credential a test has: what a client library would hide is what
-//! is looked at here.
+//! Plain requests to an API server with any credential, for tests of what a client library would hide.
 
 use std::path::Path;
 
@@ -8,16 +7,16 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
-/// An API server, where it is and whom it trusts, out of an administrator's kubeconfig.
+/// URL and CA of an API server, and its administrator, from a kubeconfig.
 #[derive(Clone, Debug)]
 pub struct Place {
     cluster: Value,
     admin: Value,
 }
 
-/// What a client shows.
+/// The credential of a client.
 pub enum Credential<'a> {
-    /// Nothing.
+    /// No credential.
     None,
     /// A bearer token.
     Token(&'a str),
@@ -39,17 +38,17 @@ impl Place {
         })
     }
 
-    /// The administrator.
+    /// A client of the administrator.
     pub async fn admin(&self) -> Result<Caller> {
         self.caller(self.admin.clone()).await
     }
 
-    /// Somebody with a credential.
+    /// A client with this credential.
     pub async fn with(&self, credential: Credential<'_>) -> Result<Caller> {
         self.caller(user(&credential)).await
     }
 
-    /// A kubeconfig for somebody with a credential.
+    /// A kubeconfig with this credential.
     pub fn kubeconfig(&self, credential: &Credential<'_>) -> String {
         self.config(&user(credential)).to_string()
     }
@@ -83,28 +82,28 @@ fn user(credential: &Credential<'_>) -> Value {
     }
 }
 
-/// Sends requests with one credential.
+/// A client that sends requests with one credential.
 #[derive(Clone)]
 pub struct Caller(kube::Client);
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The HTTP status.
+    /// HTTP status.
     pub code: u16,
-    /// The body, if it is JSON; of a watch, its first line.
+    /// The body, if it is JSON; for a watch, its first line.
     pub body: Value,
-    /// What the server warns of.
+    /// Warnings of the server.
     pub warnings: Vec<String>,
 }
 
 impl Caller {
-    /// Sends a request: no body for null, a merge patch for PATCH, JSON else.
+    /// Sends a request. The body is empty for null, a merge patch for PATCH, and JSON otherwise.
     pub async fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Answer> {
         self.ask_as(method, path, body, &[]).await
     }
 
-    /// The same with further headers.
+    /// Like [`Caller::ask`], with additional headers.
     pub async fn ask_as(
         &self,
         method: &str,
@@ -117,7 +116,7 @@ impl Caller {
         self.send(method, path, media, bytes, headers).await
     }
 
-    /// Sends bytes of some media type.
+    /// Sends a body of any media type.
     pub async fn send(
         &self,
         method: &str,

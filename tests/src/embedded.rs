@@ -13,19 +13,19 @@ use crate::{Place, Running};
 
 const READY_DEADLINE: Duration = Duration::from_secs(120);
 
-/// `capstan up` without controllers, in a folder of its own. Dropping it kills it.
+/// `capstan up` without controllers, in its own folder. Dropping the value kills it.
 pub struct Embedded {
     _running: Running,
     folder: TempDir,
 }
 
 impl Embedded {
-    /// Starts one on loopback, and returns when it is ready.
+    /// Starts a plane on loopback, and returns when it is ready.
     pub async fn start() -> Result<Self> {
         Self::start_at(Ipv4Addr::LOCALHOST).await
     }
 
-    /// Starts one on this address, and returns when it is ready.
+    /// Starts a plane on this address, and returns when it is ready.
     pub async fn start_at(address: Ipv4Addr) -> Result<Self> {
         install_crypto_provider();
         let folder = tempfile::tempdir().context("no temporary folder")?;
@@ -59,7 +59,7 @@ impl Embedded {
         self.folder.path().join("kubeconfig")
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }

@@ -1,7 +1,6 @@
-//! The objects under `tests/fixtures/objects`: for each kind, valid ones, and changes that must be refused.
+//! The objects under `tests/fixtures/objects`: for each kind, valid objects, and changes that must be rejected.
 //!
-//! Nothing in here talks to a server. The tests of `capstan-api` read the same fixtures through this file, so it
-//! uses nothing that they do not have.
+//! This module makes no requests. The tests of `capstan-api` use this file, too, so it needs only their dependencies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,61 +10,61 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What is known of one kind: the file that is named after it.
+/// The fixture file of one kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fixture {
-    /// Objects that an API server takes and keeps whole.
+    /// Objects that an API server accepts and stores completely.
     pub valid: Vec<Value>,
-    /// Changes to them that it refuses.
+    /// Changes to them that it rejects.
     pub refused: Vec<Refused>,
 }
 
-/// A change that an API server must refuse.
+/// A change that an API server must reject.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refused {
-    /// What is wrong, in short.
+    /// The problem, in short.
     pub because: String,
-    /// What is asked of the server.
+    /// The request.
     #[serde(default)]
     pub when: When,
-    /// Which of the valid objects is changed; the first unless it says so.
+    /// Index of the valid object to change; 0 by default.
     #[serde(default)]
     pub of: usize,
     /// The change: a JSON merge patch.
     pub change: Value,
-    /// Path of the field that the server must blame.
+    /// Path of the field that the server's error must name.
     pub field: String,
-    /// What it must say of that field. For a CEL rule this is the rule's message, or enough of it.
+    /// Text that the error must contain. For a CEL rule, all or part of the rule's message.
     pub says: Option<String>,
 }
 
-/// What is asked of the server.
+/// The request to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
-    /// To create an object that has the change in it already.
+    /// Create an object that contains the change.
     #[default]
     Create,
-    /// To change an object that is there.
+    /// Update an existing object.
     Update,
-    /// To change the status of an object that is there.
+    /// Update the status of an existing object.
     Status,
 }
 
 impl Fixture {
-    /// The kind they are of.
+    /// Kind of the objects.
     pub fn kind(&self) -> &str {
         self.valid.first().and_then(|object| object["kind"].as_str()).expect("a valid object with a kind")
     }
 
-    /// The object that a case changes, as it is before.
+    /// The object of a case, before the change.
     pub fn before(&self, case: &Refused) -> &Value {
         &self.valid[case.of]
     }
 
-    /// The object that a case changes, as it would be afterwards.
+    /// The object of a case, after the change.
     pub fn after(&self, case: &Refused) -> Value {
         let mut object = self.before(case).clone();
         merge(&mut object, &case.change);
@@ -73,7 +72,7 @@ impl Fixture {
     }
 }
 
-/// All of them, in the order of their files' names.
+/// All fixtures, sorted by file name.
 pub fn all() -> Vec<Fixture> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder())
         .expect("the folder of the fixtures can be read")
@@ -126,8 +125,8 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Where `kept` does not have what was `sent`, with both values. It may have more: defaults, and metadata that
-/// servers write.
+/// Paths at which `kept` lacks or changes a value of `sent`, with both values. `kept` may contain more: defaults, and
+/// metadata that the server sets.
 pub fn lost(sent: &Value, kept: &Value) -> Vec<String> {
     let mut places = Vec::new();
     lost_below("", sent, kept, &mut places);
@@ -151,7 +150,7 @@ fn lost_below(path: &str, sent: &Value, kept: &Value, places: &mut Vec<String>) 
     }
 }
 
-/// Reads an object into the Rust type of its kind and writes it again.
+/// Deserializes an object into the Rust type of its kind, and serializes it again.
 pub fn rewritten(object: &Value) -> serde_json::Result<Value> {
     let rewrite = match object["kind"].as_str().unwrap_or_default() {
         "CapstanConfig" => through::<bootstrap::CapstanConfig>,

@@ -7,23 +7,23 @@ const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io";
 const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 
-/// Describes the cluster to make.
+/// The specification of the cluster.
 #[derive(Clone, Debug)]
 pub struct InMemoryCluster {
     /// Its namespace, which must exist.
     pub namespace: String,
-    /// Its name, which begins the names of all its objects.
+    /// Its name, which is the prefix of the names of all its objects.
     pub name: String,
     /// The Kubernetes version of its machines.
     pub version: String,
-    /// How many machines its KubeadmControlPlane has.
+    /// Number of machines of its KubeadmControlPlane.
     pub control_planes: u32,
-    /// How many machines its MachineDeployment has.
+    /// Number of machines of its MachineDeployment.
     pub workers: u32,
 }
 
 impl InMemoryCluster {
-    /// All objects a user would create, with every default written out: no webhook will do it.
+    /// All objects that a user would create, with all defaults set, because no webhook sets them.
     pub fn objects(&self) -> Vec<Value> {
         vec![
             self.infrastructure(),
@@ -36,7 +36,7 @@ impl InMemoryCluster {
         ]
     }
 
-    /// The same as one manifest.
+    /// The objects as one manifest.
     pub fn manifest(&self) -> String {
         json!({ "apiVersion": "v1", "kind": "List", "items": self.objects() }).to_string()
     }

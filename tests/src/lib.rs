@@ -1,7 +1,7 @@
-//! What the black-box suites under `suites/` share: objects to create and ways to look at them.
+//! Shared code of the black-box suites under `suites/`: objects to create and functions to inspect them.
 //!
-//! The suites see Capstan and its peers only from outside, through an API server and the command line. They
-//! may use the types of `capstan-api` as any client would; nothing here reaches into a controller.
+//! The suites use Capstan and its peers only from outside, through an API server and the command line. They may use the
+//! types of `capstan-api` as any client; this crate does not use a controller's code.
 
 mod caller;
 mod embedded;

@@ -1,9 +1,9 @@
-//! Looking at objects of any kind.
+//! Functions to inspect objects of any kind.
 
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::Value;
 
-/// The objects of a kind in a namespace, without their Rust type: upstream's kinds have none here.
+/// An API for the objects of a kind in a namespace, without a Rust type: upstream's kinds have none here.
 pub fn namespaced(
     client: &kube::Client,
     namespace: &str,
@@ -19,7 +19,7 @@ fn conditions(object: &DynamicObject) -> &[Value] {
     object.data.pointer("/status/conditions").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The status of one condition, if the object has it.
+/// The status of a condition, if the object has it.
 pub fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a str> {
     conditions(object).iter().find(|condition| condition["type"] == kind)?["status"].as_str()
 }

@@ -1,4 +1,4 @@
-//! The programs `capstan` and `capstan-agent` themselves, as users and machines run them.
+//! Runs the programs `capstan` and `capstan-agent`, as users and machines do.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use capstan_tools::{Program, locate};
 use serde_json::Value;
 
-/// Runs `capstan` and gives what it prints. It is built first, so that it is never older than its sources.
+/// Runs `capstan` and returns its output. Cargo builds it first, so that it is up to date.
 pub fn capstan(args: &[&str]) -> Result<String> {
     let output = Command::new(build()?).args(args).output().context("cannot run capstan")?;
     let stderr = complaints(&String::from_utf8_lossy(&output.stderr));
@@ -17,7 +17,7 @@ pub fn capstan(args: &[&str]) -> Result<String> {
     String::from_utf8(output.stdout).context("capstan printed something that is not text")
 }
 
-/// Runs `capstan` on an input, and gives its exit code, what it prints and what it complains of.
+/// Runs `capstan` with an input, and returns its exit code, standard output and standard error.
 pub fn capstan_output(args: &[&str], input: &str) -> Result<(i32, String, String)> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let path = match BUILT.get() {
@@ -39,7 +39,7 @@ fn complaints(stderr: &str) -> String {
     stderr.split_inclusive('\n').filter(|line| !line.starts_with("waiting: ")).collect()
 }
 
-/// Runs the real kubectl on an input, and gives what it prints.
+/// Runs the real kubectl with an input, and returns its output.
 pub fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
     let program = locate(Program::Kubectl)?;
     let output = fed(Command::new(program).args(args).env("KUBECONFIG", kubeconfig), input)?;
@@ -48,8 +48,8 @@ pub fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> 
     String::from_utf8(output.stdout).context("kubectl printed something that is not text")
 }
 
-/// Runs the real clusterctl with these variables on an input, and gives what it prints. It keeps its files to itself, and
-/// no network is needed, so none is used.
+/// Runs the real clusterctl with these variables and an input, and returns its output. It has its own home folder and
+/// no internet access.
 pub fn clusterctl(args: &[&str], variables: &[(&str, &str)], input: &str) -> Result<String> {
     let home = tempfile::tempdir()?;
     let mut command = Command::new(locate(Program::Clusterctl)?);
@@ -83,8 +83,8 @@ fn fed(command: &mut Command, input: &str) -> Result<Output> {
     child.wait_with_output().with_context(|| format!("cannot wait for {name}"))
 }
 
-/// Builds `capstan-agent` once, and gives its path. Not as it is shipped, but the same code; `CAPSTAN_AGENT_BINARY`
-/// names another one, such as the one that `make agent` builds.
+/// Builds `capstan-agent` once, and returns its path. It is not the release build, but has the same code.
+/// `CAPSTAN_AGENT_BINARY` overrides it, for example with the result of `make agent`.
 pub fn agent_binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("CAPSTAN_AGENT_BINARY") {
         return Ok(path.into());

@@ -1,6 +1,6 @@
-//! The quick starts, as printed: every `sh` block of a page, in one shell, one after the other.
+//! Runs the quick starts as printed: all `sh` blocks of a page, in one shell, one after the other.
 //!
-//! A block that is marked `sh values` is the reader's to fill in; a test fills in its own.
+//! The reader fills in blocks that are marked `sh values`; a test replaces them with its own values.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,15 +16,15 @@ use crate::{program, yard};
 /// The longest page makes a real cluster, on a machine that may have other things to do.
 const DEADLINE: Duration = Duration::from_secs(1500);
 
-/// What a page needs beside `capstan` and kubectl.
+/// What a page needs in addition to `capstan` and kubectl.
 pub enum Surroundings<'a> {
-    /// Nothing: it gets a network of its own, so that its ports are free.
+    /// Nothing: the page runs in its own network namespace, so that its ports are free.
     Nothing,
-    /// Other machines, and the reader's values.
+    /// Other machines, with the values for them.
     Machines(&'a str),
 }
 
-/// Does what a page of `docs/quick-start` says, and gives what the shell printed.
+/// Runs a page of `docs/quick-start`, and returns the output of the shell.
 pub async fn follow(page: &str, around: Surroundings<'_>) -> Result<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/quick-start").join(page);
     let text = std::fs::read_to_string(&path).with_context(|| format!("no {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! A change of workers that is refused: said by name where users look, and nothing is touched.
+//! A change of workers that is refused: users see the name of the field, and no machine changes.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ const CORE: &str = "cluster.x-k8s.io/v1beta2";
 const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io/v1alpha1";
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io/v1alpha1";
 
-/// Changes the spec of a MachineDeployment that stands still, and waits until that was refused with `field`, again and
-/// again, and nothing came of it.
+/// Changes the spec of an idle MachineDeployment, and waits until the change is refused with `field` repeatedly, and
+/// has had no effect.
 pub async fn is_refused(client: &Client, deployment: &str, spec: &Value, field: &str) -> Result<()> {
     let before = standing(client).await?;
     let refused_before = refusal(client, deployment).await?.map_or(0, |refusal| refusal.count);

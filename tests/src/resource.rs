@@ -1,15 +1,15 @@
-//! The objects of one CRD, as an API server serves them.
+//! The objects of one CRD on an API server.
 
 use http::{Method, Request};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-/// What an API server serves for one CRD, in one namespace if it has namespaces. Every write asks for strict
-/// validation, which kube's own calls cannot: a field that the server does not know is an error, not dropped.
+/// A client for the objects of one CRD, in one namespace if they are namespaced. Every write uses strict field
+/// validation, which kube's own methods do not support: an unknown field is an error, and is not dropped.
 pub struct Resource {
     client: kube::Client,
     path: String,
-    /// Whether status is written apart from the rest.
+    /// Whether the CRD has the status subresource.
     pub has_status: bool,
 }
 
@@ -27,7 +27,7 @@ impl Resource {
         Self { client, path, has_status }
     }
 
-    /// Whether the server answers for this kind; it does so a little after it says that a CRD is established.
+    /// Checks that the server serves this kind; it does so shortly after the CRD is established.
     pub async fn ensure_served(&self) -> kube::Result<()> {
         let request = Request::get(format!("{}?limit=1", self.path)).body(Vec::new());
         self.client.request_text(request.expect("a path of names")).await.map(drop)
@@ -38,12 +38,12 @@ impl Resource {
         self.send(Method::POST, "", "application/json", object).await
     }
 
-    /// Changes an object by a merge patch.
+    /// Changes an object with a merge patch.
     pub async fn change(&self, name: &str, patch: &Value) -> kube::Result<Value> {
         self.send(Method::PATCH, &format!("/{name}"), "application/merge-patch+json", patch).await
     }
 
-    /// Changes the status of an object by a merge patch.
+    /// Changes the status of an object with a merge patch.
     pub async fn change_status(&self, name: &str, patch: &Value) -> kube::Result<Value> {
         self.send(Method::PATCH, &format!("/{name}/status"), "application/merge-patch+json", patch).await
     }

@@ -1,4 +1,4 @@
-//! `capstan` as a process that runs beside the test, and can be killed.
+//! `capstan` as a background process that a test can kill.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -9,14 +9,14 @@ use capstan_testkit::{eventually, spawn_from_lasting_thread, tied_to_this_proces
 
 use crate::program;
 
-/// `capstan up` or `capstan manager`. Dropping it kills it, and so does the end of the test, however that ends.
+/// `capstan up` or `capstan manager`. It is killed when the value is dropped, and when the test process ends.
 pub struct Running {
     child: Child,
     log: PathBuf,
 }
 
 impl Running {
-    /// Starts `capstan` with these arguments; what it prints goes to `log`, after what is there already.
+    /// Starts `capstan` with these arguments; its output is appended to `log`.
     pub fn start(args: &[&str], log: &Path) -> Result<Self> {
         let out =
             std::fs::File::options().create(true).append(true).open(log).context("cannot write a log")?;
@@ -30,19 +30,19 @@ impl Running {
         Ok(Self { child, log: log.to_owned() })
     }
 
-    /// Its process id.
+    /// Its process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills it as the kernel would when memory runs out.
+    /// Kills it with SIGKILL, as the kernel does when memory runs out.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill().context("cannot kill capstan")?;
         self.child.wait().context("cannot wait for capstan")?;
         Ok(())
     }
 
-    /// Asks it to stop, as a kubelet does.
+    /// Sends SIGTERM, as a kubelet does.
     pub fn terminate(&self) -> Result<()> {
         let id = self.child.id().to_string();
         let killed = std::process::Command::new("kill").args(["-TERM", &id]).status().context("no kill")?;
@@ -50,7 +50,7 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for it to end by itself, and says how it did.
+    /// Waits until it exits, and returns its exit status.
     pub async fn ended(&mut self, deadline: Duration) -> Result<ExitStatus> {
         eventually(deadline, "capstan to end", async || {
             self.child.try_wait().context("cannot wait for capstan")?.context("it still runs")
@@ -58,7 +58,7 @@ impl Running {
         .await
     }
 
-    /// Fails, with the end of its log, if it has ended.
+    /// Fails with the end of its log if it has exited.
     pub fn ensure_running(&mut self) -> Result<()> {
         let ended = self.child.try_wait().context("cannot wait for capstan")?;
         ensure!(ended.is_none(), "capstan ended ({ended:?}):\n{}", self.tail());

@@ -1,6 +1,6 @@
 //! Clusters on simulated hosts.
 
-/// The kinds that a cluster on hosts consists of, beside Secrets: each of their objects must be found again after a move.
+/// The kinds of objects of a cluster on hosts, except Secrets. Each object must exist again after a move.
 pub const MOVED_KINDS: &str = "clusters,hostclusters,capstancontrolplanes,machinedeployments,machinesets,machines,\
                                hostmachines,hostmachinetemplates,capstanconfigs,capstanconfigtemplates,hosts,hostpools";
 

@@ -1,5 +1,5 @@
-//! How a plane is told of the webhooks of upstream's managers, as their own manifests tell it; only by URL, because
-//! nothing here runs in a cluster.
+//! Configures a plane with the webhooks of upstream's managers, as their manifests do, but by URL, because the managers
+//! do not run in a cluster.
 
 use capstan_testkit::{CrdSet, Manager, ManagerWebhook, UpstreamManagers};
 use k8s_openapi::ByteString;
@@ -43,7 +43,7 @@ fn reviewed(manager: Manager) -> &'static [Reviewed] {
     }
 }
 
-/// The webhook configurations of all managers, objects to apply.
+/// The webhook configurations of all managers, as objects to apply.
 pub fn admission(managers: &UpstreamManagers) -> Vec<Value> {
     let mut configurations = Vec::new();
     for (review, kind, word) in [
@@ -83,7 +83,7 @@ fn hook(&Reviewed(group, kind, plural, _): &Reviewed, word: &str, webhook: &Mana
     })
 }
 
-/// A CRD of one set, converted by the manager it belongs to.
+/// A CRD of one set, with the conversion webhook of its manager.
 pub fn converted_by(managers: &UpstreamManagers, set: CrdSet, mut crd: Value) -> Value {
     let manager = match set {
         CrdSet::Core => Manager::Core,

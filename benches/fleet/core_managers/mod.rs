@@ -1,5 +1,5 @@
-//! Core against core: upstream's core manager, then ours, in turn, on the same API server with the same providers. Clusters are
-//! created at once, rest, are scaled, upgraded and deleted.
+//! Compares core managers: upstream's, then Capstan's, alternating, on the same API server with the same providers.
+//! Clusters are created at once, stay idle, and are scaled, upgraded and deleted.
 
 mod report;
 mod stage;

@@ -1,4 +1,4 @@
-//! What was measured of both core managers, with its bars.
+//! The results of both core managers, with their limits.
 
 use capstan_benches::fleet::figures::{Bar, Figure};
 

@@ -1,5 +1,5 @@
-//! The plane that both cores work on: real API server and etcd, and all providers of upstream. Everything is the same for both but the
-//! core manager.
+//! The plane for both core managers: a real API server and etcd, and all of upstream's providers. Only the core manager
+//! differs.
 
 use std::path::PathBuf;
 use std::time::Duration;

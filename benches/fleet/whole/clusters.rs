@@ -1,4 +1,4 @@
-//! The clusters that users ask for, out of Capstan's own template, and the hosts for them.
+//! The clusters, from Capstan's own template, and their hosts.
 
 use std::time::Duration;
 

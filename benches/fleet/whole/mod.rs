@@ -1,5 +1,5 @@
-//! Capstan whole: embedded plane, all controllers and simulated hosts in one process. A fleet of clusters is created at once; then
-//! it rests, gets one more machine, and is restarted.
+//! All of Capstan: embedded plane, all controllers and simulated hosts in one process. A fleet of clusters is created
+//! at once; then it stays idle, gets one more machine, and is restarted.
 
 mod clusters;
 mod plane;

@@ -1,4 +1,4 @@
-//! `capstan up` with all controllers and simulated hosts, which can be stopped and started again on its data.
+//! `capstan up` with all controllers and simulated hosts. It can be stopped and started again on its data.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

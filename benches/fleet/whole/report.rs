@@ -1,4 +1,4 @@
-//! What was measured of Capstan whole, with its bars.
+//! The results of all of Capstan, with their limits.
 
 use capstan_benches::fleet::figures::{Bar, Figure};
 

@@ -1,5 +1,5 @@
-//! Server-side apply: merges what a manager applies into an object, takes away what it applied before and nobody else
-//! owns, and keeps account of who owns what.
+//! Server-side apply: merges an applied configuration into an object, removes fields that the manager applied before
+//! and no other manager owns, and updates the ownership of fields.
 
 use crate::conflict::Conflicts;
 use crate::fields::{Element, FieldSet};
@@ -12,49 +12,49 @@ use crate::walk::{conform, merge::merge, named::with_named, remove, to_set::fiel
 use crate::write::{Write, take};
 use serde_json::Value;
 
-/// What came of an apply.
+/// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object, with its managers. It is still to be pruned, defaulted and validated.
+    /// The object with its `managedFields`. The caller must still prune, default and validate it.
     pub object: Value,
-    /// Whether anything but the managers is other than before.
+    /// Whether anything except `managedFields` has changed.
     pub changed: bool,
 }
 
-/// Why nothing was applied.
+/// Why an apply was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// Others own what is applied with other values. Status 409, reason `Conflict`.
+    /// Other managers own fields that are applied with different values. Status 409, reason `Conflict`.
     #[error(transparent)]
     Conflicts(#[from] Conflicts),
-    /// What is applied cannot be. Status 400.
+    /// The applied configuration is invalid. Status 400.
     #[error("{0}")]
     BadRequest(String),
-    /// What is applied is not of the shape of its kind. Status 500, as upstream.
+    /// The applied configuration does not match the schema of its kind. Status 500, as upstream.
     #[error("failed to create typed patch object ({object}): {why}")]
     Patch {
         /// Namespace, name and kind.
         object: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// What is there is not of the shape of its kind. Status 500, as upstream.
+    /// The live object does not match the schema of its kind. Status 500, as upstream.
     #[error("failed to create typed live object ({object}): {why}")]
     Live {
         /// Namespace, name and kind.
         object: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// What is there has managers that cannot be read. Status 500, as upstream.
+    /// The `managedFields` of the live object cannot be decoded. Status 500, as upstream.
     #[error("failed to decode managed fields: {0}")]
     ManagedFields(#[from] ManagedFieldsError),
 }
 
-/// Applies a configuration to an object, or makes one of it.
+/// Applies a configuration to an object, or creates the object from it.
 ///
 /// # Errors
-/// If others own what is applied and `force` is not set, or if one of the objects cannot be merged.
+/// If other managers own applied fields and `force` is not set, or if one of the objects cannot be merged.
 pub fn apply(
     live: Option<&Value>,
     applied: &Value,
@@ -157,7 +157,7 @@ impl Applying<'_> {
     }
 }
 
-/// The name of the manager for a writer that gives none: the first part of its user agent.
+/// The manager name of a client that sends no field manager: the first part of its user agent.
 pub fn manager_of_user_agent(user_agent: &str) -> String {
     const LONGEST: usize = 128;
     let mut name = String::new();

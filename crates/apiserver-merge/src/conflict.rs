@@ -1,4 +1,4 @@
-//! What an apply would take from others who own it, in the words of a kube-apiserver.
+//! Conflicts: fields of other managers that an apply would change, with the messages of a kube-apiserver.
 
 use crate::fields::FieldSet;
 use crate::gotext::quote;
@@ -8,20 +8,21 @@ use std::fmt;
 /// A field that another manager owns with another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Who owns it.
+    /// The manager that owns it.
     pub manager: Manager,
-    /// The path, as `.spec.list[name="a"].value`.
+    /// Path, such as `.spec.list[name="a"].value`.
     pub field: String,
 }
 
 impl Conflict {
-    /// The message of the cause that reports it. Its reason is `FieldManagerConflict` and its field is `field`.
+    /// The message of the cause in the `Status`. The reason of the cause is `FieldManagerConflict`, and its field is
+    /// `field`.
     pub fn message(&self) -> String {
         format!("conflict with {}", ManagerDisplay(&self.manager))
     }
 }
 
-/// Everything an apply without force would take from others. Never empty.
+/// All fields of other managers that an apply without force would change. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", summary(.0))]
 pub struct Conflicts(pub Vec<Conflict>);

@@ -1,5 +1,5 @@
-//! Values in order and as text, the way Go and structured-merge-diff have them: an integer and a float of the same
-//! size are the same, and conflicts name values as `%q` and `%v` write them.
+//! The order and the text form of values, as in Go and structured-merge-diff: an integer and a float of the same value
+//! are equal, and conflicts contain values as `%q` and `%v` format them.
 
 use serde_json::Value;
 use std::cmp::Ordering;

@@ -1,5 +1,5 @@
-//! The way from client-side to server-side apply, for `kubectl` only: what its annotation says it applied last is not
-//! in conflict with what it applies now, and the annotation is kept up to date while it is there.
+//! Migration from client-side to server-side apply, for `kubectl` only: fields that its annotation lists as last
+//! applied do not conflict, and the annotation is updated while it exists.
 
 use crate::conflict::Conflicts;
 use crate::fields::Element;

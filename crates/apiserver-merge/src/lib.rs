@@ -1,6 +1,6 @@
-//! What a write makes of an object: JSON patches, JSON merge patches, and server-side apply with the account of who
-//! owns which field that every write keeps. On plain JSON values; nothing in here does I/O, reads a clock, or knows
-//! HTTP, storage or a client.
+//! The effect of a write on an object: JSON patches, JSON merge patches, and server-side apply, with the ownership of
+//! fields that every write updates. It works on plain JSON values; this crate does no I/O, reads no clock, and knows
+//! nothing about HTTP, storage or clients.
 
 mod apply;
 mod conflict;
@@ -27,7 +27,7 @@ pub use update::track_update;
 pub use write::Write;
 
 impl Shape {
-    /// The fields an object of this shape has.
+    /// The fields of an object of this shape.
     pub fn field_set(&self, object: &serde_json::Value) -> FieldSet {
         walk::to_set::field_set(&self.root, object)
     }

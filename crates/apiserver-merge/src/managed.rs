@@ -1,4 +1,4 @@
-//! `metadata.managedFields`, read and written: who owns which fields since when.
+//! Reads and writes `metadata.managedFields`: which manager owns which fields since when.
 
 use crate::fields::{FieldSet, FieldsError};
 use crate::gotext;
@@ -6,12 +6,12 @@ use crate::meta;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// How a manager came to own fields.
+/// The operation by which a manager owns fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// By applying them.
+    /// Server-side apply.
     Apply,
-    /// By any other write.
+    /// Any other write.
     Update,
 }
 
@@ -24,16 +24,16 @@ impl Operation {
     }
 }
 
-/// What tells one entry of `managedFields` from another.
+/// The identity of an entry of `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Manager {
-    /// The name the writer gave.
+    /// Name of the field manager.
     pub name: String,
-    /// How it writes.
+    /// Operation of its writes.
     pub operation: Operation,
-    /// The version it wrote in; empty for appliers, who are the same in every version.
+    /// Version of its writes; empty for appliers, which have one entry for all versions.
     pub api_version: String,
-    /// The subresource it wrote through, or nothing.
+    /// Subresource of its writes; empty for the object itself.
     pub subresource: String,
 }
 
@@ -56,24 +56,24 @@ impl Manager {
     }
 }
 
-/// A `managedFields` that cannot be read.
+/// Why a `managedFields` cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManagedFieldsError {
-    /// An operation that is neither.
+    /// The operation is neither `Apply` nor `Update`.
     #[error("operation must be `Apply` or `Update`")]
     Operation,
-    /// An entry that does not say in which version it was written.
+    /// An entry has no `apiVersion`.
     #[error("apiVersion must not be empty")]
     ApiVersion,
-    /// An entry in another form than `fieldsV1`.
+    /// The `fieldsType` of an entry is not `FieldsV1`.
     #[error("invalid fieldsType {kind:?} in managed fields entry {entry}")]
     FieldsType {
-        /// The form it says it has.
+        /// Its `fieldsType`.
         kind: String,
-        /// Which entry.
+        /// Index of the entry.
         entry: usize,
     },
-    /// An entry whose fields cannot be read.
+    /// The fields of an entry cannot be decoded.
     #[error(transparent)]
     Fields(#[from] FieldsError),
 }

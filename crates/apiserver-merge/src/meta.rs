@@ -1,5 +1,5 @@
-//! The shape of `apiVersion`, `kind` and `metadata`, which is the same for every kind, and the fields of them that no
-//! manager can own.
+//! The shape of `apiVersion`, `kind` and `metadata`, which is the same for every kind, and those of their fields that
+//! no manager can own.
 
 use crate::fields::FieldSet;
 use crate::shape::{Field, MapShape, Scalar, Type};

@@ -1,5 +1,5 @@
-//! What a write has to know of a schema: which lists are sets or maps and by which keys, which maps and lists are
-//! atomic, and which fields there are. Constraints on values are no business of this crate.
+//! The parts of a schema that a write needs: which lists are sets or maps and by which keys, which maps and lists are
+//! atomic, and which fields exist. Constraints on values are not part of this crate.
 
 use crate::fields::Element;
 use crate::meta;
@@ -73,7 +73,7 @@ static UNTYPED: LazyLock<Atom> = LazyLock::new(|| Atom {
 });
 
 impl Shape {
-    /// The shape that an `openAPIV3Schema` gives an object. Without a schema it is told from the values.
+    /// The shape from an `openAPIV3Schema`. Without a schema it is deduced from the values.
     pub fn new(open_api_v3_schema: Option<&Value>) -> Shape {
         let Some(schema) = open_api_v3_schema else { return Shape { root: Type::Deduced } };
         let mut atom = atom(schema, false);

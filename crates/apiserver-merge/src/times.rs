@@ -1,10 +1,11 @@
-//! A write that changes nothing must not change the times of managers either, or every such write would be one.
+//! A write that changes nothing must not change the times in `managedFields` either; otherwise every such write would
+//! be stored.
 
 use crate::gotext::same;
 use serde_json::Value;
 
-/// Puts the times of `old` into `new` if nothing but times would change. To be called last, on the object as it would
-/// be stored; then `old` and `new` are the same if there is nothing to store.
+/// Copies the times of `old` to `new` if only times would change. It must be called last, on the object as it would be
+/// stored. Then `old` and `new` are equal if there is nothing to store.
 pub fn settle_times(old: &Value, new: &mut Value) {
     let without = |object: &Value| {
         let mut object = object.clone();

@@ -1,4 +1,4 @@
-//! Writes that are no apply: create, replace and patch. The writer comes to own what it changed.
+//! Writes other than apply: create, replace and patch. The writer becomes the owner of the fields that it changes.
 
 use crate::managed::{Managed, Manager, Operation, Owned};
 use crate::meta;
@@ -6,11 +6,11 @@ use crate::walk::conform;
 use crate::write::{Write, take};
 use serde_json::{Value, json};
 
-/// Puts into `new` the managers it has after the write that made it of `old`; without `old` it was created.
+/// Sets the `managedFields` of `new` after a write that replaces `old`; `old` is none for a create.
 ///
-/// `new` is what the writer sent or patched, pruned and defaulted but before `status` and the like were reset. Its
-/// own `managedFields` count if it has any: a writer may edit them, and with an empty list or a single empty entry
-/// give up on them. An object of another shape than the schema's loses its managers, as upstream.
+/// `new` is the object that the client sent or patched, pruned and defaulted, before `status` and similar fields are
+/// reset. If it contains `managedFields`, they are used: a client may edit them, and may clear them with an empty list
+/// or a single empty entry. An object that does not match the schema loses its managers, as upstream.
 pub fn track_update(old: Option<&Value>, new: &mut Value, write: &Write<'_>) {
     let sent = meta::take_managed_fields(new);
     let mut live = old.cloned().unwrap_or_else(|| empty(new, write));

@@ -1,4 +1,4 @@
-//! A write, and what every write does to the managers of an object: what it changes is no longer theirs.
+//! A write, and its effect on all managers of an object: other managers lose the fields that it changes.
 
 use crate::conflict::Conflicts;
 use crate::fields::{Element, FieldSet};
@@ -8,23 +8,23 @@ use crate::walk::compare::{Comparison, compare};
 use crate::walk::reconcile::reconcile;
 use serde_json::Value;
 
-/// Who writes what through which door.
+/// The context of a write: the writer, the endpoint and the schema.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
-    /// The shape of the kind, in the version that is written.
+    /// Shape of the kind, in the version of the request.
     pub shape: &'a Shape,
-    /// The name the writer gave, or was given for its user agent. Empty is `unknown`.
+    /// Field manager of the request, or the name from the user agent. Empty means `unknown`.
     pub manager: &'a str,
     /// Group and version of the request, as in `apiVersion`.
     pub api_version: &'a str,
-    /// The subresource, if it is not the object itself that is written.
+    /// Subresource of the request; none for the object itself.
     pub subresource: Option<&'a str>,
-    /// The time of the write, RFC 3339 in UTC and whole seconds, so that later times sort later.
+    /// Time of the write, RFC 3339 in UTC with whole seconds, so that times can be compared as text.
     pub now: &'a str,
-    /// Paths of fields this door does not change whatever is written: `status` for an object that has the
-    /// subresource, `metadata` and `spec` for the status itself. Steps are names, with dots between.
+    /// Paths of fields that this endpoint never changes: `status` for an object with that subresource, `metadata` and
+    /// `spec` for the status itself. Segments are names, separated by dots.
     pub reset: &'a [&'a str],
-    /// What an object has before anybody writes anything into it. Nobody comes to own that by making one.
+    /// The fields that every object has before the first write. The creator does not become their owner.
     pub blank: &'a Value,
 }
 

@@ -1,5 +1,5 @@
-//! Every known difference from a kube-apiserver, on purpose. A difference that goes away makes its test fail, so that
-//! this list stays true.
+//! All known and intended differences from a kube-apiserver. If a difference disappears, its test fails, so that this
+//! list stays correct.
 
 use capstan_apiserver_merge::{Shape, Write, apply, merge_patch, track_update};
 use serde_json::{Value, json};

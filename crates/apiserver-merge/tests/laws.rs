@@ -1,4 +1,4 @@
-//! What holds for every apply and every update, whatever is written.
+//! Properties of every apply and every update.
 
 #![cfg(test)]
 

@@ -1,5 +1,5 @@
-//! Sequences of writes as a real kube-apiserver carried them out, recorded, and as we do. The server is not needed to
-//! run this; what it does around a write (defaults, the reset of status, uid) is done here in short.
+//! Replays sequences of writes that were recorded from a real kube-apiserver, and compares the results. The test does
+//! not need the server; it imitates what the server does around a write (defaults, the reset of status, uid).
 
 #![cfg(test)]
 

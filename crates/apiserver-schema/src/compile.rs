@@ -1,4 +1,4 @@
-//! From an `openAPIV3Schema` as written to the tree of nodes, by way of every check that is made when a
+//! Compiles an `openAPIV3Schema` into the tree of nodes, with all checks that an API server makes when a
 //! CustomResourceDefinition is written.
 
 use crate::cel::{self, Rule};

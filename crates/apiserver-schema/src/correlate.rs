@@ -1,5 +1,5 @@
-//! Which old value a new value came from. Fields correlate by name, items of a list by their keys if the list is
-//! a map, and nothing else does. Ratcheting and transition rules both ask here.
+//! Correlates new values with old values: fields by name, items of a map list by their keys. Other values do not
+//! correlate. Ratcheting and transition rules use this module.
 
 use crate::node::{ListType, Node, Type};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Fills in defaults, and drops nulls where a schema neither allows nor replaces them.
+//! Sets defaults, and removes nulls from fields that are not nullable and have no default.
 
 use crate::node::Node;
 use serde_json::Value;

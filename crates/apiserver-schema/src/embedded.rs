@@ -1,11 +1,11 @@
-//! Embedded resources are resources: they name their version and kind, and their metadata is that of any object.
+//! Validates embedded resources: `apiVersion` and `kind` are required, and `metadata` is that of any object.
 
 use crate::error::FieldError;
 use crate::node::{Additional, Node};
 use crate::path::{child, index, key};
 use serde_json::{Map, Value};
 
-/// What Kubernetes says of a name that is no label of RFC 1035.
+/// The message of a kube-apiserver for a name that is not an RFC 1035 label.
 pub const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";

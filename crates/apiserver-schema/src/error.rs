@@ -1,30 +1,30 @@
-//! What is wrong with a field, in the words of a kube-apiserver: clients, tests and people compare them.
-//! The words for one constraint live beside that constraint; this file only knows the shape of the sentence.
+//! Field errors with the messages of a kube-apiserver, because clients, tests and people compare them. The text for a
+//! constraint is beside that constraint; this file contains only the form of the message.
 
 use crate::gotext;
 use serde_json::Value;
 use std::fmt;
 
-/// The kind of a [`FieldError`]; it decides the first words and the machine-readable reason.
+/// The kind of a [`FieldError`]. It determines the first words and the machine-readable reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The field must be there.
+    /// The field is required.
     Required,
-    /// The value breaks a constraint.
+    /// The value violates a constraint.
     Invalid,
-    /// The value is none of those allowed.
+    /// The value is not one of the allowed values.
     NotSupported,
-    /// The value is there already.
+    /// The value already exists.
     Duplicate,
-    /// The text is too long.
+    /// The string is too long.
     TooLong,
     /// The list or map has too many entries.
     TooMany,
-    /// The value is of another type.
+    /// The value has the wrong type.
     TypeInvalid,
     /// The field must not be set.
     Forbidden,
-    /// The server could not judge the value.
+    /// The server could not evaluate the value.
     InternalError,
 }
 
@@ -65,16 +65,16 @@ impl ErrorKind {
     }
 }
 
-/// One thing wrong with one field.
+/// An error of one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// Where, as `spec.list[0].name`, or `<nil>` for the object itself.
+    /// Path of the field, such as `spec.list[0].name`, or `<nil>` for the object itself.
     pub path: String,
-    /// What kind of mistake.
+    /// Kind of the error.
     pub kind: ErrorKind,
-    /// The value that was refused; `None` where it is left out on purpose.
+    /// The rejected value; `None` if it is omitted on purpose.
     pub bad_value: Option<Value>,
-    /// Why, possibly empty.
+    /// The details; may be empty.
     pub detail: String,
 }
 
@@ -141,7 +141,7 @@ impl FieldError {
         self.kind.reason()
     }
 
-    /// The sentence without the path: the message of a cause in a `Status`.
+    /// The message without the path: the message of a cause in a `Status`.
     pub fn body(&self) -> String {
         let mut body = self.kind.words().to_string();
         if let Some(value) = self.bad_value.as_ref().filter(|_| self.kind.shows_value()) {
@@ -174,7 +174,7 @@ pub(crate) const MOST_ERRORS: usize = 128;
 /// How upstream prints the path of the object itself.
 pub(crate) const ROOT: &str = "<nil>";
 
-/// Why a schema was refused when its CustomResourceDefinition was written. Never empty.
+/// Why the schema of a CustomResourceDefinition is rejected. Never empty.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}", join(.0))]
 pub struct SchemaErrors(pub Vec<FieldError>);

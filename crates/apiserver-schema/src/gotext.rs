@@ -1,5 +1,5 @@
-//! Values written the way Go writes them, because the texts of a kube-apiserver are made by Go's `%q`, `%v`
-//! and `encoding/json`. Nothing in here knows a schema.
+//! Formats values as Go does, because the messages of a kube-apiserver are made with Go's `%q`, `%v` and
+//! `encoding/json`. This module knows nothing about schemas.
 
 use serde_json::{Number, Value};
 

@@ -1,5 +1,5 @@
-//! Structural schemas of custom resources: pruning, defaults, validation and rules, as a kube-apiserver does them,
-//! on plain JSON values. Nothing in here does I/O, reads a clock, or knows HTTP, storage or a client.
+//! Structural schemas of custom resources: pruning, defaulting, validation and CEL rules, as in a kube-apiserver, on
+//! plain JSON values. This crate does no I/O, reads no clock, and knows nothing about HTTP, storage or clients.
 
 mod cel;
 mod compile;
@@ -34,7 +34,7 @@ pub struct Structural {
 }
 
 impl Structural {
-    /// Compiles a schema, or says everything that keeps it from being the schema of a custom resource.
+    /// Compiles a schema. The error lists everything that makes it invalid for a custom resource.
     ///
     /// # Errors
     /// Paths start at `openAPIV3Schema`.
@@ -42,7 +42,7 @@ impl Structural {
         Structural::compile_at(open_api_v3_schema, "openAPIV3Schema")
     }
 
-    /// As [`Structural::compile`], with `at` the path of the schema in the object it was written in.
+    /// Like [`Structural::compile`], for a schema at the path `at` of its object.
     ///
     /// # Errors
     /// Paths start at `at`.
@@ -50,33 +50,33 @@ impl Structural {
         Ok(Structural { root: compile::compile(open_api_v3_schema, at)? })
     }
 
-    /// Drops the fields the schema does not know and returns their paths, sorted: what `fieldValidation` warns of
-    /// or refuses. `apiVersion`, `kind` and what `ObjectMeta` knows stay.
+    /// Removes unknown fields and returns their sorted paths, for the warnings and errors of `fieldValidation`.
+    /// `apiVersion`, `kind` and the fields of `ObjectMeta` stay.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         prune::prune(&self.root, object)
     }
 
-    /// Fills in defaults, then drops nulls of fields that are not nullable.
+    /// Sets defaults, then removes nulls from fields that are not nullable.
     pub fn apply_defaults(&self, object: &mut Value) {
         defaults::apply(&self.root, object);
     }
 
-    /// Fills in defaults and leaves nulls: for what server-side apply has merged, where upstream refuses a null that a
-    /// schema does not allow instead of dropping it.
+    /// Sets defaults and keeps nulls: for the result of a server-side apply. Upstream rejects a null there if the
+    /// schema does not allow it, instead of removing it.
     pub fn fill_defaults(&self, object: &mut Value) {
         defaults::fill(object, &self.root);
     }
 
-    /// Everything wrong with an object that was pruned and defaulted. With `old`, the object it replaces, failures
-    /// of what did not change are tolerated and rules that compare with `oldSelf` run.
+    /// All errors of an object that was pruned and defaulted. `old` is the object that it replaces. With `old`,
+    /// failures of unchanged values are tolerated (ratcheting), and rules with `oldSelf` run.
     ///
-    /// Names, labels and the like in the object's own `metadata` are not looked at.
+    /// Names, labels and other fields of the object's own `metadata` are not validated.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         self.validate_with(object, old, Vec::new())
     }
 
-    /// As [`Structural::validate`], with what else somebody found wrong: it is told in its place, and what is wrong in
-    /// lists and with rules after it.
+    /// Like [`Structural::validate`], with errors that the caller found. They are placed after the structural errors,
+    /// and before the errors of lists and rules.
     pub fn validate_with(
         &self,
         object: &Value,
@@ -90,8 +90,8 @@ impl Structural {
         self.check_whole(object, old, errors)
     }
 
-    /// As [`Structural::validate`], for a write to the status subresource: of the structure only `status` is looked
-    /// at, and paths in texts start there. `more` is what else somebody found wrong.
+    /// Like [`Structural::validate`], for a write to the status subresource: only the structure of `status` is
+    /// validated, and paths in messages start there. `more` contains errors that the caller found.
     pub fn validate_status(&self, object: &Value, old: &Value, more: Vec<FieldError>) -> Vec<FieldError> {
         let correlation = Correlation::new(object, old, &self.root);
         let status = object.get("status").zip(self.root.properties.get("status"));

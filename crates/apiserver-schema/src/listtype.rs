@@ -1,4 +1,4 @@
-//! Lists that are sets hold no item twice, lists that are maps no two items of the same keys.
+//! Uniqueness in lists: a set contains no item twice, and a map list no two items with the same keys.
 
 use crate::error::FieldError;
 use crate::gotext;

@@ -1,5 +1,5 @@
-//! The compiled schema: a tree of nodes that pruning, defaulting and validation walk along with a value.
-//! Only data lives here; what each walk does with a node is in the file of that walk.
+//! The compiled schema: a tree of nodes that pruning, defaulting and validation walk together with a value. This file
+//! contains only data; each walk has its own file.
 
 use crate::cel::Rule;
 use regex::Regex;

@@ -1,5 +1,5 @@
-//! Keywords a CustomResourceDefinition may not use, or not like this. Whether the schema is structural is
-//! another question.
+//! Keywords that a CustomResourceDefinition must not use, or only in a restricted form. Whether the schema is
+//! structural is checked elsewhere.
 
 use crate::cel::{self, REASONS};
 use crate::error::FieldError;

@@ -1,4 +1,4 @@
-//! Paths of fields as text: `spec.list[2].name`, `spec.labels[a/b]`.
+//! Formats the paths of fields: `spec.list[2].name`, `spec.labels[a/b]`.
 
 /// `parent.name`
 pub(crate) fn child(parent: &str, name: &str) -> String {

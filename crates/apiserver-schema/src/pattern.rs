@@ -1,6 +1,6 @@
-//! Go's regular expressions by means of Rust's. The two share RE2's ideas but not every letter: `\d`, `\w`,
-//! `\s` and `\b` are ASCII in Go, `{` and most of a class are literal where they mean nothing else, and `\Q…\E`
-//! and octal escapes exist. This file only translates; matching is the regex crate's.
+//! Translates Go's regular expressions into Rust's. Both follow RE2, with differences: in Go `\d`, `\w`, `\s` and `\b`
+//! are ASCII, `{` and most characters of a class are literal where they have no other meaning, and `\Q…\E` and octal
+//! escapes exist. This file only translates; the regex crate matches.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! Drops what no schema knows. `apiVersion`, `kind` and `metadata` of the object and of embedded resources stay;
-//! what may be inside `metadata` is fixed by the API itself, not by a schema.
+//! Removes unknown fields. `apiVersion`, `kind` and `metadata` of the object and of embedded resources stay; the API
+//! defines the fields of `metadata`, not the schema.
 
 use crate::node::{Additional, Node};
 use crate::path::{child, index};

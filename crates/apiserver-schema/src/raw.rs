@@ -1,5 +1,5 @@
-//! The schema as it was written: reading keywords from JSON, and refusing keywords of the wrong shape before
-//! anything else looks at them. What a schema means is decided elsewhere.
+//! The schema as written: reads keywords from JSON, and rejects keywords of the wrong form before any other check. The
+//! meaning of a schema is determined elsewhere.
 
 use crate::error::FieldError;
 use crate::gotext;

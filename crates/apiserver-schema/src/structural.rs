@@ -1,5 +1,5 @@
-//! Is a schema structural? Every field's place and type must be said outside of `allOf`, `anyOf`, `oneOf` and
-//! `not`; within those only values may be constrained. The rules and texts are those of a kube-apiserver.
+//! Checks that a schema is structural. All fields and their types must be declared outside of `allOf`, `anyOf`, `oneOf`
+//! and `not`; inside those, only values may be constrained. Rules and messages are those of a kube-apiserver.
 
 use crate::error::FieldError;
 use crate::path::{child, index, key};

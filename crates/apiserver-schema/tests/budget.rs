@@ -1,4 +1,4 @@
-//! What expressions may cost, judged before and while they run.
+//! Tests of the cost limits of expressions, before and during evaluation.
 
 use capstan_apiserver_schema::{Expression, Structural};
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
-//! The objects of `tests/fixtures/objects` against the CRDs of `config/crd`: what a real API server takes we take,
-//! and what it refuses we refuse, blaming the same field. The same fixtures run against a real server elsewhere.
+//! Validates the objects of `tests/fixtures/objects` against the CRDs of `config/crd`: the crate accepts what a real
+//! API server accepts, and rejects what it rejects with the same field. Another suite runs the same fixtures against a
+//! real server.
 
 #![cfg(test)]
 

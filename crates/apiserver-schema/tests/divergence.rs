@@ -1,5 +1,6 @@
-//! Every known difference from a kube-apiserver, with its direction: fail-closed refuses what upstream takes, fail-open
-//! takes what upstream refuses. A difference that goes away makes its test fail, so that this list stays true.
+//! All known differences from a kube-apiserver, with their direction: fail-closed rejects what upstream accepts,
+//! fail-open accepts what upstream rejects. If a difference disappears, its test fails, so that this list stays
+//! correct.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! What a real kube-apiserver says, recorded, and what we say. The server is not needed to run this.
+//! Compares recorded responses of a real kube-apiserver with those of this crate. The test does not need the server.
 
 use capstan_apiserver_schema::{FieldError, Structural};
 use serde::Deserialize;

@@ -1,9 +1,9 @@
-//! Architectures of machines, as Kubernetes calls them.
+//! Architectures of machines, with their Kubernetes names.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// An architecture. Written as Go and Kubernetes write it; what `uname -m` says is understood, too.
+/// An architecture. It is written as in Go and Kubernetes; the names of `uname -m` can be parsed, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Arch {
@@ -21,22 +21,22 @@ pub enum Arch {
     S390x,
 }
 
-/// A text that names no architecture we know.
+/// Error: the text does not name a supported architecture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no architecture {0:?}; use one of amd64, arm64, arm, ppc64le, riscv64, s390x")]
 pub struct ArchError(String);
 
 impl Arch {
-    /// All of them.
+    /// All architectures.
     pub const ALL: [Self; 6] =
         [Self::Amd64, Self::Arm64, Self::Arm, Self::Ppc64le, Self::Riscv64, Self::S390x];
 
-    /// What we were compiled for, if it is one of them.
+    /// The architecture that this program was compiled for, if it is one of these.
     pub fn of_this_program() -> Option<Self> {
         std::env::consts::ARCH.parse().ok()
     }
 
-    /// What a program for Linux was compiled for, by the first 20 bytes of it.
+    /// The architecture that a Linux program was compiled for, from its first 20 bytes.
     pub fn of_program(head: &[u8]) -> Option<Self> {
         const LITTLE: u8 = 1;
         let (order, machine) = match head {
@@ -57,7 +57,7 @@ impl Arch {
         }
     }
 
-    /// Its name.
+    /// Its Kubernetes name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -69,7 +69,7 @@ impl Arch {
         }
     }
 
-    /// What `uname -m` may say on such a machine.
+    /// The names that `uname -m` prints for this architecture.
     pub const fn kernel_names(self) -> &'static [&'static str] {
         match self {
             Self::Amd64 => &["x86_64"],

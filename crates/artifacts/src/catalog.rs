@@ -1,31 +1,31 @@
-//! What software there is. Pure.
+//! The catalog of available software. Pure.
 
 use capstan_plan::Digest;
 use std::collections::BTreeMap;
 
 use crate::Arch;
 
-/// One file of software, as a machine gets it.
+/// A file of software that machines download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactRef {
-    /// SHA-256 of its bytes: what makes it the right one.
+    /// SHA-256 of its bytes. It identifies the file.
     pub sha256: Digest,
-    /// How many bytes it has, exactly.
+    /// Exact size in bytes.
     pub size: u64,
-    /// Where it can be had, best first. Never empty.
+    /// Download sources, the preferred one first. Never empty.
     pub sources: Vec<Source>,
 }
 
-/// A place to fetch a file from.
+/// A source to download a file from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// An `https` address.
+    /// An `https` URL.
     pub url: String,
-    /// The only authority that may vouch for that address, as PEM. Without one, those the machine trusts anyway.
+    /// The only CA that the machine accepts for this URL, as PEM. Without it, the machine uses its system trust store.
     pub ca: Option<String>,
 }
 
-/// What software there is, at one moment.
+/// The software that is available at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalog {
     // By name, then version: versions of one name are asked for together.
@@ -33,7 +33,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The same with one more, or another one in its place.
+    /// Adds a file, or replaces the one with the same name, version and architecture.
     #[must_use]
     pub fn with(mut self, name: &str, version: &str, arch: Arch, artifact: ArtifactRef) -> Self {
         let versions = self.entries.entry(name.to_owned()).or_default();
@@ -41,18 +41,18 @@ impl Catalog {
         self
     }
 
-    /// The one file for these.
+    /// The file with this name, version and architecture.
     pub fn find(&self, name: &str, version: &str, arch: Arch) -> Option<&ArtifactRef> {
         self.entries.get(name)?.get(version)?.get(&arch)
     }
 
-    /// The files of one version, for each architecture there is one for.
+    /// The files of one version, one for each available architecture.
     pub fn of(&self, name: &str, version: &str) -> impl Iterator<Item = (Arch, &ArtifactRef)> {
         let found = self.entries.get(name).and_then(|versions| versions.get(version));
         found.into_iter().flatten().map(|(arch, artifact)| (*arch, artifact))
     }
 
-    /// Which versions there are of something, in the order of their texts. For messages.
+    /// The available versions of a name, sorted as text. For messages.
     pub fn versions(&self, name: &str) -> impl Iterator<Item = &str> {
         self.entries.get(name).into_iter().flat_map(|versions| versions.keys().map(String::as_str))
     }

@@ -1,7 +1,7 @@
-//! A folder of software: an index, and the files it speaks of.
+//! A folder of software: an index, and the files that it lists.
 //!
-//! Everything is written whole or not at all, files before the index that names them, so that a reader never finds a
-//! name without its bytes. Whoever writes holds a lock; whoever reads needs none.
+//! Every write is atomic, and files are written before the index that lists them, so that a reader never finds an entry
+//! without its file. Writers hold a lock; readers need none.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use capstan_files::Durability;
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use crate::index::{Entry, EntryError, Index, IndexError, LARGEST_INDEX};
 use crate::{AGENT, Arch, VERSION};
 
-/// Name of the index in a folder of software.
+/// Name of the index file in a folder of software.
 pub const INDEX: &str = "index.yaml";
 const LOCK: &str = "index.lock";
 /// Files that we put there lie here, by digest.
 const FILES: &str = "sha256";
 
-/// A folder of software. Nothing is kept in memory: each call looks at what is there.
+/// A folder of software. Nothing is cached: each call reads the disk.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -28,90 +28,90 @@ pub struct Folder {
     elsewhere: Option<PathBuf>,
 }
 
-/// Why a folder of software cannot be used.
+/// Why an operation on a folder of software failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// Something that cannot be read or written.
+    /// A file or folder could not be read or written.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// To what.
+        /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The index.
+    /// The index is invalid.
     #[error("{path}: {source}")]
     Index {
-        /// Which.
+        /// Path of the index.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         source: IndexError,
     },
-    /// Something that was to be put in.
+    /// An entry to add is invalid.
     #[error("{title}: {source}")]
     Entry {
-        /// What.
+        /// Title of the entry.
         title: String,
-        /// What is wrong with it.
+        /// The problem.
         source: EntryError,
     },
-    /// A file that is not what it was said to be.
+    /// The content of a file is not what was expected.
     #[error("{path}: {problem}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
 
-/// What is to be put in.
+/// A file to add.
 #[derive(Clone, Debug)]
 pub struct Addition {
-    /// What it is.
+    /// Name, such as `k3s`.
     pub name: String,
-    /// Which version.
+    /// Version.
     pub version: String,
-    /// For which machines.
+    /// Architecture.
     pub arch: Arch,
 }
 
-/// What was found wrong with a folder.
+/// A problem that [`Folder::verify`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Name, version and architecture.
     pub title: String,
-    /// What is wrong, and what to do.
+    /// The problem, and the remedy.
     pub problem: String,
 }
 
 type Result<T> = std::result::Result<T, FolderError>;
 
 impl Folder {
-    /// The folder at `path`, which need not be there yet.
+    /// The folder at `path`, which need not exist yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), elsewhere: None }
     }
 
-    /// The same, with what another index says of software that machines fetch from elsewhere. Nobody writes that one here.
+    /// Adds the index of software that machines download from elsewhere. This crate never writes that index.
     #[must_use]
     pub fn with_elsewhere(self, index: Option<PathBuf>) -> Self {
         Self { elsewhere: index, ..self }
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where its index is.
+    /// Path of its index.
     pub fn index_path(&self) -> PathBuf {
         self.path.join(INDEX)
     }
 
-    /// Where a file that the index names is.
+    /// Path of a file that the index lists.
     pub fn file_path(&self, file: &str) -> PathBuf {
         self.path.join(file)
     }
@@ -119,12 +119,12 @@ impl Folder {
     /// Reads the index. A folder without one is empty.
     ///
     /// # Errors
-    /// If it cannot be read or is no index.
+    /// If the index cannot be read or is invalid.
     pub fn index(&self) -> Result<Index> {
         read(self.index_path())
     }
 
-    /// Both indices, of which the folder's own counts more.
+    /// Both indices merged. The folder's own index has precedence.
     ///
     /// # Errors
     /// As [`Folder::index`].
@@ -139,10 +139,10 @@ impl Folder {
         std::iter::once(self.index_path()).chain(self.elsewhere.clone()).collect()
     }
 
-    /// Copies a file into the folder, and says what its bytes are.
+    /// Copies a file into the folder, and returns its entry with digest and size.
     ///
     /// # Errors
-    /// If it cannot be read, is empty or not what was expected, or the folder cannot be written.
+    /// If the file cannot be read, is empty or does not have the expected digest, or the folder cannot be written.
     pub fn add_file(&self, addition: Addition, from: &Path, expected: Option<&Digest>) -> Result<Entry> {
         let _lock = self.lock()?;
         let folder = self.path.join(FILES);
@@ -173,10 +173,10 @@ impl Folder {
         self.put(entry)
     }
 
-    /// Notes where something can be had that is not in the folder.
+    /// Adds an entry for a file that machines download from `url`, and that is not in the folder.
     ///
     /// # Errors
-    /// If it cannot be so, or the folder cannot be written.
+    /// If the entry is invalid, or the folder cannot be written.
     pub fn add_url(&self, addition: Addition, url: String, sha256: Digest, size: u64) -> Result<Entry> {
         let entry = entry(addition, sha256, size, None, vec![url]);
         check(&entry)?;
@@ -184,11 +184,11 @@ impl Folder {
         self.put(entry)
     }
 
-    /// Puts the agent in, for the machines it was compiled for, as the one that belongs to this Capstan. Copies nothing
-    /// when it is there already.
+    /// Adds the agent program, for the architecture that it was compiled for, with the version of this Capstan. Copies
+    /// nothing if it is already in the folder.
     ///
     /// # Errors
-    /// If it is not a program for Linux, or the folder cannot be written.
+    /// If the file is not a Linux program, or the folder cannot be written.
     pub fn add_agent(&self, binary: &Path) -> Result<Entry> {
         let mut file = File::open(binary).map_err(failed("read", binary))?;
         let mut head = [0; 20];
@@ -213,10 +213,10 @@ impl Folder {
         )
     }
 
-    /// Reads every file and compares it with what the index says of it.
+    /// Reads every file and compares it with its entry in the index.
     ///
     /// # Errors
-    /// If there is no index to compare with.
+    /// If the index cannot be read or is invalid.
     pub fn verify(&self) -> Result<Vec<Fault>> {
         let index = self.index()?;
         let fault = |entry: &Entry| {

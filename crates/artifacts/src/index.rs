@@ -1,4 +1,4 @@
-//! The index of a folder of software: what there is, written down. Pure.
+//! The index of a folder of software. Pure.
 
 use capstan_plan::Digest;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ const KIND: &str = "ArtifactIndex";
 /// More than this is no index.
 pub(crate) const LARGEST_INDEX: u64 = 4 << 20;
 
-/// Everything that is in a folder of software, in the order in which it is printed.
+/// All entries of a folder of software, in the order in which they are printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
     entries: BTreeMap<Key, Entry>,
@@ -23,66 +23,66 @@ type Key = (String, String, Arch);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// What it is, such as `k3s`.
+    /// Name, such as `k3s`.
     pub name: String,
-    /// Which version, such as `v1.36.0+k3s1`.
+    /// Version, such as `v1.36.0+k3s1`.
     pub version: String,
-    /// For which machines.
+    /// Architecture.
     pub arch: Arch,
     /// SHA-256 of its bytes.
     pub sha256: Digest,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// Where it lies, seen from the folder.
+    /// Path of the file, relative to the folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Where else it can be had.
+    /// URLs to download the file from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub urls: Vec<String>,
 }
 
-/// What is wrong with an index, on one line.
+/// Why an index is invalid, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
-    /// The text as a whole.
+    /// The text is not an index.
     #[error("{0}")]
     Text(String),
-    /// One of its entries.
+    /// An entry is invalid.
     #[error("artifacts[{index}] ({entry}): {problem}")]
     Entry {
-        /// Its place, counted from 0.
+        /// Position of the entry, counted from 0.
         index: usize,
-        /// What it calls itself.
+        /// Title of the entry.
         entry: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: EntryError,
     },
 }
 
-/// What is wrong with an entry.
+/// Why an entry is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
-    /// The name.
+    /// The name is invalid.
     #[error(
         "name must be up to 63 lower-case letters, digits, dots and dashes, and begin with a letter or digit"
     )]
     Name,
-    /// The version.
+    /// The version is invalid.
     #[error("version must be up to 128 letters, digits and the characters . + - _")]
     Version,
-    /// The size.
+    /// The size is 0.
     #[error("size must not be 0")]
     Size,
-    /// The file.
+    /// The path of the file is invalid.
     #[error("file must be a path inside the folder, without . and ..")]
     File,
-    /// An address.
+    /// A URL is invalid.
     #[error("url must begin with https:// and have no user, white space or fragment: {0}")]
     Url(String),
-    /// Neither of them.
+    /// The entry has neither a file nor a URL.
     #[error("there must be a file or a url")]
     NoSource,
-    /// Twice the same.
+    /// Another entry has the same name, version and architecture.
     #[error("there are two of them")]
     Twice,
 }
@@ -96,10 +96,10 @@ struct Document<E> {
 }
 
 impl Index {
-    /// Reads it. Nothing that is not understood is passed over.
+    /// Parses an index. Unknown fields are errors.
     ///
     /// # Errors
-    /// If it is no index, or an entry of it cannot be.
+    /// If the text is not an index, or an entry is invalid.
     pub fn parse(text: &str) -> Result<Self, IndexError> {
         let document: Document<Entry> = serde_saphyr::from_str(text).map_err(|error| {
             let words = error.to_string();
@@ -120,7 +120,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Writes it down as YAML.
+    /// Writes the index as YAML.
     pub fn to_yaml(&self) -> String {
         let document = Document {
             api_version: API_VERSION.to_owned(),
@@ -130,16 +130,16 @@ impl Index {
         serde_saphyr::to_string(&document).expect("texts, numbers and lists can be written as YAML")
     }
 
-    /// What is in it.
+    /// All entries.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }
 
-    /// Puts something in, in place of what had its name, version and architecture. What is known of the same bytes
-    /// already, such as a file of them, is kept.
+    /// Adds an entry, or replaces the one with the same name, version and architecture. If the replaced entry has the
+    /// same digest, its file and URLs are kept.
     ///
     /// # Errors
-    /// If the entry cannot be.
+    /// If the entry is invalid.
     pub fn put(&mut self, mut entry: Entry) -> Result<(), EntryError> {
         entry.check()?;
         if let Some(known) = self.entries.get(&entry.key()).filter(|known| known.sha256 == entry.sha256) {
@@ -191,16 +191,16 @@ impl Entry {
         (self.name.clone(), self.version.clone(), self.arch)
     }
 
-    /// Name, version and architecture, for messages. Bounded, because they have not been checked.
+    /// Name, version and architecture, for messages. Truncated, because they may be unchecked.
     pub fn title(&self) -> String {
         let cut = |text: &str| text.chars().filter(|c| !c.is_control()).take(64).collect::<String>();
         format!("{} {} {}", cut(&self.name), cut(&self.version), self.arch)
     }
 
-    /// Whether it can be in an index.
+    /// Checks that the entry is valid.
     ///
     /// # Errors
-    /// With what is wrong first.
+    /// The first problem that was found.
     pub fn check(&self) -> Result<(), EntryError> {
         if !is_name(&self.name) {
             return Err(EntryError::Name);

@@ -1,12 +1,12 @@
-//! Where the software that runs on machines comes from.
+//! The software that machines download and run.
 //!
-//! Software is found by name, version and architecture ([`Catalog`]), and known by its digest: where it is fetched from
-//! never matters to what is run. A folder of files beside the management plane ([`Folder`], with `server::Server` in
-//! front of it) and an address on the internet are two sources of the same thing, so that a machine without a way out
-//! is the ordinary case.
+//! Software is looked up by name, version and architecture ([`Catalog`]), and identified by its digest, so that the
+//! source of a file does not matter. A folder of files beside the management plane ([`Folder`], served by
+//! `server::Server`) and a URL on the internet are two sources of the same file. Machines without internet access are
+//! the normal case.
 //!
-//! What must not live here: which software a machine needs. That is a distribution's knowledge. The server is behind
-//! the feature `server`, because whoever only looks things up needs none.
+//! This crate must not decide which software a machine needs; the distribution decides that. The server is behind the
+//! feature `server`, because crates that only look up software do not need it.
 
 mod arch;
 mod catalog;
@@ -22,7 +22,7 @@ pub use folder::{Addition, Fault, Folder, FolderError, INDEX};
 pub use index::{Entry, EntryError, Index, IndexError};
 pub use software::{Served, Software};
 
-/// Name of the agent among the software. Its version is Capstan's own: [`VERSION`].
+/// Name of the agent in the catalog. Its version is Capstan's own: [`VERSION`].
 pub const AGENT: &str = "capstan-agent";
 
 /// Version of this Capstan.

@@ -1,4 +1,4 @@
-//! Hands out the newest catalog.
+//! Provides the current catalog.
 
 use capstan_plan::Digest;
 use std::fs::{File, Metadata};
@@ -54,8 +54,8 @@ impl Software {
         Self(SoftwareSource::Shelf(Arc::new(Shelf { folder, served, seen: Mutex::default() })))
     }
 
-    /// The current catalog. The index of a folder is read again when it has changed; while it cannot be read, the
-    /// last one is used.
+    /// The current catalog. The index of a folder is read again when it has changed. While it cannot be read, the last
+    /// catalog is used.
     pub fn catalog(&self) -> Arc<Catalog> {
         match &self.0 {
             SoftwareSource::Fixed(catalog) => Arc::clone(catalog),

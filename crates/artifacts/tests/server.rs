@@ -1,4 +1,4 @@
-//! A folder of software and its server, asked as a machine would, and as one that means no good.
+//! Tests of a folder of software and its server, with the requests of a machine and of an attacker.
 
 #![cfg(test)]
 

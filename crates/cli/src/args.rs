@@ -1,4 +1,4 @@
-//! What can be asked of `capstan`, as clap parses it.
+//! The command line of `capstan`, as clap parses it.
 
 use capstan_artifacts::Arch;
 use capstan_plan::Digest;
@@ -39,37 +39,41 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show the main job, on simulated hosts or real machines: a cluster comes up, changes in place, and goes
+    /// Show the life of a cluster on simulated hosts or real machines: creation, in-place upgrade, deletion
     Demo(DemoArgs),
 
     /// Run the management plane: API server, store and controllers in one process
     Up(UpArgs),
 
-    /// Write everything an embedded plane holds to a file, while it runs or not
+    /// Write all data of an embedded plane to a file, whether the plane runs or not
     Backup(BackupArgs),
 
-    /// Bring an embedded plane back from a backup; its controllers wait until you say so
+    /// Restore an embedded plane from a backup; its controllers wait until you resume them
     Restore(RestoreArgs),
 
+<<<<<<< HEAD
     /// Issue and revoke credentials of an embedded plane
     #[command(subcommand)]
     Admin(AdminVerb),
 
     /// Run the controllers against a management plane that is there already
+=======
+    /// Run the controllers against an existing management plane
+>>>>>>> wip-b
     Manager(ManagerArgs),
 
-    /// Software for machines: what there is, and where they get it from
+    /// Manage the software for machines and its sources
     #[command(subcommand)]
     Artifacts(ArtifactsVerb),
 
-    /// Add, list, check and remove the machines that clusters are made of
+    /// Add, list, check and remove hosts, the machines of clusters
     #[command(subcommand)]
     Host(HostVerb),
 
     /// Print the CustomResourceDefinitions, ready for `kubectl apply -f -`
     Crds(CrdsArgs),
 
-    /// Write what clusterctl installs: a repository with the manifests of every provider
+    /// Write a release for clusterctl: a repository with the manifests of every provider
     #[command(disable_version_flag = true)]
     Release(ReleaseArgs),
 
@@ -87,17 +91,17 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Get(Get),
 
-    /// Show what something is made of, and how each part does
+    /// Show the objects of a cluster and their conditions
     #[command(subcommand)]
     Describe(Describe),
 
     /// Move clusters to another management plane, or to a folder and back
     Move(MoveArgs),
 
-    /// Say what a change would do, machine by machine and field by field, without doing it
+    /// Show what a change would do, machine by machine and field by field, without doing it
     Plan(PlanArgs),
 
-    /// Say what a cluster or a machine waits for, since when, and who must act
+    /// Show what a cluster or a machine waits for, since when, and who must act
     Why(WhyArgs),
 
     /// Watch clusters, machines and hosts live in the terminal
@@ -106,18 +110,18 @@ pub(crate) enum Verb {
     /// Serve a web view of the management plane on this machine
     Ui(UiArgs),
 
-    /// Print what a machine said last
+    /// Print the latest output of a machine
     Logs(LogsArgs),
 
-    /// Restart, pause or resume what rolls changes out over machines
+    /// Restart, pause or resume rollouts of control planes and MachineDeployments
     #[command(subcommand)]
     Rollout(RolloutVerb),
 
-    /// Collect what is needed to look into a problem
+    /// Collect data to analyse a problem
     #[command(subcommand)]
     Support(SupportVerb),
 
-    /// What clusterctl calls alpha
+    /// Commands that clusterctl calls alpha
     #[command(subcommand, hide = true)]
     Alpha(Alpha),
 
@@ -125,7 +129,7 @@ pub(crate) enum Verb {
     #[command(hide = true)]
     Complete(CompleteArgs),
 
-    /// Print what a shell needs to complete words
+    /// Print the completion script of a shell
     Completion(CompletionArgs),
 
     /// Print the version
@@ -147,7 +151,7 @@ pub(crate) struct ClusterArgs {
 Exit codes: 0 the plan was shown; 1 something would be refused, or there was an error; with --exit-code also 2: \
 something would change.")]
 pub(crate) struct PlanArgs {
-    /// Manifests as they are to be applied: a file, a folder, or - for standard input; may be given more than once
+    /// Manifests to apply: a file, a folder, or - for standard input; may be repeated
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
@@ -158,7 +162,7 @@ pub(crate) struct PlanArgs {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// End with 2 if something would change
+    /// Exit with code 2 if something would change
     #[arg(long)]
     pub(crate) exit_code: bool,
 
@@ -178,7 +182,7 @@ pub(crate) struct WhyArgs {
     pub(crate) place: PlaceArgs,
 }
 
-/// A format for programs.
+/// A machine-readable format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     Json,
@@ -187,15 +191,15 @@ pub(crate) enum Output {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Leave everything up at the end, until Ctrl-C
+    /// Keep the plane and the cluster running at the end, until Ctrl-C
     #[arg(long)]
     pub(crate) keep: bool,
 
-    /// Use real machines, made on this one with systemd-nspawn, and a real k3s. Needs root
+    /// Use real machines, created on this computer with systemd-nspawn, and a real k3s. Needs root
     #[arg(long, requires = "root_filesystem", requires = "artifacts_dir")]
     pub(crate) real: bool,
 
-    /// With --real: folder with the root file system that each machine gets a copy of
+    /// With --real: folder with the root file system that is copied to each machine
     #[arg(long, value_name = "DIR", requires = "real")]
     pub(crate) root_filesystem: Option<PathBuf>,
 
@@ -203,27 +207,27 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "DIR", requires = "real")]
     pub(crate) artifacts_dir: Option<PathBuf>,
 
-    /// With --real: the agent to put on machines [default: capstan-agent beside this program]
+    /// With --real: agent to install on machines [default: capstan-agent beside this program]
     #[arg(long, value_name = "FILE", requires = "real")]
     pub(crate) agent_binary: Vec<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct UpArgs {
-    /// Folder for everything that must last [default: ~/.local/share/capstan]
+    /// Folder for persistent data [default: ~/.local/share/capstan]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Address and port to serve the API on; port 0 takes a free one. Any other than a loopback address lets
-    /// other machines reach it
+    /// Address and port to serve the API on; port 0 selects a free one. Other machines can reach the API on any address
+    /// that is not a loopback address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6440")]
     pub(crate) listen: SocketAddr,
 
-    /// Address that machines and kubeconfigs use, if it is another than the one listened on
+    /// Address that machines and kubeconfigs use, if it differs from the address of --listen
     #[arg(long, value_name = "HOST")]
     pub(crate) advertise_address: Option<String>,
 
-    /// Where to write the administrator's kubeconfig [default: admin.kubeconfig in the data folder]
+    /// File to write the administrator's kubeconfig to [default: admin.kubeconfig in the data folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_out: Option<PathBuf>,
 
@@ -231,16 +235,16 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) controllers: Selection,
 
-    /// Where a service is that webhooks of the API name; may be given several times
+    /// Address of a service that webhooks refer to; may be repeated
     #[arg(long, value_name = "NAMESPACE/NAME=URL", value_parser = webhook_service)]
     pub(crate) webhook_service: Vec<(String, String)>,
 
-    /// File to note every request in, one line of JSON each, with who asked for what and never what was in it. A file
-    /// of 100 MB is renamed to FILE.1, and so on; ten of them are kept
+    /// Audit log: file with one line of JSON per request, with user, verb and object but without content. At 100 MB the
+    /// file is renamed to FILE.1, and so on; ten of them are kept
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
 
-    /// Let the controllers go on after `capstan restore`: from now on, not only for this start
+    /// Resume the controllers after `capstan restore`, now and for all later starts
     #[arg(long)]
     pub(crate) resume_after_restore: bool,
 
@@ -248,7 +252,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = crate::ui::LISTEN)]
     pub(crate) ui: Option<SocketAddr>,
 
-    /// With --ui: offer actions, made with the rights of the administrator
+    /// With --ui: offer actions, made with the permissions of the administrator
     #[arg(long, requires = "ui")]
     pub(crate) ui_allow_actions: bool,
 
@@ -275,18 +279,19 @@ fn webhook_service(text: &str) -> Result<(String, String), String> {
     Ok((service.to_owned(), url.to_owned()))
 }
 
-/// How Cluster API's core, ours or upstream's, asks which changes machines take in place.
+/// The runtime hooks with which Cluster API's core, Capstan's or upstream's, asks which changes machines accept in
+/// place.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HooksArgs {
-    /// Address and port to serve the runtime hooks for in-place updates on; port 0 takes a free one
+    /// Address and port to serve the runtime hooks for in-place updates on; port 0 selects a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     pub(crate) hooks_listen: SocketAddr,
 
-    /// URL by which core reaches the runtime hooks, beginning with https:// [default: the address listened on]
+    /// URL of the runtime hooks for core, beginning with https:// [default: the address of --hooks-listen]
     #[arg(long, value_name = "URL")]
     pub(crate) hooks_url: Option<String>,
 
-    /// Namespace of the Secret that keeps the certificate authority of the runtime hooks
+    /// Namespace of the Secret with the CA of the runtime hooks
     #[arg(long, value_name = "NAMESPACE", default_value = "capstan-system")]
     pub(crate) hooks_namespace: String,
 
@@ -294,62 +299,62 @@ pub(crate) struct HooksArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) hooks_client_ca_file: Option<PathBuf>,
 
-    /// Certificate by which runtime extensions know our core
+    /// Client certificate of Capstan's core for runtime extensions
     #[arg(long, value_name = "FILE", requires = "runtime_extension_client_key_file")]
     pub(crate) runtime_extension_client_cert_file: Option<PathBuf>,
 
-    /// Key of that certificate
+    /// Key of the client certificate for runtime extensions
     #[arg(long, value_name = "FILE", requires = "runtime_extension_client_cert_file")]
     pub(crate) runtime_extension_client_key_file: Option<PathBuf>,
 }
 
-/// Where machines get their software from.
+/// The software for machines and its server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SoftwareArgs {
     /// Folder of software for machines [default: artifacts in the data folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) artifacts_dir: Option<PathBuf>,
 
-    /// Another index of software, which says where machines fetch it from; read again when it changes, and need not
-    /// be there
+    /// Additional index of software, with download URLs; read again when it changes, and may be absent
     #[arg(long, value_name = "FILE")]
     pub(crate) artifacts_index: Option<PathBuf>,
 
-    /// Address and port to serve software to machines on; port 0 takes a free one [default for `up`: the port
-    /// after that of --listen; for `manager`: nowhere]
+    /// Address and port to serve software to machines on; port 0 selects a free one [default for `up`: the port after
+    /// that of --listen; for `manager`: not served]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) artifacts_listen: Option<SocketAddr>,
 
-    /// How machines see that server, as in https://10.0.0.1:6441 [default: as it listens]
+    /// URL of the software server for machines, as in https://10.0.0.1:6441 [default: the address of
+    /// --artifacts-listen]
     #[arg(long, value_name = "URL")]
     pub(crate) artifacts_url: Option<String>,
 
-    /// The agent to put on machines; once for each architecture [default: capstan-agent beside this program]
+    /// Agent to install on machines; once for each architecture [default: capstan-agent beside this program]
     #[arg(long, value_name = "FILE")]
     pub(crate) agent_binary: Vec<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArtifactsVerb {
-    /// Put software into the folder, or note where it can be had
+    /// Copy software into the folder, or record its URL
     #[command(disable_version_flag = true)]
     Add(AddArtifactArgs),
 
-    /// Print what there is
+    /// List the available software
     List(ListArtifactsArgs),
 
-    /// Read every file and compare it with the index
+    /// Read all files and compare them with the index
     Verify(ArtifactsFolderArgs),
 }
 
-/// Which folder of software.
+/// The folder of software.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ArtifactsFolderArgs {
-    /// The folder [default: artifacts in the data folder]
+    /// Folder of software [default: artifacts in the data folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) artifacts_dir: Option<PathBuf>,
 
-    /// The data folder of `capstan up` [default: ~/.local/share/capstan]
+    /// Data folder of `capstan up` [default: ~/.local/share/capstan]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 }
@@ -359,31 +364,31 @@ pub(crate) struct AddArtifactArgs {
     #[command(flatten)]
     pub(crate) folder: ArtifactsFolderArgs,
 
-    /// What it is, such as k3s
+    /// Name, such as k3s
     #[arg(long)]
     pub(crate) name: String,
 
-    /// Which version, such as v1.36.0+k3s1
+    /// Version, such as v1.36.0+k3s1
     #[arg(long)]
     pub(crate) version: String,
 
-    /// For which machines: amd64, arm64, arm, ppc64le, riscv64 or s390x
+    /// Architecture: amd64, arm64, arm, ppc64le, riscv64 or s390x
     #[arg(long)]
     pub(crate) arch: Arch,
 
-    /// The file, which is copied into the folder
+    /// File to copy into the folder
     #[arg(long, value_name = "FILE", required_unless_present = "url", conflicts_with = "url")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Where machines can fetch it from, over https and without being sent elsewhere
+    /// https URL that machines download it from; redirects are not followed
     #[arg(long, value_name = "URL", requires = "sha256", requires = "size")]
     pub(crate) url: Option<String>,
 
-    /// SHA-256 of what is at the URL; of the file, to be sure that it is the right one
+    /// SHA-256 of the download; with --file, the expected SHA-256 of the file
     #[arg(long, value_name = "DIGEST")]
     pub(crate) sha256: Option<Digest>,
 
-    /// Bytes of what is at the URL
+    /// Size of the download in bytes
     #[arg(long, value_name = "BYTES", requires = "url")]
     pub(crate) size: Option<u64>,
 }
@@ -393,7 +398,7 @@ pub(crate) struct ListArtifactsArgs {
     #[command(flatten)]
     pub(crate) folder: ArtifactsFolderArgs,
 
-    /// How to print them
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub(crate) output: ListFormat,
 }
@@ -408,19 +413,19 @@ pub(crate) enum ListFormat {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CrdsArgs {
-    /// Print only those of one provider
+    /// Print only the CRDs of one provider
     #[arg(long, value_enum)]
     pub(crate) provider: Option<Provider>,
 
-    /// How to print them
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     pub(crate) output: Format,
 
-    /// Write a YAML file for each into this folder, and remove the files of CRDs that are no more
+    /// Write one YAML file for each CRD into this folder, and remove the files of CRDs that no longer exist
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) out_dir: Option<PathBuf>,
 
-    /// Write a page of Markdown about the fields of each into this folder
+    /// Write a Markdown page about the fields of each CRD into this folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "out_dir"])]
     pub(crate) reference_dir: Option<PathBuf>,
 }
@@ -439,7 +444,7 @@ pub(crate) enum Format {
     Yaml,
     /// One JSON List
     Json,
-    /// Their names, one a line
+    /// Names, one per line
     Name,
 }
 

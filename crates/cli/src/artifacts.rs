@@ -1,4 +1,4 @@
-//! `capstan artifacts`: the folder of software, by hand.
+//! `capstan artifacts`: manages the folder of software.
 
 #![allow(clippy::print_stdout, reason = "it is asked to print")]
 

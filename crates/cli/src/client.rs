@@ -1,4 +1,4 @@
-//! Which management plane to talk to, and where in it.
+//! Selects the management plane and the namespace to use.
 
 use anyhow::{Context, Result};
 use capstan_controller::Metrics;
@@ -8,22 +8,22 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
 
-/// What takes long when a plane does not answer.
+/// Progress message for requests, shown if the plane does not respond quickly.
 pub(crate) const ASKING: &str = "asking the management plane";
 
-/// Which management plane.
+/// The management plane.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct PlaneArgs {
     /// Kubeconfig of the management plane [default: as kubectl finds it]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    /// Context of that kubeconfig [default: its current one]
+    /// Context of that kubeconfig [default: its current context]
     #[arg(long, value_name = "CONTEXT", visible_alias = "context")]
     pub(crate) kubeconfig_context: Option<String>,
 }
 
-/// Which management plane, and where in it.
+/// The management plane and the namespace.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PlaceArgs {
     /// Namespace [default: that of the context]
@@ -34,7 +34,7 @@ pub(crate) struct PlaceArgs {
     pub(crate) plane: PlaneArgs,
 }
 
-/// A plane that can be asked, and where.
+/// A client of a plane, and the namespace.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) client: Client,
@@ -42,7 +42,7 @@ pub(crate) struct Place {
 }
 
 impl PlaneArgs {
-    /// By `--kubeconfig`, else as kubectl finds it.
+    /// The configuration from `--kubeconfig`, else from where kubectl finds it.
     pub(crate) async fn config(&self) -> Result<Config> {
         let context = self.kubeconfig_context.clone();
         let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
@@ -79,7 +79,7 @@ impl PlaceArgs {
     }
 }
 
-/// A client whose requests are counted, and wait for their turn if there is a throttle.
+/// A client whose requests are counted, and throttled if there is a throttle.
 pub(crate) fn counted(config: Config, metrics: &Metrics, throttle: Option<&Throttle>) -> Result<Client> {
     let host = config.cluster_url.authority().map_or_else(String::new, ToString::to_string);
     let counts = metrics.count_requests(&host);
@@ -98,7 +98,7 @@ fn in_one_line(error: anyhow::Error) -> anyhow::Error {
     anyhow::anyhow!("{}", text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// A client for the plane of that kubeconfig.
+/// A client for the plane of a kubeconfig.
 pub(crate) async fn connect(kubeconfig: &Path) -> Result<Client> {
     let plane = PlaneArgs { kubeconfig: Some(kubeconfig.to_owned()), kubeconfig_context: None };
     Ok(plane.connect().await?.client)

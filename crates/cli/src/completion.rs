@@ -1,5 +1,5 @@
-//! `capstan completion`: what a shell needs to complete our words. Verbs and flags are in the script; names of objects are
-//! requested while the user types, by `capstan complete`.
+//! `capstan completion`: prints completion scripts for shells. Verbs and flags are in the script; `capstan complete`
+//! provides the names of objects while the user types.
 
 use anyhow::Result;
 use clap::CommandFactory as _;
@@ -15,7 +15,7 @@ zsh:  capstan completion zsh > \"${fpath[1]}/_capstan\"\n\
 fish: capstan completion fish > ~/.config/fish/completions/capstan.fish\n\
 kubectl: ln -s \"$(command -v capstan)\" ~/.local/bin/kubectl_complete-capstan")]
 pub(crate) struct CompletionArgs {
-    /// Which shell
+    /// Shell to print the script for
     pub(crate) shell: Shell,
 }
 

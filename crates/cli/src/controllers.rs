@@ -1,4 +1,4 @@
-//! Which controllers run, in one process, against whatever plane the client leads to.
+//! Runs controllers in one process, against the plane of a client.
 
 use anyhow::{Context, Result, bail};
 use capstan_artifacts::{ArtifactRef, Software, Source};
@@ -30,7 +30,7 @@ use crate::tuning::Tuning;
 /// How long a controller may take to end what it is doing.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The groups of controllers that can be run.
+/// The groups of controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     Core,
@@ -55,7 +55,7 @@ impl Group {
     }
 }
 
-/// What `--controllers` says: all, none, or a list.
+/// The value of `--controllers`: all, none, or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selection(Vec<Group>);
 
@@ -68,12 +68,12 @@ impl Selection {
         Self(Vec::new())
     }
 
-    /// Whether a group is among them.
+    /// Whether a group is selected.
     pub(crate) fn has(&self, group: Group) -> bool {
         self.0.contains(&group)
     }
 
-    /// The same word for the same controllers, in whichever order they were listed.
+    /// The canonical name of the selection, independent of the order of the flag.
     pub(crate) fn name(&self) -> String {
         let chosen: Vec<&str> =
             Group::ALL.into_iter().filter(|group| self.has(*group)).map(Group::name).collect();
@@ -116,30 +116,30 @@ impl fmt::Display for Selection {
     }
 }
 
-/// What controllers meet beside the objects they look after.
+/// The dependencies of controllers.
 pub(crate) struct Surroundings {
-    /// Leads to the management plane.
+    /// Client of the management plane.
     pub(crate) client: Client,
-    /// How machines reach it.
+    /// Address of the management plane for machines.
     pub(crate) plane: PlaneAddress,
-    /// What machines can be given.
+    /// The available software.
     pub(crate) software: Software,
-    /// What makes machines on this one.
+    /// Creates machines on this computer.
     pub(crate) machines: Arc<LocalMachines>,
-    /// Where simulated hosts are kept.
+    /// Folder of simulated hosts.
     pub(crate) folder: PathBuf,
     pub(crate) extensions: Extensions,
-    /// What is looked after.
+    /// The objects that the controllers reconcile.
     pub(crate) scope: Scope,
-    /// Where simulated clusters are reached.
+    /// Address of simulated clusters.
     pub(crate) sim_address: String,
     pub(crate) tuning: Tuning,
 }
 
-/// Where simulated clusters are reached when nobody else than this machine has to.
+/// Default address of simulated clusters: only this computer can reach them.
 pub(crate) const SIM_ADDRESS: &str = "127.0.0.1";
 
-/// Controllers that run until they are told to stop.
+/// Controllers that run until they are stopped.
 pub(crate) struct Running {
     tasks: JoinSet<()>,
     sim: Option<Sim>,
@@ -148,7 +148,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts what every replica does, whether it leads or not: answering hooks.
+    /// Starts what every replica runs, leader or not: the server of hooks.
     pub(crate) async fn serve(selection: &Selection, around: &Surroundings, stop: &Stop) -> Result<Self> {
         let mut running = Self { tasks: JoinSet::new(), sim: None, registered: None };
         if selection.has(Group::Hooks) {
@@ -163,7 +163,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Says so on `ready` once everything that is served can be found, and the returned switch was turned on.
+    /// Sets `ready` once everything that is served is registered, and the returned switch is turned on.
     pub(crate) fn ready_once(&mut self, ready: watch::Sender<bool>) -> watch::Sender<bool> {
         let (switch, mut is_on) = watch::channel(false);
         let registered = self.registered.clone();
@@ -179,8 +179,8 @@ impl Running {
         switch
     }
 
-    /// Waits for every controller to end what it is doing, once they were told to stop. One that does not, such as
-    /// one that was still waiting for its first list, is cut off: it may be cut off anywhere.
+    /// Waits until every controller has stopped, after the stop signal. A controller that does not stop in time, such
+    /// as one that still waits for its first list, is aborted at any point of its work.
     pub(crate) async fn ended(&mut self) {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all).await.is_err() {
@@ -191,7 +191,7 @@ impl Running {
         }
     }
 
-    /// Starts the selected controllers: what only one replica does.
+    /// Starts the selected controllers: what only the leader runs.
     pub(crate) async fn control(
         &mut self,
         selection: &Selection,
@@ -265,7 +265,7 @@ impl Running {
     }
 }
 
-/// Starts the selected controllers, where there is only this one replica.
+/// Starts the selected controllers and the server of hooks, if there is only one replica.
 pub(crate) async fn start(selection: &Selection, around: &Surroundings, stop: &Stop) -> Result<Running> {
     let mut running = Running::serve(selection, around, stop).await?;
     running.control(selection, around, stop).await?;

@@ -1,4 +1,4 @@
-//! `capstan crds`: what is shipped for the API server.
+//! `capstan crds`: prints or writes the CRDs of this release.
 
 use anyhow::{Context, Result};
 use capstan_api::crd::{self, CustomResourceDefinition, reference};

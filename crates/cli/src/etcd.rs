@@ -1,4 +1,4 @@
-//! Which etcd is asked: that of a simulated cluster, or a real one.
+//! Selects the etcd client: that of simulated clusters, or the real one.
 
 use capstan_controller::Result;
 use capstan_controller::etcd::{Access, Etcd, Member, Members};
@@ -7,7 +7,7 @@ use capstan_controlplane::EtcdClient;
 use capstan_sim::{OS_IMAGE, SimulatedEtcd};
 use futures::future::BoxFuture;
 
-/// Simulated machines are known by what they say they are; everything else is real.
+/// The etcd client for all clusters. A cluster is simulated if its machines report the simulated OS image.
 pub(crate) struct AnyEtcd {
     simulated: SimulatedEtcd,
 }

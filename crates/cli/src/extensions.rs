@@ -1,4 +1,4 @@
-//! How our runtime hooks are served, and as whom core calls those of anybody.
+//! How Capstan's runtime hooks are served, and the client certificate with which core calls runtime extensions.
 
 use anyhow::{Context, Result};
 use capstan_core::runtime::Identity;
@@ -8,14 +8,14 @@ use crate::args::HooksArgs;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extensions {
-    /// How ours are served.
+    /// Options of Capstan's hooks server.
     pub(crate) hooks: capstan_hooks::Options,
-    /// As whom others are called.
+    /// Client certificate for calls to runtime extensions.
     pub(crate) identity: Option<Identity>,
 }
 
 impl Extensions {
-    /// What the command line says.
+    /// Reads the options from the command line.
     pub(crate) fn of(args: &HooksArgs) -> Result<Self> {
         let read =
             |path: &PathBuf| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));

@@ -1,21 +1,22 @@
-//! How the program was called: by its own name, or by a name that makes it a plugin of kubectl. Pure but for reading it.
+//! How the program was called: by its own name, or by a name that makes it a kubectl plugin. Pure, except for reading
+//! the name.
 //!
-//! kubectl runs a program named `kubectl-capstan` for `kubectl capstan`, and one named `kubectl_complete-capstan` to complete
-//! the words behind it. Both may be links to `capstan`.
+//! kubectl runs a program named `kubectl-capstan` for `kubectl capstan`, and one named `kubectl_complete-capstan` to
+//! complete its arguments. Both may be links to `capstan`.
 
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 use std::path::Path;
 
 use crate::args::Args;
 
-/// What is to be done.
+/// What the program was called for.
 pub(crate) enum Invocation {
     Run(Box<Args>),
-    /// kubectl wants to know how these words go on.
+    /// Complete these words for kubectl.
     CompleteForKubectl(Vec<String>),
 }
 
-/// By the words of this process. Ends it if they make no sense, as clap does.
+/// Parses the arguments of this process. Exits if they are invalid, as clap does.
 pub(crate) fn read() -> Invocation {
     let mut words = std::env::args_os();
     let name = program(words.next().unwrap_or_default().as_ref());

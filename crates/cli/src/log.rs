@@ -7,10 +7,10 @@ use tracing_subscriber::filter::LevelFilter;
 /// What the library says of requests and watches that fail, we say ourselves: once, and with the remedy.
 const LIBRARY: &str = "kube_client=off,kube_runtime=error";
 
-/// The greatest verbosity that klog knows.
+/// The highest verbosity of klog.
 pub(crate) const MOST_VERBOSE: u8 = 10;
 
-/// The log verbosity. Cheap to clone; all clones change it.
+/// The log verbosity. Cheap to clone; a change applies to all clones.
 #[derive(Clone)]
 pub(crate) struct LogLevel {
     current: Arc<Mutex<String>>,
@@ -31,14 +31,14 @@ impl LogLevel {
         Ok(())
     }
 
-    /// A level without a log.
+    /// A level without a log, for tests.
     #[cfg(test)]
     pub(crate) fn unheard() -> Self {
         Self { current: Arc::default(), reload: Arc::new(|_| Ok(())) }
     }
 }
 
-/// Logs by `verbosity`, else by `RUST_LOG`, else warnings.
+/// Starts the log with `verbosity`, else with `RUST_LOG`, else with warnings only.
 pub(crate) fn to_stderr(verbosity: Option<u8>) -> LogLevel {
     let from_env = std::env::var(EnvFilter::DEFAULT_ENV)
         .ok()

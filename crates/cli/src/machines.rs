@@ -1,4 +1,4 @@
-//! Machines for pools, made on this machine with systemd-nspawn.
+//! Local machines for HostPools, created on this computer with systemd-nspawn.
 
 use capstan_infrastructure::{LocalMachine, MachineState, PoolOfMachines, ProvisionError, Provisioner};
 use capstan_nspawn::{Machine, MachineSpec, Set};
@@ -27,7 +27,7 @@ struct Boot {
     task: JoinHandle<Result<(), ProvisionError>>,
 }
 
-/// Makes machines that outlive this process, or those of one set that ends with it.
+/// Creates machines that outlive this process, or machines of one set that ends with it.
 pub(crate) struct LocalMachines {
     home: Home,
     boots: Mutex<Boots>,
@@ -41,12 +41,12 @@ enum Home {
 }
 
 impl LocalMachines {
-    /// Those of every pool in a folder of its own.
+    /// Machines that outlive this process; each pool has a folder below `folder`.
     pub(crate) fn in_folder(folder: PathBuf) -> Self {
         Self { home: Home::Folder(folder), boots: Mutex::default() }
     }
 
-    /// Those of a set.
+    /// Machines of a set.
     pub(crate) fn of_set(set: Arc<Set>) -> Self {
         Self { home: Home::Set(set), boots: Mutex::default() }
     }

@@ -1,7 +1,7 @@
 //! The command line of Capstan.
 //!
-//! What lives here: arguments, what is printed, exit codes, and the wiring of the other crates into one
-//! program. What must not: any decision about clusters, machines or objects; that is a library's work.
+//! This crate contains arguments, output, exit codes, and the wiring of the other crates into one program. It must not
+//! contain decisions about clusters, machines or objects; those belong to libraries.
 
 mod admin;
 mod args;

@@ -1,4 +1,4 @@
-//! What programs read, in the format they asked for.
+//! Machine-readable output, in the format that the user selected.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::args::Output;
 
 impl Output {
-    /// The value as a text that ends with a new line.
+    /// The serialized value, with a trailing newline.
     pub(crate) fn print(self, value: &impl Serialize) -> Result<String> {
         match self {
             Self::Json => {

@@ -1,4 +1,4 @@
-//! Lists in pages, so that neither the server nor this program holds more than it must.
+//! Lists objects in pages, to limit the memory of the server and of this program.
 
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
@@ -9,7 +9,7 @@ const PAGE: u32 = 500;
 /// The token of the next page is too old.
 const GONE: u16 = 410;
 
-/// All objects that fit the parameters, without their managed fields.
+/// All objects that match the parameters, without their managed fields.
 pub(crate) async fn list(
     api: &Api<DynamicObject>,
     resource: &ApiResource,
@@ -37,7 +37,7 @@ pub(crate) async fn list(
     }
 }
 
-/// The object with its kind, which objects of a list come without, and without its managed fields.
+/// The object with `apiVersion` and `kind`, which objects of a list lack, and without its managed fields.
 pub(crate) fn value(object: &DynamicObject, resource: &ApiResource) -> kube::Result<Value> {
     let object = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
     let mut value = json!({"apiVersion": resource.api_version, "kind": resource.kind});

@@ -1,7 +1,8 @@
-//! What is said on standard error while something takes long.
+//! Progress messages on standard error during long operations.
 //!
-//! On a terminal one line is drawn over; elsewhere there are plain lines, more and more seldom. What is being done is one
-//! text for the whole process, because a process has one terminal: a function that knows the current step replaces the text of its caller.
+//! On a terminal one line is redrawn; elsewhere plain lines are printed, at increasing intervals. There is one text for
+//! the whole process, because a process has one terminal: a function that knows the current step replaces the text of
+//! its caller.
 
 use std::future::Future;
 use std::io::{IsTerminal as _, Write as _};
@@ -18,7 +19,7 @@ const SELDOM: Duration = Duration::from_secs(60);
 /// The current step, if the function that runs it has named it; else the text of the caller is shown.
 static NOW: Mutex<Option<String>> = Mutex::new(None);
 
-/// Does the work. Once it takes longer than two seconds, standard error says what is being done.
+/// Runs `work`. If it takes longer than two seconds, prints `what` on standard error.
 pub(crate) fn waiting<T>(what: impl Into<String>, work: impl Future<Output = T>) -> impl Future<Output = T> {
     // Verbs are large, and this is on the way of each of them.
     let (what, mut work) = (what.into(), Box::pin(work));
@@ -62,7 +63,7 @@ fn line(what: &str, elapsed: Duration, is_terminal: bool) -> String {
     }
 }
 
-/// A line that stays, above the one that is drawn over.
+/// Prints a line that stays, above the progress line.
 pub(crate) fn say(text: &str) {
     match std::io::stderr().is_terminal() {
         true => write(&format!("\r\x1b[K{text}\n")),
@@ -70,7 +71,7 @@ pub(crate) fn say(text: &str) {
     }
 }
 
-/// Erases what is drawn, before something else is printed.
+/// Erases the progress line, before other output.
 pub(crate) fn clear() {
     if std::io::stderr().is_terminal() {
         write("\r\x1b[K");
@@ -86,7 +87,7 @@ fn current() -> Option<String> {
     NOW.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Says what is being done, as long as it lives, if that takes long.
+/// Shows the progress line while the value exists, if the work takes long.
 pub(crate) struct Progress {}
 
 impl Progress {

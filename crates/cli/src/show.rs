@@ -1,4 +1,4 @@
-//! How verbs show what they have found: once, or again whenever it has changed; to people, or to programs.
+//! How verbs show their results: once, or again after every change; for people, or as JSON or YAML.
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -19,20 +19,20 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct ShowArgs {
-    /// json or yaml for programs; wide for lines that are not broken
+    /// json or yaml for machine-readable output; wide to disable line wrapping
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
 
-    /// Show it again whenever it has changed, until Ctrl-C
+    /// Show the result again after every change, until Ctrl-C
     #[arg(short, long)]
     pub(crate) watch: bool,
 
-    /// In colour or not [default: on a terminal, unless NO_COLOR is set]
+    /// Use colour or not [default: on a terminal, unless NO_COLOR is set]
     #[arg(short, long, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub(crate) color: Option<bool>,
 }
 
-/// How it is printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Json,
@@ -41,7 +41,8 @@ pub(crate) enum Format {
 }
 
 impl ShowArgs {
-    /// Shows what `find` gives, with `--watch` again after each `pause` if it is another; gives what was shown last.
+    /// Shows the result of `find`. With `--watch`, calls it again after each `pause` and shows changed results. Returns
+    /// the result that was shown last.
     pub(crate) async fn show<T: PartialEq + Serialize>(
         self,
         pause: Duration,

@@ -1,4 +1,4 @@
-//! The software that a plane or a manager can give to machines: its folder, and the server in front of it.
+//! The software that a plane or a manager offers to machines: its folder, and the server for it.
 
 use anyhow::{Context, Result};
 use capstan_artifacts::server::{Options, Server};
@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 
 use crate::args::SoftwareArgs;
 
-/// A folder of software, served if somebody asked for that. The server ends when this is dropped.
+/// A folder of software, and its server if enabled. Dropping the value stops the server.
 pub(crate) struct Depot {
     folder: Folder,
     server: Option<Server>,
 }
 
 impl Depot {
-    /// Opens it, with the agent in it. `host` is how machines see this one, if not by the address of `listen`.
+    /// Opens the folder and adds the agent. `host` is the name or address for machines, if it differs from that of
+    /// `listen`.
     pub(crate) async fn open(
         args: &SoftwareArgs,
         data_dir: &Path,
@@ -52,7 +53,7 @@ impl Depot {
         Ok(Self { folder, server })
     }
 
-    /// What there is.
+    /// The available software.
     pub(crate) fn software(&self) -> Software {
         match &self.server {
             Some(server) => server.software(),
@@ -61,7 +62,7 @@ impl Depot {
     }
 }
 
-/// For people, at the start.
+/// Text for people, printed at the start.
 impl fmt::Display for Depot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let folder = self.folder.path().display();

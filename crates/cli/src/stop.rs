@@ -1,15 +1,15 @@
-//! When to stop: Ctrl-C or a termination signal, told to everybody who runs.
+//! Shutdown: Ctrl-C or a termination signal, broadcast to all tasks.
 
 use anyhow::{Context, Result};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Done when it is time to stop. Everybody who runs holds a copy.
+/// A future that completes at shutdown. Every task holds a clone.
 pub(crate) type Stop = Shared<BoxFuture<'static, ()>>;
 
-/// Stops on Ctrl-C and on SIGTERM: from this call on, not only once somebody waits, so that no signal ends the
-/// process before it could clean up.
+/// Stops on Ctrl-C and on SIGTERM. Signals are handled from this call on, even before a task waits, so that no signal
+/// ends the process before it can clean up.
 pub(crate) fn on_signal() -> Result<Stop> {
     let mut interrupts = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;
     let mut terminations = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
@@ -21,7 +21,7 @@ pub(crate) fn on_signal() -> Result<Stop> {
     }))
 }
 
-/// Stops when something else is done.
+/// Stops when another future completes.
 pub(crate) fn when(done: impl Future<Output = ()> + Send + 'static) -> Stop {
     done.boxed().shared()
 }

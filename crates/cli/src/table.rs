@@ -1,9 +1,9 @@
-//! Rows in columns. Pure.
+//! Formats rows in columns. Pure.
 
 use crate::terminal::{columns, harmless, padded};
 
-/// Rows below titles, as wide as they must be. What cells say comes from objects, so no cell steers the terminal or takes
-/// more than one line.
+/// Rows below titles, with columns as wide as their content. Cells contain text of objects, so control sequences are
+/// removed, and no cell takes more than one line.
 pub(crate) fn table<R: AsRef<[String]>>(titles: &[&str], rows: &[R]) -> String {
     let titles: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
     let cells = |row: &R| row.as_ref().iter().map(|cell| one_line(cell)).collect::<Vec<_>>();

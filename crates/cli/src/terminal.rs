@@ -1,18 +1,17 @@
-//! What is known of the terminal: whether there is one, how wide it is, and whether it is to be coloured; and how a text is
-//! made to fit it.
+//! Properties of the terminal: whether there is one, its width, and whether to use colour. Fits text to the width.
 
 use std::io::IsTerminal as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 pub(crate) use crate::progress::Progress;
 
-/// How a text is to look.
+/// Layout and colour of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) color: bool,
-    /// Columns of the terminal, where there is one.
+    /// Columns of the terminal, if there is one.
     pub(crate) width: Option<usize>,
-    /// Lines stay whole, however long.
+    /// Lines are never wrapped.
     pub(crate) wide: bool,
 }
 
@@ -43,12 +42,12 @@ const HANGING: usize = 4;
 const SHORTEST: usize = 30;
 
 impl Look {
-    /// For standard output; `color` and `wide` as somebody asked for.
+    /// The look of standard output, with the flags for colour and `wide`.
     pub(crate) fn of_stdout(asked: Option<bool>, wide: bool) -> Self {
         Self { color: color(asked), width: width(), wide }
     }
 
-    /// The text in that colour, where there is colour.
+    /// The text in this colour, if colour is enabled.
     pub(crate) fn paint(self, color: Color, text: &str) -> String {
         if self.color && !text.is_empty() {
             format!("{}{text}\x1b[0m", color.code())
@@ -57,7 +56,8 @@ impl Look {
         }
     }
 
-    /// The text with lines that fit the terminal. What no terminal shows stays as it is: programs such as grep read lines.
+    /// Wraps the text to the width of the terminal. Without a terminal the text is unchanged, because programs such as
+    /// grep read lines.
     pub(crate) fn fit(self, text: &str) -> String {
         match self.width {
             Some(width) if !self.wide => {
@@ -69,13 +69,13 @@ impl Look {
     }
 }
 
-/// The text without what would steer the terminal: what a machine says must not.
+/// Removes control characters from a text, because text from machines must not control the terminal.
 pub(crate) fn harmless(text: &str) -> String {
     text.replace(|letter: char| letter.is_control() && !matches!(letter, '\n' | '\t'), "\u{fffd}")
 }
 
-/// The line in pieces of at most `room` columns, broken between words where that is possible. What goes on stands under the words of
-/// the line, or of its list item, and `hanging` columns to the right of that.
+/// Splits a line into pieces of at most `room` columns, between words where possible. Continuation lines are aligned
+/// with the text of the line or list item, and indented by `hanging` more columns.
 pub(crate) fn broken(line: &str, room: usize, hanging: usize) -> Vec<String> {
     let words = line.trim_start_matches(' ');
     let item = if words.starts_with("* ") || words.starts_with("- ") { 2 } else { hanging };
@@ -120,17 +120,17 @@ fn visible(line: &str) -> impl Iterator<Item = (usize, usize, char)> {
     })
 }
 
-/// How many columns a text takes: a Chinese character takes two, an accent of its own none.
+/// The display width of a text in columns: a Chinese character has two, a combining accent none.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// The text with blanks after it, up to this many columns.
+/// The text, padded with spaces to this width.
 pub(crate) fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(columns(text))))
 }
 
-/// As much of the line as fits.
+/// The part of the line that fits the width.
 pub(crate) fn cut(line: &str, width: usize) -> String {
     let first_outside =
         visible(line).find(|(column, _, letter)| column + letter.width().unwrap_or(0) > width);
@@ -151,7 +151,7 @@ fn decide(asked: Option<bool>, forbidden: bool, is_terminal: bool) -> bool {
     !forbidden && asked.unwrap_or(is_terminal)
 }
 
-/// Columns of the terminal; `None` where there is none, or it does not say.
+/// Columns of the terminal; `None` if there is no terminal, or its width is unknown.
 pub(crate) fn width() -> Option<usize> {
     let stdout = std::io::stdout();
     let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten();

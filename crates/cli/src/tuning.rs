@@ -1,5 +1,6 @@
-//! Flags of controllers: concurrency, sync period, log verbosity, request limits, and what is copied to Nodes. Names are those
-//! of Cluster API's managers, where they have the same. Invalid values are rejected with the flag and a remedy.
+//! Flags of controllers: concurrency, sync period, log verbosity, request limits, and what is copied to Nodes. Names
+//! are those of Cluster API's managers, if they have the same flag. Invalid values are rejected with the flag and a
+//! remedy.
 
 use capstan_controller::{Metrics, Settings};
 use capstan_core::{KeyPattern, NodeSync};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use crate::log::MOST_VERBOSE;
 
-/// What all controllers of a process are given.
+/// Options of all controllers of a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tuning {
     pub(crate) metrics: Metrics,
@@ -90,7 +91,7 @@ pub(crate) struct TuningArgs {
 }
 
 impl TuningArgs {
-    /// With these metrics.
+    /// The options, with these metrics.
     pub(crate) fn tuning(&self, metrics: Metrics) -> Tuning {
         let named = [
             ("cluster", self.cluster_concurrency),
@@ -123,11 +124,11 @@ impl TuningArgs {
 /// Limits of requests to the management plane.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
-    /// Requests per second that controllers make to the management plane, at most
+    /// Maximum number of requests per second from controllers to the management plane
     #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = rate)]
     pub(crate) kube_api_qps: f64,
 
-    /// Requests that controllers may make in a burst
+    /// Maximum burst of requests from controllers
     #[arg(long, value_name = "NUMBER", default_value = "200", value_parser = burst)]
     pub(crate) kube_api_burst: u32,
 }

@@ -8,7 +8,7 @@ use crate::args::Output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct VersionArgs {
-    /// For programs: json or yaml
+    /// Machine-readable output: json or yaml
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) output: Option<Output>,
 }
@@ -31,7 +31,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// What `-o json` prints.
+/// The output of `-o json`.
 pub(crate) fn version() -> Value {
     json!({
         "version": concat!("v", env!("CARGO_PKG_VERSION")),

@@ -1,4 +1,4 @@
-//! Bad input gets one clear line on standard error, which names what is wrong and what to do; never a backtrace.
+//! Invalid input causes a one-line error on standard error that names the problem and the remedy; never a backtrace.
 
 #![cfg(test)]
 

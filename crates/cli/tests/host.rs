@@ -1,4 +1,4 @@
-//! `capstan host` as people use it: against `capstan up`, with a real SSH server for a host.
+//! `capstan host` as users run it: against `capstan up`, with a real SSH server as host.
 
 #![cfg(test)]
 

@@ -1,5 +1,5 @@
-//! `capstan up` from outside: what it says when it is ready and when it cannot start, that it stops when told to,
-//! and that a backup brings it back.
+//! `capstan up` from outside: its output when it is ready and when it cannot start, its shutdown, and the restore of a
+//! backup.
 
 #![cfg(test)]
 

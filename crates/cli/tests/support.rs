@@ -1,5 +1,5 @@
-//! `capstan support bundle` against a plane whose objects have secrets planted in them: not one of them is in the archive,
-//! and what is needed is.
+//! `capstan support bundle` against a plane with secrets planted in its objects: the archive contains none of them, and
+//! everything that is needed.
 
 #![cfg(test)]
 

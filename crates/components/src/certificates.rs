@@ -1,9 +1,9 @@
-//! What clusterctl finds in the place of cert-manager where nobody has it.
+//! The CRDs that clusterctl finds in place of cert-manager, if cert-manager is not installed.
 //!
-//! Before it installs anything, clusterctl makes an Issuer and a Certificate and takes them away again, and it waits for
-//! that to work even where cert-manager is said to be somebody else's business. Nothing of ours needs a certificate of
-//! cert-manager's. So the release brings the two kinds, without anybody who would look after them. clusterctl installs
-//! them only where the real ones are missing, and as a version that any real one replaces (`clusterctl upgrade apply`).
+//! Before it installs anything, clusterctl creates an Issuer and a Certificate and deletes them again. It waits until
+//! that works, even if it is configured not to install cert-manager. Capstan needs no certificate from cert-manager. So
+//! the release contains the two CRDs, without a controller for them. clusterctl installs them only if the real ones are
+//! missing, with a version that any real version replaces (`clusterctl upgrade apply`).
 
 use serde_json::{Value, json};
 

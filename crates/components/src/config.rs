@@ -1,8 +1,8 @@
-//! What a user of clusterctl adds to its configuration.
+//! The lines that a user adds to the configuration of clusterctl.
 
 use crate::{certificates, providers};
 
-/// The part of `clusterctl.yaml` that names our providers, in a repository at `base`, an absolute path.
+/// The part of `clusterctl.yaml` that lists Capstan's providers, in a repository at `base`, an absolute path.
 pub fn clusterctl_config(base: &str) -> String {
     let base = base.trim_end_matches('/');
     let mut text = format!(

@@ -1,10 +1,10 @@
-//! What is installed for each provider of Capstan, made from the types and from data.
+//! The manifests of Capstan's providers, generated from the API types and from data.
 //!
-//! What lives here: the five providers as clusterctl knows them, the manifests of each ([`components`]), the series of
-//! releases there have been ([`metadata`]), the templates of clusters ([`templates`]), and a release as the files of a
-//! repository that clusterctl reads ([`repository`]).
+//! This crate contains the five providers as clusterctl knows them, the manifests of each ([`components`]), the release
+//! series ([`metadata`]), the cluster templates ([`templates`]), and a release as the files of a clusterctl repository
+//! ([`repository`]).
 //!
-//! What must not live here: I/O, clocks, and the rights of controllers, which stand beside the types
+//! It must not contain I/O, clocks, or the permissions of controllers, which are beside the types
 //! (`capstan_api::access`). The same version always gives the same bytes.
 
 mod certificates;
@@ -26,5 +26,5 @@ pub use templates::{ClusterTemplate, access_bindings, templates};
 pub use version::{Version, VersionError};
 pub use yaml::to_yaml;
 
-/// Where the image of the manager is published; its tag is the version.
+/// Repository of the manager's container image; the tag is the version.
 pub const IMAGE: &str = "ghcr.io/capstan-dev/capstan";

@@ -1,29 +1,29 @@
-//! The five providers: what clusterctl calls them, and what runs for each.
+//! The five providers: their clusterctl names, and the controllers that run for each.
 
 use capstan_api::clusterctl::ProviderType;
 
 /// A provider that Capstan ships.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Provider {
-    /// Our core. It goes by upstream's name, because it does the same job: a plane has one or the other.
+    /// Capstan's core. It has upstream's name, because it replaces upstream's core: a plane has one or the other.
     Core,
-    /// Bootstrap data and the enrolment of machines.
+    /// Bootstrap data and enrolment of machines.
     Bootstrap,
-    /// Control planes and the plans of machines.
+    /// Control planes and plans of machines.
     ControlPlane,
     /// Hosts.
     Infrastructure,
-    /// The runtime hooks for updates in place.
+    /// Runtime hooks for in-place updates.
     Hooks,
 }
 
-/// All of them, in the order in which they are installed.
+/// All providers, in the order in which they are installed.
 pub fn providers() -> [Provider; 5] {
     [Provider::Core, Provider::Bootstrap, Provider::ControlPlane, Provider::Infrastructure, Provider::Hooks]
 }
 
 impl Provider {
-    /// The group of controllers that runs for it, as `capstan manager --controllers` names it.
+    /// The controllers that run for it, as in `capstan manager --controllers`.
     pub const fn controllers(self) -> &'static str {
         match self {
             Self::Core => "core",
@@ -34,7 +34,7 @@ impl Provider {
         }
     }
 
-    /// Its type, as clusterctl knows it.
+    /// Its clusterctl provider type.
     pub const fn provider_type(self) -> ProviderType {
         match self {
             Self::Core => ProviderType::Core,
@@ -54,12 +54,12 @@ impl Provider {
         }
     }
 
-    /// What all its objects are labelled with; also its folder in a repository.
+    /// Value of the provider label on all its objects; also its folder in a repository.
     pub fn label(self) -> String {
         self.provider_type().label(self.name())
     }
 
-    /// Name of the file with its components.
+    /// Name of the file with its manifests.
     pub const fn components_file(self) -> &'static str {
         match self {
             Self::Core => "core-components.yaml",
@@ -70,7 +70,7 @@ impl Provider {
         }
     }
 
-    /// The namespace it is installed in, unless the user says otherwise.
+    /// The default namespace.
     pub fn namespace(self) -> String {
         format!("capstan-{}-system", self.controllers())
     }
@@ -80,7 +80,8 @@ impl Provider {
         format!("capstan-{}-manager", self.controllers())
     }
 
-    /// Whether machines fetch software from it: the agent from who bootstraps them, the rest from who plans for them.
+    /// Whether machines download software from it: the agent from the bootstrap provider, all other software from the
+    /// control plane provider.
     pub const fn serves_software(self) -> bool {
         matches!(self, Self::Bootstrap | Self::ControlPlane)
     }

@@ -1,4 +1,4 @@
-//! A release as the files of a repository that clusterctl reads: `<provider>/<version>/<file>`.
+//! A release as the files of a clusterctl repository: `<provider>/<version>/<file>`.
 
 use serde_json::json;
 
@@ -7,9 +7,9 @@ use crate::{Options, Provider, Version, certificates, components, metadata, prov
 /// One file of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseFile {
-    /// Where it lies in the repository, with slashes.
+    /// Path in the repository, with slashes.
     pub path: String,
-    /// What is in it.
+    /// Content of the file.
     pub text: String,
 }
 

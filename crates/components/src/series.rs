@@ -1,4 +1,4 @@
-//! The series of releases there have been, and the contract each speaks: `metadata.yaml`.
+//! The release series, and the contract version of each: `metadata.yaml`.
 
 use capstan_api::clusterctl::{Metadata, MetadataSpec, ReleaseSeries};
 
@@ -8,13 +8,13 @@ use crate::Version;
 /// upgrades from it looks it up here.
 pub(crate) const SERIES: &[(u32, u32, &str)] = &[(0, 1, "v1beta2")];
 
-/// The contract that a version speaks, if its series is known.
+/// The contract version of a release, if its series is known.
 pub fn serves(version: Version) -> Option<&'static str> {
     let own = |(major, minor, _): &&(u32, u32, &str)| (*major, *minor) == (version.major, version.minor);
     SERIES.iter().find(own).map(|(_, _, contract)| *contract)
 }
 
-/// The `metadata.yaml` of every provider: they are released together.
+/// The `metadata.yaml` of all providers. They are released together.
 pub fn metadata() -> Metadata {
     let series = |(major, minor, contract): &(u32, u32, &str)| ReleaseSeries {
         major: i32::try_from(*major).ok(),

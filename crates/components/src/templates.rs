@@ -1,21 +1,21 @@
-//! Templates of clusters, with what lets the managers into the namespace they are applied to.
+//! Cluster templates, with the RoleBindings that give the managers access to the namespace of the cluster.
 
 use serde_json::Value;
 
 use crate::objects::{access_of, binding_in};
 use crate::{providers, to_yaml};
 
-/// A template of clusters.
+/// A cluster template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterTemplate {
-    /// Its flavor; none is the one that is taken when none is asked for.
+    /// Its flavor; none for the default template.
     pub flavor: Option<&'static str>,
     /// The template, in clusterctl's dialect.
     pub text: String,
 }
 
 impl ClusterTemplate {
-    /// The name of its file, as clusterctl looks for it.
+    /// Name of its file, in the form that clusterctl looks up.
     pub fn file_name(&self) -> String {
         match self.flavor {
             Some(flavor) => format!("cluster-template-{flavor}.yaml"),
@@ -39,7 +39,7 @@ const ACCESS: (&str, &str) = (
      # namespace that clusters are moved to.\n",
 );
 
-/// All templates of a release.
+/// All cluster templates of a release.
 pub fn templates() -> Vec<ClusterTemplate> {
     let access = to_yaml(&access_bindings("${NAMESPACE}"));
     // Before the cluster: managers begin with it at once.
@@ -53,8 +53,8 @@ pub fn templates() -> Vec<ClusterTemplate> {
     templates
 }
 
-/// What lets the managers of all providers into a namespace with clusters: Secrets are read and written there, and
-/// nowhere else.
+/// The RoleBindings that give the managers of all providers access to a namespace with clusters. The managers read and
+/// write Secrets only in such namespaces.
 pub fn access_bindings(namespace: &str) -> Vec<Value> {
     let needy =
         providers().into_iter().filter(|provider| !access_of(*provider).cluster_namespaces.is_empty());

@@ -1,11 +1,11 @@
-//! Versions of releases.
+//! Release versions.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::series::{SERIES, serves};
 
-/// The version of a release, such as `v0.1.0`.
+/// A release version, such as `v0.1.0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     pub(crate) major: u32,
@@ -13,14 +13,14 @@ pub struct Version {
     pub(crate) patch: u32,
 }
 
-/// Why something is not the version of a release.
+/// Why a text is not a valid release version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
-    /// It is written otherwise.
+    /// The text does not have the form of a version.
     #[error("{0:?} is not the version of a release: write it as vX.Y.Z, such as v0.1.0")]
     Form(String),
 
-    /// Whoever installs a release looks its series up.
+    /// The version belongs to a series that `metadata.yaml` does not list. clusterctl looks up the series.
     #[error(
         "{version} belongs to the series {}.{}, which metadata.yaml does not name (it has {}): add the series first",
         .version.major, .version.minor, known()

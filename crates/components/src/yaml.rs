@@ -1,8 +1,8 @@
-//! Objects as text.
+//! Formats objects as YAML.
 
 use serde_json::Value;
 
-/// Objects as a stream of YAML documents.
+/// Formats objects as a stream of YAML documents.
 pub fn to_yaml(objects: &[Value]) -> String {
     // What has been JSON can always be YAML.
     let document = |object| format!("---\n{}", serde_saphyr::to_string(object).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What a release looks like to those who install it.
+//! Tests of a release from the view of clusterctl and its users.
 
 use capstan_api::clusterctl::Metadata;
 use capstan_components::{

@@ -1,6 +1,6 @@
-//! What a user asked for and cannot have.
+//! Errors in a user's configuration.
 
-/// Names the field, relative to the CapstanConfig, and says what to do. Never repeats a value: it may be secret.
+/// An invalid field of a CapstanConfig, with the remedy. The error never repeats a value, because it may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct InputError {

@@ -1,9 +1,9 @@
-//! What a plan was made from, as digests that can be compared.
+//! Digests of the inputs of a plan, for comparison.
 //!
-//! A new Capstan may render a file differently. That must restart nobody, so machines are told to start again when
-//! their *inputs* have changed, and a plan is written anew when its inputs have. The rule for whoever adds an input:
-//! it is left out of the document below while it has its default, so that the digests of existing machines stay.
-//! `tests/golden.rs` pins them.
+//! A new version of Capstan may render a file differently. That must not restart any machine. So a machine is restarted
+//! only when its *inputs* have changed, and a plan is written again only when its inputs have changed. Rule for new
+//! inputs: leave the input out of the document below while it has its default value, so that the digests of existing
+//! machines do not change. `tests/golden.rs` pins the digests.
 
 use capstan_plan::{Content, Digest};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! What a plan is made from.
+//! The inputs of a plan.
 
 use capstan_api::bootstrap::CapstanConfigSpec;
 use capstan_plan::{Artifact, Content, Digest, SecretText, Source};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::Role;
 
-/// Where the cluster's API server is reached.
+/// Endpoint of the cluster's API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Host name or address.
@@ -24,7 +24,7 @@ impl Inputs<'_> {
 }
 
 impl Endpoint {
-    /// Its address.
+    /// URL of the endpoint.
     pub fn url(&self) -> String {
         match self.host.contains(':') {
             true => format!("https://[{}]:{}", self.host, self.port),
@@ -42,71 +42,70 @@ pub struct KeyPair {
     pub key: Content,
 }
 
-/// What the servers of a cluster sign with: made before the first of them starts.
+/// The CAs and signing keys of a cluster's servers. They are created before the first server starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificates {
-    /// Signs API servers and their clients.
+    /// CA of API servers and their clients.
     pub ca: KeyPair,
-    /// Signs the members of etcd and their clients.
+    /// CA of etcd members and their clients.
     pub etcd: KeyPair,
-    /// Signs the clients of extension API servers.
+    /// CA of the clients of extension API servers (front proxy).
     pub proxy: KeyPair,
-    /// Signs the tokens of service accounts.
+    /// Key pair that signs service account tokens.
     pub service_accounts: KeyPair,
 }
 
-/// What stands in Secrets that files refer to, by name and key.
+/// Contents of the Secrets that files refer to, by name and key.
 pub type SecretFiles = BTreeMap<(String, String), Content>;
 
-/// Addresses inside the cluster, as its Cluster says them. What is empty is left to the distribution.
+/// Network settings of the cluster, from its Cluster object. The distribution chooses values that are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// Addresses of pods.
+    /// CIDR blocks of pods.
     pub pods: Vec<String>,
-    /// Addresses of services.
+    /// CIDR blocks of services.
     pub services: Vec<String>,
     /// Domain of services.
     pub domain: Option<String>,
-    /// Port that API servers listen on, where something else stands between them and the endpoint.
+    /// Port that API servers listen on, if a load balancer or proxy is between them and the endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_server_port: Option<u16>,
 }
 
-/// The software of a version: known by its digest, wherever it comes from.
+/// The software of a version, identified by its digest and not by its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Software {
-    /// Digest of what is fetched.
+    /// Digest of the file that machines download.
     pub sha256: Digest,
-    /// Number of bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Where it can be had, best first.
+    /// Download sources, the preferred one first.
     pub sources: Vec<Source>,
 }
 
-/// A snapshot of the cluster's data that is taken before the machine starts another version.
+/// A snapshot of etcd that is taken before the machine starts another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The revision of the plan it is for: each takes its own.
+    /// Revision of the plan that the snapshot belongs to. Each revision takes its own snapshot.
     pub revision: u64,
-    /// How many are kept.
+    /// Number of snapshots to keep.
     pub retention: u32,
-    /// Whether nobody knows if the server is up: an earlier plan was let through and did not come to its end. Then it is
-    /// asked for a snapshot only if it is.
+    /// Whether the state of the server is unknown because an earlier plan passed its gate and was not completed. The
+    /// snapshot is then taken only if the server is up.
     pub may_be_down: bool,
 }
 
-/// What a machine is asked to do once more, to put right what has gone wrong on it. Each field is a token: the machine
-/// acts once for each one. A token must stay in the inputs until another one takes its place, because a plan without it is
-/// another plan, and k3s is started again for that.
+/// Healing steps that a machine must run. Each field is a token: the machine acts once for each token. A token must
+/// stay in the inputs until another token replaces it, because a plan without it is a different plan, and would restart
+/// k3s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heal<'a> {
-    /// k3s is started again, once for each token, such as the time of the request.
+    /// Restart k3s, once for each token, such as the time of the request.
     pub restart: Option<&'a str>,
-    /// Every file, program and unit of the plan is put right if it has drifted, and k3s is started again, once for each
-    /// token.
+    /// Restore every file, program and unit of the plan that has drifted, and restart k3s, once for each token.
     pub reapply: Option<&'a str>,
-    /// The boot ID that the machine must leave: it is rebooted while it has this one. What is not a boot ID of Linux,
-    /// hexadecimal digits and dashes, is ignored.
+    /// Boot ID at which the machine must be rebooted: the machine is rebooted while it has this boot ID. A value that
+    /// is not a Linux boot ID (hexadecimal digits and dashes) is ignored.
     pub reboot: Option<&'a str>,
 }
 
@@ -118,46 +117,47 @@ impl<'a> Heal<'a> {
     }
 }
 
-/// Everything a plan is made from.
+/// All inputs of a plan.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
-    /// What the machine is in its cluster.
+    /// Role of the machine in its cluster.
     pub role: Role,
     /// Whether the cluster has other servers that this machine could join. It decides what [`Role::Init`] is configured
     /// to do when it starts without the data of etcd: join them, or begin the cluster.
     pub others_serve: bool,
     /// Kubernetes version, with its leading `v`.
     pub version: &'a str,
-    /// Name of its Node.
+    /// Name of the Node.
     pub node_name: &'a str,
-    /// Identity that its Node carries.
+    /// Provider ID of the Node.
     pub provider_id: &'a str,
-    /// Where the cluster's API server is reached.
+    /// Endpoint of the cluster's API server.
     pub endpoint: &'a Endpoint,
-    /// Addresses inside the cluster. Decided when it begins.
+    /// Network settings of the cluster. They are fixed when the cluster is created.
     pub network: &'a Network,
-    /// What a machine shows to be let in.
+    /// Token that a machine presents to join the cluster.
     pub token: &'a SecretText,
-    /// What servers sign with; workers never see it.
+    /// CAs and signing keys of servers; workers never receive them.
     pub certificates: Option<&'a Certificates>,
-    /// Labels its Node registers with. Kept up by core afterwards.
+    /// Labels that the Node registers with. Core maintains them afterwards.
     pub labels: &'a BTreeMap<String, String>,
-    /// Taints its Node registers with, as `key=value:Effect`. Kept up by core afterwards.
+    /// Taints that the Node registers with, as `key=value:Effect`. Core maintains them afterwards.
     pub taints: &'a [String],
-    /// What the user says.
+    /// The user's configuration.
     pub config: &'a CapstanConfigSpec,
-    /// What the user's files refer to.
+    /// Contents of the Secrets that the user's files refer to.
     pub secrets: &'a SecretFiles,
-    /// Every machine that was set up before this time is started again.
+    /// Every machine that was set up before this time is restarted.
     pub restart_after: Option<&'a str>,
-    /// What the machine is asked to do once more.
+    /// Healing steps that the machine must run.
     pub heal: Heal<'a>,
-    /// What is installed. Where it comes from is no input.
+    /// The software to install. Its sources are not part of the fingerprint.
     pub software: &'a Software,
-    /// Images for machines that cannot fetch them. No input.
+    /// Container images for machines that cannot pull them. Not part of the fingerprint.
     pub images: Option<&'a Software>,
-    /// The software that the machine may still be running. No input: it only must not be lost too early.
+    /// The software that the machine may still run. Not part of the fingerprint: it is listed so that it is not removed
+    /// too early.
     pub former: Option<&'a Artifact>,
-    /// What is saved before another version starts. No input.
+    /// Snapshot to take before another version starts. Not part of the fingerprint.
     pub snapshot: Option<Snapshot>,
 }

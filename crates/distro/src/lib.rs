@@ -1,11 +1,11 @@
-//! What differs between distributions of Kubernetes: which files, steps and probes make a machine part of a
-//! cluster, and what a change costs.
+//! The differences between Kubernetes distributions: the files, steps and probes that make a machine join a cluster,
+//! and the cost of each change.
 //!
-//! Data in, data out. Nothing in here does I/O, reads a clock or knows of API servers; revisions, signatures and
-//! the question of when a machine may have its plan are the planner's.
+//! Data in, data out. This crate does no I/O, reads no clock and knows nothing about API servers. Revisions, signatures
+//! and the decision when a machine gets its plan belong to the planner.
 //!
-//! The plan of a machine is a function of its [`Inputs`]. What has to happen again is decided by comparing inputs,
-//! never rendered bytes: see [`Fingerprint`].
+//! The plan of a machine is a function of its [`Inputs`]. Steps run again because inputs have changed, never because
+//! rendered bytes have: see [`Fingerprint`].
 
 pub mod cost;
 mod error;
@@ -25,20 +25,20 @@ pub use cost::{Change, Cost, Subject, changes, classify};
 pub use error::InputError;
 pub use inputs::{Certificates, Endpoint, Heal, Inputs, KeyPair, Network, SecretFiles, Snapshot, Software};
 
-/// Grows when plans are rendered differently. It is written beside a plan for people to read; it is no input, so
-/// no machine gets a new plan because of it.
+/// Version of the renderer; it increases when plans are rendered differently. It is stored beside a plan for people to
+/// read. It is not part of the fingerprint, so it gives no machine a new plan.
 pub const RENDERER: u32 = 3;
 
 /// Names of a distribution's software in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SoftwareNames {
-    /// The program.
+    /// The Kubernetes program.
     pub program: &'static str,
-    /// Images for machines that cannot fetch them; a catalog need not have any.
+    /// Container images for machines that cannot pull them; they are optional in a catalog.
     pub images: &'static str,
 }
 
-/// What to look for in the catalog.
+/// The catalog names of a distribution's software; none if the distribution is not supported.
 pub const fn software_names(distro: Distro) -> Option<SoftwareNames> {
     match distro {
         Distro::K3s => Some(SoftwareNames { program: k3s::PROGRAM, images: k3s::IMAGES }),
@@ -46,7 +46,7 @@ pub const fn software_names(distro: Distro) -> Option<SoftwareNames> {
     }
 }
 
-/// The programs that a plan puts on its machine: of the version that it starts, and of the one that may still run.
+/// The programs that a plan installs: the version that it starts, and the version that may still be running.
 pub fn programs(plan: &MachinePlan) -> impl Iterator<Item = &Artifact> {
     let artifacts = plan.steps.iter().filter_map(|step| match &step.action {
         Action::Artifact(artifact) => Some(artifact),
@@ -60,23 +60,23 @@ pub fn is_of_version(program: &Artifact, version: &str) -> bool {
     k3s::is_of_version(program, version)
 }
 
-/// What a machine should do, without whose plan it is and which revision.
+/// The content of a plan, without the machine and the revision that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendered {
-    /// What to do, in order.
+    /// Steps, in order.
     pub steps: Vec<Step>,
-    /// What to watch once it is done.
+    /// Probes to run after the last step.
     pub probes: Vec<Probe>,
-    /// What must never be repeated by the machine.
+    /// Secrets that the agent must remove from all output.
     pub redact: Vec<SecretText>,
-    /// What it was made from.
+    /// Digests of the inputs.
     pub fingerprint: Fingerprint,
 }
 
 /// Renders the plan of a machine.
 ///
 /// # Errors
-/// If the user asks for something that cannot be; the error names the field.
+/// If the configuration is invalid; the error names the field.
 pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     match inputs.config.distro {
         Distro::K3s => k3s::render(inputs),
@@ -87,10 +87,10 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     }
 }
 
-/// Refuses a setup that no machine could have, before any machine is told of it.
+/// Checks a configuration before any machine gets a plan from it.
 ///
 /// # Errors
-/// If the user asks for something that cannot be. What stands in Secrets is not looked at.
+/// If the configuration is invalid. The content of Secrets is not checked.
 pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
     let sources = config.files.iter().filter_map(|file| file.content_from.as_ref());
     let secrets =

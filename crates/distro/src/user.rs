@@ -1,4 +1,4 @@
-//! The user's own files and commands, read and checked.
+//! Parses and checks the user's own files and commands.
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Command, File};
 use capstan_plan::{Argv, Content, Digest, MachinePath, Mode, StepName};

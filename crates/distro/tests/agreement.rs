@@ -1,5 +1,5 @@
-//! The table of costs and the digests that the planner goes by never disagree: what the table calls live, restart, or drain and
-//! restart is what the plan that is made from the change does.
+//! The table of costs and the digests that the planner compares agree: a change that the table classifies as live,
+//! restart, or drain and restart has that effect in the rendered plan.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! The table of costs against the schemas of the API: every field is in a class, and no class is about nothing.
+//! Compares the table of costs with the schemas of the API: every field has a class, and every row has a field.
 
 #![cfg(test)]
 

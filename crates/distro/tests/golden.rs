@@ -1,7 +1,7 @@
-//! Golden plans, one for each role, and the promise that inputs count and bytes do not.
+//! Golden plans, one for each role. Fingerprints depend on inputs and not on rendered bytes.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p capstan-distro --test golden` writes the files anew. A changed `fingerprint` line
-//! in them restarts every machine there is when Capstan is upgraded: that needs a very good reason.
+//! `UPDATE_GOLDEN=1 cargo test -p capstan-distro --test golden` writes the files again. A changed `fingerprint` line
+//! restarts every existing machine when Capstan is upgraded; avoid that.
 
 #![cfg(test)]
 

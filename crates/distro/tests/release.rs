@@ -1,5 +1,5 @@
-//! The script that cleans a machine up, run for real below a temporary folder: what k3s wrote goes, what is the user's
-//! stays, and nothing is ever deleted through a mount or a symbolic link.
+//! Runs the real clean-up script below a temporary folder: it removes what k3s wrote, keeps the user's files, and never
+//! deletes through a mount or a symbolic link.
 
 #![cfg(test)]
 

@@ -1,8 +1,8 @@
-//! A cgroup of its own for each machine.
+//! A separate cgroup for each machine.
 //!
-//! A machine sees its cgroup as the root of all cgroups. Two machines in one cgroup would each take the other's
-//! pods for leftovers and remove them; so each gets its own, in every hierarchy there is. It is also how
-//! everything a machine runs can be found and ended.
+//! A machine sees its cgroup as the root of the hierarchy. Two machines in one cgroup would each treat the other's pods
+//! as leftovers and remove them. So each machine has its own cgroup in every hierarchy. The cgroup also lists all
+//! processes of a machine, so that they can be killed.
 
 use std::fs;
 use std::io;

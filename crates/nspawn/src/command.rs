@@ -1,4 +1,4 @@
-//! Runs the programs that do the work, and turns what they say into errors with a remedy.
+//! Runs external programs, and turns their failures into errors with a remedy.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! A machine's disk: a copy of a root file system, with a name, an address and keys of its own.
+//! The disk of a machine: a copy of a root file system, with its own name, address and keys.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -10,21 +10,21 @@ use crate::error::{Error, Result};
 use crate::files::{self, Facts, Seed};
 use crate::subnet::Subnet;
 
-/// A machine to make.
+/// The specification of a machine to create.
 #[derive(Clone, Debug)]
 pub struct MachineSpec {
-    /// Its name in the set, and its host name.
+    /// Name in the set, and host name.
     pub name: String,
-    /// Public keys that are let in, as OpenSSH writes them.
+    /// Authorized SSH public keys, in OpenSSH format.
     pub authorized_keys: Vec<String>,
-    /// The users they are let in as. Those that the root file system does not know are left out.
+    /// Users that the keys are authorized for. Users that do not exist in the root file system are skipped.
     pub users: Vec<String>,
-    /// What cloud-init finds when the machine boots. Nothing: cloud-init stays out of the way.
+    /// Data for cloud-init at boot. Without it, cloud-init does nothing.
     pub seed: Option<Seed>,
 }
 
 impl MachineSpec {
-    /// A machine that lets this key in as root.
+    /// A machine on which root accepts this SSH public key.
     pub fn new(name: impl Into<String>, authorized_key: impl Into<String>) -> Self {
         Self {
             name: name.into(),

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! The errors of this crate, with remedies.
 
 use std::fmt;
 use std::io;
@@ -7,81 +7,81 @@ use std::time::Duration;
 
 use crate::requirements::Missing;
 
-/// Why something could not be done with a machine. Each says what to do where there is something to do.
+/// Why an operation failed. The message contains a remedy if there is one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// This machine cannot have machines as it is.
+    /// This computer lacks something that machines need.
     #[error("machines cannot be made here:{}", bullets(.0))]
     Missing(Vec<Missing>),
     /// A file or folder could not be read or written.
     #[error("cannot {what} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// With what.
+        /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The I/O error.
         source: io::Error,
     },
     /// A program could not be started or failed.
     #[error("`{command}` failed: {said}{remedy}")]
     Command {
-        /// The program and what it was told. No secret is ever among its arguments.
+        /// The program and its arguments. Arguments never contain a secret.
         command: String,
-        /// The end of what it said.
+        /// The end of its output.
         said: String,
-        /// What to do, or nothing.
+        /// The remedy; empty if there is none.
         remedy: &'static str,
     },
-    /// A name that a machine cannot have.
+    /// The name is not valid for a machine.
     #[error("{name:?} cannot be a machine's name: use 1 to 32 of a-z, 0-9 and `-`, beginning with a letter")]
     Name {
         /// The name.
         name: String,
     },
-    /// There is a machine of this name.
+    /// A machine with this name already exists.
     #[error("there is a machine {name} already: remove it first, or take another name")]
     Exists {
         /// The name.
         name: String,
     },
-    /// The root file system is not one.
+    /// The folder is not a root file system.
     #[error("{} is not a root file system of a machine: {why}; `make tools` builds one", path.display())]
     Root {
-        /// Where it was looked for.
+        /// Path of the folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// The bridge cannot be used.
     #[error("the bridge {bridge} cannot be used: {why}")]
     Bridge {
-        /// Its name.
+        /// Name of the bridge.
         bridge: String,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
-    /// Every subnet or every address is taken.
+    /// All subnets or all addresses are in use.
     #[error("no free {what}: remove machines that are not needed")]
     Full {
-        /// What there is none of.
+        /// What is exhausted.
         what: &'static str,
     },
-    /// No cgroups that machines could have.
+    /// No usable cgroup hierarchy.
     #[error("machines need cgroups: {why}")]
     Cgroups {
-        /// What is missing, and what to do.
+        /// What is missing, and the remedy.
         why: &'static str,
     },
-    /// It did not happen in time.
+    /// A deadline has passed.
     #[error("{machine}: waited {} s in vain {what}; the end of its console:\n{console}", deadline.as_secs())]
     Deadline {
-        /// The machine.
+        /// Name of the machine.
         machine: String,
-        /// For what.
+        /// What the caller waited for.
         what: &'static str,
-        /// How long.
+        /// The deadline.
         deadline: Duration,
         /// The last lines of the machine's console.
         console: String,

@@ -1,5 +1,5 @@
-//! What is written into a machine's root file system before it boots for the first time, so that its address,
-//! its name and its SSH keys are known beforehand.
+//! Files that are written into a machine's root file system before its first boot, so that its address, its name and
+//! its SSH keys are known in advance.
 
 use std::fmt;
 use std::fs;
@@ -11,10 +11,10 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::subnet::Subnet;
 
-/// What cloud-init finds in the machine.
+/// The data that cloud-init reads on the machine.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seed {
-    /// Another one makes cloud-init run again.
+    /// Instance ID. A changed instance ID makes cloud-init run again.
     pub instance_id: String,
     /// The user data. It may be secret: it is written with mode 0600 and never printed.
     pub user_data: String,

@@ -1,4 +1,4 @@
-//! How systemd-nspawn is started. Pure.
+//! The command line and environment of systemd-nspawn. Pure.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -1,15 +1,14 @@
-//! Machines on this machine: systemd-nspawn with a systemd, an SSH server and a cloud-init of their own, on a
-//! private network, made in a second and booted in a few.
+//! Local machines: systemd-nspawn containers with their own systemd, SSH server and cloud-init, on a private network. A
+//! machine is created in about a second and boots in a few.
 //!
-//! A [`Machine`] belongs to a [`Set`]: a folder, a bridge and an owner. Its address, its name and its SSH host
-//! key are chosen before it boots, so that whoever reaches it knows whom to expect. It keeps its disk and its
-//! address over reboots and power cuts. A set that a process owns ends with that process; one that lasts is found
-//! again in its folder.
+//! A [`Machine`] belongs to a [`Set`]: a folder, a bridge and an owner. Its address, its name and its SSH host key are
+//! chosen before it boots, so that SSH clients can pin the host key. It keeps its disk and its address across reboots
+//! and power cuts. A set that a process owns ends with that process; a lasting set can be opened again from its folder.
 //!
-//! Everything is ordinary: `ip`, `systemd-nspawn`, cgroups. There need not be a systemd on this machine, and both
-//! versions of cgroups will do. What is missing is named together with its remedy ([`check`]).
+//! The implementation uses `ip`, `systemd-nspawn` and cgroups. This computer need not run systemd, and both cgroup
+//! versions are supported. [`check`] names everything that is missing, with its remedy.
 //!
-//! What must not live here: Kubernetes, plans, how a root file system is made.
+//! This crate must not contain: Kubernetes, plans, the creation of a root file system.
 
 mod cgroup;
 mod command;

@@ -1,12 +1,12 @@
 //! One machine: its folder, its disk, and the process that runs it.
 //!
-//! | in its folder | what it is |
+//! | in its folder | content |
 //! |---|---|
 //! | `machine.json` | name and address, written once |
-//! | `root` | its disk |
-//! | `console.log` | what it has printed since it was made |
-//! | `running` | locked by the process that runs it, for as long as it does |
-//! | `pid` | id of that process; true only while `running` is locked |
+//! | `root` | the disk |
+//! | `console.log` | console output since the machine was created |
+//! | `running` | locked by the process that runs the machine while it runs |
+//! | `pid` | ID of that process; valid only while `running` is locked |
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -35,7 +35,7 @@ const KILL: Duration = Duration::from_secs(20);
 const TAIL_BYTES: i64 = 2000;
 const POLL: Duration = Duration::from_millis(20);
 
-/// A machine of a [`Set`](crate::Set). A handle: the machine does not end with it.
+/// Handle to a machine of a [`Set`](crate::Set). Dropping it does not stop the machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
     home: Arc<Home>,
@@ -47,27 +47,27 @@ impl Machine {
         Self { home, record }
     }
 
-    /// Its name, which is its host name too.
+    /// Name of the machine, which is also its host name.
     pub fn name(&self) -> &str {
         &self.record.name
     }
 
-    /// Its address. It never changes.
+    /// Address of the machine. It never changes.
     pub fn address(&self) -> Ipv4Addr {
         self.record.address
     }
 
-    /// The key that its SSH server shows: `ssh-ed25519 AAAA…`. It never changes.
+    /// SSH host key: `ssh-ed25519 AAAA…`. It never changes.
     pub fn host_key(&self) -> &str {
         &self.record.host_key
     }
 
-    /// Its disk, as a folder of this machine. Hands off while it runs.
+    /// Path of its disk. Do not change files in it while the machine runs.
     pub fn root(&self) -> PathBuf {
         self.folder().join("root")
     }
 
-    /// The file that holds what it has printed since it was made.
+    /// Path of the log of its console output.
     pub fn console(&self) -> PathBuf {
         self.folder().join("console.log")
     }
@@ -85,17 +85,17 @@ impl Machine {
         self.home.layout.named(&cgroup_name(&self.id()))
     }
 
-    /// Whether it runs. A machine that reboots does.
+    /// Whether it runs. A machine that is rebooting counts as running.
     pub fn is_running(&self) -> bool {
         // Shared, so that two who ask at once do not take each other for the machine.
         File::open(self.folder().join("running"))
             .is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Boots it, unless it runs. It is not yet up when this returns: see [`Machine::wait_for_ssh`].
+    /// Boots the machine, unless it runs. Returns before it is up: see [`Machine::wait_for_ssh`].
     ///
     /// # Errors
-    /// If it cannot be booted.
+    /// If the machine cannot be booted.
     pub fn start(&self) -> Result<()> {
         if self.is_running() {
             return Ok(());
@@ -194,10 +194,10 @@ impl Machine {
         self.cgroup().processes().into_iter().find(|&pid| is_init(pid))
     }
 
-    /// Shuts it down, and pulls the plug if that takes longer than `grace`.
+    /// Shuts the machine down, and kills it if that takes longer than `grace`.
     ///
     /// # Errors
-    /// If something in it does not even die then.
+    /// If a process of the machine survives the kill.
     pub fn stop(&self, grace: Duration) -> Result<()> {
         if let Some(supervisor) = self.supervisor_id() {
             // An error says that it has ended meanwhile.
@@ -210,10 +210,10 @@ impl Machine {
         self.kill()
     }
 
-    /// Pulls the plug: everything in it is dead when this returns, and nothing had time to say goodbye.
+    /// Kills all processes of the machine at once, as a power cut would. They are gone when this returns.
     ///
     /// # Errors
-    /// If something does not die.
+    /// If a process survives.
     pub fn kill(&self) -> Result<()> {
         // Supervisor and machine are in one cgroup.
         let gone = self.cgroup().remove(KILL);
@@ -224,11 +224,11 @@ impl Machine {
         Err(self.late("for everything in it to die", KILL))
     }
 
-    /// Reboots it, as by its own `reboot`. It has gone down when this returns, and is not yet up: see
-    /// [`Machine::wait_for_ssh`].
+    /// Reboots the machine, as its own `reboot` command would. Returns when the machine has a new init process, before
+    /// it is up: see [`Machine::wait_for_ssh`].
     ///
     /// # Errors
-    /// If it does not run, or does not go down.
+    /// If the machine does not run, or does not reboot within `deadline`.
     pub fn reboot(&self, deadline: Duration) -> Result<()> {
         let Some(before) = self.init() else { return Err(self.late("for it to run", Duration::ZERO)) };
         // What Ctrl-Alt-Del is.
@@ -239,7 +239,7 @@ impl Machine {
     /// Waits until its SSH server answers.
     ///
     /// # Errors
-    /// If it does not in time, or the machine does not run.
+    /// If the SSH server does not answer within `deadline`, or the machine does not run.
     pub fn wait_for_ssh(&self, deadline: Duration) -> Result<()> {
         let started = Instant::now();
         let address = SocketAddr::from((self.address(), 22));

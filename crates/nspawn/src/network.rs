@@ -1,5 +1,5 @@
-//! The bridge that machines are attached to. It leads nowhere but to this machine: machines reach each other
-//! and Capstan, and nothing else.
+//! The bridge that machines are attached to. It has no uplink: machines reach each other and this computer, and no
+//! other network.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -39,7 +39,7 @@ impl Network {
         Ok(network)
     }
 
-    /// A bridge that somebody else has made, with one address of a network of 256.
+    /// Uses an existing bridge, which must have an IPv4 address that ends in `.1` with a prefix of 24 bits.
     ///
     /// # Errors
     /// If there is no such bridge, or it has no such address.

@@ -1,4 +1,4 @@
-//! What is written down about a machine, in its folder.
+//! The persistent record of a machine, in its folder.
 
 use std::fs;
 use std::io::ErrorKind;

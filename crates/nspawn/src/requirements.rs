@@ -1,16 +1,16 @@
-//! What this machine must have so that it can have machines, and how to get it.
+//! The requirements on this computer for running machines, and how to satisfy them.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Something that is missing here.
+/// A requirement that is not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What.
+    /// What is missing.
     pub what: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -38,10 +38,10 @@ struct HostFacts<'a> {
     exists: &'a dyn Fn(&str) -> bool,
 }
 
-/// Fails with everything that is missing on this machine. Changes nothing.
+/// Fails with a list of all requirements that this computer does not meet. Changes nothing.
 ///
 /// # Errors
-/// [`Error::Missing`].
+/// [`Error::Missing`], if a requirement is not met.
 pub fn check() -> Result<()> {
     let host = HostFacts {
         root: rustix::process::geteuid().is_root(),

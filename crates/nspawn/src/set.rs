@@ -1,4 +1,4 @@
-//! Machines that belong together: one folder, one network, one owner.
+//! A set of machines: one folder, one network, one owner.
 
 use capstan_files::Durability;
 use std::fs::{self, File};
@@ -54,19 +54,19 @@ impl Drop for Home {
     }
 }
 
-/// Machines that belong together.
+/// A set of machines.
 #[derive(Debug)]
 pub struct Set {
     home: Arc<Home>,
 }
 
 impl Set {
-    /// An empty set on a network of its own, in a new folder below `sets`. It ends, with everything in it, when
-    /// the set and the handles to its machines are dropped; if this process is killed, its machines are shut
-    /// down, and the next [`cleanup`] removes what is left.
+    /// Creates an empty set with its own network, in a new folder below `sets`. The set and its machines are removed
+    /// when the set and all handles to its machines are dropped. If this process is killed, its machines are shut down,
+    /// and the next [`cleanup`] removes the remaining files.
     ///
     /// # Errors
-    /// If something is missing here, `base` is no root file system, or the network cannot be made.
+    /// If a requirement is not met, `base` is not a root file system, or the network cannot be created.
     pub fn owned(sets: &Path, base: &Path) -> Result<Self> {
         requirements::check()?;
         disk::check_base(base)?;
@@ -96,11 +96,11 @@ impl Set {
         Ok(Self { home: Arc::new(home) })
     }
 
-    /// The machines in `folder`, on a bridge that is there. They run until they are stopped, whoever has made
-    /// them; another process that opens the same folder finds them.
+    /// Opens the machines in `folder`, on an existing bridge. They run until they are stopped, even if the process that
+    /// created them ends; another process can open the same folder.
     ///
     /// # Errors
-    /// If something is missing here, `base` is no root file system, or there is no such bridge.
+    /// If a requirement is not met, `base` is not a root file system, or there is no such bridge.
     pub fn lasting(folder: &Path, base: &Path, bridge: &str) -> Result<Self> {
         requirements::check()?;
         disk::check_base(base)?;
@@ -123,15 +123,15 @@ impl Set {
         Ok(Self { home: Arc::new(home) })
     }
 
-    /// Its network.
+    /// Network of the set.
     pub fn network(&self) -> &Network {
         &self.home.network
     }
 
-    /// Makes a machine: a copy of the root file system, with a name, an address and keys. It is not started.
+    /// Creates a machine: a copy of the root file system, with a name, an address and keys. It is not started.
     ///
     /// # Errors
-    /// If there is one of this name, or it cannot be written.
+    /// If a machine with this name exists, or its disk cannot be written.
     pub fn add(&self, spec: &MachineSpec) -> Result<Machine> {
         check_name(&spec.name)?;
         let folder = self.home.folder.join(&spec.name);
@@ -160,20 +160,20 @@ impl Set {
         Ok(Machine::new(Arc::clone(&self.home), record))
     }
 
-    /// The machine of this name.
+    /// The machine with this name.
     ///
     /// # Errors
-    /// If what is written about it cannot be read.
+    /// If the record of the machine cannot be read.
     pub fn get(&self, name: &str) -> Result<Option<Machine>> {
         check_name(name)?;
         let record = Record::read(&self.home.folder.join(name))?;
         Ok(record.map(|record| Machine::new(Arc::clone(&self.home), record)))
     }
 
-    /// Every machine, by name.
+    /// All machines, sorted by name.
     ///
     /// # Errors
-    /// If what is written about one cannot be read.
+    /// If the record of a machine cannot be read.
     pub fn machines(&self) -> Result<Vec<Machine>> {
         let mut names: Vec<String> =
             folders(&self.home.folder)?.into_iter().filter(|name| check_name(name).is_ok()).collect();
@@ -181,10 +181,10 @@ impl Set {
         names.iter().filter_map(|name| self.get(name).transpose()).collect()
     }
 
-    /// Pulls a machine's plug and removes its disk. No machine of this name: nothing to do.
+    /// Kills a machine and removes its disk. Does nothing if there is no machine with this name.
     ///
     /// # Errors
-    /// If something of it stays.
+    /// If the machine cannot be removed completely.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.get(name)?.map_or(Ok(()), |machine| machine.destroy())
     }
@@ -199,8 +199,7 @@ impl Set {
 
 const OWNER: &str = "owner";
 
-/// Removes what processes left behind that were killed before they could end their sets. Gives the ids of the
-/// sets that are gone now.
+/// Removes the sets of processes that were killed before they could remove them. Returns the IDs of the removed sets.
 ///
 /// # Errors
 /// If `sets` cannot be read.

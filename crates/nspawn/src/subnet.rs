@@ -1,9 +1,9 @@
-//! Which addresses machines have. Pure: what is taken comes in, what is free goes out.
+//! Allocation of subnets and addresses. Pure: takes the addresses in use, and returns a free one.
 
 use std::fmt;
 use std::net::Ipv4Addr;
 
-/// A network of 256 addresses: `a.b.c.0/24`.
+/// A /24 network: `a.b.c.0/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subnet([u8; 3]);
 
@@ -30,13 +30,13 @@ impl Block {
 }
 
 impl Subnet {
-    /// The network of an address.
+    /// The /24 network of an address.
     pub fn of(address: Ipv4Addr) -> Self {
         let [a, b, c, _] = address.octets();
         Self([a, b, c])
     }
 
-    /// The address of the machine that Capstan runs on, which is the machines' way out.
+    /// The address of this computer in the network, which is the machines' default gateway.
     pub fn gateway(self) -> Ipv4Addr {
         self.address(1)
     }

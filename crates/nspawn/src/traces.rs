@@ -1,4 +1,4 @@
-//! What systemd-nspawn leaves on this machine when it is killed, by the ids of machines.
+//! Cleans up what systemd-nspawn leaves on this computer when it is killed, by the IDs of machines.
 
 use std::fs;
 use std::path::Path;

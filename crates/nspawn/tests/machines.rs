@@ -1,4 +1,4 @@
-//! Machines boot, keep what they have, can be reached by those who know them, and leave nothing behind.
+//! Machines boot, keep their state, are reachable over SSH with their keys, and are removed completely.
 
 #![cfg(test)]
 

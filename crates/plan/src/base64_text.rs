@@ -1,4 +1,5 @@
-//! Bytes as base64 text in JSON, for `#[serde(with = "…")]`. One spelling only: standard alphabet, padded.
+//! Bytes as base64 text in JSON, for `#[serde(with = "…")]`. Only the canonical form is accepted: standard alphabet,
+//! padded.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

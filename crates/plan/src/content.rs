@@ -1,4 +1,4 @@
-//! Values that must not be seen by accident: what is in a file, and what is secret.
+//! Values that must not be printed by accident: contents of files, and secrets.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,7 +16,7 @@ impl Content {
         &self.0
     }
 
-    /// Their digest.
+    /// Digest of the bytes.
     pub fn digest(&self) -> Digest {
         Digest::of(&self.0)
     }
@@ -52,12 +52,12 @@ impl fmt::Debug for Content {
 pub struct SecretText(String);
 
 impl SecretText {
-    /// Keeps a text from being printed.
+    /// Wraps a text so that it cannot be printed.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for where it is used. The caller must not print it.
+    /// The text, for its use. The caller must not print it.
     pub fn expose(&self) -> &str {
         &self.0
     }

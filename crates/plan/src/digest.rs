@@ -1,4 +1,4 @@
-//! SHA-256 digests, as a type of their own.
+//! The type of SHA-256 digests.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::fmt;
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
 
-/// Not a digest.
+/// Error: the text is not a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a digest must be 64 lower-case hexadecimal digits")]
 pub struct DigestError;
@@ -45,7 +45,7 @@ impl fmt::Debug for Hasher {
 }
 
 impl Digest {
-    /// The digest of some bytes.
+    /// The digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self::of_parts(&[bytes])
     }

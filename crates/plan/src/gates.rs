@@ -1,8 +1,8 @@
-//! Which gates of a plan are open: a document of its own beside the plan, because a gate is opened while the plan is
-//! being carried out, and a plan that changes is another plan.
+//! The open gates of a plan. They are a document beside the plan, because gates are opened while the plan is executed,
+//! and a changed plan would be another plan.
 //!
-//! It names the plan by its digest, and so the machine. There is no way to close a gate again: whoever opened it may
-//! have been heard.
+//! The document identifies the plan, and so the machine, by the digest of the plan. An open gate cannot be closed
+//! again, because the agent may already have seen it open.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -64,37 +64,37 @@ struct Document {
 }
 
 impl OpenGates {
-    /// These gates of that plan are open.
+    /// The open gates of a plan.
     pub fn new(plan: PlanId, open: impl IntoIterator<Item = StepName>) -> Self {
         Self { plan: *plan.digest(), open: open.into_iter().collect() }
     }
 
-    /// No gate of that plan is open.
+    /// No open gates of a plan.
     pub fn none(plan: PlanId) -> Self {
         Self::new(plan, [])
     }
 
-    /// Whether this gate of that plan is open.
+    /// Whether this gate is open for this plan.
     pub fn is_open(&self, plan: PlanId, gate: &StepName) -> bool {
         self.plan == *plan.digest() && self.open.contains(gate)
     }
 
-    /// The gates that are open.
+    /// Names of the open gates.
     pub fn open(&self) -> impl Iterator<Item = &StepName> {
         self.open.iter()
     }
 
-    /// Signs them.
+    /// Encodes and signs the open gates.
     pub fn seal(&self, key: &SigningKey) -> SignedGates {
         let bytes = self.bytes();
         let signature = key.sign(&sentence(&bytes));
         SignedGates { bytes, signature }
     }
 
-    /// Verifies that a trusted key has signed them, for this plan. They are parsed only then.
+    /// Verifies that a trusted key has signed the open gates for this plan. They are parsed only after that.
     ///
     /// # Errors
-    /// If they are rejected, with the reason.
+    /// Why the open gates are rejected.
     pub fn verify(signed: &SignedGates, keys: &TrustedKeys, plan: PlanId) -> Result<Self, GatesError> {
         if !keys.have_signed(&sentence(&signed.bytes), &signed.signature) {
             return Err(GatesError::Signature);

@@ -1,11 +1,11 @@
-//! Which machine, which plan, which manager.
+//! Identities of machines, plans and managers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use crate::{Digest, MachineId, MachineName};
 
-/// Not a valid revision.
+/// Error: the number is not a valid revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a revision must be a whole number from 1 to {}", i64::MAX)]
 pub struct NumberError;
@@ -58,8 +58,8 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Epoch of the manager: it increases each time another plane takes over, so that an agent that has obeyed the new
-/// one rejects the old one.
+/// Epoch of the manager. It increases each time another management plane takes over, so that an agent that has accepted
+/// a plan from the new plane rejects plans from the old one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
@@ -77,7 +77,7 @@ pub struct MachineIdentity {
     /// Name of the Machine.
     pub name: MachineName,
 
-    /// Machine ID from the bootstrap data: another one for each claim of a host.
+    /// Machine ID from the bootstrap data; different for each claim of a host.
     #[serde(rename = "machineID")]
     pub machine_id: MachineId,
 }
@@ -88,10 +88,10 @@ impl fmt::Display for MachineIdentity {
     }
 }
 
-/// Names exactly one plan: these bytes, at this place in the order.
+/// Identifies exactly one plan: its bytes and its revision.
 ///
-/// It can only be had from a plan that was sealed or verified, or read back from where such a one was written
-/// down. So whatever carries it, such as "applied", speaks of bytes that existed.
+/// It comes only from a plan that was sealed or verified, or from a record of such a plan. So every statement with a
+/// PlanId, such as "applied", refers to bytes that existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PlanId {
     pub(crate) digest: Digest,

@@ -1,18 +1,18 @@
-//! The machine plan and the report on it: schema, limits, digest, signature, and how a plan lies in a Secret.
+//! The machine plan and its report: schema, limits, digest, signature, and the format of the plan Secret.
 //!
-//! Shared by the planner, which makes plans, and the agent, which carries them out. Nothing in here does I/O,
-//! reads a clock or knows Kubernetes: bytes in, values out.
+//! The planner, which makes plans, and the agent, which applies them, share this crate. It does no I/O, reads no clock
+//! and knows nothing about Kubernetes: bytes in, values out.
 //!
-//! A plan goes through four types, and no step can be left out:
+//! A plan goes through four types, and no step can be skipped:
 //!
-//! | type | what it says |
+//! | type | meaning |
 //! |---|---|
-//! | [`MachinePlan`] | what somebody would like to be done |
-//! | [`SealedPlan`] | it keeps every limit, and has bytes, a digest and so a [`PlanId`] |
-//! | [`SignedPlan`] | bytes with a signature that nobody has checked: what lies in a Secret |
-//! | [`VerifiedPlan`] | a key that is trusted signed it for this machine: what an agent obeys |
+//! | [`MachinePlan`] | a desired state, not yet validated |
+//! | [`SealedPlan`] | it is within all limits, and has bytes, a digest and so a [`PlanId`] |
+//! | [`SignedPlan`] | bytes with an unverified signature, as in a Secret |
+//! | [`VerifiedPlan`] | a trusted key has signed it for this machine; the agent applies it |
 //!
-//! Beside it lie the [`OpenGates`]: where a plan that waits may go on.
+//! The [`OpenGates`] beside a plan name the gates that the agent may pass.
 
 mod base64_text;
 mod content;

@@ -1,4 +1,4 @@
-//! A plan and its bytes: one spelling, so one digest.
+//! A plan and its bytes: one canonical encoding, so one digest.
 
 use crate::{Digest, Limit, MachinePlan, PlanError, PlanId, limits};
 
@@ -14,7 +14,7 @@ pub enum ParseError {
     /// The plan matches the schema and violates a rule.
     #[error("{0}")]
     Plan(#[from] PlanError),
-    /// The bytes are not in canonical form: the same plan would have two digests.
+    /// The bytes are not in canonical form; otherwise one plan could have two digests.
     #[error("the plan is not in its one spelling: fields in order, no spaces, no defaults written out")]
     Spelling,
 }

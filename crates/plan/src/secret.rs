@@ -1,4 +1,4 @@
-//! How a plan lies in a Secret. The Secret is read-only to the machine.
+//! The format of the plan Secret. The machine can only read the Secret.
 
 use std::collections::BTreeMap;
 

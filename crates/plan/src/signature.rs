@@ -1,7 +1,7 @@
-//! Who may give orders: plans are signed with Ed25519.
+//! Signatures of plans: Ed25519.
 //!
-//! What is signed is not the plan but a sentence about it: "the plan with this digest is revision so-and-so of
-//! this machine". So a signature made for one machine, one revision or another purpose fits no other.
+//! The signed message is not the plan but a statement about it: "the plan with this digest is revision N of this
+//! machine". So a signature is valid only for one machine, one revision and one purpose.
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
@@ -114,7 +114,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// The keys that a machine trusts. More than one only while a key is being replaced.
+/// The keys that a machine trusts. There is more than one only while a key is being replaced.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedKeys(BTreeMap<KeyId, PublicKey>);
 
@@ -173,9 +173,9 @@ pub enum VerifyError {
     /// The plan is for another machine.
     #[error("the plan is for {theirs}, and this is {ours}")]
     Machine {
-        /// Whom it is for.
+        /// The machine that the plan is for.
         theirs: MachineIdentity,
-        /// Who we are.
+        /// The machine that verifies it.
         ours: MachineIdentity,
     },
     /// The plan is signed but cannot be parsed.
@@ -184,9 +184,9 @@ pub enum VerifyError {
     /// The signed revision and that of the plan differ.
     #[error("the plan was signed as revision {signed} but says {written}")]
     Revision {
-        /// What was signed.
+        /// The signed revision.
         signed: Revision,
-        /// What is written.
+        /// The revision in the plan.
         written: Revision,
     },
 }
@@ -202,10 +202,10 @@ impl SignedPlan {
         &self.bytes
     }
 
-    /// Verifies that a trusted key has signed the plan, for this machine. It is parsed only then.
+    /// Verifies that a trusted key has signed the plan for this machine. It is parsed only after that.
     ///
     /// # Errors
-    /// If it is rejected, with the reason.
+    /// Why the plan is rejected.
     pub fn verify(&self, keys: &TrustedKeys, ours: &MachineIdentity) -> Result<VerifiedPlan, VerifyError> {
         let key = keys.0.get(&self.key).ok_or_else(|| VerifyError::UnknownKey(self.key.clone()))?;
         if !self.is_signed(key, ours) {

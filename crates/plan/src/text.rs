@@ -1,9 +1,9 @@
-//! Names of different kinds, so that one cannot be taken for another.
+//! Distinct types for distinct names, so that they cannot be confused.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A name that violates its rule.
+/// A text that violates the rule of its name type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} must be {rule}")]
 pub struct TextError {

@@ -1,4 +1,4 @@
-//! Times on the wire: whole seconds in UTC, as Kubernetes writes them.
+//! Serialized times: whole seconds in UTC, as in Kubernetes.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

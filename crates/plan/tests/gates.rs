@@ -1,4 +1,4 @@
-//! A gate is open only when a trusted key says so, of exactly this plan.
+//! A gate is open only if a trusted key has signed that for exactly this plan.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! The bytes of one plan, for ever: if they change, every machine has another digest and is planned anew.
+//! The bytes of one plan, which must never change: otherwise every machine would get a plan with another digest.
 //!
 //! `CAPSTAN_UPDATE_GOLDEN=1 cargo test -p capstan-plan --test golden` writes them.
 

@@ -1,4 +1,4 @@
-//! Laws that hold for every plan. A failing case prints its seed.
+//! Properties of every plan. A failing case prints its seed.
 
 #![cfg(test)]
 

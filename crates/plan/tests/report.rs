@@ -1,4 +1,4 @@
-//! The report reads the same on the wire as the status of MachineReport.
+//! The serialized report is equal to the status of a MachineReport.
 
 #![cfg(test)]
 

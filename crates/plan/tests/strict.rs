@@ -1,4 +1,4 @@
-//! What is not exactly a plan is refused, and the refusal names the place.
+//! Everything that is not exactly a plan is rejected, and the error names the field.
 
 #![cfg(test)]
 

@@ -1,4 +1,5 @@
-//! Only what a trusted key signed for this machine is obeyed; a plan survives the way through a Secret.
+//! Only plans that a trusted key has signed for this machine are accepted, and a plan is unchanged after a round trip
+//! through a Secret.
 
 #![cfg(test)]
 

@@ -1,7 +1,7 @@
-//! The agent on a simulated machine: reads its plan, carries it out with the real engine, writes its report.
+//! The agent on a simulated machine: reads its plan, applies it with the real plan engine, and writes its report.
 //!
-//! It may do what a real agent may: read one Secret and write the status of one MachineReport, with a credential of its
-//! own, which it gets and renews as a real one does ([`enrol`]).
+//! It has the rights of a real agent: it reads one Secret and writes the status of one MachineReport, with its own
+//! credential. It obtains and renews that credential as a real agent does ([`enrol`]).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -29,7 +29,7 @@ mod reporter;
 
 pub(crate) use follow::{Followed, follow, has_config};
 
-/// Where the agent finds out who it is.
+/// Path of the agent's configuration file, which names its machine and its management plane.
 pub const CONFIG: &str = "/etc/capstan/agent.json";
 /// The agent's own folder, which no plan may write in.
 const OWN_FOLDER: &str = "/etc/capstan";
@@ -92,15 +92,15 @@ impl Home {
     }
 }
 
-/// Whether the machine has what an agent needs. An error is what `enroll` would print.
+/// Checks that the machine has what an agent needs. The error text is what `enroll` would print.
 ///
 /// # Errors
-/// If it has not.
+/// If something that the agent needs is missing.
 pub fn check(vm: &Vm) -> Result<(), String> {
     Home::read(vm).map(|_| ())
 }
 
-/// Runs until it is cancelled.
+/// Runs the agent until the future is dropped.
 pub async fn run(vm: Arc<Vm>, machine: VmMachine) {
     let home = match Home::read(&vm) {
         Ok(home) => home,

@@ -1,7 +1,7 @@
-//! Bootstrap data as cloud-init would read it: `write_files`, then `runcmd`. Pure.
+//! Parses bootstrap data as cloud-init would: `write_files`, then `runcmd`. Pure.
 //!
-//! Only these two: a key that a simulated machine does not know is refused by name, because leaving it out silently
-//! would make a machine that is not what the data says.
+//! Only these two keys are supported. Any other key is rejected by name: if it were ignored, the machine would differ
+//! from what the data describes.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -10,16 +10,16 @@ use capstan_plan::MachinePath;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// One thing to do.
+/// One step of the bootstrap data.
 #[derive(Clone, PartialEq, Eq)]
 pub enum CloudInitStep {
-    /// Put a file there, with the folders above it.
+    /// Write a file, and create its parent folders.
     Write {
-        /// Where.
+        /// Path of the file.
         path: MachinePath,
-        /// What is in it.
+        /// Content of the file.
         content: Vec<u8>,
-        /// Whose it is.
+        /// Owner and mode of the file.
         metadata: Metadata,
     },
     /// Run a command.
@@ -27,7 +27,7 @@ pub enum CloudInitStep {
 }
 
 impl CloudInitStep {
-    /// What it is, for people. The content of files is nobody's business.
+    /// Describes the step for people. The content of files is not shown.
     pub fn describe(&self) -> String {
         match self {
             Self::Write { path, .. } => format!("write_files {path}"),
@@ -49,10 +49,10 @@ struct File {
     owner: Option<String>,
 }
 
-/// Reads cloud-config. An error names what is wrong and repeats no value.
+/// Parses cloud-config. Errors name the key that is wrong and never repeat a value.
 ///
 /// # Errors
-/// If it is not cloud-config, or asks for more than a simulated machine can do.
+/// If the data is not cloud-config, or needs something that a simulated machine does not support.
 pub fn parse(data: &[u8]) -> Result<Vec<CloudInitStep>, String> {
     let text = std::str::from_utf8(data).map_err(|_| "the bootstrap data is not text")?;
     let rest = text.strip_prefix("## template: jinja\n").unwrap_or(text);

@@ -1,4 +1,4 @@
-//! Simulated hosts as the infrastructure provider reaches them.
+//! The [`HostDriver`] of simulated hosts, through which the infrastructure provider reaches them.
 
 use capstan_api::core::{MachineAddress, MachineAddressType};
 use capstan_api::infrastructure::{Host, HostFacts};
@@ -15,7 +15,7 @@ use crate::fault::Fault;
 use crate::host::{CPUS, KERNEL, MEMORY, OS_IMAGE};
 use crate::sim::Sim;
 
-/// The annotation of a Host that gives it another address than the simulation has, as DHCP does to real ones.
+/// Annotation of a Host that overrides the address of its simulated machine, as DHCP may change that of a real one.
 pub const ADDRESS_ANNOTATION: &str = "capstan.dev/sim-address";
 
 impl HostDriver for Sim {

@@ -1,38 +1,38 @@
-//! Things that go wrong on purpose, switched on by an annotation of the Host.
+//! Injected faults, enabled by an annotation of the Host.
 //!
 //! `capstan.dev/sim-fault` is one of:
 //!
-//! | value | what happens |
+//! | value | effect |
 //! |---|---|
 //! | `unreachable` | the host does not answer |
 //! | `fail-bootstrap` | bootstrap data fails at its first step |
-//! | `fail-step=N` | whatever step N of a plan does to the machine fails |
-//! | `hang-step=N` | whatever step N of a plan does to the machine takes for ever |
-//! | `dirty-reset` | a reset leaves something behind |
+//! | `fail-step=N` | the changes of step N of a plan fail |
+//! | `hang-step=N` | the changes of step N of a plan never end |
+//! | `dirty-reset` | a reset leaves a file behind |
 
 use capstan_api::infrastructure::Host;
 use kube::ResourceExt as _;
 
-/// The annotation.
+/// Annotation of a Host with the fault to inject.
 pub const FAULT_ANNOTATION: &str = "capstan.dev/sim-fault";
 
-/// What goes wrong.
+/// A fault to inject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The host does not answer.
     Unreachable,
     /// Bootstrap data fails.
     FailBootstrap,
-    /// A step of a plan, counted from 1, fails.
+    /// Step N of a plan, counted from 1, fails.
     FailStep(usize),
-    /// A step of a plan, counted from 1, never ends.
+    /// Step N of a plan, counted from 1, never ends.
     HangStep(usize),
-    /// A reset leaves something behind.
+    /// A reset leaves a file behind.
     DirtyReset,
 }
 
 impl Fault {
-    /// The fault that a host's annotation asks for.
+    /// The fault that the annotation of a host requests.
     pub fn of(host: &Host) -> Option<Self> {
         let value = host.annotations().get(FAULT_ANNOTATION)?;
         let fault = Self::parse(value);

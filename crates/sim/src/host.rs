@@ -1,4 +1,4 @@
-//! One simulated host: the virtual machine, and the work that goes on on it.
+//! One simulated host: its virtual machine, and the tasks that run on it.
 
 use capstan_infrastructure::driver::HostKey;
 use capstan_infrastructure::{
@@ -20,7 +20,7 @@ use crate::vm::state::{Ended, Life, random_id};
 use crate::vm::{Vm, VmMachine};
 use crate::{agent, reset};
 
-/// The operating system of every simulated machine, by which others know it.
+/// OS image of every simulated machine. It identifies a host as simulated.
 pub const OS_IMAGE: &str = "Capstan simulated host";
 /// Their kernel.
 pub(crate) const KERNEL: &str = "6.12.0-simulated";

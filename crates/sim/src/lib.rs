@@ -1,19 +1,19 @@
 //! Simulated hosts and workload clusters.
 //!
-//! A simulated host is a virtual machine model ([`vm`]): files with owners and modes, artifacts that are their digests,
-//! units that run or do not. It runs bootstrap data as cloud-init would ([`cloudinit`]), and then an agent ([`agent`]):
-//! the real plan engine, on the model instead of on Linux. What is not a step of a plan does not happen. Starting
-//! k3s on a virtual machine makes it part of a simulated workload cluster ([`cluster`]), which is the embedded API
-//! server behind the cluster's own certificates, with Nodes in it.
+//! A simulated host is a virtual machine model ([`vm`]): files with owners and modes, artifacts reduced to their
+//! digests, units that are active or not. It runs bootstrap data as cloud-init would ([`cloudinit`]), and then an agent
+//! ([`agent`]): the real plan engine on the model instead of on Linux. Only steps of a plan change the machine after
+//! that. When k3s is started on a virtual machine, the machine joins a simulated workload cluster ([`cluster`]): the
+//! embedded API server with the cluster's own certificates, and Node objects.
 //!
-//! Everything that must outlive the process lies in one folder, and is there when a call returns; a process that is
-//! killed and started again on that folder goes on where it was.
+//! All persistent state is in one folder, and is on disk when a call returns. A process that is killed and started
+//! again on that folder continues where it stopped.
 //!
-//! What is simulated and not real: the operating system and k3s. A simulated machine reaches the management plane over
-//! the wire and enrols with its token as a real one does, so that it can do no more than a real one could.
+//! The operating system and k3s are simulated. The connection to the management plane is real: a simulated machine uses
+//! the network and enrols with its token, so that it has no more rights than a real one.
 //!
-//! What must not live here: decisions about machines or clusters, and any special treatment that a real host would
-//! not get.
+//! This crate must not contain decisions about machines or clusters, nor special treatment that a real host would not
+//! get.
 
 pub mod agent;
 pub mod cloudinit;

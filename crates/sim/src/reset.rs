@@ -1,5 +1,5 @@
-//! Undoing a machine: the engine takes back what plans put there, what bootstrap data put there goes, and then the
-//! machine is compared with what it was before.
+//! Resets a machine: the engine undoes the changes of plans, the files of the bootstrap data are removed, and the
+//! result is compared with a new machine.
 
 use capstan_agent::Reset;
 use capstan_plan::MachinePath;

@@ -1,4 +1,4 @@
-//! The simulation as a whole: all hosts and clusters in one folder.
+//! The simulation: all hosts and clusters in one folder.
 
 use capstan_api::infrastructure::Host;
 use capstan_infrastructure::DriverError;
@@ -22,18 +22,18 @@ use crate::vm::state::{K3sRole, Latency};
 /// How many changes may be on their way to a slow listener, who then looks for himself.
 const CHANGES_IN_FLIGHT: usize = 1024;
 
-/// Why a simulation cannot be opened.
+/// Why the simulation could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Two processes would both believe to be the only one.
+    /// Another process has the folder locked.
     #[error("the simulation in {0} is in use by another process")]
     InUse(PathBuf),
-    /// The folder.
+    /// The folder could not be read or written.
     #[error("cannot open the simulation in {folder}")]
     Folder {
-        /// Which.
+        /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
@@ -41,7 +41,7 @@ pub enum OpenError {
 
 /// Simulated hosts and clusters. Cheap to clone.
 ///
-/// What runs goes on until [`Sim::close`], or until the last clone is dropped, which cuts it off as a crash would.
+/// Tasks run until [`Sim::close`], or until the last clone is dropped, which aborts them as a crash would.
 #[derive(Clone)]
 pub struct Sim(Arc<Inner>);
 
@@ -57,19 +57,19 @@ struct Inner {
 }
 
 impl Sim {
-    /// Opens the simulation in `folder`, which is made if it is not there, and goes on where it was. Its machines have
-    /// a loopback address.
+    /// Opens the simulation in `folder`, creates the folder if it is missing, and continues where the simulation
+    /// stopped. Its machines have a loopback address.
     ///
     /// # Errors
-    /// If the folder cannot be read or written, or another process has it.
+    /// If the folder cannot be read or written, or another process has it locked.
     pub async fn open(folder: impl AsRef<Path>) -> Result<Self, OpenError> {
         Self::open_at(folder, "127.0.0.1").await
     }
 
-    /// The same, with machines that are reached under another address or name of this machine.
+    /// Like [`Sim::open`], with machines that have the address or name `host` of this computer.
     ///
     /// # Errors
-    /// If the folder cannot be read or written, or another process has it.
+    /// If the folder cannot be read or written, or another process has it locked.
     pub async fn open_at(folder: impl AsRef<Path>, host: &str) -> Result<Self, OpenError> {
         let folder = folder.as_ref();
         // Under a name it may be reached by any of the addresses.
@@ -131,7 +131,8 @@ impl Sim {
         &self.0.host
     }
 
-    /// Stops everything in order. What is simulated stays as it is, and goes on when the folder is opened again.
+    /// Stops all tasks in order. The simulated state stays on disk, and the simulation continues when the folder is
+    /// opened again.
     pub async fn close(self) {
         self.0.is_closed.store(true, Ordering::Release);
         let hosts = std::mem::take(&mut *self.0.hosts.lock().await);

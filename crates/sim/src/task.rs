@@ -1,4 +1,4 @@
-//! A task that is owned: it ends with its owner.
+//! A task that its owner cancels when the owner is dropped.
 
 use std::future::Future;
 use tokio::task::JoinHandle;

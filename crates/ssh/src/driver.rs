@@ -1,4 +1,4 @@
-//! Hosts over SSH, as the infrastructure provider reaches them.
+//! The [`HostDriver`] of hosts that are reached over SSH.
 
 use capstan_api::infrastructure::{Host, SshAccess};
 use capstan_infrastructure::driver::{HostDriver, HostKey};

@@ -1,6 +1,6 @@
-//! Why a host could not be used, said so that a user can mend it: the field, what is wrong with it, the remedy.
+//! Why a host cannot be used, with the field, the problem and the remedy, so that a user can fix it.
 //!
-//! No secret ever gets in here: texts are made of names, addresses, fingerprints and what was redacted before.
+//! Errors never contain a secret: they consist of names, addresses, fingerprints and redacted output.
 
 use capstan_api::wait::{Cause, causes};
 use capstan_infrastructure::DriverError;
@@ -19,11 +19,11 @@ pub enum SshError {
         "spec.ssh.hostKeys[{index}]: {why}; write it as OpenSSH does (`ssh-keyscan {address}` prints it)"
     )]
     PinnedKey {
-        /// Which of them.
+        /// Index of the key.
         index: usize,
-        /// What is wrong.
+        /// The problem.
         why: String,
-        /// Where the host is.
+        /// Address of the host.
         address: String,
     },
 
@@ -36,11 +36,11 @@ pub enum SshError {
         list(expected)
     )]
     WrongHostKey {
-        /// Where the host is.
+        /// Address of the host.
         address: String,
-        /// Fingerprint of the key it shows.
+        /// Fingerprint of the key that the host presents.
         seen: String,
-        /// Fingerprints of those it may show.
+        /// Fingerprints of the pinned keys.
         expected: Vec<String>,
     },
 
@@ -53,11 +53,11 @@ pub enum SshError {
         list(offered)
     )]
     NoPinnedKeyOffered {
-        /// Where the host is.
+        /// Address of the host.
         address: String,
-        /// Fingerprints of those it may show.
+        /// Fingerprints of the pinned keys.
         expected: Vec<String>,
-        /// The sorts it has.
+        /// Types of the keys that the host has.
         offered: Vec<String>,
     },
 
@@ -67,7 +67,7 @@ pub enum SshError {
          spec.ssh.trustOnFirstUse"
     )]
     NothingPinned {
-        /// Where the host is.
+        /// Address of the host.
         address: String,
     },
 
@@ -82,15 +82,15 @@ pub enum SshError {
         accepts(accepted)
     )]
     Refused {
-        /// Where the host is.
+        /// Address of the host.
         address: String,
-        /// Who wanted in.
+        /// Login user.
         user: String,
-        /// With what.
+        /// Authentication method.
         method: &'static str,
-        /// What the host would take.
+        /// Authentication methods that the host accepts.
         accepted: Vec<String>,
-        /// Where the credential is.
+        /// Secret of the credential.
         secret: String,
     },
 
@@ -104,47 +104,47 @@ pub enum SshError {
          that address and port are right"
     )]
     Down {
-        /// Where the host should be.
+        /// Address of the host.
         address: String,
-        /// What happened.
+        /// The error.
         why: String,
     },
 
     /// The SSH protocol failed.
     #[error("spec.ssh.address: {address} does not speak SSH as it should: {why}")]
     Protocol {
-        /// Where the host is.
+        /// Address of the host.
         address: String,
-        /// What happened.
+        /// The error.
         why: String,
     },
 
     /// The connection was lost.
     #[error("the connection to {address} was lost while {doing}")]
     Lost {
-        /// Where the host is.
+        /// Address of the host.
         address: String,
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
     },
 
     /// The operation timed out.
     #[error("{address} took more than {} s while {doing}", after.as_secs_f32())]
     Slow {
-        /// Where the host is.
+        /// Address of the host.
         address: String,
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// How long it was given.
+        /// The timeout.
         after: Duration,
     },
 
     /// A script failed.
     #[error("{doing} failed on the host{}", because(why))]
     Failed {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// What it printed, redacted.
+        /// Its output, redacted.
         why: String,
     },
 }

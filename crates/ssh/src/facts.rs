@@ -1,4 +1,4 @@
-//! Who a host is, from what it answers. Pure: what comes from a host is cut to what the API takes.
+//! Parses the facts that a host reports. Pure. Values from a host are truncated to the limits of the API.
 
 use capstan_api::core::{MachineAddress, MachineAddressType};
 use capstan_api::infrastructure::HostFacts;

@@ -1,4 +1,4 @@
-//! Tells the agent on a host which management plane to obey, and reads what it says. Pure.
+//! The request to the agent on a host to follow its cluster to another management plane, and its answer. Pure.
 
 use capstan_infrastructure::{FollowState, HandOver};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! What a driver needs of the management plane: credentials, and a place to pin a key.
+//! The driver's access to the management plane: credentials, and pinning of host keys.
 
 use capstan_api::infrastructure::Host;
 use futures::future::BoxFuture;

@@ -1,14 +1,14 @@
 //! Hosts that are reached over SSH.
 //!
-//! What lives here: getting in ([`access`], [`transport`]), asking a host who it is, carrying bootstrap data out on it
-//! and undoing that again, and [`check`]ing what would stop a host from working. What happens on a host is done by
-//! small scripts for `sh`; what is thought about it is pure and stays here.
+//! This crate connects to hosts ([`access`], [`transport`]), reads their facts, executes bootstrap data on them, undoes
+//! that on a reset, and [`check`]s what would prevent a host from working. Small `sh` scripts run on the host;
+//! decisions are pure functions of this crate.
 //!
-//! What must not: deciding which host a machine gets (that is the infrastructure provider's), and knowing what
-//! bootstrap data is for.
+//! It must not decide which host a machine gets (the infrastructure provider does), and must not know the purpose of
+//! bootstrap data.
 //!
-//! Work that takes time runs on the host by itself, and keeps what it did under [`CLAIMS`]: a lost connection or a
-//! manager that dies changes nothing.
+//! Long operations run on the host independently of the connection, and keep their state under [`CLAIMS`]: a lost
+//! connection or a restart of the manager does not affect them.
 
 pub mod access;
 pub mod check;

@@ -1,8 +1,8 @@
-//! Takes out of what a machine prints whatever may be secret in its bootstrap data. Pure.
+//! Redacts possible secrets of the bootstrap data from the output of a machine. Pure.
 //!
-//! By value, not by name: what stands in the data is looked for in the output. Whole lines of the data, and of the files
-//! it writes, are never repeated; of the words in it, those are not that follow a name such as `token`, and those that
-//! look drawn by lot.
+//! Redaction is by value and not by name: values from the data are searched in the output. Whole lines of the data, and
+//! of the files that it writes, are always redacted. Words of the data are redacted if they follow a name such as
+//! `token`, or if they look random.
 
 use capstan_infrastructure::BootstrapData;
 use regex::Regex;

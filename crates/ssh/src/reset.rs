@@ -1,4 +1,4 @@
-//! Whether a host has come back clean, from what it answers. Pure.
+//! Decides from the answer of a host whether its reset was complete. Pure.
 
 use capstan_infrastructure::ResetState;
 use serde::Deserialize;

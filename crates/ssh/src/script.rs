@@ -1,7 +1,8 @@
-//! Scripts for a host's `sh`, and the answers they print. Pure.
+//! Scripts for the `sh` of a host, and the parser of their output. Pure.
 //!
-//! A script is one function that is read whole before it runs, so that nothing it starts can eat the rest of it, and
-//! its answer stands between two lines that nobody else prints, because login shells chatter.
+//! A script is one function that `sh` reads completely before it runs, so that no program can consume the rest of it
+//! from standard input. Its output is between two marker lines that no other program prints, because login shells may
+//! print text, too.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -1,4 +1,4 @@
-//! How long is waited for what, how much is held open, and where the host's files are.
+//! Timeouts and limits of connections, and paths on hosts.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ pub struct Settings {
     pub sessions: usize,
     /// Concurrent handshakes, which need processor time.
     pub handshakes: usize,
-    /// Connections that are kept. More are opened if need be, and closed as soon as nobody uses them.
+    /// Number of connections that are kept. More are opened if needed, and closed as soon as they are idle.
     pub connections: usize,
-    /// Most bytes a script may print.
+    /// Limit of a script's output, in bytes.
     pub output: usize,
-    /// What stands before every path on the host: nothing, except in tests.
+    /// Prefix of every path on the host: empty, except in tests.
     pub root: String,
 }
 

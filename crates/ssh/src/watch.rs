@@ -1,4 +1,4 @@
-//! Waits behind the controllers' backs for work on hosts to end, so that they need not ask again and again.
+//! Waits in the background until work on a host ends, so that controllers need not poll it.
 
 use capstan_infrastructure::driver::HostKey;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! The questions a host is asked, over any shell that leads to it.
+//! The operations on a host, over any [`Shell`](crate::transport::Shell).
 
 use capstan_api::infrastructure::Host;
 use capstan_infrastructure::{

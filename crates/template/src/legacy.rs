@@ -1,4 +1,4 @@
-//! Blanks around a name, which the first templates had and clusterctl still takes.
+//! White space around variable names, which early templates contain and clusterctl still accepts.
 
 /// `${ V }`, `${ V}` and `${V }` become `${V}`. Anything else with blanks stays: it may be a default.
 pub(crate) fn without_blanks(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! Variables in cluster templates, in the dialect clusterctl uses.
 //!
-//! What lives here: parsing a template, listing its variables with their defaults, and putting values in. It
-//! takes text and gives text. What must not: files, the environment, and any knowledge of what is in a template.
+//! This crate parses a template, lists its variables with their defaults, and substitutes values. It takes text and
+//! returns text. It must not use files or the environment, and must not know what a template contains.
 //!
 //! The dialect is that of `drone/envsubst`, which resembles a shell's but is not one:
 //!
@@ -16,12 +16,12 @@
 //! | `${V/a/b}` `${V//a/b}` `${V/#a/b}` `${V/%a/b}` | with the first, every, leading or trailing `a` replaced |
 //! | `$$` | a `$` that begins nothing |
 //!
-//! Whatever the original renders is rendered alike, with two exceptions: a class such as `[a-z]` works behind `%`
-//! as it does behind `#`, and a replacement may begin with a slash. Some forms that it refuses, such as an empty
-//! pattern, are taken.
+//! Everything that `drone/envsubst` renders is rendered identically, with two exceptions: a class such as `[a-z]` works
+//! after `%` as it does after `#`, and a replacement may begin with a slash. Some forms that it rejects, such as an
+//! empty pattern, are accepted.
 //!
-//! clusterctl adds that blanks inside `${ V }` do not count, and that a variable without a value and without a
-//! default is an error that names all of them.
+//! clusterctl adds two rules: white space inside `${ V }` is ignored, and variables with neither a value nor a default
+//! cause one error that names all of them.
 
 mod glob;
 mod legacy;
@@ -47,11 +47,11 @@ pub struct ParseError {
     pub line: usize,
     /// What is wrong.
     pub problem: Problem,
-    /// The beginning of what could not be understood.
+    /// The beginning of the text that could not be parsed.
     pub excerpt: String,
 }
 
-/// What can be wrong with a template.
+/// The kinds of syntax errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Problem {
     /// `${` that is not followed by a name.
@@ -60,7 +60,7 @@ pub enum Problem {
     /// `${…` without its `}`.
     #[error("a closing brace is missing")]
     Brace,
-    /// Something after the name that is none of the forms above.
+    /// The text after the name is none of the supported forms.
     #[error("this is not a substitution that can be made")]
     Form,
 }
@@ -79,8 +79,8 @@ impl Template {
         Ok(Self { parts: parse::parse(&legacy::without_blanks(text))? })
     }
 
-    /// The variables, each with its default if the template has one. Where a variable stands several times, its
-    /// first place counts.
+    /// The variables, each with its default if the template has one. If a variable occurs several times, the first
+    /// occurrence is used.
     pub fn variables(&self) -> BTreeMap<String, Option<String>> {
         let mut variables = BTreeMap::new();
         for part in &self.parts {
@@ -93,8 +93,8 @@ impl Template {
         variables
     }
 
-    /// The text with `value` in place of each variable. A variable without a value counts as empty, unless it
-    /// has no default either: then nothing is rendered, and all such variables are named.
+    /// Renders the template with these values. A variable without a value is treated as empty if it has a default. If
+    /// variables have neither, nothing is rendered, and the error names all of them.
     pub fn render(&self, value: impl Fn(&str) -> Option<String>) -> Result<String, Missing> {
         let missing: BTreeSet<String> = self
             .variables()

@@ -1,4 +1,4 @@
-//! From text to parts.
+//! Parses text into parts.
 
 use crate::{ParseError, Problem};
 

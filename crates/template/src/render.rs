@@ -1,4 +1,4 @@
-//! From parts to text.
+//! Renders parts as text.
 
 use crate::glob::Glob;
 use crate::parse::{Case, End, Form, Part, Which};

@@ -1,4 +1,4 @@
-//! What each form gives, and what is refused.
+//! Tests of the result of each form, and of the forms that are rejected.
 
 use super::*;
 use proptest::prelude::*;

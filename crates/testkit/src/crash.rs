@@ -16,7 +16,7 @@ pub const DEAD: &str = "the process is dead";
 /// A number of writes that no test reaches.
 pub const NEVER: i64 = i64::MAX;
 
-/// The number of writes until a process crashes. All clones are the same process.
+/// The number of writes until a process crashes. All clones share it.
 #[derive(Clone)]
 pub struct CrashPoint {
     writes: Arc<AtomicI64>,

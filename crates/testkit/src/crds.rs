@@ -1,4 +1,4 @@
-//! CRDs on a plane: anybody's, and upstream's own from the cache.
+//! Installs CRDs on a plane: those of the caller, and upstream's from the cache of tools.
 
 use std::fs;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn install(api: &Api<CustomResourceDefinition>, crd: &Value) -> Result<()>
     .await
 }
 
-/// Applies upstream's CRDs of `sets`, as its own manifests would, but without webhooks.
+/// Applies upstream's CRDs of `sets`, as its manifests would, but without webhooks.
 pub async fn install_upstream_crds(client: &kube::Client, sets: &[CrdSet]) -> Result<()> {
     let mut crds = Vec::new();
     for &set in sets {
@@ -50,8 +50,8 @@ pub async fn install_upstream_crds(client: &kube::Client, sets: &[CrdSet]) -> Re
     install_crds(client, &crds).await
 }
 
-/// Upstream's CRDs of one set, with the labels that tell core which contract a provider's kinds follow: the files
-/// lack them, upstream adds them when it packs a release.
+/// Upstream's CRDs of one set, with the labels that tell core which contract version a provider's kinds implement. The
+/// files lack the labels, because upstream adds them when it builds a release.
 pub fn upstream_crds(set: CrdSet) -> Result<Vec<Value>> {
     UpstreamCrds::locate()?
         .files(set)?

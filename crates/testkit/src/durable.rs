@@ -1,4 +1,4 @@
-//! A real plane to be measured: etcd that writes through and kube-apiserver, nothing else, which can be stopped and
+//! A real plane for benchmarks: etcd with fsync and kube-apiserver, and no other program. They can be stopped and
 //! started again on their data.
 
 use std::net::Ipv4Addr;
@@ -16,7 +16,7 @@ use crate::{eventually, install_crypto_provider, kubeconfig, ports};
 const READY_DEADLINE: Duration = Duration::from_secs(120);
 const ADDRESS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// etcd and kube-apiserver. Dropping it ends them and removes all they wrote.
+/// etcd and kube-apiserver. Dropping the value stops them and removes their data.
 pub struct DurablePlane {
     // In this order: what runs in the folder ends before the folder goes.
     crew: Crew,
@@ -28,7 +28,7 @@ pub struct DurablePlane {
 }
 
 impl DurablePlane {
-    /// Starts one, and returns when it is ready.
+    /// Starts a plane, and returns when it is ready.
     pub async fn start() -> Result<Self> {
         install_crypto_provider();
         ports::retrying(Self::start_once).await.context("a durable plane does not start")
@@ -58,7 +58,7 @@ impl DurablePlane {
         Ok(plane)
     }
 
-    /// Starts its programs, without waiting for anything: kube-apiserver waits for etcd by itself.
+    /// Starts the programs and returns at once: kube-apiserver waits for etcd by itself.
     pub fn launch(&mut self) -> Result<()> {
         let [etcd, peer, apiserver] = self.ports;
         let launches = [
@@ -71,7 +71,7 @@ impl DurablePlane {
         Ok(())
     }
 
-    /// Stops its programs; what they wrote stays.
+    /// Stops the programs and keeps their data.
     pub fn stop(&mut self) {
         self.crew = Crew::default();
     }
@@ -81,7 +81,7 @@ impl DurablePlane {
         &self.admin
     }
 
-    /// Its programs: names and process ids.
+    /// Names and process IDs of the programs.
     pub fn processes(&self) -> Vec<(&'static str, u32)> {
         ["etcd", "kube-apiserver"].into_iter().zip(self.crew.ids()).collect()
     }

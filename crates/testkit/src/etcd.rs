@@ -1,4 +1,5 @@
-//! A real etcd of several members, each at a loopback address of its own and at etcd's own ports, as machines have it.
+//! A real etcd with several members. Each has its own loopback address and listens on etcd's standard ports, as on
+//! separate machines.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +21,7 @@ const PEERS: u16 = 2380;
 static CLUSTERS: AtomicUsize = AtomicUsize::new(0);
 const READY: Duration = Duration::from_secs(60);
 
-/// A running etcd. Dropping it ends its members and removes all they wrote.
+/// A running etcd. Dropping it stops its members and removes their data.
 pub struct EtcdCluster {
     // In this order: what runs in the folder ends before the folder goes.
     members: Vec<Crew>,
@@ -72,12 +73,12 @@ impl EtcdCluster {
         &self.addresses
     }
 
-    /// Certificate and key of the authority that signs members and clients, as PEM.
+    /// Certificate and key of the CA that signs members and clients, as PEM.
     pub fn authority(&self) -> (String, String) {
         (self.authority.certificate(), self.authority.key())
     }
 
-    /// Ends one member.
+    /// Stops one member.
     pub fn stop(&mut self, index: usize) {
         self.members[index] = Crew::default();
     }

@@ -1,4 +1,4 @@
-//! Asking a program whether it is well, over plain HTTP on loopback.
+//! Health checks over plain HTTP on loopback.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Kubeconfig files, with certificates inside, so that one may be copied anywhere.
+//! Kubeconfig files with embedded certificates, so that they can be copied.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The real kubectl, as a user would call it.
+//! Runs the real kubectl, as a user would.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -12,19 +12,19 @@ use tokio::process::Command;
 /// A kubectl that takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// How a command ended and what it printed.
+/// Exit status and output of a command.
 #[derive(Debug)]
 pub struct Ran {
     /// Its exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub stdout: String,
-    /// Its standard error, which is where an API server's warnings appear.
+    /// Its standard error, which contains the API server's warnings.
     pub stderr: String,
 }
 
 impl Ran {
-    /// Its standard output; an error with all it printed unless it succeeded.
+    /// Its standard output. If the command failed, an error with all of its output.
     pub fn success(self) -> Result<String> {
         ensure!(
             self.status.success(),
@@ -37,7 +37,7 @@ impl Ran {
     }
 }
 
-/// Runs kubectl with `kubeconfig`, and with `input` on its standard input if there is any. Its caches go beside the
+/// Runs kubectl with `kubeconfig`, and with `input` on its standard input if given. Its caches are in the folder of the
 /// kubeconfig.
 pub async fn kubectl(kubeconfig: &Path, args: &[&str], input: Option<&str>) -> Result<Ran> {
     run(kubeconfig, kubeconfig.parent().unwrap_or(kubeconfig), args, input).await

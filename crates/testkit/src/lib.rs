@@ -1,16 +1,17 @@
-//! Real programs for tests: a management plane of etcd, kube-apiserver and kube-controller-manager, and
-//! Cluster API's own managers, on loopback, started in seconds and gone with the test.
+//! Real programs for tests: a management plane of etcd, kube-apiserver and kube-controller-manager, and Cluster API's
+//! own managers, on loopback. They start in seconds and end with the test.
 //!
-//! What lives here: starting and stopping those programs ([`RealPlane`], [`EtcdCluster`], [`UpstreamManagers`]), their
-//! certificates and ports, upstream's CRDs, `kubectl`, real machines with `ssh` ([`Machines`]), processes that die at a
-//! certain write ([`crash`]), and waiting with a deadline ([`eventually`]). It is the only crate that knows upstream's programs and their flags.
+//! This crate contains: starting and stopping those programs ([`RealPlane`], [`EtcdCluster`], [`UpstreamManagers`]),
+//! their certificates and ports, upstream's CRDs, `kubectl`, real machines with `ssh` ([`Machines`]), processes that
+//! crash at a given write ([`crash`]), and waiting with a deadline ([`eventually`]). No other crate knows upstream's
+//! programs and their flags.
 //!
-//! What must not live here: anything about Capstan's objects and controllers, and anything the product needs. Only
-//! tests depend on this crate.
+//! It must not contain: Capstan's objects and controllers, and anything that the product needs. Only tests depend on
+//! this crate.
 //!
-//! Rules that hold everywhere in it: every port is a free one and every file lies in a temporary folder, so
-//! that tests run side by side; every wait has a deadline and says what it last saw; whatever is started is
-//! stopped when its value is dropped, also by a panic, and dies with the test process if that is killed.
+//! Rules for the whole crate: every port is a free one and every file is in a temporary folder, so that tests can run
+//! in parallel; every wait has a deadline and reports what it saw last; every program is stopped when its value is
+//! dropped, also by a panic, and is killed if the test process is killed.
 
 pub mod crash;
 mod crds;
@@ -41,8 +42,8 @@ pub use ports::free as free_ports;
 pub use process::{spawn_from_lasting_thread, tied_to_this_process};
 pub use wait::eventually;
 
-/// Makes aws-lc-rs the process's TLS provider. Every start in this crate calls it; a test that opens a
-/// client before that calls it itself.
+/// Makes aws-lc-rs the process's TLS provider. Every start function in this crate calls it. A test that creates a
+/// client earlier must call it itself.
 pub fn install_crypto_provider() {
     // An error says that there is one already: installed by an earlier call.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

@@ -1,4 +1,4 @@
-//! A lock for the whole machine, for programs with fixed ports.
+//! A lock for the whole computer, for programs with fixed ports.
 
 use std::fs::File;
 use std::time::Duration;

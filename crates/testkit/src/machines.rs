@@ -1,5 +1,5 @@
-//! Real machines: systemd-nspawn machines with a systemd, an SSH server and a cloud-init of their own, reached with
-//! the real `ssh`, and gone with the test.
+//! Real machines: systemd-nspawn machines with their own systemd, SSH server and cloud-init. Tests reach them with the
+//! real `ssh`; they end with the test.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const COMMAND: Duration = Duration::from_secs(300);
 /// The users that the key of a set lets in: root, and one who has to use `sudo`.
 const USERS: [&str; 2] = ["root", "debian"];
 
-/// Machines on a network of their own. Dropping the value pulls their plugs and removes all of it.
+/// Machines on their own network. Dropping the value kills the machines and removes their disks and the network.
 pub struct Machines {
     // In this order: the machines end before the key goes.
     machines: Vec<TestMachine>,
@@ -30,7 +30,7 @@ pub struct Machines {
     folder: TempDir,
 }
 
-/// One machine of [`Machines`]. A handle.
+/// Handle to one machine of [`Machines`].
 #[derive(Clone, Debug)]
 pub struct TestMachine {
     machine: Machine,
@@ -54,7 +54,7 @@ impl Machines {
         .context("no real machines")
     }
 
-    /// Machines of these names, booted side by side, with SSH up.
+    /// Boots machines with these names in parallel, and returns when SSH answers on all of them.
     pub async fn start(names: &[&str]) -> Result<Self> {
         let mut machines = Self::none().await?;
         for name in names {
@@ -64,7 +64,7 @@ impl Machines {
         Ok(machines)
     }
 
-    /// Makes a machine that is not booted yet. With `user_data`, its cloud-init finds that when it is.
+    /// Creates a machine and does not boot it. cloud-init reads `user_data`, if given, when the machine boots.
     pub fn make(&mut self, name: &str, user_data: Option<&str>) -> Result<&TestMachine> {
         let mut spec = MachineSpec::new(name, self.public_key()?);
         spec.users = USERS.map(str::to_owned).to_vec();
@@ -77,33 +77,33 @@ impl Machines {
         self.get(name)
     }
 
-    /// The machine of this name.
+    /// The machine with this name.
     pub fn get(&self, name: &str) -> Result<&TestMachine> {
         let found = self.machines.iter().find(|machine| machine.name() == name);
         found.with_context(|| format!("there is no machine {name}"))
     }
 
-    /// Every machine, in the order in which they were made.
+    /// All machines, in the order in which they were created.
     pub fn all(&self) -> &[TestMachine] {
         &self.machines
     }
 
-    /// The address at which machines reach this machine.
+    /// The address at which machines reach this computer.
     pub fn gateway(&self) -> Ipv4Addr {
         self.set.network().subnet().gateway()
     }
 
-    /// The bridge they are attached to.
+    /// Name of the bridge that the machines are attached to.
     pub fn bridge(&self) -> &str {
         self.set.network().bridge()
     }
 
-    /// The file with the private key that all of them let in, as `root` and as `debian`, who may use `sudo`.
+    /// Path of the private key that all machines accept, for `root` and for `debian`, who may use `sudo`.
     pub fn private_key(&self) -> PathBuf {
         self.folder.path().join("key")
     }
 
-    /// The public key that belongs to it.
+    /// The public key of that private key.
     pub fn public_key(&self) -> Result<String> {
         let path = self.private_key().with_extension("pub");
         std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
@@ -128,17 +128,17 @@ impl TestMachine {
         self.machine.name()
     }
 
-    /// Its address, the same for as long as it lives.
+    /// Its address. It never changes.
     pub fn address(&self) -> Ipv4Addr {
         self.machine.address()
     }
 
-    /// The key its SSH server shows: `ssh-ed25519 AAAA…`.
+    /// SSH host key: `ssh-ed25519 AAAA…`.
     pub fn host_key(&self) -> &str {
         self.machine.host_key()
     }
 
-    /// The machine itself, for what this type does not do.
+    /// The machine itself, for operations that this type does not have.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
@@ -155,7 +155,7 @@ impl TestMachine {
         blocking(move || Ok(machine.reboot(BOOT).and_then(|()| machine.wait_for_ssh(BOOT))?)).await
     }
 
-    /// Pulls its plug. [`TestMachine::start`] boots it again, with the disk as it was at that moment.
+    /// Kills it, as a power cut would. [`TestMachine::start`] boots it again, with the disk as it was at that moment.
     pub async fn pull_the_plug(&self) -> Result<()> {
         let machine = self.machine.clone();
         blocking(move || Ok(machine.kill()?)).await
@@ -183,13 +183,13 @@ impl TestMachine {
         })
     }
 
-    /// Runs a shell command on it as root that must succeed, and gives what it printed.
+    /// Runs a shell command as root, and returns its standard output. The command must succeed.
     pub async fn run(&self, command: &str) -> Result<String> {
         let ran = self.ssh(command).await?;
         ran.success().with_context(|| format!("on {}: {command}", self.name()))
     }
 
-    /// Puts a file on it, whole or not at all.
+    /// Copies a file to the machine, atomically.
     pub async fn put(&self, source: &Path, target: &str, mode: u32) -> Result<()> {
         let file =
             std::fs::File::open(source).with_context(|| format!("cannot open {}", source.display()))?;
@@ -201,7 +201,7 @@ impl TestMachine {
         Ok(())
     }
 
-    /// `ssh` with all that is needed to reach it as `user`; what to run there comes next.
+    /// An `ssh` command with all options to reach the machine as `user`; the caller adds the remote command.
     pub fn ssh_command(&self, user: &str) -> StdCommand {
         let mut ssh = StdCommand::new("ssh");
         ssh.args(["-F", "none", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR"]);

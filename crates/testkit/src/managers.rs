@@ -1,7 +1,8 @@
-//! Cluster API's own managers, as processes beside a plane.
+//! Runs Cluster API's own managers as processes.
 //!
-//! Their webhooks are served, because a manager does not run otherwise. Who wants them called tells the plane where
-//! they are ([`UpstreamManagers::webhook`]); without that, objects must arrive with every default filled in.
+//! Their webhook servers run, because a manager does not start without one. A test that needs the webhooks called must
+//! configure the plane with their URLs ([`UpstreamManagers::webhook`]); otherwise it must create objects with all
+//! defaults set.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,12 +32,12 @@ pub enum Manager {
     KubeadmBootstrap,
     /// KubeadmControlPlane.
     KubeadmControlPlane,
-    /// DevCluster and DevMachine. One at a time on a machine: starting one waits for the others to end.
+    /// DevCluster and DevMachine. Only one runs at a time on a computer: a start waits until the others have ended.
     Dev,
 }
 
 impl Manager {
-    /// All four.
+    /// All managers.
     pub const ALL: [Self; 4] = [Self::Core, Self::KubeadmBootstrap, Self::KubeadmControlPlane, Self::Dev];
 
     fn program(self) -> Program {
@@ -49,10 +50,10 @@ impl Manager {
     }
 }
 
-/// Upstream's feature gates by name, on or off; those not named keep upstream's default.
+/// Upstream's feature gates by name, enabled or disabled; gates that are not listed keep upstream's default.
 pub type FeatureGates = BTreeMap<String, bool>;
 
-/// Some of upstream's managers, running. Dropping it ends them.
+/// Running managers of upstream. Dropping the value stops them.
 pub struct UpstreamManagers {
     // In this order: the next dev manager may start when ours has ended.
     crew: Crew,
@@ -61,12 +62,12 @@ pub struct UpstreamManagers {
     webhooks: BTreeMap<Manager, ManagerWebhook>,
 }
 
-/// Where a manager serves its webhooks, and who signed its certificate.
+/// URL and CA of a manager's webhooks.
 #[derive(Clone, Debug)]
 pub struct ManagerWebhook {
-    /// Without a path.
+    /// URL of the webhook server, without a path.
     pub url: String,
-    /// PEM.
+    /// CA of the serving certificate, as PEM.
     pub authority: String,
 }
 
@@ -74,13 +75,13 @@ pub struct ManagerWebhook {
 type Started = (Crew, TempDir, BTreeMap<Manager, ManagerWebhook>);
 
 impl UpstreamManagers {
-    /// Starts the managers `which` on `plane` and returns when all are healthy. The plane has the CRDs of all
-    /// they watch; the managers end after some minutes if one is missing.
+    /// Starts the managers `which` on `plane`, and returns when all are healthy. The plane must have the CRDs of all
+    /// kinds that they watch; a manager exits after some minutes if one is missing.
     pub async fn start(plane: &RealPlane, which: &[Manager]) -> Result<Self> {
         Self::start_on(plane.kubeconfig(), which, &FeatureGates::new()).await
     }
 
-    /// The same for any API server, with feature gates.
+    /// Like [`UpstreamManagers::start`], for any API server, with feature gates.
     pub async fn start_on(kubeconfig: &Path, which: &[Manager], gates: &FeatureGates) -> Result<Self> {
         install_crypto_provider();
         let machine_lock = match which.contains(&Manager::Dev) {
@@ -138,22 +139,22 @@ impl UpstreamManagers {
         Ok((crew, folder, webhooks))
     }
 
-    /// Fails, with the end of its log, if one of them has ended.
+    /// Fails with the end of the manager's log if one of them has exited.
     pub fn ensure_running(&mut self) -> Result<()> {
         self.crew.ensure_running()
     }
 
-    /// Where one of them serves its webhooks, if it was started.
+    /// The webhooks of a manager, if it was started.
     pub fn webhook(&self, manager: Manager) -> Option<&ManagerWebhook> {
         self.webhooks.get(&manager)
     }
 
-    /// The lines of all their logs that hold one of `words`, each after the name of its manager.
+    /// The lines of all logs that contain one of `words`, each prefixed with the name of its manager.
     pub fn log_lines(&self, words: &[&str]) -> Vec<String> {
         self.crew.log_lines(words)
     }
 
-    /// Their process ids.
+    /// Process IDs of the managers.
     pub fn process_ids(&self) -> Vec<u32> {
         self.crew.ids()
     }

@@ -1,5 +1,4 @@
-//! A throw-away certificate authority. Elliptic curves throughout, because an RSA key takes longer to make
-//! than etcd takes to start.
+//! A temporary CA. All keys are elliptic curve keys, because generating an RSA key takes longer than starting etcd.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! A real management plane: etcd, kube-apiserver, and kube-controller-manager for garbage collection, the
-//! deletion of namespaces, roles that are made of others, and client certificates. No scheduler, no kubelet, no
-//! service accounts but those a test makes (their tokens are issued and checked): what runs is what a manager of
-//! Cluster API needs, and nothing that writes objects a test did not ask for.
+//! A real management plane: etcd, kube-apiserver, and kube-controller-manager for garbage collection, namespace
+//! deletion, aggregated roles and client certificates. It has no scheduler, no kubelet, and only the service accounts
+//! that a test creates (their tokens are issued and checked). It runs what a manager of Cluster API needs, and nothing
+//! that writes objects which the test did not create.
 
 use std::ffi::OsString;
 use std::fs;
@@ -34,7 +34,7 @@ const CONTROLLERS: [&str; 5] = [
     "certificatesigningrequest-cleaner-controller",
 ];
 
-/// A running plane. Dropping it ends its programs and removes all they wrote.
+/// A running plane. Dropping it stops its programs and removes their data.
 pub struct RealPlane {
     // In this order: what runs in the folder ends before the folder goes.
     crew: Crew,
@@ -46,18 +46,18 @@ pub struct RealPlane {
 }
 
 impl RealPlane {
-    /// Starts one, and returns when its API server and its controllers are ready.
+    /// Starts a plane, and returns when its API server and its controllers are ready.
     pub async fn start() -> Result<Self> {
         Self::start_at(Ipv4Addr::LOCALHOST).await
     }
 
-    /// The same with its API server on another address of this machine, such as a bridge's, so that machines can
-    /// reach it. All else stays on loopback.
+    /// Like [`RealPlane::start`], with the API server on another address of this computer, such as that of a bridge, so
+    /// that machines can reach it. The other programs listen on loopback.
     pub async fn start_at(address: Ipv4Addr) -> Result<Self> {
         Self::start_auditing(address, None).await
     }
 
-    /// The same on loopback, with an audit log ([`RealPlane::audit_log`]) of all requests of this user.
+    /// Like [`RealPlane::start`], with an audit log ([`RealPlane::audit_log`]) of all requests of this user.
     pub async fn start_audited(user: &str) -> Result<Self> {
         Self::start_auditing(Ipv4Addr::LOCALHOST, Some(user)).await
     }
@@ -110,27 +110,27 @@ impl RealPlane {
         self.client.clone()
     }
 
-    /// The API server's address.
+    /// URL of the API server.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// The folder that everything of this plane lies in; gone when the plane is.
+    /// The folder with all files of this plane. It is removed together with the plane.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Where a plane that was started so notes requests: one line of JSON each, `audit.k8s.io/v1`.
+    /// The audit log of a plane from [`RealPlane::start_audited`]: one JSON document per line, `audit.k8s.io/v1`.
     pub fn audit_log(&self) -> PathBuf {
         self.folder.path().join(AUDIT_LOG)
     }
 
-    /// The process ids of its programs.
+    /// Process IDs of its programs.
     pub fn process_ids(&self) -> Vec<u32> {
         self.crew.ids()
     }
 
-    /// Makes a client certificate for `user`, a member of `groups` (two at most), and gives its kubeconfig.
+    /// Creates a client certificate for `user`, a member of `groups` (at most two), and returns its kubeconfig.
     pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<PathBuf> {
         let identity = self.authority.client(user, groups)?;
         let name: String = user.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -145,8 +145,8 @@ impl RealPlane {
         Ok(path)
     }
 
-    /// Signs a request for a client certificate, given in PEM, by hand: with a life from and to so many seconds from
-    /// now, which no signer gives.
+    /// Signs a PEM certificate request with the client CA, valid from `from` to `to`, in seconds from now. No signer of
+    /// the plane issues certificates with such a validity.
     pub fn sign(&self, request: &str, from: i64, to: i64) -> Result<String> {
         self.authority.sign(request, from, to)
     }
@@ -171,7 +171,7 @@ impl RealPlane {
         kubectl::run(kubeconfig, self.folder.path(), args, None).await
     }
 
-    /// Applies manifests, YAML or JSON, through kubectl and the server's side of apply.
+    /// Applies manifests, YAML or JSON, with `kubectl` and server-side apply.
     pub async fn apply_yaml(&self, manifests: &str) -> Result<String> {
         self.kubectl_stdin(&["apply", "--server-side", "-f", "-"], manifests).await?.success()
     }

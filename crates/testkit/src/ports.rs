@@ -1,4 +1,4 @@
-//! Free loopback ports, and what to do when one is taken before the program binds it.
+//! Free loopback ports, and the retry when another program binds one first.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 /// How often a start is tried with other ports.
 const ATTEMPTS: usize = 5;
 
-/// Different ports that nothing listened on a moment ago.
+/// Distinct ports that no program listened on a moment ago.
 ///
 /// # Errors
-/// If there are none.
+/// If there are no free ports.
 pub fn free<const N: usize>() -> Result<[u16; N]> {
     let mut ports = [0; N];
     // All are held until all are chosen, so that they differ.

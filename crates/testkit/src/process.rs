@@ -1,5 +1,5 @@
-//! Child processes that cannot be forgotten: each has a log file, a process group of its own, and is stopped
-//! and reaped by the value that owns it. If this process is killed, the kernel kills them.
+//! Child processes that always end: each has a log file and its own process group, and is stopped and reaped by the
+//! value that owns it. If this process is killed, the kernel kills them.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -196,9 +196,8 @@ pub(crate) fn keep_log(log: &Path) {
     }
 }
 
-/// Asks the kernel to kill the program when its parent ends, however that happens. Doing that between fork
-/// and exec would take unsafe code; util-linux's setpriv does the same. Where it is missing, a killed
-/// test leaves its programs running.
+/// A command that the kernel kills when its parent thread ends. Setting that between fork and exec would need unsafe
+/// code, so util-linux's `setpriv` sets it. Without `setpriv`, the programs of a killed test keep running.
 pub fn tied_to_this_process(program: &Path) -> Command {
     const SETPRIV: &str = "/usr/bin/setpriv";
     if !Path::new(SETPRIV).is_file() {
@@ -211,8 +210,8 @@ pub fn tied_to_this_process(program: &Path) -> Command {
 
 type Order = (Command, mpsc::Sender<io::Result<Child>>);
 
-/// Starts what [`tied_to_this_process`] made. "Parent" there means the thread that forked, and tokio's threads come and go: so that one thread starts
-/// all children, and lasts as long as the process.
+/// Starts a command that [`tied_to_this_process`] made. The parent is the thread that forked, and tokio's threads are
+/// short-lived. So one thread starts all children, and lasts as long as the process.
 pub fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
     static SPAWNER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
         let (orders, inbox) = mpsc::channel::<Order>();

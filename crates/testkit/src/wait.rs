@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a deadline and a memory.
+//! Waits for a condition, with a deadline. A timeout reports what was seen last.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Calls `look` until it succeeds, at most for `deadline`. An error of `look` means "not yet" and says what was
+/// Calls `look` until it succeeds, for at most `deadline`. An error of `look` means "not yet" and describes what was
 /// seen instead; the last one becomes the error of the wait.
 ///
 /// ```

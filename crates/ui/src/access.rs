@@ -1,8 +1,8 @@
-//! Who may use the web view: the person who started it, through a link that works once.
+//! Access to the web view: only for the person who started it, through a link that works once.
 //!
-//! The link carries a token of 256 random bits. The first request with it gets a session cookie, and the token is void. Every later
-//! request needs the cookie; every request that changes something also needs the session's CSRF token. The cookie is bound to this
-//! process: nothing is stored, and a restart ends all sessions.
+//! The link contains a token of 256 random bits. The first request with the token gets a session cookie, and the token
+//! becomes invalid. Every later request needs the cookie; every request that changes something also needs the session's
+//! CSRF token. The cookie is valid only for this process: nothing is stored, and a restart ends all sessions.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

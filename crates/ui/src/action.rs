@@ -1,4 +1,4 @@
-//! What the web view can do to an object, if it was started with `--allow-actions`.
+//! The actions of the web view on objects, if it was started with `--allow-actions`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -8,11 +8,11 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// Let the agent try a failed plan again.
+    /// Make the agent try a failed plan again.
     Retry,
-    /// Hold changes to a machine back.
+    /// Hold a machine: exclude it from changes.
     Hold,
-    /// Let changes to a machine go on.
+    /// Release a held machine, so that changes continue.
     Release,
     /// Restart the machines of a control plane or a MachineDeployment in place, one after the other.
     Restart,
@@ -20,7 +20,7 @@ pub enum Action {
     Pause,
     /// Resume the roll-out of a control plane or a MachineDeployment.
     Resume,
-    /// Take a host out of quarantine.
+    /// End the quarantine of a host.
     EndQuarantine,
 }
 
@@ -49,7 +49,7 @@ impl Action {
         }
     }
 
-    /// The text on its button.
+    /// Label of its button.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Retry => "Retry the plan",
@@ -62,7 +62,7 @@ impl Action {
         }
     }
 
-    /// What it does, for the confirmation.
+    /// Its effect, for the confirmation dialog.
     pub const fn consequence(self) -> &'static str {
         match self {
             Self::Retry => "The agent tries the failed step of its plan again.",
@@ -89,7 +89,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// A name that is no action.
+/// Error: the name is not that of an action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no action {0:?}")]
 pub struct UnknownAction(String);
@@ -114,7 +114,7 @@ pub struct Target {
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// Resource version of the object as the person saw it, if the action must not be done to a newer one.
+    /// Resource version of the object that the person saw, if the action must not be applied to a newer version.
     #[serde(default)]
     pub version: String,
 }

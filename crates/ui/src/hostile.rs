@@ -1,4 +1,4 @@
-//! Every text that a page shows may come from a hostile machine: this source puts markup into all of them.
+//! Tests with a source that puts markup into every text, because every text on a page may come from a hostile machine.
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};

@@ -1,10 +1,10 @@
-//! Web view of a management plane: a read-only picture of clusters, machines, hosts and plans, updated live.
+//! Web view of a management plane: clusters, machines, hosts and plans, read-only by default and updated live.
 //!
-//! Pages are rendered on the server from the structs in [`model`]; a [`Source`] fills them. This crate knows neither
-//! Kubernetes nor the objects: it holds the pages, the live updates and who may see and do what.
+//! Pages are rendered on the server from the structs in [`model`]; a [`Source`] provides them. This crate knows neither
+//! Kubernetes nor its objects: it contains the pages, the live updates and the access control.
 //!
-//! Everything that a page shows may come from a hostile machine. The template engine escapes every value, the content
-//! security policy allows no inline script or style, and no value becomes part of a URL without being encoded.
+//! Every text on a page may come from a hostile machine. The template engine escapes every value, the content security
+//! policy forbids inline scripts and styles, and every value in a URL is encoded.
 
 mod access;
 mod action;

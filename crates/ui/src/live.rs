@@ -1,7 +1,7 @@
-//! Tells open pages that something has changed: server-sent events with a number that grows.
+//! Notifies open pages of changes: server-sent events with an increasing number.
 //!
-//! The script on the page then fetches the page again and replaces its content. So a page is rendered in one way only, and a browser that was
-//! away for a while needs nothing but the newest number.
+//! The script on the page then fetches the page again and replaces its content. So there is one way to render a page,
+//! and a browser that was disconnected needs only the newest number.
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::{Stream, StreamExt as _, stream};

@@ -1,34 +1,34 @@
-//! What pages show: plain data, ready to print.
+//! The data that pages show, ready to print.
 
 use serde::Serialize;
 
 use crate::action::{Action, Target};
 
-/// How a state is coloured.
+/// Colour of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tone {
-    /// As it should be.
+    /// The state is as desired.
     Good,
-    /// Not yet; nothing is wrong.
+    /// In progress; no error.
     Waiting,
-    /// A person must look.
+    /// A person must act.
     Bad,
-    /// Neither.
+    /// None of the other tones.
     #[default]
     Neutral,
 }
 
-/// A point in time, with its distance from now.
+/// A point in time, and how long ago it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Age {
     /// RFC 3339.
     pub at: String,
-    /// Such as `5m`.
+    /// Age, such as `5m`.
     pub text: String,
 }
 
-/// What an object waits for.
+/// An object that waits, and the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Waiting {
     /// Kind and name of the object that waits.
@@ -37,9 +37,9 @@ pub struct Waiting {
     pub reason: String,
     /// Message of its condition.
     pub message: String,
-    /// Since when.
+    /// Since when it waits.
     pub since: Option<Age>,
-    /// Who must act.
+    /// The controller or person that must act.
     pub owner: String,
 }
 
@@ -87,7 +87,7 @@ pub struct Event {
     pub tone: Tone,
 }
 
-/// Which part of a list a page shows.
+/// The part of a list that a page shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Paging {
     /// Page, counted from 1.
@@ -99,7 +99,7 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// The part of `total` rows that page `page` shows, with `size` rows on each.
+    /// The paging and the range of rows for page `page` of `total` rows, with `size` rows on each page.
     pub fn of(total: usize, page: usize, size: usize) -> (Self, std::ops::Range<usize>) {
         let last = total.div_ceil(size).max(1);
         let page = page.clamp(1, last);
@@ -119,28 +119,28 @@ pub struct Count {
     pub tone: Tone,
 }
 
-/// Something the caller can do.
+/// An action that the user can start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Offer {
     /// Name of the action.
     pub action: &'static str,
     /// Text on the button.
     pub label: &'static str,
-    /// What it is for.
+    /// The object that it applies to.
     pub target: Target,
 }
 
 impl Offer {
-    /// The offer of an action.
+    /// Creates the offer of an action.
     pub fn new(action: Action, target: Target) -> Self {
         Self { action: action.name(), label: action.label(), target }
     }
 }
 
-/// First page: clusters and hosts.
+/// The first page: clusters and hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fleet {
-    /// Sums over everything, whatever the filter.
+    /// Totals of all objects, without the filter.
     pub totals: Vec<Count>,
     /// One page of clusters.
     pub clusters: Vec<ClusterRow>,
@@ -148,7 +148,7 @@ pub struct Fleet {
     pub paging: Paging,
     /// Hosts by failure domain.
     pub domains: Vec<Domain>,
-    /// What could not be read, and why.
+    /// What could not be read, with the reason.
     pub notices: Vec<String>,
 }
 
@@ -159,7 +159,7 @@ pub struct ClusterRow {
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// Version of Kubernetes that is asked for.
+    /// Desired version of Kubernetes.
     pub version: String,
     /// Phase.
     pub phase: String,
@@ -171,7 +171,7 @@ pub struct ClusterRow {
     pub servers: String,
     /// Ready workers.
     pub workers: String,
-    /// What it waits for.
+    /// Why it waits, if it does.
     pub waiting: Option<Waiting>,
 }
 
@@ -182,9 +182,9 @@ pub struct Domain {
     pub name: String,
     /// Hosts by state.
     pub states: Vec<Count>,
-    /// The first of them.
+    /// The first hosts of the domain.
     pub hosts: Vec<HostCell>,
-    /// How many more there are.
+    /// Number of hosts that are not listed.
     pub more: usize,
 }
 
@@ -204,11 +204,11 @@ pub struct HostCell {
 /// One hand-off between controllers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HandOff {
-    /// What is handed on.
+    /// Name of the hand-off.
     pub what: String,
     /// `done`, `waiting` or `pending`.
     pub state: String,
-    /// Kind and name of the object that says so.
+    /// Kind and name of the object with the state.
     pub object: String,
     /// Why it waits.
     pub waiting: Option<Waiting>,
@@ -227,11 +227,11 @@ pub struct TreeLine {
     pub host: Option<String>,
     /// Version of Kubernetes.
     pub version: String,
-    /// Ready of all replicas.
+    /// Ready replicas of all replicas, such as `2/3`.
     pub ready: String,
     /// Up-to-date replicas.
     pub up_to_date: String,
-    /// Condition, if it has one.
+    /// The condition that is shown, if the object has one.
     pub condition: Option<Condition>,
 }
 
@@ -240,15 +240,15 @@ pub struct TreeLine {
 pub struct Revision {
     /// Number.
     pub number: i64,
-    /// MachineSet.
+    /// Name of the MachineSet.
     pub set: String,
     /// Version of Kubernetes.
     pub version: String,
     /// When it was created.
     pub created: Option<Age>,
-    /// Machines that it has.
+    /// Number of its Machines.
     pub replicas: i32,
-    /// Whether it is the one that is wanted.
+    /// Whether it is the desired revision.
     pub current: bool,
 }
 
@@ -274,11 +274,11 @@ pub struct ClusterPage {
     pub machine: Option<String>,
     /// Its hand-offs.
     pub handoffs: Vec<HandOff>,
-    /// From the cluster down to the object that waits.
+    /// The chain from the cluster to the object that waits.
     pub chain: Vec<Waiting>,
     /// All objects.
     pub tree: Vec<TreeLine>,
-    /// Lines that were left out.
+    /// Number of lines that are not listed.
     pub tree_more: usize,
     /// Conditions of the cluster and its control plane.
     pub conditions: Vec<ConditionList>,
@@ -286,7 +286,7 @@ pub struct ClusterPage {
     pub events: Vec<Event>,
     /// Revisions of its MachineDeployments.
     pub rollouts: Vec<Rollout>,
-    /// What the caller can do.
+    /// Actions that the user can start.
     pub offers: Vec<Offer>,
 }
 
@@ -314,39 +314,39 @@ pub struct PlanProgress {
     pub steps: Vec<PlanStep>,
     /// Attempts at the current step.
     pub attempts: i32,
-    /// What the agent says about it.
+    /// The agent's message about it.
     pub message: String,
     /// End of the standard output of the current step.
     pub stdout: String,
     /// End of its standard error.
     pub stderr: String,
-    /// Bytes of output that the agent left out.
+    /// Bytes of output that the agent has dropped.
     pub omitted: i64,
-    /// Newest revision that was carried out to its end.
+    /// Newest revision that was applied completely.
     pub applied: Option<i64>,
-    /// What the plan changes on the machine; empty if nobody knows.
+    /// What the plan changes on the machine; empty if unknown.
     pub change: String,
     /// When the plan was written.
     pub written: Option<Age>,
 }
 
-/// What the agent has put on a machine, and takes back when the machine is reset.
+/// The agent's ledger: changes on a machine that a reset undoes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LedgerView {
-    /// How many items there are.
+    /// Number of items.
     pub total: i64,
-    /// The newest of them, the last one first.
+    /// The newest items, the last one first.
     pub items: Vec<LedgerLine>,
 }
 
 /// One item of the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LedgerLine {
-    /// What it is.
+    /// Kind of item.
     pub kind: String,
-    /// Path, or the step of a command.
+    /// Path, or step name of a command.
     pub name: String,
-    /// What a reset does with it.
+    /// What a reset does with the item.
     pub reset: String,
 }
 
@@ -357,7 +357,7 @@ pub struct Probe {
     pub name: String,
     /// Whether it succeeds.
     pub healthy: bool,
-    /// What it found.
+    /// Result of the probe.
     pub message: String,
     /// Since when.
     pub since: Option<Age>,
@@ -381,7 +381,7 @@ pub struct MachinePage {
     pub name: String,
     /// Cluster.
     pub cluster: String,
-    /// Host, if it has claimed one.
+    /// Claimed host, if any.
     pub host: Option<String>,
     /// Version of Kubernetes.
     pub version: String,
@@ -389,7 +389,7 @@ pub struct MachinePage {
     pub phase: String,
     /// Colour.
     pub tone: Tone,
-    /// Node, once it has registered.
+    /// Name of the Node, once it has registered.
     pub node: String,
     /// Hand-offs, in order.
     pub handoffs: Vec<HandOff>,
@@ -397,17 +397,17 @@ pub struct MachinePage {
     pub plan: Option<PlanProgress>,
     /// Probes.
     pub probes: Vec<Probe>,
-    /// What the machine says of itself.
+    /// Facts that the machine reports.
     pub facts: Vec<Fact>,
-    /// What the agent has put on the machine.
+    /// The agent's ledger.
     pub ledger: Option<LedgerView>,
-    /// When the agent wrote last.
+    /// Last contact with the agent.
     pub contact: Option<Age>,
     /// Conditions of the Machine and the objects behind it.
     pub conditions: Vec<ConditionList>,
     /// Newest first.
     pub events: Vec<Event>,
-    /// What the caller can do.
+    /// Actions that the user can start.
     pub offers: Vec<Offer>,
 }
 
@@ -420,7 +420,7 @@ pub struct Hosts {
     pub paging: Paging,
     /// All hosts by state.
     pub states: Vec<Count>,
-    /// What could not be read, and why.
+    /// What could not be read, with the reason.
     pub notices: Vec<String>,
 }
 
@@ -441,11 +441,11 @@ pub struct HostRow {
     pub domain: String,
     /// Cluster of the machine that has claimed it.
     pub cluster: String,
-    /// That machine.
+    /// Name of that machine.
     pub machine: String,
-    /// Reason why it cannot be used.
+    /// Reason why the host is not usable.
     pub reason: String,
-    /// The same with its remedy.
+    /// The problem with its remedy.
     pub problem: String,
 }
 
@@ -454,55 +454,55 @@ pub struct HostRow {
 pub struct HostPage {
     /// The host.
     pub row: HostRow,
-    /// What the host says of itself.
+    /// Facts that the host reports.
     pub facts: Vec<Fact>,
     /// Its conditions.
     pub conditions: Vec<ConditionList>,
     /// Newest first.
     pub events: Vec<Event>,
-    /// What the caller can do.
+    /// Actions that the user can start.
     pub offers: Vec<Offer>,
 }
 
-/// What a change would do.
+/// The effects of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preview {
-    /// In one sentence.
+    /// Summary in one sentence.
     pub summary: String,
     /// Colour.
     pub tone: Tone,
-    /// Machines in the order in which they change.
+    /// Machines, in the order in which they change.
     pub machines: Vec<PreviewMachine>,
     /// Objects of the manifests.
     pub objects: Vec<PreviewObject>,
-    /// What a controller would refuse.
+    /// What a controller would reject.
     pub refusals: Vec<String>,
-    /// What else is to be known.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
-/// What would happen to a machine.
+/// The effect on a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PreviewMachine {
     /// Name.
     pub name: String,
     /// Owner.
     pub owner: String,
-    /// Such as `restart`.
+    /// The outcome, such as `restart`.
     pub outcome: String,
     /// Colour.
     pub tone: Tone,
-    /// Place in the order, counted from 1.
+    /// Position in the order, counted from 1.
     pub step: Option<usize>,
-    /// Whether it stays the same Machine on the same host.
+    /// Whether the Machine stays and keeps its host.
     pub kept: bool,
-    /// Fields that cause it.
+    /// Fields that cause the change.
     pub fields: Vec<PreviewField>,
-    /// What else is to be known.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
-/// What would happen to an object.
+/// The effect on an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PreviewObject {
     /// Kind and name.
@@ -513,7 +513,7 @@ pub struct PreviewObject {
     pub tone: Tone,
     /// Fields that would change.
     pub fields: Vec<PreviewField>,
-    /// Why the server would refuse it.
+    /// Why the API server would reject it.
     pub refusals: Vec<String>,
 }
 
@@ -522,13 +522,13 @@ pub struct PreviewObject {
 pub struct PreviewField {
     /// Path.
     pub field: String,
-    /// Value now.
+    /// Current value.
     pub from: Option<String>,
-    /// Value then.
+    /// Value after the change.
     pub to: Option<String>,
     /// Cost class.
     pub cost: String,
-    /// Why it costs that.
+    /// Reason for the cost.
     pub why: String,
 }
 

@@ -1,4 +1,4 @@
-//! The pages: each asks the source and renders what it says.
+//! The pages: each queries the source and renders the result.
 
 use axum::Extension;
 use axum::extract::{Form, Path, Query, State};

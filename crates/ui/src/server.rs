@@ -1,4 +1,5 @@
-//! The server: one address on this machine, security headers on every answer, and a session for everything but the login.
+//! The HTTP server: listens on one loopback address, sets security headers on every response, and requires a session
+//! for everything except the login.
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -44,14 +45,14 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
 }
 
-/// A web view that listens.
+/// A web view that listens on its address.
 pub struct Server {
     listener: TcpListener,
     shared: Shared,
 }
 
 impl Server {
-    /// Listens on an address of this machine.
+    /// Listens on a loopback address.
     ///
     /// # Errors
     /// If the address is not a loopback address, or is in use.
@@ -76,12 +77,12 @@ impl Server {
         Ok(Self { listener, shared })
     }
 
-    /// A link that logs in once. It replaces the previous one.
+    /// Creates a link that logs in once. It replaces the previous link.
     pub fn login_link(&self) -> LoginLink {
         self.shared.access.link(self.shared.address)
     }
 
-    /// Serves until `stop` is done.
+    /// Serves until the future `stop` completes.
     ///
     /// # Errors
     /// If the listener fails.

@@ -1,4 +1,4 @@
-//! Where pages get their content from.
+//! The source of the content of pages.
 
 use futures::future::BoxFuture;
 use tokio::sync::watch;
@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use crate::action::{Action, Target};
 use crate::model::{ClusterPage, Fleet, HostPage, Hosts, MachinePage, Preview};
 
-/// Which part of a list to show.
+/// The part of a list to show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Text that names must contain; empty for all.
@@ -26,7 +26,7 @@ pub enum Problem {
     /// The credentials of the web view do not allow it.
     #[error("{0}")]
     Forbidden(String),
-    /// The request cannot be carried out as it was made.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The management plane does not answer, or answers with an error.
@@ -37,7 +37,7 @@ pub enum Problem {
 /// An answer of a [`Source`].
 pub(crate) type Answer<'a, T> = BoxFuture<'a, Result<T, Problem>>;
 
-/// Reads a management plane, and acts on it.
+/// Reads a management plane, and executes actions on it.
 pub trait Source: Send + Sync + 'static {
     /// Clusters and hosts.
     fn fleet(&self, filter: Filter) -> Answer<'_, Fleet>;
@@ -49,10 +49,10 @@ pub trait Source: Send + Sync + 'static {
     fn hosts(&self, filter: Filter) -> Answer<'_, Hosts>;
     /// One host.
     fn host<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, HostPage>;
-    /// What applying these manifests would do.
+    /// The effects of applying these manifests.
     fn preview(&self, manifests: String) -> Answer<'_, Preview>;
-    /// Does it with the caller's credentials, and says what was done.
+    /// Executes an action with the credentials of the user who started the web view, and describes what was done.
     fn act(&self, action: Action, target: Target) -> Answer<'_, String>;
-    /// A number that grows when an object has changed.
+    /// A number that increases when an object changes.
     fn changes(&self) -> watch::Receiver<u64>;
 }

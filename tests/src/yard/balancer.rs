@@ -1,5 +1,4 @@
-//! A load balancer in front of API servers, of the simplest kind: they take turns, and one that does not answer is passed
-//! over.
+//! A minimal round-robin load balancer in front of API servers; it skips servers that do not respond.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

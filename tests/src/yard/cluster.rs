@@ -1,4 +1,5 @@
-//! A cluster in a yard, as its owner sees it: objects on the management plane, and Nodes and pods behind its kubeconfig.
+//! A cluster of a yard, from its owner's view: objects on the management plane, and Nodes and Pods through its
+//! kubeconfig.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,18 +20,18 @@ use crate::{condition, namespaced, not_true};
 
 const CORE: &str = "cluster.x-k8s.io/v1beta2";
 
-/// A cluster by its name. A handle: it need not be there.
+/// Handle to a cluster by its name. The cluster need not exist.
 pub struct Cluster<'a> {
     yard: &'a Yard,
     name: String,
 }
 
-/// What must stay when a machine is changed in place, by the Machine's name.
+/// The identity of a Machine that must stay the same across in-place changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// UID of the Machine.
     pub machine: String,
-    /// The Host it has.
+    /// Name of its Host.
     pub host: String,
     /// UID of its Node.
     pub node: String,
@@ -46,13 +47,12 @@ impl<'a> Cluster<'a> {
         format!("{}-control-plane", self.name)
     }
 
-    /// Name of the deployment of its workers.
+    /// Name of its MachineDeployment of workers.
     pub fn workers(&self) -> String {
         format!("{}-workers", self.name)
     }
 
-    /// Applies what `capstan generate cluster` prints, with what k3s needs to be told where there is no network but the
-    /// machines' own.
+    /// Applies the output of `capstan generate cluster`, with the k3s settings for a network without internet access.
     pub async fn make(&self, servers: usize, workers: usize, version: &str) -> Result<()> {
         let (servers, workers) = (servers.to_string(), workers.to_string());
         let size = ["--control-plane-machine-count", &servers, "--worker-machine-count", &workers];
@@ -89,8 +89,8 @@ impl<'a> Cluster<'a> {
         .await
     }
 
-    /// Changes the control plane's spec, and waits until that was seen: what is told of it from then on is about the
-    /// change.
+    /// Changes the spec of the control plane, and waits until a controller has observed the change, so that later
+    /// conditions are about it.
     pub async fn change_control_plane(&self, spec: Value) -> Result<()> {
         let api: Api<CapstanControlPlane> = self.yard.api();
         let patch = json!({ "spec": spec });
@@ -103,7 +103,7 @@ impl<'a> Cluster<'a> {
         .await
     }
 
-    /// Changes the spec of the workers' deployment, and waits until that was seen.
+    /// Changes the spec of the MachineDeployment of workers, and waits until a controller has observed the change.
     pub async fn change_workers(&self, spec: Value) -> Result<()> {
         let api: Api<MachineDeployment> = self.yard.api();
         let patch = json!({ "spec": spec });
@@ -116,8 +116,8 @@ impl<'a> Cluster<'a> {
         .await
     }
 
-    /// Waits until the cluster is available with so many machines, all of this version, up to date, their Nodes ready,
-    /// and nobody at work on any.
+    /// Waits until the cluster is available with this number of machines, all with this version and up to date, with
+    /// ready Nodes and no change in progress.
     pub async fn until_ready(&self, machines: usize, version: &str) -> Result<()> {
         let waited = eventually(DEADLINE, "the cluster to stand", async || {
             let cluster: DynamicObject =
@@ -170,7 +170,7 @@ impl<'a> Cluster<'a> {
         Ok(self.yard.api::<Machine>().get(&name).await?)
     }
 
-    /// The Host that a Machine has.
+    /// The Host of a Machine.
     pub async fn host_of(&self, machine: &str) -> Result<String> {
         let machine = self.yard.api::<Machine>().get(machine).await?;
         let api = "infrastructure.cluster.x-k8s.io/v1alpha1";
@@ -179,7 +179,7 @@ impl<'a> Cluster<'a> {
         Ok(host.data["spec"]["hostName"].as_str().context("no host")?.to_owned())
     }
 
-    /// Everything that must stay when machines are changed in place.
+    /// The identities of all Machines that must stay the same across in-place changes, by Machine name.
     pub async fn kept(&self) -> Result<BTreeMap<String, Kept>> {
         let nodes = self.nodes().await?;
         let mut kept = BTreeMap::new();
@@ -196,13 +196,13 @@ impl<'a> Cluster<'a> {
         Ok(kept)
     }
 
-    /// Its Nodes, asked of the cluster itself.
+    /// Its Nodes, from the cluster itself.
     pub async fn nodes(&self) -> Result<Vec<Node>> {
         let nodes: Api<Node> = Api::all(self.client().await?);
         Ok(nodes.list(&ListParams::default()).await?.items)
     }
 
-    /// The cluster itself, by the Secret with its kubeconfig.
+    /// A client of the cluster, from the Secret with its kubeconfig.
     pub async fn client(&self) -> Result<Client> {
         let text = self.kubeconfig_text().await?;
         let config = Kubeconfig::from_yaml(&text)?;
@@ -222,14 +222,14 @@ impl<'a> Cluster<'a> {
         kubectl(&path, args, input).await?.success()
     }
 
-    /// A file with the cluster's own kubeconfig.
+    /// Writes the cluster's own kubeconfig to a file.
     pub async fn kubeconfig_file(&self) -> Result<PathBuf> {
         let path = self.yard.folder().join(format!("{}.kubeconfig", self.name));
         std::fs::write(&path, self.kubeconfig_text().await?)?;
         Ok(path)
     }
 
-    /// Runs a pod on every Node, with a claim on what is local to it: a folder of the machine.
+    /// Runs a Pod on every Node, with a claim for a local volume: a folder of the machine.
     pub async fn run_pods(&self) -> Result<()> {
         for node in self.nodes().await? {
             let node = node.name_any();
@@ -263,7 +263,7 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// Deletes the cluster, and waits until it is gone.
+    /// Deletes the cluster, and waits until it is deleted.
     pub async fn delete(&self) -> Result<()> {
         let clusters = namespaced(&self.yard.client(), "default", CORE, "Cluster");
         clusters.delete(&self.name, &DeleteParams::default()).await?;
@@ -280,7 +280,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// What k3s is told: nothing of what it would fetch, and pods reach each other without tunnels.
+/// The k3s settings: no components that k3s would download, and Pod traffic without tunnels.
 pub fn settings() -> Value {
     json!({
         "disable": ["coredns", "servicelb", "traefik", "local-storage", "metrics-server"],

@@ -1,5 +1,5 @@
-//! Real machines with a management plane beside them, as somebody has who keeps a few boxes: the machines are reached
-//! over SSH, the plane is `capstan up`, and Kubernetes is k3s.
+//! Real machines with a management plane, as an owner of a few machines has them: the machines are reached over SSH,
+//! the plane is `capstan up`, and Kubernetes is k3s.
 
 mod balancer;
 mod cluster;
@@ -27,13 +27,13 @@ pub use cluster::{Cluster, Kept, settings};
 use crate::{Running, program};
 use balancer::{Balancer, PORT};
 
-/// The versions of k3s there are, the older one first.
+/// The available versions of k3s, the older one first.
 pub const K3S: [&str; 2] = K3S_VERSIONS;
 
 /// Generous: the longest wait is for a whole cluster, on a machine that may have other things to do.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// Machines, and a plane that they can reach. Dropping it ends all of it.
+/// Machines, and a plane that they can reach. Dropping the value stops all of them.
 pub struct Yard {
     // In this order: who manages ends before what is managed.
     capstan: Option<Running>,
@@ -48,7 +48,7 @@ pub struct Yard {
 }
 
 impl Yard {
-    /// Machines of these names, and `capstan up`. No machine is in its inventory yet.
+    /// Machines with these names, and `capstan up`. The inventory is empty.
     pub async fn embedded(names: &[&str]) -> Result<Self> {
         install_crypto_provider();
         let (machines, folder) = prepare(names).await?;
@@ -68,16 +68,16 @@ impl Yard {
         })
     }
 
-    /// Machines of these names, a real API server, upstream's core with everything it needs for updates in place, and
-    /// Capstan's providers.
+    /// Machines with these names, a real API server, upstream's core with everything that it needs for in-place
+    /// updates, and Capstan's providers.
     pub async fn under_upstreams_core(names: &[&str]) -> Result<Self> {
         let gates = ["RuntimeSDK", "InPlaceUpdates"].map(|gate| (gate.to_owned(), true));
         let ours = "infrastructure,bootstrap,control-plane,hooks";
         Self::under_upstream(names, &[], &[Manager::Core], &gates.into_iter().collect(), ours).await
     }
 
-    /// Machines of these names, a real API server, upstream's core and kubeadm providers, and Capstan for the
-    /// infrastructure alone.
+    /// Machines with these names, a real API server, upstream's core and kubeadm providers, and only Capstan's
+    /// infrastructure provider.
     pub async fn under_upstreams_kubeadm(names: &[&str]) -> Result<Self> {
         let crds = [CrdSet::KubeadmBootstrap, CrdSet::KubeadmControlPlane];
         let managers = [Manager::Core, Manager::KubeadmBootstrap, Manager::KubeadmControlPlane];
@@ -113,17 +113,17 @@ impl Yard {
         })
     }
 
-    /// The management plane, as its administrator.
+    /// A client of the management plane, as administrator.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The kubeconfig of that administrator.
+    /// The kubeconfig of the administrator.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join(KUBECONFIG)
     }
 
-    /// A folder that lives as long as this.
+    /// A folder that is removed together with the yard.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -133,17 +133,17 @@ impl Yard {
         &self.machines
     }
 
-    /// The machine of a Host, which have the same name.
+    /// The machine of a Host; both have the same name.
     pub fn machine(&self, name: &str) -> Result<&TestMachine> {
         self.machines.get(name)
     }
 
-    /// A cluster of this name, which need not be there.
+    /// Handle to a cluster with this name, which need not exist.
     pub fn cluster(&self, name: &str) -> Cluster<'_> {
         Cluster::new(self, name)
     }
 
-    /// Everything in the namespace the test works in.
+    /// An API for objects in the namespace of the test.
     pub fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -151,7 +151,7 @@ impl Yard {
         Api::namespaced(self.client(), "default")
     }
 
-    /// Runs `capstan` against this plane, whatever comes of it.
+    /// Runs `capstan` against this plane, and returns its output and exit code.
     pub fn run(&self, args: &[&str]) -> Result<Output> {
         Command::new(program::build()?)
             .args(args)
@@ -161,7 +161,7 @@ impl Yard {
             .context("cannot run capstan")
     }
 
-    /// Runs `capstan` against this plane, which must succeed, and gives what it prints.
+    /// Runs `capstan` against this plane, and returns its standard output. It must succeed.
     pub fn capstan(&self, args: &[&str]) -> Result<String> {
         let output = self.run(args)?;
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -169,8 +169,8 @@ impl Yard {
         String::from_utf8(output.stdout).context("capstan printed something that is not text")
     }
 
-    /// Puts machines into the inventory, as a user would: those that may become servers, and those that may become
-    /// workers. Several servers are behind a load balancer.
+    /// Adds machines to the inventory, as a user would: hosts for control plane machines, and hosts for workers.
+    /// Several control plane hosts get a load balancer.
     pub async fn add_hosts(&mut self, servers: &[&str], workers: &[&str]) -> Result<()> {
         if servers.len() > 1 {
             let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), API_SERVER).into()));
@@ -204,7 +204,7 @@ impl Yard {
         Ok(json!({"host": self.machine(&server.name_any())?.address().to_string(), "port": API_SERVER}))
     }
 
-    /// Waits until these hosts are available, and clean: nothing is left of what was on them.
+    /// Waits until these hosts are available and clean.
     pub async fn until_available(&self, names: &[&str]) -> Result<()> {
         eventually(DEADLINE, "the hosts to be available", async || {
             for name in names {
@@ -227,12 +227,12 @@ impl Yard {
         Ok(())
     }
 
-    /// Ends `capstan`, for whoever must take away what it would make again.
+    /// Stops `capstan`, so that the test can delete objects that it would create again.
     pub fn stop(&mut self) {
         self.capstan = None;
     }
 
-    /// Kills `capstan` in the middle of whatever it does, and starts it again.
+    /// Kills `capstan` at any point of its work, and starts it again.
     pub async fn kill_and_restart(&mut self) -> Result<()> {
         if let Some(capstan) = self.capstan.take() {
             capstan.kill()?;
@@ -242,7 +242,7 @@ impl Yard {
         Ok(())
     }
 
-    /// What a programmer wants to see when something went wrong.
+    /// Diagnostic output for a failed test.
     pub async fn tell(&self) -> String {
         let mut output = String::new();
         let machines: Api<capstan_api::core::Machine> = self.api();
@@ -260,7 +260,7 @@ impl Yard {
     }
 }
 
-/// Looks on a machine itself whether anything is left.
+/// Checks on the machine itself that nothing is left.
 pub async fn is_clean(machine: &TestMachine) -> Result<()> {
     let look = "for path in /opt/capstan /etc/capstan /var/lib/capstan /etc/rancher /var/lib/rancher/k3s/server \
                 /var/lib/kubelet /var/lib/cni /run/k3s /etc/systemd/system/k3s.service \

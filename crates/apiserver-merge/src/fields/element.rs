@@ -1,4 +1,4 @@
-//! One step of a path: a field by name, an item of a list by its keys, its value or its index.
+//! One element of a path: a field by name, or an item of a list by its keys, its value or its index.
 
 use super::FieldsError;
 use crate::gotext;
@@ -6,21 +6,21 @@ use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// One step of a path.
+/// One element of a path.
 #[derive(Clone, Debug)]
 pub enum Element {
     /// A field of an object.
     Field(String),
-    /// The item of a list whose fields have these values; sorted by name.
+    /// The item of a list whose key fields have these values, sorted by name.
     Key(Vec<(String, Value)>),
     /// The item of a set with this value.
     Value(Value),
-    /// The item of a list at this place.
+    /// The item of a list at this index.
     Index(i64),
 }
 
 impl Element {
-    /// A field of an object.
+    /// The element of a field.
     pub fn field(name: impl Into<String>) -> Element {
         Element::Field(name.into())
     }
@@ -101,7 +101,7 @@ impl PartialEq for Element {
 
 impl Eq for Element {}
 
-/// As it reads in a conflict: `.name`, `[name="x"]`, `[="x"]`, `[0]`.
+/// The form in a conflict message: `.name`, `[name="x"]`, `[="x"]`, `[0]`.
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,5 +1,5 @@
-//! Which fields: elements of paths, sets of paths, and the `fieldsV1` form in which `metadata.managedFields` keeps
-//! them. Nothing in here knows objects or schemas.
+//! Paths of fields: elements, sets of paths, and their `fieldsV1` form in `metadata.managedFields`. This module knows
+//! neither objects nor schemas.
 
 mod element;
 mod set;

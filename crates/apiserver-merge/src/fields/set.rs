@@ -1,10 +1,10 @@
-//! Sets of fields. A field may be in the set, have fields below it in the set, or both; being in the set says nothing
-//! of the fields below.
+//! Sets of fields. A field may be a member, have members below it, or both. Membership of a field implies nothing for
+//! the fields below it.
 
 use super::Element;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A set of paths, as a tree.
+/// A set of paths, stored as a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     pub(crate) members: BTreeSet<Element>,
@@ -12,7 +12,7 @@ pub struct FieldSet {
 }
 
 impl FieldSet {
-    /// The set of these paths of named fields.
+    /// The set of these paths, each a list of field names.
     pub fn of_fields(paths: &[&[&str]]) -> FieldSet {
         let mut set = FieldSet::default();
         for path in paths {
@@ -22,7 +22,7 @@ impl FieldSet {
         set
     }
 
-    /// Puts a path in; its parents are not put in with it. The whole object is no field.
+    /// Adds a path, without its parents. The empty path (the whole object) is ignored.
     pub fn insert(&mut self, path: &[Element]) {
         match path {
             [] => {}
@@ -37,7 +37,7 @@ impl FieldSet {
         }
     }
 
-    /// Whether a path is in.
+    /// Whether the set contains a path.
     pub fn contains(&self, path: &[Element]) -> bool {
         match path {
             [] => false,
@@ -46,12 +46,12 @@ impl FieldSet {
         }
     }
 
-    /// Whether nothing is in.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.values().all(FieldSet::is_empty)
     }
 
-    /// Every path that is in, parents first.
+    /// All paths of the set, parents first.
     pub fn paths(&self) -> Vec<Vec<Element>> {
         let mut paths: Vec<Vec<Element>> = self.members.iter().map(|member| vec![member.clone()]).collect();
         for (element, set) in &self.children {
@@ -63,7 +63,7 @@ impl FieldSet {
         paths
     }
 
-    /// What is in either.
+    /// The union of both sets.
     #[must_use]
     pub fn union(mut self, mut other: FieldSet) -> FieldSet {
         self.members.append(&mut other.members);
@@ -74,7 +74,7 @@ impl FieldSet {
         self
     }
 
-    /// What is in both.
+    /// The intersection of both sets.
     #[must_use]
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         let children = self.children.iter().filter_map(|(element, set)| {
@@ -87,7 +87,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in this one only.
+    /// The paths of this set that are not in `other`.
     #[must_use]
     pub fn difference(mut self, other: &FieldSet) -> FieldSet {
         for member in &other.members {
@@ -96,7 +96,7 @@ impl FieldSet {
         self.descend(other, FieldSet::difference)
     }
 
-    /// What is in this one only and below no field of the other.
+    /// The paths of this set that are neither in `other` nor below a path of `other`.
     #[must_use]
     pub fn without_below(mut self, other: &FieldSet) -> FieldSet {
         for member in &other.members {

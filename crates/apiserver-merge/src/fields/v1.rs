@@ -1,22 +1,22 @@
-//! `fieldsV1`: a tree of JSON objects whose keys are elements. `{}` is a field that is in, `.` says that a field with
-//! others below it is in as well.
+//! `fieldsV1`: a tree of JSON objects whose keys are elements. `{}` is a member; the key `.` marks a field as a member
+//! that has other members below it.
 
 use super::{Element, FieldSet};
 use serde_json::{Map, Value};
 
-/// A `fieldsV1` that cannot be read.
+/// Why a `fieldsV1` cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldsError {
-    /// A key that is no element of a path.
+    /// A key is not a valid element.
     #[error("unreadable key {0:?} in fieldsV1")]
     Element(String),
-    /// Something other than an object.
+    /// A value is not an object.
     #[error("fieldsV1 must be made of objects")]
     Shape,
 }
 
 impl FieldSet {
-    /// The set in the form of `fieldsV1`.
+    /// Encodes the set as `fieldsV1`.
     pub fn to_v1(&self) -> Value {
         Value::Object(self.write(false))
     }
@@ -37,10 +37,10 @@ impl FieldSet {
         out
     }
 
-    /// The set that a `fieldsV1` stands for.
+    /// Decodes a `fieldsV1`.
     ///
     /// # Errors
-    /// If it is not made of objects whose keys are elements.
+    /// If a value is not an object, or a key is not a valid element.
     pub fn from_v1(fields: &Value) -> Result<FieldSet, FieldsError> {
         Ok(read(fields)?.0.unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! JSON patches, step by step.
+//! JSON patches.
 
 use super::PatchError;
 use serde_json::{Map, Value};
@@ -11,10 +11,10 @@ const MOST_COPIED: usize = 3 << 20;
 /// on until no stack can walk it.
 const DEEPEST: usize = 120;
 
-/// Applies a JSON patch, all of it or nothing.
+/// Applies a JSON patch, completely or not at all.
 ///
 /// # Errors
-/// If it is no list of objects, or a step does not apply; the texts are those of Go's library.
+/// If the patch is not a list of objects, or an operation fails; the messages are those of Go's library.
 pub fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
     let malformed =
         || PatchError::Malformed("error decoding patch: a JSON patch is a list of objects".into());

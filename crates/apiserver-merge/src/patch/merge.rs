@@ -1,4 +1,4 @@
-//! JSON merge patches: null takes a field away.
+//! JSON merge patches: null removes a field.
 
 use super::PatchError;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// Applies a JSON merge patch to an object.
 ///
 /// # Errors
-/// If the patch is no object; the object is unchanged then.
+/// If the patch is not an object; the target is unchanged then.
 pub fn merge_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
     let Value::Object(patch) = patch else { return Err(PatchError::Malformed("Invalid JSON Patch".into())) };
     if !target.is_object() {

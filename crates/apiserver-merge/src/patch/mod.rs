@@ -1,5 +1,5 @@
-//! JSON patches (RFC 6902) and JSON merge patches (RFC 7386) as the Go library of the API server applies them, which is
-//! not to the letter: a replacement may be new, indices may count from the end, what is copied may be missing.
+//! JSON patches (RFC 6902) and JSON merge patches (RFC 7386), as the API server's Go library applies them. It differs
+//! from the RFCs: `replace` may add a value, indices may count from the end, and the source of `copy` may be missing.
 
 mod json;
 mod merge;
@@ -7,16 +7,16 @@ mod merge;
 pub use json::json_patch;
 pub use merge::merge_patch;
 
-/// Why a patch was not applied. Nothing is changed then.
+/// Why a patch was not applied. The object is unchanged then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// What was sent is no patch. Status 400.
+    /// The body is not a patch. Status 400.
     #[error("{0}")]
     Malformed(String),
-    /// It has too many steps. Status 413.
+    /// The patch has too many operations. Status 413.
     #[error("{0}")]
     TooLarge(String),
-    /// It does not apply to the object. Status 422.
+    /// The patch cannot be applied to the object. Status 422.
     #[error("{0}")]
     Inapplicable(String),
 }

@@ -1,4 +1,4 @@
-//! How two objects differ: fields that were added, removed or changed.
+//! The differences between two objects: added, removed and changed fields.
 
 use super::{Part, fields, items};
 use crate::fields::{Element, FieldSet};

@@ -1,4 +1,4 @@
-//! Does an object have the shape it should have? Only as far as a merge depends on it.
+//! Checks that an object has the shape of its schema, as far as a merge depends on it.
 
 use super::{Part, items};
 use crate::fields::Element;

@@ -1,5 +1,5 @@
-//! Merges an applied configuration into an object: what it says wins, what it does not say stays, and items of lists
-//! come in its order.
+//! Merges an applied configuration into an object: applied values win, other values stay, and list items are in the
+//! order of the configuration.
 
 use super::{Part, fields, items};
 use crate::fields::Element;

@@ -1,5 +1,5 @@
-//! The walks over objects along their shape: does one conform, which fields does it have, how do two differ, what
-//! comes of merging them, and what is left when fields are taken away. They know no managers.
+//! Walks over objects along their shape: check the shape, collect the fields, compare two objects, merge them, and
+//! remove fields. They know nothing about managers.
 
 pub(crate) mod compare;
 pub(crate) mod conform;

@@ -1,4 +1,4 @@
-//! Sets leave out named fields that have others below them. Taking fields away needs them in.
+//! Sets omit named fields that have members below them. Removal of fields needs those fields as members.
 
 use crate::fields::{Element, FieldSet};
 use crate::shape::Type;

@@ -1,4 +1,4 @@
-//! A schema may have become atomic where it was granular since a set was written. Then the manager owns the whole
+//! A schema may have changed from granular to atomic after a set was written. The manager then owns the whole value
 //! instead of parts of it.
 
 use super::Part;

@@ -1,4 +1,4 @@
-//! Takes fields away from an object. A map or list of which nothing is left becomes null.
+//! Removes fields from an object. A map or list that becomes empty is set to null.
 
 use super::Part;
 use crate::fields::{Element, FieldSet};

@@ -1,4 +1,4 @@
-//! The fields an object has: leaves, items of lists, entries of maps, and what is empty.
+//! The set of fields of an object: leaves, items of lists, entries of maps, and empty values.
 
 use super::{Part, items};
 use crate::fields::{Element, FieldSet};

@@ -1,6 +1,7 @@
-//! What evaluating may cost. The evaluator itself knows no limit, so [`super::rewrite`] puts calls into every
-//! expression where work can pile up: at each turn of a loop, and where a text or list grows. Costs are of the order
-//! of upstream's and never more, so that what a kube-apiserver can afford is afforded here.
+//! The cost limit of an evaluation. The evaluator has no limit of its own, so [`super::rewrite`] inserts calls into
+//! every expression where work accumulates: in each iteration of a loop, and where a string or list grows. Costs have
+//! the order of upstream's and never exceed them, so that everything within a kube-apiserver's limit is within this
+//! one.
 
 use kube_cel::cel::{Context, ExecutionError, Value};
 use std::cell::Cell;

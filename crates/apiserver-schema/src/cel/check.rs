@@ -1,5 +1,5 @@
-//! Runs the rules of a schema along with the values they are written for. Rules that compare with the old value
-//! run where there is one; failures of values that did not change are tolerated.
+//! Evaluates the rules of a schema on the values that they apply to. Transition rules run if there is an old value;
+//! failures of unchanged values are tolerated.
 
 use super::budget::{Budget, Overrun};
 use super::rewrite::{OLD_SELF, SELF, SORTED, mentions};

@@ -1,8 +1,8 @@
-//! What rules may cost at worst, judged when they are written: a loop over a list without an end, inside another, is
-//! refused before there is an object to try it on.
+//! Estimates the worst-case cost of rules when their schema is written. A loop over an unbounded list inside another
+//! one is rejected before an object exists.
 //!
-//! It is a lower bound of upstream's estimate: sizes that cannot be known count as one, and so do most functions. What
-//! is refused here is refused by a kube-apiserver, too; the opposite does not hold.
+//! It is a lower bound of upstream's estimate: unknown sizes count as one, and so do most functions. A kube-apiserver
+//! rejects everything that is rejected here; the converse does not hold.
 
 use super::{names::escape, source};
 use crate::error::{ErrorKind, FieldError};

@@ -1,15 +1,15 @@
-//! The `fieldPath` of a rule and the `jsonPath` of a selectable field: JSON paths of field names and map keys that the schema
-//! must know.
+//! The `fieldPath` of a rule and the `jsonPath` of a selectable field: JSON paths of field names and map keys that the
+//! schema must contain.
 
 use serde_json::Value;
 
 use crate::path::{child, key};
 use crate::raw::{Raw, RawAdditional};
 
-/// The schema of the field that a JSON path of names leads to; nothing known of it is [`Value::Null`].
+/// The schema of the field at a JSON path; [`Value::Null`] if the schema does not describe it.
 ///
 /// # Errors
-/// Why the path leads nowhere, or cannot be read.
+/// Why the path is invalid, or does not refer to a field.
 pub fn field_at<'a>(schema: &'a Value, json_path: &str) -> Result<&'a Value, String> {
     if json_path.contains('[') {
         return Err("array notation is not allowed".into());

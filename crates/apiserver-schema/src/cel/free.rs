@@ -1,4 +1,4 @@
-//! Expressions that stand alone and see whole objects as they are: the conditions of webhooks.
+//! Standalone expressions that see whole objects without a schema: the match conditions of webhooks.
 
 use super::budget::Budget;
 use super::{functions, rewrite, source};
@@ -9,23 +9,23 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A compiled expression that is true or false.
+/// A compiled boolean expression.
 #[derive(Debug)]
 pub struct Expression(IdedExpr);
 
 impl Expression {
-    /// Compiles an expression that may speak of these variables.
+    /// Compiles an expression that may use these variables.
     ///
     /// # Errors
-    /// Says what cannot be compiled.
+    /// Why the expression cannot be compiled.
     pub fn compile(source: &str, variables: &[&str]) -> Result<Expression, String> {
         rewrite::rewrite_free(source::parse(source)?, variables).map(Expression)
     }
 
-    /// Whether it is true of these values.
+    /// Evaluates the expression with these values.
     ///
     /// # Errors
-    /// Says why it cannot be evaluated, or that it costs too much.
+    /// Why the evaluation failed, or that it exceeded the cost limit.
     pub fn holds(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
         let evaluated = Budget::default().run(|| {
             functions::with_base(|base| {

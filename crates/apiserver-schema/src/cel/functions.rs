@@ -1,5 +1,5 @@
-//! The functions a rule may call: those of `cel` and `kube-cel`, with `matches` made to read Go's patterns and
-//! `size` to count characters, and `type`, `dyn` and `bool` added.
+//! The functions of rules: those of `cel` and `kube-cel`, with a `matches` that accepts Go's patterns and a `size` that
+//! counts characters, and in addition `type`, `dyn` and `bool`.
 
 use super::budget;
 use crate::pattern;

@@ -1,7 +1,7 @@
-//! Rules written in the Common Expression Language (`x-kubernetes-validations`). Parsing, evaluation and the
-//! functions Kubernetes adds come from `cel` and `kube-cel`; what a rule sees, when it runs and how its failure
-//! reads is decided here. A rule that cannot be compiled is refused together with its schema, and one that cannot
-//! be evaluated refuses the object: nothing fails open.
+//! Rules in the Common Expression Language (`x-kubernetes-validations`). Parsing, evaluation and Kubernetes' functions
+//! come from `cel` and `kube-cel`. This module decides which values a rule sees, when it runs and the message of its
+//! failure. A rule that cannot be compiled makes its schema invalid, and a rule that cannot be evaluated makes the
+//! object invalid: nothing fails open.
 
 mod budget;
 mod check;

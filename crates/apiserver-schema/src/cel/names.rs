@@ -1,4 +1,4 @@
-//! Names of fields as identifiers: reserved words and signs are spelled out.
+//! Escapes names of fields as identifiers: reserved words and special characters are spelled out.
 
 const RESERVED: [&str; 21] = [
     "true",

@@ -1,11 +1,11 @@
-//! Prepares a parsed rule for the evaluator. What the evaluator cannot do is refused here; what it does in a way
-//! of its own is said differently:
-//! * optional selection (`a.?b.c`) becomes optional indexing, which knows absent keys;
-//! * `optMap`, `optFlatMap` and the comparison of optional values are expanded as their documentation says;
-//! * loops, and what makes texts and lists longer, are charged for ([`super::budget`]);
+//! Prepares a parsed rule for the evaluator. Rejects what the evaluator does not support, and rewrites what it evaluates
+//! differently from upstream:
+//! * optional selection (`a.?b.c`) becomes optional indexing, which supports absent keys;
+//! * `optMap`, `optFlatMap` and the comparison of optional values are expanded as documented;
+//! * loops, and operations that make strings and lists longer, are charged for ([`super::budget`]);
 //! * `size(a)` becomes `a.size()`, because only the target of a call keeps its own error;
-//! * fields of `self` and `oldSelf` that are compared with each other are taken from copies in which sets and
-//!   maps of lists are sorted, because their order must not matter.
+//! * fields of `self` and `oldSelf` that are compared with each other are taken from copies in which set lists and
+//!   map lists are sorted, because their order must not matter.
 
 use super::names::escape;
 use super::{budget, functions};

@@ -1,8 +1,8 @@
-//! From text to a tree that is safe to walk. The parser bounds only some of the ways in which an expression can be deep, and
-//! gives up over others by ending the process: there is no stack for a sum of five thousand terms. So the text is measured
-//! before it is parsed.
+//! Parses text into a tree that can be walked safely. The parser limits only some kinds of depth; with other kinds the
+//! stack overflows and the process aborts, such as with a sum of five thousand terms. So the depth of the text is
+//! measured before it is parsed.
 //!
-//! What is measured errs on the side of too much: what the lexer might not take for a string is not one here either.
+//! The measurement overestimates: text that the lexer might not accept as a string is not treated as a string here.
 
 use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::parser::Parser;

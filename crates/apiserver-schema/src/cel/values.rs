@@ -1,5 +1,5 @@
-//! What a rule sees of a value: fields the schema names, under escaped names, with dates, durations, bytes and
-//! numbers of the right type. What the schema does not name can be compared as a whole but not looked into.
+//! The value that a rule sees: the fields in the schema, under escaped names, with dates, durations, bytes and numbers
+//! of the right type. Fields that are not in the schema can be compared as a whole but not accessed.
 
 use super::names::escape;
 use crate::formats;

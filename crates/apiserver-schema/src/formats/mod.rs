@@ -1,5 +1,5 @@
-//! The string formats a kube-apiserver checks, under the names it knows them by. A format that is not in the
-//! table is not checked at all, as upstream does.
+//! The string formats that a kube-apiserver checks, by name. A format that is not in the table is not checked, as
+//! upstream.
 
 mod net;
 mod number;

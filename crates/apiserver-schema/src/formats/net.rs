@@ -1,4 +1,4 @@
-//! Addresses: IP, CIDR, MAC, URI, mail.
+//! Formats of addresses: IP, CIDR, MAC, URI, email.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

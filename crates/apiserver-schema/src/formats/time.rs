@@ -1,4 +1,4 @@
-//! Dates, times and durations. The clock is not read here or anywhere in this crate.
+//! Formats of dates, times and durations. This crate never reads the clock.
 
 use crate::pattern;
 use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime};

@@ -1,4 +1,5 @@
-//! `anyOf`, `oneOf`, `allOf` and `not`. Of branches that all fail, the one that passed most checks explains why.
+//! `anyOf`, `oneOf`, `allOf` and `not`. If no branch of a choice matches, the errors include those of the branch that
+//! passed the most checks.
 
 use super::{Failure, Outcome, schema};
 use crate::gotext::quote;

@@ -1,4 +1,4 @@
-//! Constraints on one value: choices, lengths, patterns, formats, bounds, counts.
+//! Constraints on a single value: enums, lengths, patterns, formats, bounds, counts.
 
 use super::types::is_integral;
 use super::{Failure, Outcome};

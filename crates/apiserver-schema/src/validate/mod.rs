@@ -1,6 +1,6 @@
-//! Does a value fit a schema? The walk, the order of the checks and the texts are those of a kube-apiserver, and
-//! so is the count of passed checks that decides which branch of an `anyOf` explains a failure.
-//! Uniqueness in lists and rules are not checked here.
+//! Validates a value against a schema. The walk, the order of the checks and the messages are those of a
+//! kube-apiserver. So is the count of passed checks that selects the branch of an `anyOf` whose errors are reported.
+//! Uniqueness in lists and CEL rules are checked elsewhere.
 
 mod combine;
 mod limits;

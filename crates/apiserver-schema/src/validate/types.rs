@@ -1,4 +1,4 @@
-//! Is a value of the type, or failing that of the format, that its schema names?
+//! Checks that a value has the type, or otherwise the format, of its schema.
 
 use super::{Failure, Outcome};
 use crate::error::ErrorKind;

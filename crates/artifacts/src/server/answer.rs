@@ -1,4 +1,4 @@
-//! Answers to requests: the bytes with a digest, or nothing.
+//! Responses: the bytes of the file with the requested digest, or an error status.
 
 use bytes::{Bytes, BytesMut};
 use capstan_plan::Digest;

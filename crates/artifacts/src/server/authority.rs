@@ -1,4 +1,4 @@
-//! The server's own authority, which lasts, and a certificate that is made anew at every start.
+//! The server's CA, which is persistent, and its serving certificate, which is issued at every start.
 
 use capstan_pki::folder::{FolderError, KeptAuthority};
 use capstan_pki::issue::{self, Identity};

@@ -1,7 +1,7 @@
-//! The server that machines fetch software from: HTTPS, by digest, and nothing else.
+//! The server that machines download software from: HTTPS, only by digest.
 //!
-//! What it hands out is public, and whoever fetches it checks the digest, so nobody has to say who he is. It has an
-//! authority of its own, which machines are given together with the address.
+//! The files are public and the client checks the digest, so clients do not authenticate. The server has its own CA.
+//! Machines get its certificate together with the URL.
 
 mod answer;
 mod authority;
@@ -36,45 +36,46 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a machine may not read what it has asked for.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// What the server needs.
+/// Options of the server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen. Port 0 takes a free one.
+    /// Address to listen on. Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// How machines see it, such as `https://10.0.0.1:6441`. Without one, under `host` and the port it listens on.
+    /// URL for machines, such as `https://10.0.0.1:6441`. Without it, the URL is made from `host` and the port that the
+    /// server listens on.
     pub url: Option<String>,
-    /// The name or address machines see it under, if that is not the one it listens on.
+    /// Name or address for machines, if it differs from the address that the server listens on.
     pub host: Option<String>,
-    /// Where its authority is kept.
+    /// Folder of the server's CA.
     pub authority: PathBuf,
 }
 
-/// Why it does not serve.
+/// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// How machines are to see it.
+    /// The URL for machines is invalid.
     #[error("{0} is not an address that machines could use: it must be https://HOST:PORT and nothing more")]
     Url(String),
-    /// The certificate.
+    /// The CA cannot be read or created.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
-    /// What was just made cannot be read.
+    /// The new certificate cannot be parsed.
     #[error("cannot use the certificate of the artifact server: {0}")]
     Pem(#[from] pem::Error),
-    /// TLS.
+    /// TLS cannot be configured.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// A running server. Dropping it ends it.
+/// A running server. Dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
     served: Served,
@@ -86,7 +87,7 @@ impl Server {
     /// Serves the files of a folder.
     ///
     /// # Errors
-    /// If it cannot listen, or has no certificate.
+    /// If it cannot listen, or its certificate cannot be created.
     pub async fn start(folder: Folder, options: &Options) -> Result<Self, ServeError> {
         let listen = |source| ServeError::Listen { address: options.listen, source };
         let listener = TcpListener::bind(options.listen).await.map_err(listen)?;
@@ -115,7 +116,7 @@ impl Server {
         Ok(Self { served, software, _accepting: accepting })
     }
 
-    /// How machines reach it.
+    /// URL and CA for machines.
     pub fn served(&self) -> &Served {
         &self.served
     }

@@ -1,4 +1,4 @@
-//! Which bytes of a file are asked for. Pure.
+//! The byte range that a request asks for. Pure.
 
 /// The bytes to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan backup` and `capstan restore`.
+//! Flags of `capstan backup` and `capstan restore`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::client::PlaneArgs;
 #[command(after_help = "\
 A plane that runs goes on meanwhile. The file holds every Secret and the plane's own keys: keep it as safe as the plane.")]
 pub(crate) struct BackupArgs {
-    /// File to write; there must be none of that name
+    /// File to write; it must not exist
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
@@ -25,15 +25,15 @@ pub(crate) struct BackupArgs {
 #[command(after_help = "\
 No controller runs on a restored plane until it is started with `capstan up --resume-after-restore`.")]
 pub(crate) struct RestoreArgs {
-    /// A backup, as `capstan backup` writes it
+    /// Backup file from `capstan backup`
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Folder to bring the plane back in [default: ~/.local/share/capstan]
+    /// Data folder to restore to [default: ~/.local/share/capstan]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Also where a plane has been: its store and its keys are moved aside, not deleted
+    /// Restore into a folder with an existing plane: its store and keys are moved aside, not deleted
     #[arg(long)]
     pub(crate) force: bool,
 }

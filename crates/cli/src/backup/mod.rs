@@ -1,4 +1,4 @@
-//! `capstan backup`: everything an embedded plane holds, in one file, while it runs or not.
+//! `capstan backup`: writes all data of an embedded plane to one file, whether the plane runs or not.
 
 mod args;
 mod restore;

@@ -1,4 +1,4 @@
-//! `capstan restore`: a plane is brought back from a backup, and waits for somebody to look at it.
+//! `capstan restore`: restores a plane from a backup. The plane then waits until a person has reviewed it.
 
 use anyhow::{Context, Result, bail};
 use capstan_apiserver::Backup;

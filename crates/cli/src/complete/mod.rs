@@ -1,6 +1,7 @@
-//! `capstan complete`: names of objects for a shell that completes a word. Called by the scripts of `capstan completion`.
+//! `capstan complete`: prints names of objects for a shell that completes a word. The scripts of `capstan completion`
+//! call it.
 //!
-//! A shell waits for the answer: it comes within two seconds or not at all, and nothing is ever complained of.
+//! The shell waits for the answer: it comes within two seconds or not at all, and errors are never printed.
 
 mod wanted;
 
@@ -28,7 +29,7 @@ const MOST: u32 = 500;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompleteArgs {
-    /// The words behind the program's name, up to the one that is being typed
+    /// Words after the program name, up to the word that is being typed
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) words: Vec<String>,
 }
@@ -38,7 +39,8 @@ pub(crate) async fn run(args: &CompleteArgs) -> Result<()> {
     std::io::stdout().write_all(text.as_bytes()).map_err(Into::into)
 }
 
-/// As kubectl wants it from a program named `kubectl_complete-capstan`: names, and what the shell is to do besides.
+/// Completes for kubectl, which calls a program named `kubectl_complete-capstan`: prints names, and a directive for the
+/// shell.
 pub(crate) async fn run_for_kubectl(words: &[String]) -> Result<()> {
     let names = names(words).await;
     // 4: no names of files; 0: as the shell usually does.

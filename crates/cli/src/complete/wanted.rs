@@ -1,14 +1,14 @@
-//! Which names complete the word at the cursor. Pure.
+//! Determines which names complete the word at the cursor. Pure.
 
 use clap::{Arg, Command, CommandFactory as _};
 
 use crate::args::Args;
 
-/// What a shell wants to know.
+/// A completion request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) wanted: Wanted,
-    /// The word so far.
+    /// The beginning of the word.
     pub(super) typed: String,
     pub(super) namespace: Option<String>,
     pub(super) kubeconfig: Option<String>,
@@ -17,7 +17,7 @@ pub(super) struct Request {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Names of objects of these kinds, each with what stands before it.
+    /// Names of objects of these kinds, each with a prefix.
     Names(Vec<(CompletableKind, &'static str)>),
     Namespaces,
     Contexts,
@@ -32,7 +32,7 @@ pub(super) enum CompletableKind {
     ControlPlane,
 }
 
-/// What is wanted, if it is the name of something that a plane knows.
+/// The request, if the word is the name of an object on the plane.
 pub(super) fn wanted(words: &[String]) -> Option<Request> {
     let (typed, before) = words.split_last()?;
     let root = Args::command();
@@ -127,7 +127,7 @@ fn of_position(path: &[&str], position: usize, typed: &str) -> Option<Wanted> {
     Some(Wanted::Names(kinds))
 }
 
-/// Those that go on as it was begun. What a shell would take for more than a word is left out.
+/// The names that begin with `typed`. Names that a shell would split or expand are omitted.
 pub(super) fn offered(typed: &str, names: Vec<String>) -> Vec<String> {
     let is_plain = |name: &String| {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-/@:".contains(letter);

@@ -1,4 +1,4 @@
-//! Who plays in a demo: which hosts, which versions, how many of each.
+//! The hosts, versions and machine counts of a demo.
 
 use anyhow::{Context, Result, bail, ensure};
 use capstan_artifacts::Software;
@@ -12,24 +12,24 @@ use std::time::Duration;
 const POOL: &str = "infrastructure.cluster.x-k8s.io/v1alpha1";
 
 pub(super) struct Cast {
-    /// What the hosts are, in words.
+    /// Description of the hosts.
     pub(super) hosts_are: &'static str,
-    /// How many there are.
+    /// Number of hosts.
     pub(super) hosts: usize,
-    /// The objects they are made from.
+    /// Objects of the HostPool.
     pub(super) pool: Vec<Value>,
     pub(super) servers: i32,
     pub(super) workers: i32,
-    /// Versions of Kubernetes, before and after the change in place.
+    /// Versions of Kubernetes, before and after the in-place upgrade.
     pub(super) versions: [String; 2],
-    /// What k3s is told beside the template, if it is a real one. Its only server is the first of the hosts then.
+    /// Additional k3s settings for real machines. The only control plane machine is then on the first host.
     pub(super) settings: Option<Value>,
-    /// No phase takes longer than this, unless something is wrong.
+    /// Timeout of each phase.
     pub(super) deadline: Duration,
 }
 
 impl Cast {
-    /// Simulated hosts: quick, and everywhere.
+    /// A demo on simulated hosts, which are fast and work on every computer.
     pub(super) fn simulated() -> Self {
         let pool = json!({
             "apiVersion": POOL, "kind": "HostPool", "metadata": {"name": "simulated"},
@@ -47,7 +47,7 @@ impl Cast {
         }
     }
 
-    /// Real machines on this machine, with a real k3s.
+    /// A demo on real machines on this computer, with a real k3s.
     pub(super) fn real(set: &Set, base: &Path, software: &Software, folder: &Path) -> Result<Self> {
         let versions = newest_two(software)?;
         let (private, public) = key_pair(folder)?;

@@ -1,5 +1,5 @@
-//! `capstan demo`: the main job, from nothing to nothing. On simulated hosts, or with `--real` on machines of this
-//! machine.
+//! `capstan demo`: the life of a cluster from creation to deletion, on simulated hosts, or with `--real` on local
+//! machines.
 
 #![allow(clippy::print_stdout, reason = "a demo talks")]
 

@@ -1,4 +1,4 @@
-//! How progress is shown while a cluster comes up.
+//! Shows progress while a cluster is created.
 
 use jiff::Timestamp;
 use std::io::IsTerminal as _;
@@ -6,7 +6,7 @@ use std::io::IsTerminal as _;
 use crate::describe;
 use crate::terminal::{self, Look};
 
-/// Where progress is shown: a tree that is drawn anew on a terminal, a line for every change elsewhere.
+/// Shows progress: a tree that is redrawn on a terminal, otherwise one line for every change.
 pub(super) enum Screen {
     Terminal { drawn: usize },
     Lines { printed: String },

@@ -1,4 +1,4 @@
-//! What a demo does and says, whatever its hosts are.
+//! The steps and the output of a demo, independent of the kind of hosts.
 
 use anyhow::{Context, Result, bail, ensure};
 use capstan_api::controlplane::CapstanControlPlane;

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan describe`.
+//! Flags of `capstan describe`.
 
 use clap::Subcommand;
 
@@ -8,7 +8,7 @@ use crate::show::{Format, ShowArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Describe {
-    /// Show a cluster as a tree, down to its hosts and the plans they carry out
+    /// Show a cluster as a tree, with its hosts and the plans that they apply
     Cluster(DescribeArgs),
 }
 
@@ -20,8 +20,8 @@ pub(crate) struct DescribeArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
 
-    /// Show every condition of these: kinds or KIND/NAME, separated by commas, or all; with a + behind it only what is
-    /// not as it should be
+    /// Show all conditions of these: kinds or KIND/NAME, separated by commas, or all; with a + at the end only
+    /// conditions that are not as desired
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) show_conditions: Vec<ConditionFilter>,
 
@@ -29,28 +29,28 @@ pub(crate) struct DescribeArgs {
     #[arg(long)]
     pub(crate) show_machinesets: bool,
 
-    /// Show what ClusterResourceSets brought into the cluster
+    /// Show the resources that ClusterResourceSets applied to the cluster
     #[arg(long)]
     pub(crate) show_resourcesets: bool,
 
-    /// Show the templates that machines are made from
+    /// Show the templates of machines
     #[arg(long)]
     pub(crate) show_templates: bool,
 
-    /// Show a machine's infrastructure and bootstrap objects also when they say nothing that the machine does not
+    /// Show a machine's infrastructure and bootstrap objects even if their conditions are those of the machine
     #[arg(long, alias = "disable-no-echo")]
     pub(crate) echo: bool,
 
-    /// Show machines that are in the same condition as one line
+    /// Show machines with equal conditions as one line
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true",
         require_equals = true)]
     pub(crate) grouping: bool,
 
-    /// Each machine on a line of its own
+    /// Show each machine on its own line
     #[arg(long, hide = true)]
     pub(crate) disable_grouping: bool,
 
-    /// Conditions of v1beta2, which are the only ones there are
+    /// Use v1beta2 conditions; no effect, because there are no others
     #[arg(long, hide = true, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         default_missing_value = "true", require_equals = true)]
     pub(crate) v1beta2: bool,

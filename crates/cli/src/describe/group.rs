@@ -1,4 +1,4 @@
-//! Machines in the same condition as one line. Pure.
+//! Groups Machines with equal conditions into one line. Pure.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use super::tree::{Counts, Line, State, state, title};
 /// Status and reason of the three conditions that must agree.
 type Key = [Option<(String, String)>; 3];
 
-/// Lines of machines, with those that agree as one. What has something of its own to tell, such as a plan that is being
-/// carried out, stays by itself.
+/// Groups lines of machines with equal conditions into one line. A machine with something else to report, such as a
+/// plan that is being applied, keeps its own line.
 pub(super) fn grouped(lines: Vec<Line>, machines: &[&Value]) -> Vec<Line> {
     let mut groups: Vec<(Option<Key>, Vec<Line>)> = Vec::new();
     for line in lines {

@@ -1,4 +1,4 @@
-//! `capstan describe cluster`: what a cluster is made of, and how each part does.
+//! `capstan describe cluster`: shows the objects of a cluster and their conditions.
 
 mod args;
 mod group;
@@ -39,7 +39,7 @@ pub(crate) fn render(snapshot: &Snapshot, now: Timestamp, look: Look) -> String 
     render::render(&tree::tree(snapshot, &Options::default()), now, look)
 }
 
-/// From the cluster down to what it waits for: at each step the first part that is not well.
+/// The chain from the cluster to the object that it waits for: at each level the first object that is not ready.
 pub(crate) fn waiting(snapshot: &Snapshot) -> Vec<Line> {
     let mut chain = Vec::new();
     let mut below = vec![tree::tree(snapshot, &Options::default())];
@@ -57,7 +57,7 @@ fn first_unwell(line: Line) -> Option<Line> {
     if is_well { line.children.into_iter().find_map(first_unwell) } else { Some(line) }
 }
 
-/// How far a cluster is, on one line.
+/// Progress of a cluster, on one line.
 pub(crate) fn progress(snapshot: &Snapshot) -> String {
     let is_ready = |machine: &&Value| {
         let conditions = machine["status"]["conditions"].as_array();

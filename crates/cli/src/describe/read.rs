@@ -1,4 +1,4 @@
-//! Reads what the tree shows.
+//! Reads the objects of the tree.
 
 use anyhow::{Context, Result};
 use capstan_api::addons::ClusterResourceSetBinding;
@@ -16,7 +16,7 @@ use std::fmt::Debug;
 
 use super::tree::Snapshot;
 
-/// Objects may come and go meanwhile: a picture, not a proof.
+/// Reads the objects of a cluster. The requests are not atomic, so objects may change in between.
 pub(crate) async fn read(client: Client, namespace: &str, name: &str) -> Result<Snapshot> {
     let clusters: Api<Cluster> = Api::namespaced(client.clone(), namespace);
     let cluster = clusters
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// What a reference names, if it is there.
+/// The object of a reference, if it exists.
 pub(crate) async fn external(
     externals: &Externals,
     reference: Option<&ContractVersionedObjectReference>,

@@ -1,4 +1,4 @@
-//! A tree as text, in columns, as wide as there is room and in colour where that is wanted. Pure.
+//! Renders a tree as text, in columns, within the width of the terminal and in colour if enabled. Pure.
 
 use capstan_api::wait::NEGATIVE;
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ impl Cell {
     }
 }
 
-/// The whole tree, one line each, with a line of titles.
+/// The whole tree, one line per object, with a header line.
 pub(crate) fn render(tree: &Line, now: Timestamp, look: Look) -> String {
     let mut rows: Vec<Row> = Vec::new();
     push(&mut rows, tree, "", "", now);
@@ -153,7 +153,7 @@ fn rows_of(mut row: Row, room: usize) -> Vec<Row> {
     std::iter::once(row).chain(more.collect::<Vec<_>>()).collect()
 }
 
-/// `12s`, `5m`, `3h`, `2d`: the largest unit that fits.
+/// `12s`, `5m`, `3h`, `2d`: an age in its largest unit.
 pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(since).as_secs().max(0);
     match seconds {

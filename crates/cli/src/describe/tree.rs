@@ -1,4 +1,4 @@
-//! The objects of a cluster as a tree. Pure: from what was read to what is shown.
+//! Builds the tree of a cluster's objects from the objects that were read. Pure.
 
 use anyhow::{Result, bail};
 use capstan_api::wait::{NEGATIVE, Wait};
@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use super::group::grouped;
 
-/// What was read of a cluster. Objects are untyped: any provider's may be among them.
+/// The objects of a cluster. They are untyped, because they may belong to any provider.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) cluster: Value,
@@ -19,17 +19,17 @@ pub(crate) struct Snapshot {
     pub(crate) machine_sets: Vec<Value>,
     pub(crate) machine_pools: Vec<Value>,
     pub(crate) machines: Vec<Value>,
-    /// Infrastructure machines, by the names Machines refer to them.
+    /// Infrastructure machines, matched by the references of Machines.
     pub(crate) infrastructure_machines: Vec<Value>,
-    /// Bootstrap configurations, likewise.
+    /// Bootstrap configurations, matched by the references of Machines.
     pub(crate) bootstrap_configs: Vec<Value>,
-    /// What the agents say.
+    /// MachineReports of the agents.
     pub(crate) reports: Vec<Value>,
-    /// Names of the ClusterResourceSets that were applied.
+    /// Names of the applied ClusterResourceSets.
     pub(crate) resource_sets: Vec<String>,
 }
 
-/// What of it is shown.
+/// Which objects and conditions to show.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) conditions: Vec<ConditionFilter>,
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     pub(crate) grouping: bool,
 }
 
-/// Whose conditions are shown.
+/// Selects the objects whose conditions are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConditionFilter {
     /// `None` for all.
@@ -79,14 +79,14 @@ pub(crate) struct Line {
     pub(crate) counts: Option<Counts>,
     #[serde(rename = "condition", skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<State>,
-    /// All conditions, where they are shown.
+    /// All conditions, if they are selected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) conditions: Vec<State>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) children: Vec<Self>,
 }
 
-/// How many machines an object has, and in what condition.
+/// Numbers of machines of an object, by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Counts {
@@ -96,7 +96,7 @@ pub(crate) struct Counts {
     pub(crate) up_to_date: i64,
 }
 
-/// What a condition says.
+/// The state in a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct State {
     #[serde(rename = "type")]
@@ -105,7 +105,7 @@ pub(crate) struct State {
     pub(crate) reason: String,
     pub(crate) since: Option<Timestamp>,
     pub(crate) message: String,
-    /// What it waits for, if it does.
+    /// What the object waits for, if it does.
     #[serde(skip)]
     pub(crate) wait: Option<Wait>,
 }
@@ -118,7 +118,7 @@ impl State {
     }
 }
 
-/// The tree that `clusterctl describe` users know, with each machine's host and the plan it carries out.
+/// The tree of `clusterctl describe`, with the host and the plan of each machine.
 pub(crate) fn tree(snapshot: &Snapshot, options: &Options) -> Line {
     let view = View { snapshot, options };
     let (control_plane, workers): (Vec<&Value>, Vec<&Value>) =

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan generate`.
+//! Flags of `capstan generate`.
 
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -10,9 +10,9 @@ pub(crate) enum Generate {
     /// Print the manifests of a cluster
     Cluster(Box<GenerateClusterArgs>),
 
-    /// Print what lets Capstan's managers write Secrets in a namespace, once for each namespace with clusters
+    /// Print the RoleBindings for Capstan's managers in a namespace, once for each namespace with clusters
     ///
-    /// Needed where the managers run with the rights of `capstan init` or `clusterctl init`; not on the embedded plane.
+    /// Needed if the managers have the permissions of `capstan init` or `clusterctl init`; not on the embedded plane.
     Access(AccessArgs),
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct GenerateClusterArgs {
     #[arg(short = 'n', long, value_name = "NAMESPACE", default_value = "default")]
     pub(crate) target_namespace: String,
 
-    /// Which of the built-in templates: ha, simulated, single-node; else one for whatever hosts there are
+    /// Built-in template: ha, simulated, single-node [default: a template for any kind of hosts]
     #[arg(short, long, conflicts_with_all = ["from", "from_config_map"])]
     pub(crate) flavor: Option<String>,
 
-    /// Whose templates; only those of capstan are built in
+    /// Provider of the template; only templates of capstan are built in
     #[arg(short, long, value_name = "PROVIDER[:VERSION]", conflicts_with_all = ["from", "from_config_map"])]
     pub(crate) infrastructure: Option<String>,
 
@@ -54,11 +54,11 @@ pub(crate) struct GenerateClusterArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) from_config_map: Option<String>,
 
-    /// Its namespace [default: that of the context]
+    /// Namespace of the ConfigMap [default: that of the context]
     #[arg(long, value_name = "NAMESPACE", requires = "from_config_map")]
     pub(crate) from_config_map_namespace: Option<String>,
 
-    /// The key in it
+    /// Key of the template in the ConfigMap
     #[arg(long, value_name = "KEY", requires = "from_config_map", default_value = "template")]
     pub(crate) from_config_map_key: String,
 
@@ -69,14 +69,14 @@ pub(crate) struct GenerateClusterArgs {
     #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) write_to: Option<PathBuf>,
 
-    /// List the variables of the template with their defaults, and do nothing else
+    /// List the variables of the template with their defaults, without rendering it
     #[arg(long)]
     pub(crate) list_variables: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AccessArgs {
-    /// The namespace with clusters
+    /// Namespace with clusters
     #[arg(short, long)]
     pub(crate) namespace: String,
 }

@@ -1,6 +1,6 @@
-//! `capstan generate`: manifests from a template, and what managers need in a namespace.
+//! `capstan generate`: renders manifests from a template, and the RoleBindings that managers need in a namespace.
 //!
-//! A flag goes before the environment, the environment before the template's default, as with clusterctl.
+//! A flag takes precedence over the environment, and the environment over the template's default, as with clusterctl.
 
 mod args;
 mod source;

@@ -1,4 +1,4 @@
-//! Where a template comes from: built in, a file, standard input, or a ConfigMap. Never the network.
+//! Sources of templates: built in, a file, standard input, or a ConfigMap. Never the internet.
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::args::GenerateClusterArgs;
 
-/// The template that comes with Capstan, for whatever hosts there are.
+/// The built-in template for any kind of hosts.
 pub(crate) const BUILT_IN: &str = include_str!("../../../../templates/cluster-template.yaml");
 
 /// The others, by flavor.
@@ -18,7 +18,7 @@ const FLAVORS: [(&str, &str); 3] = [
     ("single-node", include_str!("../../../../templates/cluster-template-single-node.yaml")),
 ];
 
-/// A template, and what it is called in errors.
+/// A template, and its name for errors.
 pub(super) struct Source {
     pub(super) text: String,
     pub(super) origin: String,

@@ -1,4 +1,4 @@
-//! Every source of a template, and one line for everything that can be wrong with it.
+//! Tests of every source of a template, and of the one-line errors.
 
 use super::*;
 use crate::args::{Args, Verb};

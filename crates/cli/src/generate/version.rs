@@ -1,14 +1,14 @@
-//! The Kubernetes version of a cluster: whether the text that the user gave is one. Pure.
+//! Checks the Kubernetes version that the user gave. Pure.
 //!
-//! The server rejects a wrong version later, on the object and field it ends in; here the user is told which flag or
-//! variable it came from.
+//! The server would reject an invalid version later, with the object and field that contain it; this check names the
+//! flag or variable that it came from.
 
 use anyhow::{Result, bail};
 use capstan_text::Version;
 
-/// The variable that every built-in template takes the version from.
+/// The variable with the version in every built-in template.
 pub(super) const VARIABLE: &str = "KUBERNETES_VERSION";
-/// What to do when it has no value.
+/// The error if the version is missing.
 pub(super) const MISSING: &str = "no Kubernetes version: pass --kubernetes-version, as in --kubernetes-version v1.36.0, \
                                   or set the environment variable KUBERNETES_VERSION";
 

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan get`.
+//! Flags of `capstan get`.
 
 use clap::{Subcommand, ValueEnum};
 
@@ -15,7 +15,7 @@ pub(crate) enum Get {
     #[command(visible_alias = "machine")]
     Machines(GetMachinesArgs),
 
-    /// List Hosts: state, pool, which machine has claimed each one, and what is wrong with it
+    /// List Hosts: state, pool, the machine that has claimed each one, and its problem
     #[command(visible_alias = "host")]
     Hosts(GetArgs),
 
@@ -32,11 +32,11 @@ pub(crate) struct GetArgs {
     #[arg(short = 'A', long, conflicts_with_all = ["names", "namespace"])]
     pub(crate) all_namespaces: bool,
 
-    /// Only objects with these labels, as kubectl takes them
+    /// Label selector, as in kubectl
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
     pub(crate) selector: Option<String>,
 
-    /// wide for more columns, name for kind and name only, json or yaml for programs
+    /// wide for more columns, name for kind and name only, json or yaml for machine-readable output
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) output: Option<GetOutput>,
 
@@ -54,12 +54,12 @@ pub(crate) struct GetMachinesArgs {
     pub(crate) get: GetArgs,
 }
 
-/// How objects are printed.
+/// Output format of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GetOutput {
     /// A table with more columns
     Wide,
-    /// Kind and name, one a line
+    /// Kind and name, one per line
     Name,
     /// The object, or one JSON List
     Json,

@@ -1,4 +1,4 @@
-//! What single cells say, for every kind. Pure.
+//! Texts of single cells, for all kinds. Pure.
 
 use capstan_api::meta::annotations;
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ pub(super) fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value>
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
 }
 
-/// `True`, `False`, `Unknown`, or nothing where no controller has said anything.
+/// `True`, `False` or `Unknown`; empty if no controller has set the condition.
 pub(super) fn status(object: &Value, type_: &str) -> String {
     condition(object, type_).map(|condition| text(&condition["status"])).unwrap_or_default()
 }
@@ -35,8 +35,8 @@ pub(super) fn phase(object: &Value) -> String {
     }
 }
 
-/// What the object waits for, in one line; empty where it waits for nothing. `summary` is the condition that sums its
-/// others up.
+/// What the object waits for, on one line; empty if it does not wait. `summary` is the condition that summarizes the
+/// others.
 pub(super) fn waits_for(object: &Value, summary: &str) -> String {
     let is = |type_: &str, wanted: &str| status(object, type_) == wanted;
     if object["metadata"]["deletionTimestamp"].is_string() {

@@ -1,4 +1,4 @@
-//! `capstan get kubeconfig`: how to reach a workload cluster.
+//! `capstan get kubeconfig`: prints the kubeconfig of a workload cluster.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;
@@ -14,7 +14,7 @@ pub(crate) async fn run(place: &Place, cluster: &str) -> Result<()> {
     std::io::stdout().write_all(&kubeconfig).map_err(Into::into)
 }
 
-/// The kubeconfig of a workload cluster, which its control plane provider keeps in a Secret.
+/// The kubeconfig of a workload cluster, from the Secret of its control plane provider.
 pub(crate) async fn read(client: &Client, namespace: &str, cluster: &str) -> Result<Vec<u8>> {
     let name = format!("{cluster}-kubeconfig");
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);

@@ -1,6 +1,6 @@
-//! `capstan get`: the objects that users ask for most, as tables.
+//! `capstan get`: the most requested objects, as tables.
 //!
-//! What a column says is decided in `clusters`, `machines` and `hosts`, which do no I/O; here objects are read and printed.
+//! `clusters`, `machines` and `hosts` define the columns and do no I/O; this file reads and prints the objects.
 
 mod args;
 mod cells;

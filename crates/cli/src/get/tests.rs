@@ -1,4 +1,4 @@
-//! What tables and other formats say of objects in every state that users ask about.
+//! Tests of tables and other formats, for objects in all relevant states.
 
 use super::*;
 use clap::Parser;

@@ -1,4 +1,4 @@
-//! `capstan host abandon`: a host that will not come back is let go of, and not used again as it is.
+//! `capstan host abandon`: releases the claim of a host that will not come back, and quarantines the host.
 
 use anyhow::{Context, Result, bail};
 use capstan_api::conditions::is_true;

@@ -1,4 +1,4 @@
-//! `capstan host add`: a machine that exists becomes a Host, with its credential in a Secret of its own.
+//! `capstan host add`: adds an existing machine to the inventory as a Host, with its credential in its own Secret.
 
 use anyhow::{Context, Result, bail};
 use capstan_api::infrastructure::{Host, HostSpec, SecretReference, SshAccess};
@@ -16,7 +16,8 @@ use std::io::{Read as _, Write as _};
 use super::args::AddArgs;
 use crate::progress;
 
-/// Whose credential a Secret holds. On Secrets that this command has made, and so may replace and remove.
+/// Label of a Secret with the name of the Host whose credential it contains. Only Secrets that this command created
+/// have it; the command may replace and remove them.
 pub(super) const OF_HOST: &str = "capstan.dev/host";
 
 pub(super) async fn run(args: &AddArgs) -> Result<()> {

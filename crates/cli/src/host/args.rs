@@ -1,4 +1,4 @@
-//! What can be asked of `capstan host`.
+//! Flags of `capstan host`.
 
 use clap::{ArgGroup, Subcommand};
 use std::path::PathBuf;
@@ -7,29 +7,30 @@ use crate::args::Output;
 use crate::client::PlaceArgs;
 use crate::show::ShowArgs;
 
-/// Exit codes, beside 0 for success, 1 for failure and 2 for wrong usage: 3 when `check` finds a host that cannot be used,
-/// 4 when `remove` or `abandon` refuses.
+/// Exit codes, in addition to 0 for success, 1 for failure and 2 for invalid usage: 3 if `check` finds a host that is
+/// not usable, 4 if `remove` or `abandon` refuses.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostVerb {
-    /// Put a machine that exists into the inventory
+    /// Add an existing machine to the inventory
     Add(AddArgs),
 
     /// List the inventory
     List(ListArgs),
 
-    /// Say what would stop hosts from working, and the remedy
+    /// Show what would prevent hosts from working, and the remedy
     ///
-    /// Exit code 3 says that a host cannot be used.
+    /// Exit code 3 means that a host is not usable.
     Check(CheckArgs),
 
-    /// Take a host out of the inventory
+    /// Remove a host from the inventory
     ///
-    /// Exit code 4 says that it must stay: a machine has it, or a pool lists it.
+    /// Exit code 4 means that the host is in use: a machine has claimed it, or a pool lists it.
     Remove(RemoveArgs),
 
-    /// Let go of a host that will never come back, with the machine on it
+    /// Release a host that will not come back, together with the machine on it
     ///
-    /// The host is quarantined, because it was not cleaned. Exit code 4 says that it answers, or that it is not claimed.
+    /// The host is quarantined, because it was not cleaned. Exit code 4 means that it still responds, or that it is not
+    /// claimed.
     Abandon(AbandonArgs),
 }
 
@@ -68,11 +69,11 @@ pub(crate) struct AddArgs {
     #[arg(long, group = "credential")]
     pub(crate) password_stdin: bool,
 
-    /// Secret that is there already, with the key ssh-privatekey or password
+    /// Existing Secret with the key ssh-privatekey or password
     #[arg(long, value_name = "SECRET", group = "credential")]
     pub(crate) credentials: Option<String>,
 
-    /// Key the host may show, as OpenSSH or ssh-keyscan writes it; may be repeated
+    /// Host key to pin, in the format of OpenSSH or ssh-keyscan; may be repeated
     #[arg(long, value_name = "KEY", group = "trust")]
     pub(crate) host_key: Vec<String>,
 
@@ -88,7 +89,7 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) failure_domain: Option<String>,
 
-    /// For programs: json or yaml
+    /// Machine-readable output: json or yaml
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) output: Option<Output>,
 
@@ -98,7 +99,7 @@ pub(crate) struct AddArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Only hosts with these labels, as kubectl takes them
+    /// Label selector, as in kubectl
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
 
@@ -110,7 +111,7 @@ pub(crate) struct ListArgs {
     pub(crate) place: PlaceArgs,
 }
 
-/// How a list is printed.
+/// Output format of a list.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum ListOutput {
     /// With more columns

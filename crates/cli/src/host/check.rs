@@ -1,4 +1,4 @@
-//! `capstan host check`: what would stop hosts from working. Only asks; nothing on a host is changed.
+//! `capstan host check`: reports what would prevent hosts from working. It only reads; it changes nothing on a host.
 
 use anyhow::{Context, Result};
 use capstan_api::infrastructure::Host;

@@ -16,7 +16,7 @@ use kube::api::Api;
 use crate::client::{ASKING, Place};
 use crate::progress::waiting;
 
-/// What was asked for could not be done, everything about it has been said, and this is the exit code.
+/// An error whose message has already been printed, with its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("exit code {0}")]
 pub(crate) struct Exit(pub(crate) u8);

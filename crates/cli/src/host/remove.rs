@@ -1,4 +1,4 @@
-//! `capstan host remove`: refused while somebody counts on the host.
+//! `capstan host remove`: removes a Host from the inventory; refused while the host is in use.
 
 use anyhow::{Context, Result, bail};
 use capstan_api::infrastructure::{Host, HostPool};

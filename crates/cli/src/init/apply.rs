@@ -1,4 +1,4 @@
-//! Brings the objects of a provider to a plane, and waits until they work.
+//! Applies the objects of a provider to a plane, and waits until they work.
 
 use anyhow::{Context, Result, bail};
 use capstan_api::clusterctl::Provider;
@@ -34,7 +34,7 @@ impl Applier {
         Self { client }
     }
 
-    /// Makes sure that there is an inventory to write to. clusterctl's own is left as it is.
+    /// Installs the CRDs of clusterctl's inventory if they are missing. Existing ones stay unchanged.
     pub(super) async fn inventory(&self) -> Result<()> {
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         for mut crd in crd::inventory() {
@@ -48,7 +48,7 @@ impl Applier {
         Ok(())
     }
 
-    /// Applies everything of a provider; the note that it is installed comes last.
+    /// Applies all objects of a provider; its inventory entry comes last.
     pub(super) async fn release(&self, release: &Release) -> Result<()> {
         for object in &release.objects {
             match object["kind"].as_str() {

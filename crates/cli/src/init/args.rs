@@ -1,4 +1,4 @@
-//! What can be asked of `capstan init` and `capstan delete`.
+//! Flags of `capstan init` and `capstan delete`.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ pub(crate) struct InitArgs {
     #[command(flatten)]
     pub(crate) providers: ProviderArgs,
 
-    /// Install from this folder, laid out as clusterctl's local repositories are, instead of what is built in
+    /// Install from this folder, in the layout of a clusterctl repository, instead of the built-in manifests
     #[arg(long, value_name = "DIR")]
     pub(crate) repository: Option<PathBuf>,
 
-    /// Namespace for all of them [default: each says its own]
+    /// Namespace for all providers [default: each provider's own]
     #[arg(short = 'n', long, value_name = "NAMESPACE")]
     pub(crate) target_namespace: Option<String>,
 
@@ -24,7 +24,7 @@ pub(crate) struct InitArgs {
     #[arg(long)]
     pub(crate) wait_providers: bool,
 
-    /// For how many seconds at most
+    /// Timeout of --wait-providers in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub(crate) wait_provider_timeout: u64,
 
@@ -44,15 +44,15 @@ pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) providers: ProviderArgs,
 
-    /// Remove all of them
+    /// Remove all providers
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Remove their namespaces too, with everything in them
+    /// Remove the namespaces of the providers, with all objects in them
     #[arg(long)]
     pub(crate) include_namespace: bool,
 
-    /// Remove their kinds too
+    /// Remove the CRDs of the providers
     #[arg(long)]
     pub(crate) include_crd: bool,
 
@@ -60,10 +60,10 @@ pub(crate) struct DeleteArgs {
     pub(crate) plane: PlaneArgs,
 }
 
-/// Which providers, each as `NAME` or `NAME:VERSION`.
+/// The providers, each as `NAME` or `NAME:VERSION`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ProviderArgs {
-    /// Core, such as cluster-api; - for none
+    /// Core provider, such as cluster-api; - for none
     #[arg(long, value_name = "PROVIDER")]
     pub(crate) core: Option<String>,
 

@@ -1,4 +1,4 @@
-//! Which providers are meant. Pure.
+//! Selects providers by the names that the user gave. Pure.
 
 use anyhow::{Result, bail};
 use capstan_api::clusterctl::{Provider, ProviderType};
@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 
 use super::args::ProviderArgs;
 
-/// A provider that was asked for.
+/// A provider that the user selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) kind: ProviderType,
@@ -19,12 +19,12 @@ impl Choice {
         Self { kind, name: name.to_owned(), version: None }
     }
 
-    /// `infrastructure-capstan`: what it is called everywhere.
+    /// `infrastructure-capstan`: the value of its provider label.
     pub(super) fn label(&self) -> String {
         self.kind.label(&self.name)
     }
 
-    /// The flag it was asked for with.
+    /// The flag that selected it.
     pub(super) fn flag(&self) -> &'static str {
         match self.kind {
             ProviderType::Core => "--core",
@@ -43,7 +43,7 @@ impl Choice {
     }
 }
 
-/// What the flags say, in the order in which it is installed; `-` stands for nothing.
+/// The providers of the flags, in the order in which they are installed; `-` means none.
 pub(super) fn asked(args: &ProviderArgs) -> Result<Vec<Choice>> {
     let core: Vec<String> = args.core.iter().cloned().collect();
     let flags = [
@@ -75,7 +75,8 @@ pub(super) fn asked(args: &ProviderArgs) -> Result<Vec<Choice>> {
     Ok(choices)
 }
 
-/// What to install: what was asked for, or all of ours; with core, unless there is one or it was declined.
+/// The providers to install: those of the flags, or all of Capstan's; with core, unless a core is installed or `-` was
+/// given.
 pub(super) fn to_install(args: &ProviderArgs, installed: &[Provider]) -> Result<Vec<Choice>> {
     let mut choices = asked(args)?;
     let declined = args.core.as_deref() == Some("-");
@@ -95,7 +96,7 @@ pub(super) fn to_install(args: &ProviderArgs, installed: &[Provider]) -> Result<
     Ok(choices)
 }
 
-/// Which of the installed ones to remove.
+/// The installed providers to remove.
 pub(super) fn to_remove(args: &ProviderArgs, all: bool, installed: &[Provider]) -> Result<Vec<Provider>> {
     let choices = asked(args)?;
     match (all, choices.is_empty()) {
@@ -135,7 +136,7 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Why something that is installed already stands against installing this.
+/// Why an installed provider prevents the installation of this one.
 pub(super) fn obstacle(
     choice: &Choice,
     version: &str,

@@ -1,6 +1,7 @@
-//! `capstan init` and `capstan delete`: providers come to a management cluster and leave it again.
+//! `capstan init` and `capstan delete`: install and remove providers on a management cluster.
 //!
-//! What is installed is noted in clusterctl's inventory, in clusterctl's words, so that either tool sees what the other did.
+//! Installed providers are recorded in clusterctl's inventory, in its format, so that each tool sees what the other
+//! did.
 
 mod apply;
 mod args;

@@ -1,4 +1,4 @@
-//! The manifests of a provider: built in, or out of a folder as clusterctl reads it.
+//! The manifests of a provider: built in, or from a folder in the layout of a clusterctl repository.
 
 use anyhow::{Context, Result, anyhow, bail};
 use capstan_api::clusterctl::{Metadata, ProviderType};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::choice::Choice;
 
-/// A provider, ready to be applied.
+/// The manifests of a provider, ready to be applied.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Release {
     pub(super) choice: Choice,

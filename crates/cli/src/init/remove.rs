@@ -1,4 +1,4 @@
-//! `capstan delete`: takes providers out again, by the labels that clusterctl and we put on everything of theirs.
+//! `capstan delete`: removes providers, by the labels that clusterctl and Capstan set on all their objects.
 
 use anyhow::{Context, Result, bail};
 use capstan_api::clusterctl::Provider;

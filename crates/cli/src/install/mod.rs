@@ -1,4 +1,4 @@
-//! Makes sure that the embedded plane knows Capstan's kinds, and tells clusterctl what is part of it.
+//! Installs Capstan's CRDs on the embedded plane, and records its providers in clusterctl's inventory.
 
 mod unchanged;
 
@@ -24,7 +24,7 @@ const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 /// Those of `config/crd`; see `build.rs`.
 const CRDS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/crds.json"));
 
-/// Applies every CRD that is not there as it should be, and waits until all are served.
+/// Applies every CRD that is missing or outdated, and waits until all are served.
 pub(crate) async fn crds(client: &Client) -> Result<()> {
     let api = Api::all_with(client.clone(), &kind::<CustomResourceDefinition>());
     let mut awaited = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) async fn crds(client: &Client) -> Result<()> {
     }
 }
 
-/// Writes clusterctl's inventory, so that it can move clusters away from here, and to here.
+/// Writes clusterctl's inventory, so that clusterctl can move clusters to and from this plane.
 pub(crate) async fn inventory(client: &Client) -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     apply(&Api::all_with(client.clone(), &kind::<Namespace>()), NAMESPACE, namespace)

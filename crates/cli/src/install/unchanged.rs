@@ -1,5 +1,5 @@
-//! Whether an object is as it is to be already, so that a start need not apply it again: to find out that nothing changes
-//! is most of the work of a write.
+//! Checks whether an object is already as desired, so that a start need not apply it again: a write that changes
+//! nothing costs nearly as much as any other.
 
 use capstan_plan::Digest;
 use serde_json::Value;
@@ -7,15 +7,15 @@ use serde_json::Value;
 /// A word for everything that was applied last.
 const APPLIED: &str = "capstan.dev/applied";
 
-/// The object with the word for all that it says.
+/// The object, with an annotation that contains the digest of its content.
 pub(super) fn marked(mut object: Value) -> Value {
     let digest = Digest::of(object.to_string().as_bytes()).to_string();
     object["metadata"]["annotations"][APPLIED] = digest.into();
     object
 }
 
-/// Whether applying `wanted`, which is [`marked`], by force would change nothing of what is there: nobody has changed
-/// what it says, and it was applied last, so that nothing of ours is left over from something that said more.
+/// Whether a forced apply of `wanted`, which must be [`marked`], would change nothing: all its fields have these
+/// values, and the digest shows that it was applied last, so that no field of an earlier version is left.
 pub(super) fn is_there(wanted: &Value, there: &Value) -> bool {
     // The word is in what is wanted.
     holds(there, wanted)

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan logs`.
+//! Flags of `capstan logs`.
 
 use crate::client::PlaceArgs;
 use crate::show::Format;
@@ -8,11 +8,11 @@ pub(crate) struct LogsArgs {
     /// machine/NAME, or the name of a Machine
     pub(crate) what: String,
 
-    /// json or yaml for programs; lines are never broken, so wide is the same as none
+    /// json or yaml for machine-readable output; lines are never wrapped, so wide has no effect
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
 
-    /// Go on, with every step the machine takes
+    /// Continue with the output of every further step
     #[arg(short, long, visible_alias = "follow", conflicts_with = "output")]
     pub(crate) watch: bool,
 

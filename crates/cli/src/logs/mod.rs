@@ -1,4 +1,4 @@
-//! `capstan logs machine/NAME`: what the machine itself has said last, as its agent reports it.
+//! `capstan logs machine/NAME`: the latest output of the machine, as its agent reports it.
 
 mod args;
 

@@ -1,4 +1,4 @@
-//! What `capstan manager` can be told. Names are those of Cluster API's managers, where they have the same.
+//! Flags of `capstan manager`. Names are those of Cluster API's managers, if they have the same flag.
 
 use std::path::PathBuf;
 
@@ -20,23 +20,23 @@ pub(crate) struct ManagerArgs {
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) controllers: Selection,
 
-    /// Look after objects of this namespace only [default: of all]
+    /// Reconcile only objects of this namespace [default: all namespaces]
     #[arg(long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
 
-    /// Look after objects only whose label cluster.x-k8s.io/watch-filter has this value [default: all]
+    /// Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value [default: all]
     #[arg(long, value_name = "VALUE", value_parser = label_value)]
     pub(crate) watch_filter: Option<String>,
 
-    /// Work only while no other replica does: they agree by a Lease
+    /// Enable leader election: only one replica works at a time
     #[arg(long)]
     pub(crate) leader_elect: bool,
 
-    /// Namespace of that Lease [default: the pod's own, else capstan-system]
+    /// Namespace of the leader election Lease [default: the pod's own, else capstan-system]
     #[arg(long, value_name = "NAMESPACE", requires = "leader_elect")]
     pub(crate) leader_elect_namespace: Option<String>,
 
-    /// Address and port to serve /healthz and /readyz on, as in :9440 [default: nowhere]
+    /// Address and port to serve /healthz and /readyz on, as in :9440 [default: not served]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) health_addr: Option<String>,
 
@@ -57,16 +57,15 @@ pub(crate) struct ManagerArgs {
     )]
     pub(crate) insecure_diagnostics: bool,
 
-    /// How machines reach the management plane, as in https://10.0.0.1:6443 [default: as this process does]
+    /// URL of the management plane for machines, as in https://10.0.0.1:6443 [default: that of this process]
     #[arg(long, value_name = "URL", value_parser = https)]
     pub(crate) plane_server: Option<String>,
 
-    /// Certificates, as PEM, by which machines know the management plane [default: as this process does]
+    /// CA bundle, in PEM, of the management plane for machines [default: that of this process]
     #[arg(long, value_name = "FILE")]
     pub(crate) plane_ca_file: Option<PathBuf>,
 
-    /// Address or name of this machine under which the API servers of simulated clusters listen and are reached; in a
-    /// pod its own address
+    /// Address or name of this machine for the API servers of simulated clusters; in a pod its own address
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1", value_parser = host)]
     pub(crate) sim_address: String,
 

@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`, as a kubelet asks them: over HTTP, without anything to hide.
+//! Serves `/healthz` and `/readyz` for the kubelet, over plain HTTP, because they contain nothing confidential.
 
 use anyhow::{Context, Result, ensure};
 use http::{Method, Request, Response, StatusCode};
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// More than that ask only to keep others from asking.
 const MOST_CONNECTIONS: usize = 64;
 
-/// Listens where `address` says. Go's `:9440` is every address of this machine.
+/// Listens on `address`. As in Go, `:9440` means all addresses of this machine.
 pub(super) async fn listen(address: &str, what: &str, flag: &str) -> Result<TcpListener> {
     let why = || format!("cannot listen on {address} for {what} (see {flag})");
     let candidates = candidates(address).await.with_context(why)?;
@@ -34,7 +34,7 @@ async fn candidates(address: &str) -> Result<Vec<SocketAddr>> {
     Ok(tokio::net::lookup_host(address).await.context("say :PORT or ADDRESS:PORT")?.collect())
 }
 
-/// Answers for as long as it is not dropped.
+/// Serves until the future is dropped.
 pub(super) async fn serve(listener: TcpListener, ready: watch::Receiver<bool>) {
     let handle = |stream| connection(stream, ready.clone());
     capstan_net::serve(listener, "health", MOST_CONNECTIONS, std::future::pending(), handle).await;

@@ -1,4 +1,4 @@
-//! `capstan manager`: the controllers alone, against a plane that is somebody else's. This is what runs in a pod.
+//! `capstan manager`: only the controllers, against an existing plane. This is what runs in a Pod.
 
 pub(crate) mod args;
 mod diagnostics;

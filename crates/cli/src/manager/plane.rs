@@ -1,4 +1,4 @@
-//! The management plane as machines reach it.
+//! The address of the management plane for machines.
 
 use anyhow::{Context, Result};
 use capstan_bootstrap::PlaneAddress;
@@ -9,7 +9,7 @@ use kube::Config;
 use super::args::ManagerArgs;
 use crate::controllers::Group;
 
-/// What the command line says, and otherwise as we reach it ourselves.
+/// The address of the plane for machines: from the flags, otherwise the one that this process uses.
 pub(super) fn of(args: &ManagerArgs, config: &Config) -> Result<PlaneAddress> {
     let ours = config.cluster_url.to_string();
     let server = args.plane_server.clone().unwrap_or_else(|| ours.trim_end_matches('/').to_owned());

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan move`.
+//! Flags of `capstan move`.
 
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -19,23 +19,23 @@ pub(crate) struct MoveArgs {
     #[arg(long, value_name = "CONTEXT", requires = "to_kubeconfig")]
     pub(crate) to_kubeconfig_context: Option<String>,
 
-    /// Write everything to this folder instead, and leave it where it is: a backup
+    /// Write all objects to this folder instead, and leave them on the plane: a backup
     #[arg(long, value_name = "DIR", group = "destination", conflicts_with_all = ["to_kubeconfig", "from_directory"])]
     pub(crate) to_directory: Option<PathBuf>,
 
-    /// Make what is in this folder, at the plane of --to-kubeconfig or else as kubectl finds it
+    /// Create the objects of this folder, on the plane of --to-kubeconfig, else that of the default kubeconfig
     #[arg(long, value_name = "DIR", group = "destination", conflicts_with_all = ["kubeconfig", "namespace"])]
     pub(crate) from_directory: Option<PathBuf>,
 
-    /// Where they are now.
+    /// The current plane of the clusters.
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
 
-    /// Say what would be moved, in which order, and write nothing
+    /// Show which objects would be moved, in order, and write nothing
     #[arg(long, group = "destination", conflicts_with_all = ["to_directory", "from_directory"])]
     pub(crate) dry_run: bool,
 
-    /// Warnings of API servers to hide; here they are never shown
+    /// Warnings of API servers to hide; no effect, because they are never shown
     #[arg(long, value_enum, default_value_t = Warnings::Default, hide = true)]
     pub(crate) hide_api_warnings: Warnings,
 }

@@ -1,4 +1,4 @@
-//! `capstan move`: clusters go to another management plane, or to a folder and back.
+//! `capstan move`: moves clusters to another management plane, or to a folder and back.
 
 mod args;
 

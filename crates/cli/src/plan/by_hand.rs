@@ -1,5 +1,5 @@
-//! Changes of what belongs to a single machine, and of what every machine of a cluster is told: no controller stands in
-//! between, and the planner makes a plan from them.
+//! Changes of objects that belong to a single machine, or that apply to every machine of a cluster: no controller rolls
+//! them out, and the planner makes plans from them directly.
 
 use anyhow::Result;
 use capstan_api::bootstrap::CapstanConfig;
@@ -21,7 +21,7 @@ const SET_BACK: &str = "its control plane sets version and configuration back: c
 const KEPT: &str = "changes that need another machine do not affect this one: delete the Machine to have its owner create another";
 
 impl Future<'_> {
-    /// What was changed without anybody in between.
+    /// The effects of changes that no controller rolls out.
     pub(super) async fn by_hand(&mut self) -> Result<()> {
         let changed: Vec<&Tried> = self.changed().collect();
         for tried in changed {

@@ -1,4 +1,5 @@
-//! Where an object differs from what it would be: by the table of costs where the kind is in it, plainly otherwise.
+//! The differences between an object and its future state: by the table of costs if the kind is in it, by value
+//! otherwise.
 
 use capstan_distro::cost::{Subject, changes};
 use kube::api::DynamicObject;
@@ -11,7 +12,7 @@ use super::server::LAST_APPLIED;
 /// Longer values are cut.
 const MOST_CHARACTERS: usize = 80;
 
-/// The row of the table that an object is judged by.
+/// The subject of an object in the table of costs.
 pub(super) fn subject(object: &DynamicObject) -> Option<Subject> {
     let types = object.types.as_ref()?;
     let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
@@ -19,7 +20,7 @@ pub(super) fn subject(object: &DynamicObject) -> Option<Subject> {
     Subject::of_kind(&types.kind).filter(|_| is_ours)
 }
 
-/// Every field that differs.
+/// All fields that differ.
 pub(super) fn fields(before: &DynamicObject, after: &DynamicObject) -> Vec<Field> {
     let (old, new) = (compared(before), compared(after));
     if let Some(subject) = subject(after) {
@@ -31,7 +32,7 @@ pub(super) fn fields(before: &DynamicObject, after: &DynamicObject) -> Vec<Field
     found
 }
 
-/// What somebody asks for: no status, and nothing that an API server or kubectl keeps for itself.
+/// The part of an object that the user sets: without status, and without the metadata of the API server and kubectl.
 pub(super) fn compared(object: &DynamicObject) -> Value {
     let mut annotations = object.metadata.annotations.clone().unwrap_or_default();
     annotations.remove(LAST_APPLIED);

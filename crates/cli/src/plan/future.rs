@@ -1,7 +1,7 @@
-//! Which machines the changed objects are about, and what their controllers would do to them.
+//! The machines that the changed objects affect, and what their controllers would do to them.
 //!
-//! Nothing is judged here: core, control plane and hooks are asked, each by the functions its controller uses. What is
-//! here is who has to be asked, and in which order.
+//! This file makes no decisions: core, the control plane and the hooks decide, with the functions of their controllers.
+//! It only determines which of them are involved, and in which order.
 
 use anyhow::{Context, Result};
 use capstan_api::controlplane::CapstanControlPlane;
@@ -25,7 +25,7 @@ use super::timeline::{Owner, Timeline};
 /// Namespace and name.
 type Name = (String, String);
 
-/// The plane as it is, with the changed objects over it.
+/// The current objects of the plane, overlaid with the changed objects.
 pub(super) struct Future<'a> {
     pub(super) core: Core,
     pub(super) tried: &'a [Tried],
@@ -40,7 +40,7 @@ impl<'a> Future<'a> {
         Self { core, tried, plan, timeline, asked: BTreeMap::new() }
     }
 
-    /// The plan, with what happens to machines in it.
+    /// The plan, with the effects on machines.
     pub(super) async fn foresee(mut self) -> Result<Plan> {
         let concerned = self.concerned().await?;
         for name in &concerned.control_planes {
@@ -58,12 +58,12 @@ impl<'a> Future<'a> {
         Ok(self.plan)
     }
 
-    /// Those that would really change.
+    /// The objects that would change.
     pub(super) fn changed(&self) -> impl Iterator<Item = &'a Tried> {
         self.tried.iter().filter(|tried| tried.is_changed())
     }
 
-    /// An object as it would be.
+    /// An object after the change.
     pub(super) async fn then<K>(&self, (namespace, name): &Name) -> Result<Option<K>>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
@@ -77,7 +77,7 @@ impl<'a> Future<'a> {
         }
     }
 
-    /// An object as it is.
+    /// An object before the change.
     pub(super) async fn now<K>(&self, (namespace, name): &Name) -> Result<Option<K>>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
@@ -86,7 +86,7 @@ impl<'a> Future<'a> {
         api.get_opt(name).await.with_context(|| format!("cannot read {} {namespace}/{name}", K::kind(&())))
     }
 
-    /// All objects of a kind as they would be.
+    /// All objects of a kind, after the change.
     pub(super) async fn all<K>(&self, namespace: &str) -> Result<Vec<K>>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
@@ -242,7 +242,7 @@ impl<'a> Future<'a> {
         Ok(self.all::<Cluster>(namespace).await?.into_iter().find(is_it))
     }
 
-    /// What would happen to the control plane that workers of a cluster are led by.
+    /// The effects on the control plane of a cluster, which its workers wait for.
     pub(super) async fn leader(&mut self, namespace: &str, cluster: &Cluster) -> Result<Option<Name>> {
         let reference = cluster.spec.control_plane_ref.as_ref();
         let Some(reference) = reference.filter(|it| it.kind == "CapstanControlPlane") else {
@@ -295,7 +295,7 @@ pub(super) fn typed<K: DeserializeOwned>(object: &DynamicObject) -> Result<K> {
     serde_json::from_value(value).with_context(|| format!("cannot use {} {name}", kind.unwrap_or_default()))
 }
 
-/// A machine that was changed by hand.
+/// A machine that the user changes directly.
 pub(super) fn by_hand(
     namespace: &str,
     name: &str,

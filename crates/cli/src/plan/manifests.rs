@@ -1,11 +1,11 @@
-//! The manifests that a plan is asked for: files, folders, standard input.
+//! Reads the manifests to plan: files, folders, standard input.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Every object in the files, in their order. Folders are read one level deep, as kubectl does.
+/// All objects in the files, in order. Folders are read one level deep, as in kubectl.
 pub(super) fn read(files: &[PathBuf], namespace: &str) -> Result<Vec<Value>> {
     let mut objects = Vec::new();
     for file in files {
@@ -45,8 +45,8 @@ fn is_manifest(extension: &std::ffi::OsStr) -> bool {
     ["yaml", "yml", "json"].iter().any(|known| extension == *known)
 }
 
-/// Every object in a text of YAML or JSON documents. Those without a namespace get `namespace`; where the kind has
-/// none, the server's client leaves it out again.
+/// All objects in a text of YAML or JSON documents. Objects without a namespace get `namespace`; for cluster-scoped
+/// kinds it is ignored later.
 pub(crate) fn parse(text: &str, namespace: &str) -> Result<Vec<Value>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).context("that is no YAML")?;
     let mut objects = Vec::new();

@@ -1,7 +1,7 @@
-//! `capstan plan`: what a change would do, machine by machine and field by field, before it is made.
+//! `capstan plan`: shows the effects of a change, machine by machine and field by field, before it is made.
 //!
-//! The server says what it would make of the manifests, by a dry run; the controllers' own decisions say what would
-//! happen to machines then. Nothing is written.
+//! The server returns the future objects in a dry run; the decision functions of the controllers tell what would happen
+//! to machines. Nothing is written.
 
 mod by_hand;
 mod diff;
@@ -58,7 +58,7 @@ async fn plan(place: &Place, args: &PlanArgs) -> Result<Plan> {
     of_objects(&place.client, manifests, args.force, |text| progress.tell(text)).await
 }
 
-/// What applying these objects would do. `progress` is told what is being asked.
+/// The effects of applying these objects. `progress` receives the current step.
 pub(crate) async fn of_objects(
     client: &Client,
     manifests: Vec<Value>,

@@ -1,4 +1,4 @@
-//! A plan for people.
+//! Renders a plan for people.
 
 use std::fmt::Write as _;
 

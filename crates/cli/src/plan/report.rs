@@ -1,36 +1,36 @@
-//! A plan as data: what `-o json` prints, and what the text for people is made from.
+//! A plan as data: the output of `-o json`, and the source of the text for people.
 
 use capstan_distro::{Change, Cost};
 use serde::{Serialize, Serializer};
 
-/// What would happen.
+/// The effects of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Plan {
-    /// Each object of the manifests.
+    /// The objects of the manifests.
     pub(crate) objects: Vec<Object>,
-    /// Each machine that one of them is about; those to which something happens first, in that order.
+    /// The affected machines: first those that change, in order.
     pub(crate) machines: Vec<Machine>,
-    /// What a controller would not do: nothing is touched then.
+    /// Changes that a controller would refuse; then no machine changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) refusals: Vec<Refusal>,
-    /// What else is to be known.
+    /// Further notes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
-    /// Whether anything would change, be it an object or a machine.
+    /// Whether an object or a machine would change.
     pub(crate) changes: bool,
     /// Whether the server or a controller would refuse something.
     pub(crate) refused: bool,
 }
 
-/// What becomes of an object.
+/// What would happen to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Action {
     Create,
     Change,
     Unchanged,
-    /// The server would not take it.
+    /// The server would reject it.
     Refused,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Object {
     pub(crate) action: Action,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) fields: Vec<Field>,
-    /// Why the server would not take it.
+    /// Why the server would reject it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) refusals: Vec<Refusal>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Field {
     pub(crate) from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) to: Option<String>,
-    /// Its class in the table, where it is in it.
+    /// Its cost class, if the field is in the table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cost: Option<&'static str>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -78,7 +78,7 @@ impl From<&Change> for Field {
     }
 }
 
-/// Something that would not be done.
+/// A change that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Refusal {
@@ -149,13 +149,13 @@ impl From<Cost> for Outcome {
 pub(crate) struct Machine {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// Kind and name of what the machine belongs to.
+    /// Kind and name of the owner of the machine.
     pub(crate) owner: String,
     pub(crate) outcome: Outcome,
-    /// Its place in the order of things, counted from 1.
+    /// Position in the order, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) step: Option<usize>,
-    /// Whether it stays the same Machine, on the same host.
+    /// Whether the Machine stays and keeps its host.
     pub(crate) kept: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) fields: Vec<Field>,
@@ -164,7 +164,7 @@ pub(crate) struct Machine {
 }
 
 impl Plan {
-    /// Sorts, and draws the sum.
+    /// Sorts the machines, and computes `changes` and `refused`.
     pub(crate) fn sum_up(mut self) -> Self {
         self.machines.sort_by(|a, b| {
             let key = |machine: &Machine| (machine.step.is_none(), machine.step, machine.name.clone());

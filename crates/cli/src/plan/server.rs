@@ -1,4 +1,4 @@
-//! What the server itself would make of the manifests: a dry run of each, so that defaults, rules and refusals are its own.
+//! Dry runs of the manifests on the server, so that defaults, rules and rejections are the server's own.
 
 use anyhow::{Context, Result};
 use kube::Client;
@@ -13,23 +13,23 @@ use super::report::Refusal;
 const SERVER_SIDE: &str = "kubectl";
 /// What `kubectl apply` calls itself.
 const CLIENT_SIDE: &str = "kubectl-client-side-apply";
-/// Where `kubectl apply` remembers what it was given last.
+/// Annotation of `kubectl apply` with the last applied configuration.
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// One object: as it is, as it would be, or why not.
+/// One object before and after the change, or why the server rejects it.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
     pub(super) kind: String,
     pub(super) namespace: Option<String>,
     pub(super) name: String,
-    /// As it is, if it is there.
+    /// The current object, if it exists.
     pub(super) before: Option<DynamicObject>,
-    /// As it would be; as it is, if the server refuses.
+    /// The object after the change; the current one, if the server rejects the change.
     pub(super) after: Option<DynamicObject>,
     pub(super) refused: Vec<Refusal>,
 }
 
-/// Lets the server try an object without keeping it.
+/// Applies an object in a dry run.
 pub(super) async fn attempt(client: &Client, manifest: Value, force: bool) -> Result<Tried> {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind, name) =

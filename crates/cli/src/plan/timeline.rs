@@ -1,4 +1,4 @@
-//! Machines and their turns: what owners say of them, one owner after the other, brought into one order. Pure.
+//! Merges the changes of machines, owner by owner, into one order. Pure.
 
 use capstan_distro::cost::worst;
 use capstan_distro::{Change, Cost};
@@ -52,18 +52,18 @@ impl Owner {
         self.changes.insert(name.to_owned(), changes.to_vec());
     }
 
-    /// A machine to which nothing happens.
+    /// Adds a machine that does not change.
     pub(super) fn untouched(&mut self, name: &str) {
         self.insert(name, Outcome::Nothing, &[]);
     }
 
-    /// A machine whose owner refuses what was asked for. Without changes of its own nothing is refused to it.
+    /// Adds a machine whose owner refuses the changes. Without changes for this machine, nothing is refused.
     pub(super) fn refused(&mut self, name: &str, changes: &[Change]) {
         let outcome = if worst(changes) == Cost::Nothing { Outcome::Nothing } else { Outcome::Refused };
         self.insert(name, outcome, changes);
     }
 
-    /// A machine that these fields change for. What needs a turn of its own happens when it comes.
+    /// Adds a machine that these fields change. Changes that need a turn in the rollout get their position later.
     pub(super) fn machine(&mut self, name: &str, changes: &[Change]) {
         let at_once = changes.iter().filter(|change| change.cost <= Cost::Live);
         self.insert(name, worst(at_once).into(), changes);
@@ -132,7 +132,7 @@ impl Owner {
     }
 }
 
-/// All owners, in the order in which they were asked: those that others wait for come first.
+/// All owners, in the order in which they were added: first those that others wait for.
 #[derive(Default)]
 pub(super) struct Timeline {
     owners: Vec<Owner>,
@@ -144,12 +144,12 @@ impl Timeline {
         self.owners.push(owner);
     }
 
-    /// A machine that somebody changed by hand.
+    /// Adds a machine that the user changes directly.
     pub(super) fn by_hand(&mut self, machine: Machine) {
         self.others.push(machine);
     }
 
-    /// Every machine once.
+    /// All machines, each once.
     pub(super) fn into_machines(self) -> Vec<Machine> {
         let (mut all, mut first): (Vec<Machine>, usize) = (vec![], 1);
         for owner in self.owners {

@@ -1,4 +1,4 @@
-//! What would happen to workers: core's rollout, with the answers of the hooks.
+//! The effects on workers: core's rollout, with the responses of the hooks.
 
 use anyhow::{Context, Result};
 use capstan_api::core::{Cluster, MachineDeployment};

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan release`.
+//! Flags of `capstan release`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ pub(crate) struct ReleaseArgs {
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: String,
 
-    /// Folder to write the repository to; other versions in it stay
+    /// Folder of the repository to write to; other versions in it are kept
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }

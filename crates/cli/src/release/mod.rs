@@ -1,4 +1,4 @@
-//! `capstan release`: what clusterctl installs, as the folder it reads.
+//! `capstan release`: writes a release as a repository folder that clusterctl reads.
 
 mod args;
 

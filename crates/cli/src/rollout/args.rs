@@ -1,4 +1,4 @@
-//! What can be asked of `capstan rollout`.
+//! Flags of `capstan rollout`.
 
 use clap::Subcommand;
 
@@ -6,13 +6,13 @@ use crate::client::PlaceArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutVerb {
-    /// Start everything on the machines again, or replace them, as their owner does with a change
+    /// Restart the machines in place or replace them, as their owner does for a change
     Restart(RolloutArgs),
 
-    /// Hold back changes
+    /// Pause the rollout of changes
     Pause(RolloutArgs),
 
-    /// Let changes go on
+    /// Resume the rollout of changes
     Resume(RolloutArgs),
 }
 
@@ -26,10 +26,10 @@ pub(crate) struct RolloutArgs {
     pub(crate) place: PlaceArgs,
 }
 
-/// What clusterctl still calls alpha.
+/// Commands that clusterctl still calls alpha.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Alpha {
-    /// As `capstan rollout`
+    /// Same as `capstan rollout`
     #[command(subcommand)]
     Rollout(RolloutVerb),
 }

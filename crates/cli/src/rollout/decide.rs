@@ -1,4 +1,4 @@
-//! What is written for a restart, a pause or its end, and when not. Pure.
+//! The patches for restart, pause and resume, and when they are refused. Pure.
 
 use anyhow::{Result, bail};
 use capstan_api::meta::annotations;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is asked for.
+/// The requested action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Restart,
@@ -36,7 +36,7 @@ impl Action {
     }
 }
 
-/// Kinds that roll out.
+/// Kinds with rollouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RolloutKind {
     MachineDeployment,
@@ -81,7 +81,7 @@ impl RolloutKind {
     }
 }
 
-/// One object.
+/// The object of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) kind: RolloutKind,
@@ -112,7 +112,7 @@ impl FromStr for Target {
     }
 }
 
-/// The patch to write.
+/// The patch for an action.
 pub(super) fn decide(
     action: Action,
     target: &Target,

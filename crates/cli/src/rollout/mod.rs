@@ -1,4 +1,4 @@
-//! `capstan rollout`: restart, pause and resume what rolls changes out over machines.
+//! `capstan rollout`: restart, pause and resume control planes and MachineDeployments.
 
 mod args;
 mod decide;
@@ -33,7 +33,7 @@ pub(crate) async fn run(verb: &RolloutVerb) -> Result<()> {
     Ok(())
 }
 
-/// Does it to one object, named as KIND/NAME.
+/// Executes an action on one object, named as KIND/NAME.
 pub(crate) async fn act(client: &Client, namespace: &str, action: Action, what: &str) -> Result<()> {
     change(client, namespace, action, &what.parse()?).await
 }

@@ -1,4 +1,4 @@
-//! The archive. Everything goes through redaction on its way in: there is no other way.
+//! The archive. All content passes through redaction; there is no other way to add it.
 
 use anyhow::{Context, Result, bail};
 use flate2::Compression;
@@ -26,7 +26,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// An archive that will be at `path`. It is written beside it first, readable for its owner only.
+    /// Creates an archive for `path`. It is written to a temporary file beside it, which only the owner can read.
     pub(super) fn create(path: &Path, force: bool, folder: &str, time: u64, room: usize) -> Result<Self> {
         if !force && path.symlink_metadata().is_ok() {
             bail!("{} exists: pass --force to replace it, or --output for another file", path.display());
@@ -41,7 +41,7 @@ impl Archive {
         Ok(Self { tar, path, folder, time, room, files: vec![], left_out: vec![], not_read: vec![] })
     }
 
-    /// Objects, as one JSON list.
+    /// Adds objects, as one JSON list.
     pub(super) fn objects(&mut self, path: &str, objects: &[Value]) -> Result<()> {
         let items: Vec<Value> = objects.iter().map(redact::value).collect();
         self.json(path, &json!({"apiVersion": "v1", "kind": "List", "items": items}), objects.len())
@@ -82,17 +82,17 @@ impl Archive {
             .with_context(|| format!("cannot write {path} to the archive"))
     }
 
-    /// Notes what could not be read. Errors of servers quote what they were sent.
+    /// Records what could not be read. Errors are redacted, because servers quote requests in them.
     pub(super) fn not_read(&mut self, what: &str, why: &str) {
         self.not_read.push(json!({"what": redact::text(what), "why": redact::text(why)}));
     }
 
-    /// How many things could not be read, and how many files did not fit.
+    /// Number of read errors, and number of files that did not fit.
     pub(super) fn missing(&self) -> (usize, usize) {
         (self.not_read.len(), self.left_out.len())
     }
 
-    /// Writes the manifest, and puts the archive in its place. Gives its size.
+    /// Writes the manifest, and moves the archive to its path. Returns its size.
     pub(super) fn finish(mut self, force: bool, head: &Value) -> Result<u64> {
         let mut manifest = redact::value(head);
         manifest["files"] = Value::Array(std::mem::take(&mut self.files));

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan support`.
+//! Flags of `capstan support`.
 
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use crate::client::PlaneArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SupportVerb {
-    /// Write what is needed to look into a problem to one archive, without secrets
+    /// Write an archive to analyse a problem, without secrets
     ///
-    /// It holds the versions of this program and the server, all objects of Cluster API's and Capstan's kinds with their
-    /// conditions, events, Leases, reports of machines, plans by the names of their steps, what `capstan describe` and
-    /// `capstan why` say of each cluster, and logs of controllers that run as Pods. Of Secrets only names, types, keys and
-    /// sizes. manifest.json lists what could not be read and why.
+    /// It contains the versions of this program and the server, all objects of Cluster API's and Capstan's kinds with
+    /// their conditions, events, Leases, reports of machines, plans by the names of their steps, the output of `capstan
+    /// describe` and `capstan why` for each cluster, and logs of controllers that run as Pods. Of Secrets only names,
+    /// types, keys and sizes. manifest.json lists what could not be read and why.
     Bundle(BundleArgs),
 }
 
@@ -26,11 +26,11 @@ pub(crate) struct BundleArgs {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Largest size of what is put into the archive, in MiB before compression; what does not fit is left out and listed
+    /// Maximum size of the content in MiB, before compression; files that do not fit are omitted and listed
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(crate) max_size: u64,
 
-    /// Only this namespace [default: all namespaces, or that of the context where rights are missing]
+    /// Only this namespace [default: all namespaces, or that of the context if permissions are missing]
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
 

@@ -1,4 +1,4 @@
-//! Reads what goes into the archive. What cannot be read is noted, and never ends it.
+//! Reads the content of the archive. Read errors are recorded in it, and never stop it.
 
 use anyhow::{Context as _, Result, anyhow};
 use jiff::Timestamp;
@@ -47,7 +47,7 @@ impl Gather {
         Self { client, namespace, own_namespace: own, archive, namespaces, clusters }
     }
 
-    /// All of it.
+    /// Gathers the whole content.
     pub(super) async fn run(mut self) -> Result<Archive> {
         self.kinds().await?;
         self.clusters().await?;
@@ -279,7 +279,7 @@ fn late() -> anyhow::Error {
     anyhow!("the server did not answer within {} s", PATIENCE.as_secs())
 }
 
-/// What the server says of itself. Without that there is nothing to gather.
+/// The version of the server. Without it, nothing can be gathered.
 pub(super) async fn server_version(client: &Client) -> Result<Value> {
     let asked = timely(async { client.apiserver_version().await }).await;
     match asked {

@@ -1,4 +1,4 @@
-//! `capstan support bundle`: one archive with what is needed to look into a problem, and without secrets.
+//! `capstan support bundle`: writes one archive with all that is needed to analyse a problem, without secrets.
 
 mod archive;
 mod args;

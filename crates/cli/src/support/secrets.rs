@@ -1,12 +1,12 @@
-//! What may be told of a Secret: its name, its type, its keys and how long their values are; and of a plan in one, the names
-//! of its steps. Pure.
+//! The parts of a Secret that a bundle may contain: its name, its type, its keys and the lengths of their values; for a
+//! plan, also the names of its steps. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use capstan_plan::{SECRET_TYPE, SealedPlan, keys};
 use serde_json::{Map, Value, json};
 
-/// The Secret without its data, and without annotations, which may repeat it.
+/// The Secret without its data, and without annotations, which may repeat the data.
 pub(super) fn summary(secret: &Value) -> Value {
     let metadata = &secret["metadata"];
     let kept =

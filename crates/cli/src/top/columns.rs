@@ -1,12 +1,12 @@
-//! How wide the columns of a table are. Pure.
+//! Computes the widths of table columns. Pure.
 
-/// Blanks between two columns.
+/// Spaces between two columns.
 pub(super) const GAP: usize = 2;
 /// Columns are not made narrower than this.
 const NARROWEST: usize = 4;
 
-/// The width of each column. Where the table is wider than the room, columns without content go first, and then the
-/// widest ones shrink. A column of width 0 is left out.
+/// The width of each column. If the table is wider than the room, columns without content are removed first, and then
+/// the widest columns shrink. A column of width 0 is not shown.
 pub(super) fn widths(titles: &[usize], cells: &[Vec<usize>], room: usize) -> Vec<usize> {
     let content = |column: usize| cells.iter().filter_map(|row| row.get(column)).copied().max().unwrap_or(0);
     let mut widths: Vec<usize> =

@@ -1,8 +1,8 @@
-//! The command line behind `:`. Pure.
+//! Parses the command line after `:`. Pure.
 
 use super::state::{Name, View};
 
-/// What a command does.
+/// A parsed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Show(View),
@@ -12,10 +12,10 @@ pub(super) enum Command {
 
 const NAMES: [&str; 5] = ["clusters", "machines", "hosts", "help", "quit"];
 
-/// Reads a command. Any beginning of a name will do. A cluster is named `NAME` or `NAMESPACE/NAME`.
+/// Parses a command. Any prefix of a command name is accepted. A cluster is named `NAME` or `NAMESPACE/NAME`.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// The problem, for people.
 pub(super) fn parse(text: &str, namespace: &str) -> Result<Command, String> {
     let mut words = text.split_whitespace();
     let (Some(word), argument, None) = (words.next(), words.next(), words.next()) else {

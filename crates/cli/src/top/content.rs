@@ -1,4 +1,4 @@
-//! What was loaded for a view, and how it is shown. Pure.
+//! The loaded content of a view, and how it is shown. Pure.
 
 use capstan_ui::model::{ClusterPage, Fleet, HostPage, Hosts, MachinePage};
 use jiff::Timestamp;
@@ -7,10 +7,10 @@ use super::page::{Body, Paint, Shown, TextLine, matches, paragraph};
 use super::{details, tables};
 use crate::ui::Machines;
 
-/// What was loaded.
+/// Loaded content.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
-    /// Nothing yet.
+    /// Nothing is loaded yet.
     Loading,
     Clusters(Fleet),
     Machines(Box<Machines>),
@@ -18,11 +18,11 @@ pub(super) enum Content {
     Cluster(Box<ClusterPage>),
     Machine(Box<MachinePage>),
     Host(Box<HostPage>),
-    /// There is no such object, or it may not be read: why, for people.
+    /// The object does not exist or may not be read: the reason, for people.
     Absent(String),
 }
 
-/// The content as it fits a screen of this width, as far as the filter wants it.
+/// The content for a screen of this width, filtered.
 pub(super) fn shown(content: &Content, filter: &str, width: usize, now: Timestamp) -> Shown {
     let mut shown = match content {
         Content::Loading => Shown::text(vec![TextLine::at(1).with("Loading…", Paint::Dim)]),

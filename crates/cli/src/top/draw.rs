@@ -1,4 +1,4 @@
-//! Draws what is shown into the buffer of the terminal. Pure: the same input gives the same picture.
+//! Draws the view into the buffer of the terminal. Pure: the same input gives the same picture.
 
 use capstan_ui::model::Tone;
 use jiff::Timestamp;
@@ -35,16 +35,16 @@ const HELP: &[(&str, &str)] = &[
     ("q, :q, Ctrl-C", "quit"),
 ];
 
-/// How it stands with the plane.
+/// State of the connection to the plane.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Status {
-    /// Where the plane is, and which namespace is shown.
+    /// Address of the plane, and the selected namespace.
     pub(super) place: String,
-    /// Since when the plane does not answer, and why.
+    /// Since when the plane does not respond, and the error.
     pub(super) trouble: Option<(Timestamp, String)>,
 }
 
-/// All that a picture is made of.
+/// Everything that is drawn.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
     pub(super) state: &'a State,
@@ -54,7 +54,7 @@ pub(super) struct Scene<'a> {
     pub(super) color: bool,
 }
 
-/// Rows or lines that the body has room for.
+/// Number of rows or lines that fit into the body.
 pub(super) fn body_height(size: Size, shown: &Shown) -> usize {
     let height = usize::from(size.height);
     let rest = height.saturating_sub(2 + shown.summary.len());

@@ -1,4 +1,4 @@
-//! Keys and sizes that the terminal reports, read by a thread of its own: reading blocks.
+//! Key and resize events of the terminal, read in a separate thread, because reading blocks.
 
 use ratatui::crossterm::event::{self, Event};
 use std::io;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 /// How long it takes until the thread notices that it is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Dropping it ends the thread.
+/// The event reader. Dropping it ends its thread.
 pub(super) struct Input {
     events: mpsc::UnboundedReceiver<io::Result<Event>>,
     is_over: Arc<AtomicBool>,
@@ -42,12 +42,12 @@ impl Input {
     /// The next event.
     ///
     /// # Errors
-    /// If the terminal is gone.
+    /// If the terminal is closed.
     pub(super) async fn next(&mut self) -> io::Result<Event> {
         self.events.recv().await.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))
     }
 
-    /// The next event, if there is one already.
+    /// The next event, if one is already available.
     pub(super) fn waiting(&mut self) -> Option<io::Result<Event>> {
         self.events.try_recv().ok()
     }

@@ -1,8 +1,9 @@
 //! `capstan top`: a live view of the management plane in the terminal, with the keys of k9s. Read-only.
 //!
-//! Content comes from the watches and pure functions of the web view (`crate::ui`). A key changes the `state`, the `schedule` says when to
-//! load, `content` becomes pages and tables of safe text, and `draw` puts them on the screen. All of these are pure; only this file, `plane`,
-//! `input` and `screen` do I/O. Nothing is logged, because a log line would be drawn into the picture.
+//! Content comes from the watches and pure functions of the web view (`crate::ui`). A key changes the `state`, the
+//! `schedule` decides when to load, `content` becomes pages and tables of safe text, and `draw` puts them on the
+//! screen. All of these are pure; only this file, `plane`, `input` and `screen` do I/O. Nothing is logged, because a
+//! log line would corrupt the screen.
 
 mod args;
 mod columns;

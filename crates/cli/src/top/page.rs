@@ -1,4 +1,4 @@
-//! What a view shows, ready to draw: pieces of safe text with their colour. Pure.
+//! The content of a view, ready to draw: pieces of safe text with their colours. Pure.
 
 use capstan_ui::model::{Age, Tone};
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use super::safe::Safe;
 use super::state::{Name, View};
 use crate::describe;
 
-/// How a piece of text looks.
+/// Style of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Paint {
     #[default]
@@ -17,7 +17,7 @@ pub(super) enum Paint {
     Tone(Tone),
 }
 
-/// Text in one colour.
+/// Text in one style.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) text: Safe,
@@ -30,7 +30,7 @@ impl Piece {
     }
 }
 
-/// A line of pieces with a blank between them, behind some blanks.
+/// A line of pieces, separated by spaces, with an indent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TextLine {
     pub(super) indent: usize,
@@ -42,7 +42,7 @@ impl TextLine {
         Self { indent, pieces: Vec::new() }
     }
 
-    /// The line with another piece; one without text is left out.
+    /// Adds a piece, unless its text is empty.
     pub(super) fn with(mut self, text: &str, paint: Paint) -> Self {
         let piece = Piece::new(text, paint);
         if piece.text.width() > 0 {
@@ -51,7 +51,7 @@ impl TextLine {
         self
     }
 
-    /// The line with another piece in a column of at least so many columns.
+    /// Adds a piece in a column of at least this width.
     pub(super) fn column(mut self, text: &str, paint: Paint, width: usize) -> Self {
         let piece = Piece::new(text, paint);
         let blanks = width.saturating_sub(piece.text.width());
@@ -63,14 +63,14 @@ impl TextLine {
         self
     }
 
-    /// The same as text.
+    /// The line as plain text.
     pub(super) fn text(&self) -> String {
         let pieces: Vec<&str> = self.pieces.iter().map(|piece| piece.text.as_str()).collect();
         format!("{}{}", " ".repeat(self.indent), pieces.join(" "))
     }
 }
 
-/// A text in lines that fit the width, all indented.
+/// A text, wrapped to the width, all lines indented.
 pub(super) fn paragraph(indent: usize, text: &str, paint: Paint, width: usize) -> Vec<TextLine> {
     let room = width.saturating_sub(indent);
     let lines = Safe::lines(text).into_iter().filter(|line| line.width() > 0);
@@ -85,11 +85,11 @@ pub(super) fn paragraph(indent: usize, text: &str, paint: Paint, width: usize) -
 pub(super) struct Row {
     pub(super) name: Name,
     pub(super) cells: Vec<Piece>,
-    /// What Enter opens.
+    /// The view that Enter opens.
     pub(super) opens: View,
-    /// What `d` opens.
+    /// The view that `d` opens.
     pub(super) details: View,
-    /// What is said about the row when it is selected.
+    /// Text that is shown while the row is selected.
     pub(super) note: Vec<(String, Paint)>,
 }
 
@@ -97,9 +97,9 @@ pub(super) struct Row {
 pub(super) struct Table {
     pub(super) titles: &'static [&'static str],
     pub(super) rows: Vec<Row>,
-    /// Rows without the filter.
+    /// Number of rows without the filter.
     pub(super) total: usize,
-    /// What is said instead of rows.
+    /// Text that is shown if there are no rows.
     pub(super) empty: &'static str,
 }
 
@@ -109,10 +109,10 @@ pub(super) enum Body {
     Text(Vec<TextLine>),
 }
 
-/// All of a view, but the frame around it.
+/// The content of a view, without its frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// Above the body.
+    /// Lines above the body.
     pub(super) summary: Vec<TextLine>,
     pub(super) body: Body,
     /// What could not be read.
@@ -124,7 +124,7 @@ impl Shown {
         Self { summary: Vec::new(), body: Body::Text(lines), notices: Vec::new() }
     }
 
-    /// Rows or lines.
+    /// Number of rows or lines.
     pub(super) fn len(&self) -> usize {
         match &self.body {
             Body::Table(table) => table.rows.len(),
@@ -140,13 +140,13 @@ impl Shown {
     }
 }
 
-/// The age now: pages are read less often than they are drawn.
+/// The current age, because pages are drawn more often than they are loaded.
 pub(super) fn ago(age: Option<&Age>, now: Timestamp) -> String {
     let Some(age) = age else { return String::new() };
     age.at.parse().map_or_else(|_| age.text.clone(), |at| describe::age(at, now))
 }
 
-/// Whether a text matches a filter, whatever the case.
+/// Whether a text matches a filter, ignoring case.
 pub(super) fn matches(text: &str, filter: &str) -> bool {
     filter.is_empty() || text.to_lowercase().contains(&filter.to_lowercase())
 }

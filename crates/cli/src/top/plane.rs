@@ -1,4 +1,4 @@
-//! Reads what a view shows, and whether the plane answers.
+//! Reads the content of a view, and detects whether the plane responds.
 
 use capstan_api::core::Cluster;
 use capstan_controller::Scope;
@@ -16,7 +16,7 @@ const BETWEEN: Duration = Duration::from_secs(3);
 /// A plane that needs longer does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the screen needs.
+/// Loads the content of a view.
 pub(super) async fn load(source: &PlaneSource, query: &Query) -> Result<Content, Problem> {
     let loaded = match &query.view {
         View::Clusters => source.all_clusters(&query.seen).await.map(Content::Clusters),
@@ -45,8 +45,8 @@ pub(super) async fn load(source: &PlaneSource, query: &Query) -> Result<Content,
     }
 }
 
-/// Waits, and then looks whether the plane answers. A watch that was cut off says nothing when it is there again and nothing
-/// has changed, so the caches cannot tell.
+/// Waits, and then checks whether the plane responds. The caches cannot tell: a watch that reconnects reports nothing
+/// if nothing has changed.
 pub(super) async fn answers(client: &Client, scope: &Scope) -> Result<(), String> {
     tokio::time::sleep(BETWEEN).await;
     let api: Api<Cluster> = scope.api(client);

@@ -1,7 +1,7 @@
-//! Text that does not steer the terminal. Pure.
+//! Text without terminal control sequences. Pure.
 //!
-//! Names, messages and output come from machines, which are not trusted. Only a [`Safe`] is drawn, and it has no
-//! constructor that keeps escape sequences, control characters or characters that change the direction of text.
+//! Names, messages and output come from machines, which are not trusted. Only a [`Safe`] is drawn, and none of its
+//! constructors keeps escape sequences, control characters or characters that change the direction of text.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -12,12 +12,12 @@ const MARKS: usize = 2;
 /// What a text that was cut ends with.
 const ELLIPSIS: char = '…';
 
-/// One line of text, without anything that steers a terminal.
+/// One line of text without control sequences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Safe(String);
 
 impl Safe {
-    /// The text in one line.
+    /// The text as one line.
     pub(super) fn line(text: &str) -> Self {
         let words: Vec<String> = stripped(text).lines().map(|line| line.trim().to_owned()).collect();
         Self(words.join(" ").trim().to_owned())
@@ -28,7 +28,7 @@ impl Safe {
         stripped(text).lines().map(|line| Self(line.trim_end().to_owned())).collect()
     }
 
-    /// So many blanks.
+    /// This number of spaces.
     pub(super) fn blanks(count: usize) -> Self {
         Self(" ".repeat(count))
     }
@@ -37,12 +37,12 @@ impl Safe {
         &self.0
     }
 
-    /// Columns that it takes.
+    /// Display width in columns.
     pub(super) fn width(&self) -> usize {
         self.0.chars().map(columns).sum()
     }
 
-    /// As much of it as fits into so many columns.
+    /// The part that fits this width.
     pub(super) fn cut(&self, room: usize) -> Self {
         if self.width() <= room {
             return self.clone();
@@ -53,7 +53,7 @@ impl Safe {
         Self(cut)
     }
 
-    /// The text in lines of at most so many columns, broken between words where that is possible.
+    /// The text, wrapped to this width, between words where possible.
     pub(super) fn wrapped(&self, room: usize) -> Vec<Self> {
         let room = room.max(2);
         let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! When to load again what is on the screen. Pure: the time is an argument.
+//! Decides when to load the current view again. Pure: the time is an argument.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const PAGE: Duration = Duration::from_secs(1);
 /// After a load that failed.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// What was loaded last, and whether it may be old.
+/// The last load, and whether its result may be outdated.
 #[derive(Debug)]
 pub(super) struct Schedule {
     last: Option<(Query, Instant)>,
@@ -24,29 +24,29 @@ impl Schedule {
         Self { last: None, is_old: true, has_failed: false }
     }
 
-    /// Whether something has changed since the last load began.
+    /// Whether an object has changed since the last load began.
     pub(super) fn is_old(&self) -> bool {
         self.is_old
     }
 
-    /// An object has changed.
+    /// Records that an object has changed.
     pub(super) fn changed(&mut self) {
         self.is_old = true;
     }
 
-    /// A load begins: changes from now on may not be in it.
+    /// Records that a load begins: later changes may not be part of it.
     pub(super) fn begun(&mut self) {
         self.is_old = false;
     }
 
-    /// A load has ended.
+    /// Records that a load has ended.
     pub(super) fn ended(&mut self, query: Query, is_success: bool, now: Instant) {
         self.last = Some((query, now));
         self.has_failed = !is_success;
         self.is_old |= !is_success;
     }
 
-    /// When this is to be loaded; never if it is there already.
+    /// When to load this query; `None` if the result is up to date.
     pub(super) fn due(&self, wanted: &Query, now: Instant) -> Option<Instant> {
         let Some((last, at)) = &self.last else { return Some(now) };
         if last.view != wanted.view {

@@ -1,4 +1,4 @@
-//! The terminal while `capstan top` has it: another screen, without echo, and given back however it ends.
+//! The terminal while `capstan top` uses it: alternate screen, without echo. It is restored on every exit.
 
 use anyhow::{Context as _, Result, bail};
 use ratatui::DefaultTerminal;
@@ -6,13 +6,13 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Dropping it gives the terminal back.
+/// The terminal in use. Dropping it restores the terminal.
 pub(super) struct Screen {
     pub(super) terminal: DefaultTerminal,
     has_panicked: Arc<AtomicBool>,
 }
 
-/// Fails without a terminal.
+/// Fails if there is no terminal.
 pub(super) fn ensure_terminal() -> Result<()> {
     if !std::io::stdout().is_terminal() {
         bail!(
@@ -42,7 +42,7 @@ impl Screen {
         }
     }
 
-    /// Fails if a task has panicked: the terminal was given back then, and must not be drawn on.
+    /// Fails if a task has panicked: the panic has restored the terminal, which must not be drawn on any more.
     pub(super) fn ensure_sound(&self) -> Result<()> {
         if self.has_panicked.load(Ordering::Relaxed) {
             bail!("capstan top has failed; the error is above");

@@ -1,4 +1,4 @@
-//! Where the person is, and what a key changes about it. Pure: nothing is read or drawn here.
+//! The navigation state, and how keys change it. Pure: nothing is read or drawn here.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -13,7 +13,7 @@ pub(super) struct Name {
     pub(super) name: String,
 }
 
-/// What is looked at.
+/// The current view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum View {
     Clusters,
@@ -27,7 +27,7 @@ pub(super) enum View {
 }
 
 impl View {
-    /// What it is called in the path at the top.
+    /// Its title in the path at the top.
     pub(super) fn title(&self) -> String {
         match self {
             Self::Clusters => "Clusters".to_owned(),
@@ -41,16 +41,16 @@ impl View {
     }
 }
 
-/// A view with the place in it.
+/// A view, and the position in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Level {
     pub(super) view: View,
     pub(super) filter: String,
-    /// Row that is selected.
+    /// Index of the selected row.
     pub(super) selected: usize,
     /// Its object, which the selection follows when rows come and go.
     name: Option<Name>,
-    /// First row or line on the screen.
+    /// Index of the first row or line on the screen.
     pub(super) offset: usize,
 }
 
@@ -60,18 +60,18 @@ impl Level {
     }
 }
 
-/// What the keys mean at the moment.
+/// The current meaning of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     #[default]
     Normal,
-    /// A filter is being written: Enter keeps it, Esc clears it.
+    /// The user types a filter: Enter keeps it, Esc clears it.
     Filter,
     Command(String),
     Help,
 }
 
-/// What is loaded for the screen.
+/// What to load for the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) view: View,
@@ -86,13 +86,13 @@ pub(super) struct State {
     /// Never empty.
     levels: Vec<Level>,
     pub(super) mode: Mode,
-    /// What the last key could not do.
+    /// Why the last key had no effect.
     pub(super) complaint: Option<String>,
     pub(super) is_done: bool,
 }
 
 impl State {
-    /// The fleet.
+    /// Starts with the fleet.
     pub(super) fn new(namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -113,19 +113,19 @@ impl State {
         &mut self.levels[last]
     }
 
-    /// From the first view to this one.
+    /// Titles from the first view to the current one.
     pub(super) fn path(&self) -> Vec<String> {
         self.levels.iter().map(|level| level.view.title()).collect()
     }
 
-    /// What the screen needs, when its body has so many lines.
+    /// What to load, for a body of this height.
     pub(super) fn query(&self, shown: &Shown, height: usize) -> Query {
         let rows = shown.rows().iter().skip(self.level().offset).take(height);
         let seen = rows.map(|row| (row.name.namespace.clone(), row.name.name.clone())).collect();
         Query { view: self.level().view.clone(), seen }
     }
 
-    /// A key was pressed while this was shown in a body of so many lines.
+    /// Handles a key, for this content and a body of this height.
     pub(super) fn press(&mut self, mut key: KeyEvent, shown: &Shown, height: usize) {
         if key.modifiers.contains(KeyModifiers::ALT) {
             // Terminals send Esc and a letter for Alt and that letter, so it may be either. No key here has Alt.
@@ -203,7 +203,7 @@ impl State {
         self.settle(shown, height);
     }
 
-    /// What is shown has changed: the selection follows its object, and stays on the screen.
+    /// Adapts to changed content: the selection follows its object, and stays on the screen.
     pub(super) fn settle(&mut self, shown: &Shown, height: usize) {
         let level = self.level_mut();
         if let Body::Text(lines) = &shown.body {

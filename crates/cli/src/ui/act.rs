@@ -1,4 +1,4 @@
-//! Actions: each is one patch with the caller's credentials.
+//! Actions: each is one patch with the user's credentials.
 
 use anyhow::{Context as _, Result};
 use capstan_planner::annotations::{HOLD, RETRY};

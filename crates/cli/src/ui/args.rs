@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::client::PlaneArgs;
 
-/// Where `capstan ui` listens if nothing else is said: any free port.
+/// Default of `--listen`: a free loopback port.
 pub(crate) const LISTEN: &str = "127.0.0.1:0";
 
 #[derive(Debug, clap::Args)]
@@ -12,7 +12,7 @@ pub(crate) struct UiArgs {
     #[command(flatten)]
     pub(crate) plane: PlaneArgs,
 
-    /// Loopback address and port to serve the web view on; port 0 takes a free one
+    /// Loopback address and port to serve the web view on; port 0 selects a free one
     #[arg(long, value_name = "ADDRESS", default_value = LISTEN)]
     pub(crate) listen: SocketAddr,
 

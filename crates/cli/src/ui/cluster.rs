@@ -1,4 +1,4 @@
-//! One cluster: the hand-off that waits, its objects, its conditions and its roll-outs.
+//! One cluster: the hand-off that waits, its objects, its conditions and its rollouts.
 
 use anyhow::{Context as _, Result};
 use capstan_api::core::Cluster;

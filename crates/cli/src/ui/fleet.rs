@@ -20,7 +20,7 @@ pub(super) const ROWS: usize = 50;
 /// Hosts that a failure domain shows as squares.
 const HOSTS: usize = 300;
 
-/// A page of so many clusters; what those wait for that are `seen`.
+/// One page of clusters, with `size` rows. What a cluster waits for is determined only for those that are seen.
 pub(super) async fn page(
     objects: &Objects,
     filter: &Filter,

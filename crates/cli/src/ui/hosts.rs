@@ -17,7 +17,7 @@ use super::text::{conditions, counts, facts};
 /// Hosts on a page of the web view.
 pub(super) const ROWS: usize = 100;
 
-/// A page of so many hosts.
+/// One page of hosts, with `size` rows.
 pub(super) async fn list(objects: &Objects, filter: &Filter, size: usize) -> Result<Hosts> {
     let mut hosts = objects.hosts.all().await?;
     hosts.sort_by_key(|host| (host.namespace(), host.name_any()));
@@ -33,7 +33,7 @@ fn is_wanted(host: &Host, filter: &Filter) -> bool {
     is_state && host.name_any().contains(&filter.text)
 }
 
-/// Where a host is in its life, and the colour of that.
+/// State of a host, and its colour.
 pub(super) fn state_of(host: &Host) -> (String, Tone) {
     let Some(state) = host.status.as_ref().and_then(|status| status.state) else {
         return ("not checked yet".to_owned(), Tone::Waiting);

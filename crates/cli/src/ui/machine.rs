@@ -1,4 +1,4 @@
-//! One machine: its hand-offs, its plan and what its agent reports.
+//! One machine: its hand-offs, its plan and its agent's report.
 
 use anyhow::{Context as _, Result};
 use capstan_plan::{SECRET_TYPE, keys};
@@ -31,7 +31,7 @@ pub(super) async fn page(client: &Client, namespace: &str, name: &str) -> Result
     Ok(MachinePage { events, ..shown(&world, &written, Timestamp::now()) })
 }
 
-/// Reads what hand-offs are told by; a Machine that does not exist is a page that does not exist.
+/// Reads the objects of the hand-offs. If the Machine does not exist, the result is `NotFound`.
 pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Result<World> {
     let machines: Api<capstan_api::core::Machine> = Api::namespaced(client.clone(), namespace);
     let machine =
@@ -218,7 +218,7 @@ fn probes(status: &Value, now: Timestamp) -> Vec<Probe> {
         .collect()
 }
 
-/// Events about objects of these names, the newest first. Without the right to read events there are none.
+/// Events of objects with these names, the newest first. Empty without the permission to read events.
 pub(super) async fn events_of(
     client: &Client,
     namespace: &str,

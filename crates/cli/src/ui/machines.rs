@@ -22,7 +22,7 @@ pub(crate) struct Machines {
     /// Their cluster, if only its machines are shown.
     pub(crate) cluster: Option<ClusterRow>,
     pub(crate) machines: Vec<MachineRow>,
-    /// What could not be read, and why.
+    /// What could not be read, with the reason.
     pub(crate) notices: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct MachineRow {
     pub(crate) waiting: Option<Waiting>,
 }
 
-/// Machines as rows, and what those wait for that are `seen`.
+/// Machines as rows. What a machine waits for is determined only for those that are seen.
 pub(super) async fn list(
     objects: &Objects,
     of: Option<(&str, &str)>,

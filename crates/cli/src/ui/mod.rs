@@ -1,8 +1,9 @@
-//! `capstan ui`: a web view of the management plane, served on this machine.
+//! `capstan ui`: a web view of the management plane, served on loopback.
 //!
-//! The pages and who may open them are in the crate `capstan-ui`; here they are filled. Objects come from caches that are fed by watches,
-//! so that a page costs the API server next to nothing; what only one page needs (events, the plan of a machine) is read when it is shown.
-//! All requests are made with the credentials of the person who started it. `capstan top` shows the same pages in a terminal.
+//! The pages and the access control are in the crate `capstan-ui`; this module fills the pages. Objects come from
+//! caches that watches update, so that a page causes few requests. Content that only one page needs (events, the plan
+//! of a machine) is read when the page is shown. All requests use the credentials of the user who started it. `capstan
+//! top` shows the same pages in a terminal.
 
 mod act;
 mod args;
@@ -49,7 +50,7 @@ pub(crate) async fn run(args: &UiArgs) -> Result<()> {
     server.serve(stop).await.context("the web view ended")
 }
 
-/// Binds the web view of a plane; it answers once it is served.
+/// Binds the web view of a plane; it responds once it is served.
 pub(crate) async fn serve(place: Place, listen: SocketAddr, allow_actions: bool) -> Result<Server> {
     let source = PlaneSource::start(place, Scope::default(), allow_actions).await?;
     Server::bind(listen, Arc::new(source), Options { allow_actions })
@@ -66,7 +67,7 @@ pub(crate) struct PlaneSource {
 }
 
 impl PlaneSource {
-    /// Watches the objects of a plane, as far as the scope goes.
+    /// Watches the objects of a plane in the scope.
     pub(crate) async fn start(
         Place { client, namespace }: Place,
         scope: Scope,
@@ -75,8 +76,8 @@ impl PlaneSource {
         Ok(Self { objects: Objects::watch(&client, scope).await?, client, namespace, allow_actions })
     }
 
-    /// All clusters. What a cluster waits for is looked up only for those that are `seen`, by namespace and name: it takes
-    /// all objects of the cluster.
+    /// All clusters. What a cluster waits for is determined only for those in `seen`, by namespace and name, because it
+    /// needs all objects of the cluster.
     pub(crate) fn all_clusters<'a>(&'a self, seen: &'a Seen) -> Answer<'a, Fleet> {
         answer(async move {
             let is_seen = |cluster: &Cluster| seen.has(cluster);

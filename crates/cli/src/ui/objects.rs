@@ -1,4 +1,4 @@
-//! The objects that pages show, kept up to date by watches, and what could not be watched.
+//! The objects of pages, kept up to date by watches, and the kinds that could not be watched.
 
 use anyhow::{Context as _, Result};
 use capstan_api::agent::MachineReport;
@@ -23,7 +23,7 @@ use tokio::task::AbortHandle;
 
 use crate::describe::Snapshot;
 
-/// A kind that can be kept in memory.
+/// A kind that can be cached.
 pub(super) trait Kept:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -46,7 +46,7 @@ impl<K> Kept for K where
 {
 }
 
-/// Objects of one kind; none if they cannot be watched.
+/// Cached objects of one kind; none if the kind cannot be watched.
 pub(super) struct WatchedKind<K>(Option<Cache<K>>);
 
 /// All kinds.
@@ -61,7 +61,7 @@ pub(super) struct Objects {
     configs: WatchedKind<CapstanConfig>,
     control_planes: WatchedKind<CapstanControlPlane>,
     reports: WatchedKind<MachineReport>,
-    /// What cannot be watched, and why.
+    /// Kinds that cannot be watched, with the reason.
     pub(super) notices: Vec<String>,
     changes: watch::Receiver<u64>,
     counting: AbortHandle,
@@ -74,7 +74,7 @@ impl Drop for Objects {
 }
 
 impl Objects {
-    /// Watches all kinds that the server has and the caller may read, as far as the scope goes.
+    /// Watches all kinds in the scope that the server has and the user may read.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Objects {
         changes
     }
 
-    /// A cluster with what belongs to it, as far as it is in memory: objects of foreign providers are not.
+    /// A cluster with its objects, as far as they are cached: objects of other providers are not.
     pub(super) async fn snapshot(&self, cluster: &Cluster) -> Result<Snapshot> {
         let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
         let name = cluster.metadata.name.as_deref().unwrap_or_default();
@@ -216,7 +216,7 @@ impl<K: Kept> WatchedKind<K> {
     }
 }
 
-/// The object with its kind, which objects of a list come without.
+/// The object with `apiVersion` and `kind`, which objects of a list lack.
 pub(super) fn value<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Value {
     let mut value = serde_json::to_value(object).unwrap_or_default();
     value["kind"] = json!(K::kind(&()));

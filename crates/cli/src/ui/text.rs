@@ -1,4 +1,4 @@
-//! From objects to what pages print. Pure.
+//! Converts objects to the texts of pages. Pure.
 
 use capstan_api::wait::{NEGATIVE, Owner, Wait};
 use capstan_ui::model::{Age, Condition, ConditionList, Count, Fact, HandOff, Tone, Waiting};
@@ -50,7 +50,7 @@ pub(super) fn condition(state: &State, now: Timestamp) -> Condition {
     }
 }
 
-/// All conditions of an object; nothing for one that is not there.
+/// All conditions of an object; none if the object does not exist.
 pub(super) fn conditions(object: &Value, now: Timestamp) -> Option<ConditionList> {
     let found = object["status"]["conditions"].as_array()?;
     let read = |condition: &Value| {
@@ -67,7 +67,8 @@ pub(super) fn conditions(object: &Value, now: Timestamp) -> Option<ConditionList
     Some(ConditionList { object: title(object), conditions: found.iter().map(read).collect() })
 }
 
-/// What a cluster waits for: the hand-off of the machine at the end of the chain, else what its last object says.
+/// What a cluster waits for: the hand-off of the machine at the end of the chain, else the condition of its last
+/// object.
 pub(super) fn cluster_waits(snapshot: &Snapshot, now: Timestamp) -> Option<Waiting> {
     let chain = describe::waiting(snapshot);
     let last = chain.last()?;
@@ -135,7 +136,7 @@ pub(super) fn handoff(handoff: &why::HandOff, now: Timestamp) -> HandOff {
     }
 }
 
-/// What a machine or host says of itself.
+/// Facts that a machine or host reports.
 pub(super) fn facts(facts: &Value) -> Vec<Fact> {
     let memory = facts["memoryBytes"].as_i64().map(|bytes| format!("{} MiB", bytes >> 20));
     let text = |field: &str| facts[field].as_str().map(str::to_owned);
@@ -154,7 +155,7 @@ pub(super) fn facts(facts: &Value) -> Vec<Fact> {
     .collect()
 }
 
-/// How often each label occurs.
+/// The number of occurrences of each label.
 pub(super) fn counts(labels: impl Iterator<Item = (String, Tone)>) -> Vec<Count> {
     let mut counts: BTreeMap<String, (usize, Tone)> = BTreeMap::new();
     for (label, tone) in labels {

@@ -1,5 +1,5 @@
-//! The data folder of a plane: what lies where in it, that only one process uses it, and whether what is in it
-//! was restored from a backup and nobody has looked at it yet.
+//! The data folder of a plane: its layout, the lock that limits it to one process, and whether it was restored from a
+//! backup and not reviewed yet.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -15,34 +15,34 @@ const RESTORED: &str = "restored";
 /// Stands in [`RESTORED`] until a restore is complete.
 const UNFINISHED: &str = "unfinished\n";
 
-/// A data folder that is ours until this is dropped, also if we are killed.
+/// A locked data folder. The lock ends when the value is dropped, and when the process ends.
 #[derive(Debug)]
 pub(crate) struct DataFolder {
     path: PathBuf,
     _lock: File,
 }
 
-/// Who has a data folder.
+/// Whether a data folder could be locked.
 #[derive(Debug)]
 pub(crate) enum Taken {
     Ours(DataFolder),
-    /// Another process, with its number where that is known.
+    /// Another process has locked it; its process ID, if known.
     Theirs(String),
 }
 
-/// What a restore has left behind.
+/// The state of a restore in the data folder.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Restored {
-    /// Nothing: there was none, or it has been gone on from.
+    /// No restore, or the controllers were resumed after it.
     No,
-    /// It was cut off.
+    /// A restore was interrupted.
     Unfinished,
-    /// It is complete, and says of which backup.
+    /// The restore is complete; the name of its backup.
     Paused(String),
 }
 
 impl DataFolder {
-    /// Makes the folder if it is absent; refuses one that another process uses.
+    /// Locks the folder, and creates it if it is missing. Fails if another process uses it.
     pub(crate) fn take(path: &Path) -> Result<Self> {
         let made = fs::create_dir_all(path);
         made.with_context(|| format!("cannot make {}; pass another --data-dir", path.display()))?;
@@ -57,7 +57,7 @@ impl DataFolder {
         }
     }
 
-    /// Takes a folder that is there, unless somebody else has it.
+    /// Locks an existing folder, unless another process has locked it.
     pub(crate) fn try_take(path: &Path) -> Result<Taken> {
         let mut options = OpenOptions::new();
         let lock =
@@ -91,7 +91,7 @@ impl DataFolder {
         &self.path
     }
 
-    /// Whether it holds anything but what may be put there before a plane is.
+    /// Whether it contains more than the files that may exist before a plane does.
     pub(crate) fn is_occupied(&self) -> Result<bool> {
         let entries =
             fs::read_dir(&self.path).with_context(|| format!("cannot read {}", self.path.display()))?;
@@ -109,40 +109,40 @@ impl DataFolder {
         }
     }
 
-    /// From here on the folder is not whole, until [`DataFolder::end_restore`].
+    /// Marks the folder as incomplete, until [`DataFolder::end_restore`].
     pub(crate) fn begin_restore(&self) -> Result<()> {
         write_secret(&self.path.join(RESTORED), UNFINISHED)
     }
 
-    /// What is there is complete, and of this backup.
+    /// Marks the restore of this backup as complete.
     pub(crate) fn end_restore(&self, backup: &str) -> Result<()> {
         write_secret(&self.path.join(RESTORED), &format!("{backup}\n"))
     }
 
-    /// The controllers may go on.
+    /// Lets the controllers resume.
     pub(crate) fn resume(&self) -> Result<()> {
         let path = self.path.join(RESTORED);
         fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
     }
 }
 
-/// Where the store is.
+/// Path of the store.
 pub(crate) fn store(data_dir: &Path) -> PathBuf {
     data_dir.join("store")
 }
 
-/// Where the plane's certificate authority is.
+/// Path of the plane's CA.
 pub(crate) fn pki(data_dir: &Path) -> PathBuf {
     data_dir.join("pki")
 }
 
-/// The administrator's kubeconfig, by which this machine finds a plane that runs.
+/// Path of the administrator's kubeconfig, by which commands on this computer find a running plane.
 pub(crate) fn kubeconfig(data_dir: &Path) -> PathBuf {
     data_dir.join("admin.kubeconfig")
 }
 
-/// What belongs into a backup beside the objects, by its path in the folder: machines know the plane by its
-/// authority.
+/// Files of a backup in addition to the objects, by their path in the folder: the CA, by which machines verify the
+/// plane.
 pub(crate) fn backup_files(data_dir: &Path) -> BTreeMap<String, PathBuf> {
     ["pki/ca.crt", "pki/ca.key"].map(|name| (name.to_owned(), data_dir.join(name))).into()
 }

@@ -1,4 +1,4 @@
-//! `capstan up`: the management plane in one process. API server, durable store and controllers.
+//! `capstan up`: the management plane in one process: API server, durable store and controllers.
 
 pub(crate) mod folder;
 pub(crate) mod kubeconfig;
@@ -143,19 +143,19 @@ pub(crate) struct RunningPlane {
     _folder: DataFolder,
     server: Arc<ApiServer>,
     pki: Pki,
-    /// Where it is reached.
+    /// Address of the plane.
     pub(crate) address: String,
     /// Where it listens.
     bound: SocketAddr,
-    /// The administrator's client, without a socket between.
+    /// Client of the administrator, which calls the server in-process.
     pub(crate) client: Client,
-    /// What the process has counted; the server tells it at `/metrics`.
+    /// Metrics of the process; the server serves them at `/metrics`.
     pub(crate) metrics: Metrics,
 }
 
 impl RunningPlane {
-    /// Opens the store in `folder` and serves it. `services` says where those are that webhooks name, `audit` where requests
-    /// are noted.
+    /// Opens the store in `folder` and serves it. `services` maps services of webhooks to URLs; `audit` is the audit
+    /// log.
     pub(crate) async fn start(
         folder: DataFolder,
         listen: SocketAddr,
@@ -217,7 +217,7 @@ impl RunningPlane {
         Ok(administrator)
     }
 
-    /// How machines reach the plane.
+    /// The address of the plane for machines.
     pub(crate) fn seen_by_machines(&self) -> capstan_bootstrap::PlaneAddress {
         capstan_bootstrap::PlaneAddress {
             server: format!("https://{}", self.address),
@@ -225,7 +225,7 @@ impl RunningPlane {
         }
     }
 
-    /// Ends requests and closes the store.
+    /// Ends all requests and closes the store.
     pub(crate) async fn shutdown(self) {
         self.server.shutdown().await;
     }
@@ -290,7 +290,7 @@ fn after(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Where a plane keeps everything, unless it is told otherwise.
+/// The default data folder of a plane.
 pub(crate) fn default_data_dir() -> Result<PathBuf> {
     let base = std::env::var_os("XDG_DATA_HOME")
         .map(PathBuf::from)

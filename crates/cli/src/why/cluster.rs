@@ -1,4 +1,4 @@
-//! `capstan why NAME`: from the cluster down to the object that waits.
+//! `capstan why NAME`: the chain from the cluster to the object that waits.
 
 use capstan_api::wait::{Owner, Wait};
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use super::{last_lines, rollout};
 use crate::describe;
 use crate::terminal::{Color, Look, harmless};
 
-/// From the cluster down: every object on the way that is not well, the last one being the one that waits.
+/// The chain from the cluster down, for people: every object that is not ready; the last one is the one that waits.
 pub(super) fn text(snapshot: &describe::Snapshot, now: Timestamp, look: Look) -> String {
     let chain = describe::waiting(snapshot);
     let rollouts = rollout::render(&rollout::rollouts(snapshot, now), now, look);
@@ -89,7 +89,7 @@ fn report<'a>(snapshot: &'a describe::Snapshot, machine: &str) -> Option<&'a Val
     snapshot.reports.iter().find(|report| report["metadata"]["name"] == machine)
 }
 
-/// The same for programs: from the cluster to the object that waits.
+/// The chain from the cluster to the object that waits, as JSON.
 pub(super) fn json(snapshot: &describe::Snapshot, now: Timestamp) -> Value {
     let chain: Vec<Value> = describe::waiting(snapshot)
         .into_iter()

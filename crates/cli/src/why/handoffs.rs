@@ -1,7 +1,7 @@
 //! The hand-offs of one machine, from the cluster's infrastructure to a healthy Node. Pure.
 //!
-//! Nothing is judged here: each hand-off is what the controller responsible for it says in its own fields and
-//! conditions. This only knows their order, and whose turn it is.
+//! This file makes no decisions: the controller that is responsible for a hand-off reports it in its own fields and
+//! conditions. It only knows their order, and which controller must act next.
 
 use capstan_api::wait::{Owner, Wait};
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use crate::describe::Snapshot;
 
-/// What was read of a machine. Objects are untyped: any provider's may be among them; what is not there is null.
+/// The objects of a machine. They are untyped, because they may belong to any provider; missing objects are null.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     pub(crate) cluster: Value,
@@ -25,7 +25,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// One machine of a cluster, as far as the snapshot has it. Hosts are not in it: no hand-off is told by one.
+    /// One machine of a snapshot. Hosts are not part of it, because no hand-off depends on them.
     pub(crate) fn of_snapshot(snapshot: &Snapshot, machine: &str) -> Self {
         let find = |objects: &[Value], name: &Value| {
             let found = objects.iter().find(|object| name.is_string() && object["metadata"]["name"] == *name);
@@ -49,28 +49,28 @@ impl World {
     }
 }
 
-/// How one hand-off stands.
+/// State of a hand-off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Stand {
-    /// It is behind us.
+    /// It is done.
     Done,
-    /// It is the one that everything after it waits for.
+    /// It is the one that all later ones wait for.
     Waiting,
-    /// It waits for one before it.
+    /// It waits for an earlier one.
     NotYet,
 }
 
-/// One step of the way.
+/// One hand-off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HandOff {
-    /// What is handed on.
+    /// Name of the hand-off.
     pub(crate) what: &'static str,
-    /// How it stands.
+    /// Its state.
     pub(crate) stand: Stand,
-    /// The object that says so.
+    /// The object with the state.
     pub(crate) object: String,
-    /// Why it waits, if anybody has said so.
+    /// Why it waits, if a controller reports it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(crate) wait: Option<Wait>,
     /// Who must act, for people.
@@ -78,7 +78,7 @@ pub(crate) struct HandOff {
     pub(crate) who: Option<String>,
 }
 
-/// Every hand-off of the machine, in order. At most one of them waits.
+/// All hand-offs of the machine, in order. At most one of them waits.
 pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
     let is_server = !world.machine["metadata"]["labels"]["cluster.x-k8s.io/control-plane"].is_null();
     let mut steps = vec![
@@ -128,7 +128,7 @@ pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
     steps.into_iter().enumerate().map(|(index, step)| step.into_handoff(index, waiting)).collect()
 }
 
-/// The one that waits.
+/// The hand-off that waits.
 pub(crate) fn waiting(handoffs: &[HandOff]) -> Option<&HandOff> {
     handoffs.iter().find(|handoff| handoff.stand == Stand::Waiting)
 }

@@ -1,4 +1,4 @@
-//! `capstan why machine/NAME`: the hand-offs down to the one that waits.
+//! `capstan why machine/NAME`: the hand-offs up to the one that waits.
 
 use anyhow::{Context, Result};
 use capstan_api::agent::MachineReport;
@@ -16,7 +16,7 @@ use super::last_lines;
 use crate::describe;
 use crate::terminal::{Color, Look, harmless};
 
-/// Reads all that the hand-offs are told by.
+/// Reads all objects of the hand-offs.
 pub(crate) async fn read(client: Client, namespace: &str, name: &str) -> Result<World> {
     let machines: Api<Machine> = Api::namespaced(client.clone(), namespace);
     let machine = machines
@@ -63,7 +63,7 @@ fn object(object: Option<&impl serde::Serialize>, kind: &str) -> Value {
     value
 }
 
-/// For people.
+/// The hand-offs, for people.
 pub(super) fn text(world: &World, now: Timestamp, look: Look) -> String {
     let handoffs = handoffs(world);
     let mut text = String::new();
@@ -133,7 +133,7 @@ fn line(handoff: &HandOff, now: Timestamp, look: Look) -> String {
     line.trim_end().to_owned()
 }
 
-/// For programs.
+/// The hand-offs, as JSON.
 pub(super) fn json(world: &World) -> Value {
     let handoffs = handoffs(world);
     json!({

@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &WhyArgs) -> Result<()> {
     args.show.show(LOOK, find, text).await.map(drop)
 }
 
-/// What is said of a cluster, in plain text.
+/// The text for a cluster, without colour.
 pub(crate) fn of_cluster(snapshot: &describe::Snapshot, now: Timestamp) -> String {
     cluster::text(snapshot, now, Look::default())
 }

@@ -1,7 +1,7 @@
-//! What a rollout is at: what changes, which machine is being changed, which one is next. Pure.
+//! The state of a rollout: what changes, which machine is being changed, which one is next. Pure.
 //!
-//! Nothing is judged here: that something rolls out, and which machines are not up to date, is what the control plane and
-//! core say in their conditions; the next worker is the one that core's own order of Machines puts first.
+//! This file makes no decisions: the control plane and core report in their conditions that a rollout is in progress
+//! and which machines are not up to date. The next worker is the first one in core's own order of Machines.
 
 use capstan_api::core::{Machine, MachineSet};
 use capstan_api::keep;
@@ -22,7 +22,7 @@ const SET: &str = "cluster.x-k8s.io/set-name";
 /// How core begins what it says of a Machine that it updates in place.
 const IN_PLACE: &str = "In-place update in progress";
 
-/// One object that rolls a change out over its Machines.
+/// An object with a rollout in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rollout {
@@ -69,7 +69,7 @@ enum RolloutTurn {
     Held,
 }
 
-/// Every rollout of the cluster: the control plane first, because workers wait for it.
+/// All rollouts of the cluster: the control plane first, because workers wait for it.
 pub(super) fn rollouts(snapshot: &Snapshot, now: Timestamp) -> Vec<Rollout> {
     let servers: Vec<&Value> =
         snapshot.machines.iter().filter(|machine| label(machine, CONTROL_PLANE).is_some()).collect();
@@ -259,7 +259,7 @@ fn changes(machines: &[&Value]) -> Vec<String> {
     lines
 }
 
-/// For people.
+/// The rollouts, for people.
 pub(super) fn render(rollouts: &[Rollout], now: Timestamp, look: Look) -> String {
     let mut text = String::new();
     for rollout in rollouts {

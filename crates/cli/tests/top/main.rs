@@ -1,5 +1,5 @@
-//! `capstan top` in a real terminal, against an embedded plane: live views, keys, hostile text, a plane that goes and comes back,
-//! and a terminal that is given back however it ends.
+//! `capstan top` in a real terminal, against an embedded plane: live views, keys, hostile text, a plane that stops and
+//! restarts, and a terminal that is restored on every exit.
 
 #![cfg(test)]
 

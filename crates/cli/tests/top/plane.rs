@@ -1,4 +1,4 @@
-//! An embedded plane, and objects in it.
+//! An embedded plane with objects.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -15,7 +15,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(super) const CAPSTAN: &str = env!("CARGO_BIN_EXE_capstan");
 
-/// `capstan up`; dropping it kills it.
+/// `capstan up`; dropping the value kills it.
 pub(super) struct Plane {
     child: Child,
     folder: tempfile::TempDir,
@@ -39,7 +39,7 @@ impl Plane {
         self.child.wait().unwrap();
     }
 
-    /// The same plane again, at the same address.
+    /// Starts the plane again, at the same address.
     pub(super) fn start_again(&mut self) {
         (self.child, _) = up(&self.folder.path().join("data"), self.controllers, &self.listen);
     }
@@ -51,7 +51,7 @@ impl Plane {
         Client::try_from(config).unwrap()
     }
 
-    /// Applies objects, each as soon as the plane takes it.
+    /// Applies objects; retries until the plane accepts each.
     pub(super) async fn apply(&self, objects: &[Value]) {
         let client = self.client().await;
         for object in objects {
@@ -121,7 +121,7 @@ pub(super) fn shop() -> Vec<Value> {
     objects
 }
 
-/// A cluster, a machine and a host whose every text is `hostile`.
+/// A cluster, a machine and a host with `hostile` in all texts.
 pub(super) fn hostile(hostile: &str) -> Vec<Value> {
     let condition = |type_: &str| {
         json!({"type": type_, "status": "False", "reason": "Hostile", "message": hostile,

@@ -1,4 +1,4 @@
-//! A program in a real terminal: a pseudo terminal of the kernel, with an emulator behind it that knows what is on the screen.
+//! Runs a program in a real terminal: a pseudo terminal of the kernel, with an emulator that tracks the screen.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// What the shell says when the program has ended.
 const ENDED: &str = "ended with ";
 
-/// Dropping it kills the program.
+/// A terminal with a program in it. Dropping it kills the program.
 pub(super) struct Terminal {
     shell: Child,
     /// The end of the person.
@@ -38,8 +38,8 @@ fn size(rows: u16, columns: u16) -> (NonZeroU16, NonZeroU16) {
 }
 
 impl Terminal {
-    /// Runs a program in a shell whose controlling terminal this is. The shell stays when the program has ended: the kernel would
-    /// reset the settings of the terminal together with its session.
+    /// Runs a program in a shell with this controlling terminal. The shell stays after the program has ended, because
+    /// the kernel would reset the settings of the terminal together with its session.
     pub(super) fn run(program: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let (rows, columns) = (40, 160);
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -81,7 +81,7 @@ impl Terminal {
         Self { shell, keyboard, line, before, drawn }
     }
 
-    /// The process id of the program.
+    /// Process ID of the program.
     pub(super) fn id(&self) -> u32 {
         let shell = self.shell.id();
         let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
@@ -92,7 +92,7 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// The kernel tells the program.
+    /// Resizes the terminal; the kernel notifies the program.
     pub(super) fn resize(&mut self, rows: u16, columns: u16) {
         let (height, width) = size(rows, columns);
         self.drawn.lock().unwrap().emulator.screen_mut().set_size(height, width);
@@ -103,7 +103,7 @@ impl Terminal {
         self.drawn.lock().unwrap().emulator.screen().contents()
     }
 
-    /// Every byte that the program has written.
+    /// All bytes that the program has written.
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.drawn.lock().unwrap().bytes.clone()
     }
@@ -119,12 +119,12 @@ impl Terminal {
             .any(|cell| cell.fgcolor() != vt100::Color::Default || cell.bgcolor() != vt100::Color::Default)
     }
 
-    /// Waits until the screen has all of these texts.
+    /// Waits until the screen contains all of these texts.
     pub(super) fn shows(&mut self, texts: &[&str]) {
         self.until(&format!("{texts:?}"), |text| texts.iter().all(|one| text.contains(one)));
     }
 
-    /// Waits until the screen is as wanted.
+    /// Waits until the screen satisfies a condition.
     pub(super) fn until(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {
         let started = Instant::now();
         loop {
@@ -138,7 +138,8 @@ impl Terminal {
         }
     }
 
-    /// Waits for the end of the program, and gives its exit code. The terminal is as before then: lines, echo, signals, screen and cursor.
+    /// Waits until the program ends, and returns its exit code. Checks that the terminal is restored: lines, echo,
+    /// signals, screen and cursor.
     pub(super) fn ended(&mut self) -> i32 {
         self.until("its end", |text| text.contains(ENDED));
         let now = tcgetattr(&self.line).unwrap();

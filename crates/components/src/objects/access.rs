@@ -1,4 +1,4 @@
-//! Who the managers are, and what they may do: `capstan_api::access`, as roles and their bindings.
+//! The ServiceAccounts of the managers, and their permissions from `capstan_api::access` as roles and bindings.
 
 use capstan_api::access::{GroupAccess, access, metrics_reader};
 use k8s_openapi::api::rbac::v1::PolicyRule;

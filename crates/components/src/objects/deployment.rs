@@ -1,7 +1,6 @@
 //! The Deployment that runs a provider's manager.
 //!
-//! Variables of clusterctl are written `${…}`; `$(…)` is Kubernetes' own way to put a variable of the environment into
-//! an argument.
+//! clusterctl replaces variables of the form `${…}`. Kubernetes replaces `$(…)` in arguments by environment variables.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The objects of a provider: everything that has to be on a plane for it to run.
+//! The objects of a provider: everything that must be installed on a plane for it to run.
 
 mod access;
 mod deployment;
@@ -14,26 +14,26 @@ pub(crate) use access::{access_of, binding_in};
 /// Every object of a provider bears its label, as clusterctl's contract asks.
 const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
 
-/// What differs from one installation to another.
+/// The options of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Which release.
+    /// Release version.
     pub version: Version,
-    /// The image of the manager, with its tag.
+    /// Container image of the manager, with its tag.
     pub image: String,
-    /// The namespace of the provider.
+    /// Namespace of the provider.
     pub namespace: String,
 }
 
 impl Options {
-    /// What a release says of a provider.
+    /// The options of a released provider.
     pub fn of(provider: Provider, version: Version) -> Self {
         Self { version, image: format!("{IMAGE}:{version}"), namespace: provider.namespace() }
     }
 }
 
-/// The objects of a provider, in an order in which they can be applied. They are a template: values may be variables
-/// in clusterctl's dialect.
+/// The objects of a provider, in an order in which they can be applied. They are a template: values may contain
+/// clusterctl variables.
 pub fn components(provider: Provider, options: &Options) -> Vec<Value> {
     let mut objects = vec![namespace(options)];
     objects.extend(crds(provider).iter().map(to_value));

@@ -1,4 +1,4 @@
-//! How managers are reached: hooks by core, software by machines.
+//! The Services of the managers: hooks for core, software downloads for machines.
 
 use serde_json::{Value, json};
 

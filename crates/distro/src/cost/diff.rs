@@ -1,4 +1,4 @@
-//! Where two objects differ, in the words of the table. Pure.
+//! Compares two objects by the fields of the table. Pure.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;

@@ -1,8 +1,7 @@
-//! What a change costs, field by field. Planner, hooks, `capstan plan` and the documentation ask this one table.
+//! The cost of a change, field by field. The planner, the hooks, `capstan plan` and the documentation use this table.
 //!
-//! [`changes`] compares two objects of a kind; every difference comes with the field's name, what it was, what it is to
-//! be (as far as that may be shown) and its [`Cost`]. A field that is in no class cannot be compiled past the tests:
-//! they walk the schemas.
+//! [`changes`] compares two objects of a kind. Every difference has the path of the field, the old and the new value
+//! (unless they must not be shown) and its [`Cost`]. Tests walk the schemas and fail if a field is in no class.
 
 mod diff;
 mod reference;
@@ -19,34 +18,34 @@ pub use capstan_planner::change::{Change, Cost};
 pub use reference::reference;
 pub use table::{Field, Rule, Subject, field, fields};
 
-/// What a user asked for and cannot have is a change that cannot be made.
+/// A configuration error is a change that is refused.
 impl From<InputError> for Change {
     fn from(error: InputError) -> Self {
         Self::new(error.field, Cost::Refused, error.message)
     }
 }
 
-/// Every field of two objects of a kind that differs, with its cost. Labels, annotations and spec are compared;
-/// status, and what an API server keeps about an object, are not.
+/// All fields in which two objects of a kind differ, with their costs. Labels, annotations and spec are compared;
+/// status and server-managed metadata are not.
 pub fn changes(subject: Subject, current: &Value, desired: &Value) -> Vec<Change> {
     diff::changes(subject, current, desired)
 }
 
-/// The worst of them.
+/// The highest cost of these changes.
 pub fn worst<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Cost {
     changes.into_iter().map(|change| change.cost).max().unwrap_or(Cost::Nothing)
 }
 
-/// A machine's version and setup.
+/// Version and configuration of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// Kubernetes version.
     pub version: &'a str,
-    /// The rest.
+    /// The configuration.
     pub config: &'a CapstanConfigSpec,
 }
 
-/// What differs between two setups: `spec.version` of the Machine, and the fields of the CapstanConfig.
+/// The differences between two setups: `spec.version` of the Machine, and the fields of the CapstanConfig.
 pub fn classify(old: Setup<'_>, new: Setup<'_>) -> Vec<Change> {
     let mut all = Vec::new();
     if old.version != new.version {

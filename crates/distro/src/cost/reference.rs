@@ -1,4 +1,4 @@
-//! The table as a page of the documentation.
+//! Renders the table as a documentation page.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ CapstanConfig, and `spec.template.spec` of a MachineDeployment the spec of a Mac
 machines there are is said by [`capstan plan`](plan.md).
 ";
 
-/// The page.
+/// The documentation page, as Markdown.
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     for subject in Subject::ALL {

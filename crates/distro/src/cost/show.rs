@@ -1,4 +1,4 @@
-//! Values, as people may see them.
+//! Formats values for display, and hides secrets.
 
 use capstan_plan::Digest;
 use serde_json::Value;

@@ -1,8 +1,8 @@
-//! The table: every field of the API, and what a change of it costs.
+//! The table: every field of the API, and the cost of a change to it.
 
 use super::Cost;
 
-/// Kinds of objects whose changes reach machines.
+/// Kinds of objects whose changes affect machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// CapstanControlPlane. Its `spec.config` is classified as the spec of a CapstanConfig.
@@ -13,7 +13,7 @@ pub enum Subject {
     HostMachine,
     /// Machine.
     Machine,
-    /// MachineDeployment. Its `spec.template.spec` is classified as the spec of a Machine, but for the references.
+    /// MachineDeployment. Its `spec.template.spec` is classified as the spec of a Machine, except for the references.
     Deployment,
     /// MachineSet.
     Set,
@@ -28,7 +28,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// All of them.
+    /// All subjects.
     pub const ALL: [Self; 10] = [
         Self::ControlPlane,
         Self::Deployment,
@@ -42,12 +42,12 @@ impl Subject {
         Self::HostCluster,
     ];
 
-    /// The one of this kind.
+    /// The subject of a kind; none if its changes do not affect machines.
     pub fn of_kind(kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|subject| subject.kind() == kind)
     }
 
-    /// The kind.
+    /// The kind, as in `kind` of a manifest.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::ControlPlane => "CapstanControlPlane",
@@ -64,18 +64,18 @@ impl Subject {
     }
 }
 
-/// How the cost of a field is found.
+/// How the cost of a change to a field is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It is always this.
+    /// The cost is constant.
     Always(Cost),
-    /// It depends on where the version comes from and goes to.
+    /// The cost depends on the old and the new version.
     Version,
-    /// It depends on the setting: see the table of the distribution.
+    /// The cost depends on the setting: see the table of the distribution.
     Setting,
-    /// It depends on whether Kubernetes reads the file when it starts.
+    /// The cost depends on whether Kubernetes reads the file when it starts.
     File,
-    /// It is what differs between the templates, field by field.
+    /// The cost is that of the differences between the templates, field by field.
     Template,
 }
 
@@ -90,16 +90,16 @@ pub(super) enum Disclosure {
     Setting,
 }
 
-/// One row: a field and everything below it, unless a longer row says otherwise.
+/// One row: a field and all fields below it, unless a row with a longer path applies.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The kind it is a field of.
+    /// The kind that the field belongs to.
     pub subject: Subject,
-    /// Its path: `[]` stands for each entry of a list, `.*` for each key of a map.
+    /// Path of the field: `[]` means each entry of a list, `.*` each key of a map.
     pub path: &'static str,
-    /// What a change costs.
+    /// How the cost is determined.
     pub rule: Rule,
-    /// Why, for people.
+    /// The reason for the cost, for people.
     pub why: &'static str,
     /// For lists: the keys that tell entries apart. A list without is compared as a whole.
     pub(super) keys: &'static [&'static str],
@@ -317,8 +317,8 @@ pub fn fields() -> &'static [Field] {
     FIELDS
 }
 
-/// The row that a path belongs to: the longest that is the path itself or stands above it. `[]` in the path stands for
-/// each entry of a list, `.*` for each key of a map.
+/// The row of a path: the one with the longest path that is equal to it or a prefix of it. `[]` in the path means each
+/// entry of a list, `.*` each key of a map.
 pub fn field(subject: Subject, path: &str) -> Option<&'static Field> {
     if subject == ControlPlane
         && let Some(rest) = path.strip_prefix("spec.config").filter(|rest| rest.starts_with('.'))

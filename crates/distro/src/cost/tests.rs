@@ -1,4 +1,4 @@
-//! Differences, as they are told.
+//! Tests of differences and how they are displayed.
 
 use super::*;
 use capstan_api::bootstrap::{BootstrapFormat, Command, Distro, File, Setting};

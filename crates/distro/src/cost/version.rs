@@ -1,4 +1,4 @@
-//! What a change of version costs.
+//! The cost of a version change.
 
 use super::Cost;
 use crate::Version;

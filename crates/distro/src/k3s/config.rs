@@ -1,4 +1,4 @@
-//! `config.yaml` of k3s: what Capstan decides, and the user's settings beside it.
+//! Renders `config.yaml` of k3s: the values that Capstan sets, and the user's settings.
 
 use serde_json::{Map, Value, json};
 

@@ -1,33 +1,33 @@
 //! k3s.
 //!
-//! The shape of its plan is a contract with whoever carries it out without being k3s: simulated hosts read exactly
-//! these paths, keys and commands.
+//! The shape of the plan is a contract with other executors than real machines: simulated hosts read exactly these
+//! paths, keys and commands.
 //!
-//! | step | what |
+//! | step | content |
 //! |---|---|
-//! | `script` | `/opt/capstan/lib/k3s.sh`: what takes more than a file or a unit |
-//! | `vacant` | there is no k3s on the machine that somebody else has set up |
-//! | `file-…`, `before-…` | the user's own, but for files that k3s reads when it starts |
-//! | `k3s-…` | the software by digest, `/opt/capstan/k3s/<version>/k3s`; the one that is still running stays until then |
-//! | `images` | images for machines that cannot fetch them, where the catalog has some |
-//! | `room` | the folders that k3s fills; undone by removing all that k3s wrote but for volumes and what the user keeps |
-//! | `drained` | a gate: opened when k3s may be started again |
+//! | `script` | `/opt/capstan/lib/k3s.sh`: actions that are more than a file or a unit |
+//! | `vacant` | checks that no other k3s is installed on the machine |
+//! | `file-…`, `before-…` | the user's files and commands, except files that k3s reads when it starts |
+//! | `k3s-…` | the software by digest, `/opt/capstan/k3s/<version>/k3s`; the version that still runs stays until then |
+//! | `images` | container images for machines that cannot pull them, if the catalog has them |
+//! | `room` | the folders of k3s; the undo removes all that k3s wrote except volumes and paths that the user keeps |
+//! | `drained` | a gate: the manager opens it when k3s may be restarted |
 //! | `snapshot` | on servers, before another version starts: a snapshot of etcd |
-//! | `reboot` | where the planner asks for it: the machine is booted again, unless it has another boot ID by now |
+//! | `reboot` | if the planner requests it: reboots the machine, unless its boot ID has already changed |
 //! | `file-…` | the user's files that k3s reads when it starts |
 //! | `config` | `/etc/rancher/k3s/config.yaml`, mode 0600 |
 //! | `tls-…` | on servers: certificates under `/var/lib/rancher/k3s/server/tls` |
-//! | `start` | `k3s.service` or `k3s-agent.service`, started again when what it starts with has changed |
-//! | `ready` | the API server answers, or the kubelet's own Node is there; asked in every revision |
-//! | `snapshot-prune` | snapshots that are too many go |
-//! | `after-…` | the user's own |
+//! | `start` | `k3s.service` or `k3s-agent.service`, restarted when its inputs have changed |
+//! | `ready` | the API server answers, or the kubelet's own Node exists; checked in every revision |
+//! | `snapshot-prune` | removes surplus snapshots |
+//! | `after-…` | the user's commands |
 //!
-//! Everything that k3s reads when it starts is put in place after the gate. A machine that reboots while its plan waits
-//! at the gate, or whose k3s crashes, starts the former version with the former configuration. The agent removes files
-//! that have left the plan after the gate, too.
+//! Everything that k3s reads when it starts is written after the gate. If a machine reboots while its plan waits at the
+//! gate, or its k3s crashes, k3s starts the previous version with the previous configuration. The agent also waits for
+//! the gate before it removes files that are no longer in the plan.
 //!
-//! A reset stops the unit first and then undoes the last step first: files that k3s reads, what k3s wrote (`room`), the
-//! software, and at the end the script.
+//! A reset stops the unit and then undoes the steps in reverse order: files that k3s reads, data that k3s wrote
+//! (`room`), the software, and finally the script.
 
 mod config;
 mod release;

@@ -1,8 +1,8 @@
-//! What a machine leaves on its disk when its host is released.
+//! The files that stay on a machine's disk when its host is released.
 //!
-//! The policy reaches the machine inside `k3s.sh`, which every plan writes. It is not an argument of the command that
-//! undoes the step `room`: the agent keeps every undo that it has ever recorded and runs all of them on a reset, so a path
-//! that was named once would be removed although the user has taken it out again.
+//! The policy is part of `k3s.sh`, which every plan writes. It is not an argument of the command that undoes the step
+//! `room`: the agent keeps every undo that it has recorded and runs all of them on a reset. A path that was once an
+//! argument would be removed even if the user has deleted it from the policy.
 
 use capstan_api::bootstrap::CapstanConfigSpec;
 use capstan_plan::MachinePath;

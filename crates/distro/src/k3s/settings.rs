@@ -1,4 +1,4 @@
-//! Every setting of k3s: who has it, and what a change of it costs. The rest of the crate asks this table.
+//! The table of k3s settings: which machines have a setting, and the cost of a change. The rest of the crate uses it.
 
 use crate::cost::Cost;
 

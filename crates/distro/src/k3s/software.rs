@@ -1,4 +1,4 @@
-//! The software of k3s: which it is, and where it lies on the machine.
+//! The software of k3s, and its paths on a machine.
 
 use capstan_plan::{Artifact, MachinePath, Mode};
 

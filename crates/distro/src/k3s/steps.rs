@@ -1,4 +1,4 @@
-//! Steps from words of this module.
+//! Constructors of plan steps.
 
 use capstan_plan::{Action, Argv, Command, Content, EnvVar, File, MachinePath, Mode, Step, StepName};
 

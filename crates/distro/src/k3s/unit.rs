@@ -1,4 +1,4 @@
-//! The unit that k3s runs in.
+//! The systemd unit of k3s.
 
 use crate::Role;
 

@@ -1,8 +1,8 @@
-//! What an agent says of a machine: the value behind the status of MachineReport.
+//! The agent's report about a machine: the content of the status of a MachineReport.
 //!
-//! Every word about a plan carries the plan's [`PlanId`], so that "applied" or "failed" can never be said of
-//! bytes that did not run. On the wire it is the status of MachineReport, field by field; what would be too long
-//! for that schema is cut when it is written, because an API server refuses such a report as a whole.
+//! Every statement about a plan contains the plan's [`PlanId`], so that "applied" or "failed" always refers to bytes
+//! that were executed. The report is serialized as the status of a MachineReport, field by field. Values that are too
+//! long for that schema are truncated, because an API server would reject the whole report.
 
 mod wire;
 
@@ -27,7 +27,7 @@ pub struct Report {
     /// Facts about the machine.
     pub facts: Option<Facts>,
 
-    /// What the agent has put on the machine; nothing if there is nothing to take back.
+    /// The agent's ledger; none if there is nothing to undo.
     pub ledger: Option<Ledger>,
 
     /// Version of the agent.
@@ -81,7 +81,7 @@ pub enum Standing {
     Idle,
     /// The plan Secret cannot be parsed, and has no revision that identifies it.
     Unreadable {
-        /// Why.
+        /// Why it cannot be parsed.
         message: String,
     },
     /// The progress of a plan.
@@ -224,33 +224,33 @@ pub struct ProbeResult {
     pub since: Option<Timestamp>,
 }
 
-/// What the agent has put on the machine, and takes back when the machine is reset.
+/// The changes of the agent on a machine that a reset undoes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ledger {
-    /// How many items there are.
+    /// Number of items.
     pub total: u32,
 
-    /// The last of them, the newest first.
+    /// The newest items, the last one first.
     pub items: Vec<LedgerItem>,
 }
 
-/// One thing that is taken back when the machine is reset.
+/// One change that a reset undoes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerItem {
-    /// What it is.
+    /// Kind of item.
     pub kind: LedgerKind,
 
     /// Its path; for a command, the name of the step that ran it.
     pub name: String,
 
-    /// What was at the path before; nothing for a command.
+    /// What was at the path before; none for a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<LedgerBefore>,
 }
 
-/// What the agent put on a machine.
+/// Kinds of items in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LedgerKind {
     /// A file.

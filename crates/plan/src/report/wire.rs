@@ -1,4 +1,4 @@
-//! The report as it is written: the status of MachineReport, with that schema's limits.
+//! The serialized report: the status of a MachineReport, with the limits of that schema.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

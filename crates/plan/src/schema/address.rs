@@ -1,4 +1,4 @@
-//! Addresses of things that are asked or fetched over the network, taken apart once and strictly.
+//! URLs of checks, probes and artifacts, parsed once and strictly.
 
 /// A scheme, a host, perhaps a port, and a path.
 #[derive(Clone, PartialEq, Eq)]

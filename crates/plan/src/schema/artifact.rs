@@ -1,4 +1,5 @@
-//! Artifacts: what is too large for a plan, named by its digest and fetched from wherever it lies.
+//! Artifacts: files that are too large for a plan, identified by their digest and downloaded from one of several
+//! sources.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -6,41 +7,40 @@ use std::fmt;
 use super::address::Address;
 use crate::{Digest, MachinePath, Mode};
 
-/// A file, or a folder that an archive is unpacked into. It is there whole or not at all. Everything below the
-/// folder belongs to the plan and leaves the machine with it; it is never changed, so another version is another
-/// path.
+/// A file, or a folder that an archive is unpacked into. It is installed atomically. Everything below the folder
+/// belongs to the plan and is removed with it. It is never changed, so another version has another path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Artifact {
-    /// Digest of what is fetched. What has another one is thrown away.
+    /// Digest of the downloaded file. A file with another digest is discarded.
     pub sha256: Digest,
 
-    /// Exact number of bytes that are fetched.
+    /// Exact size of the downloaded file in bytes.
     pub size: u64,
 
-    /// Where it lies. Tried in this order, and all of them again where the step is retried. They do not count as
-    /// inputs: the digest says what it is.
+    /// Download sources. They are tried in this order, and again in each retry of the step. They are not inputs of the
+    /// step, because the digest identifies the content.
     pub sources: Vec<Source>,
 
-    /// Where it is put. Missing folders on the way are made, and belong to the plan as long as it does.
+    /// Path to install at. Missing parent folders are created, and belong to the plan as long as the artifact does.
     pub path: MachinePath,
 
-    /// What sort of archive it is. It is put there as it is, if absent.
+    /// Format of the archive. If absent, the file is installed as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unpack: Option<Unpack>,
 
-    /// Who may read, write and execute the file, or the folder itself. What is in the folder has the mode that the
-    /// archive says, without the bits beyond `0777`.
+    /// Permissions of the file, or of the folder itself. Files in the folder have the mode from the archive, without
+    /// the bits beyond `0777`.
     pub mode: Mode,
 
-    /// User ID of the owner, of the folder and of everything in it.
+    /// User ID of the owner of the file, or of the folder and everything in it.
     pub owner: u32,
 
-    /// ID of the group, of the folder and of everything in it.
+    /// Group ID of the file, or of the folder and everything in it.
     pub group: u32,
 }
 
-/// Sorts of archives.
+/// Archive formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Unpack {
@@ -50,27 +50,27 @@ pub enum Unpack {
     TarZst,
 }
 
-/// A place where an artifact lies.
+/// A source of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Source {
-    /// Its address.
+    /// URL of the artifact.
     pub url: SourceUrl,
 
-    /// Certificates, in PEM, of the only authorities whose word on the server is believed. Those that the machine
-    /// trusts anyway, if absent. For `https` only.
+    /// CA bundle, in PEM, that replaces the machine's trust store for this server. If absent, the machine's trust store
+    /// is used. For `https` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
 }
 
 impl Source {
-    /// A place that is believed as the machine believes others.
+    /// A source that is verified with the machine's trust store.
     pub const fn new(url: SourceUrl) -> Self {
         Self { url, ca: None }
     }
 }
 
-/// A text that is no place to fetch from.
+/// Error: the text is not a valid URL of an artifact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a source must be https://host[:port]/path in at most 2048 plain ASCII characters, without user, password or \
@@ -78,17 +78,17 @@ impl Source {
 )]
 pub struct SourceUrlError;
 
-/// Where an artifact lies.
+/// URL of an artifact.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum SourceUrl {
-    /// On a server. Redirections are not followed.
+    /// On a server. Redirects are not followed.
     Https(HttpsUrl),
-    /// On the machine itself.
+    /// A file on the machine itself.
     File(MachinePath),
 }
 
-/// An `https` address.
+/// An `https` URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpsUrl(Address);
 
@@ -103,7 +103,7 @@ impl HttpsUrl {
         self.0.port()
     }
 
-    /// What stands in the `Host` header.
+    /// The value of the `Host` header.
     pub fn authority(&self) -> &str {
         self.0.authority()
     }
@@ -117,10 +117,10 @@ impl HttpsUrl {
 const FILE: &str = "file://";
 
 impl SourceUrl {
-    /// The place, if the text names one.
+    /// Parses the URL.
     ///
     /// # Errors
-    /// If it does not.
+    /// If it is not valid.
     pub fn new(text: impl Into<String>) -> Result<Self, SourceUrlError> {
         let text = text.into();
         if let Some(path) = text.strip_prefix(FILE) {

@@ -1,59 +1,59 @@
-//! Which plans may be: limits and relations that types alone do not say.
+//! Validation of plans: limits and relations that the types do not enforce.
 
 use std::collections::BTreeSet;
 
 use super::{Action, Artifact, EnvVar, Limit, MachinePlan, Probe, SourceUrl, Step, Unit, limits};
 use crate::{MachinePath, StepName};
 
-/// Why a plan may not be. Names the field; never repeats a value that may be secret.
+/// Why a plan is invalid. Names the field, and never repeats a value that may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// There is too much or too little of something.
+    /// A size or count is outside its limits.
     #[error("{field}: {limit}")]
     Limit {
-        /// Where.
+        /// Path of the field.
         field: String,
-        /// What.
+        /// The limit.
         limit: Limit,
     },
-    /// Two steps or two probes have one name.
+    /// Two steps or two probes have the same name.
     #[error("{field}: there is another one named {name}")]
     Duplicate {
-        /// Where the second one is.
+        /// Path of the second one.
         field: String,
         /// The name.
         name: StepName,
     },
-    /// Two steps are about one path, or a file would have to be a folder too.
+    /// Two steps write the same path, or one path would be both a file and a folder.
     #[error("{field}: {path} is already what another step makes")]
     Path {
-        /// Where the second one is.
+        /// Path of the field in the second step.
         field: String,
         /// The path.
         path: MachinePath,
     },
-    /// A step counts on one that does not come before it.
+    /// A step lists an input step that does not precede it.
     #[error("{field}: no step named {name} comes before this one")]
     Inputs {
-        /// Where.
+        /// Path of the field.
         field: String,
-        /// The name.
+        /// Name of that step.
         name: StepName,
     },
-    /// A variable that no process can have.
+    /// An environment variable is invalid.
     #[error("{field}: {reason}")]
     Variable {
-        /// Where.
+        /// Path of the field.
         field: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
-    /// Something else.
+    /// Another value is invalid.
     #[error("{field}: {reason}")]
     Value {
-        /// Where.
+        /// Path of the field.
         field: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
 }

@@ -5,34 +5,34 @@ use serde::{Deserialize, Serialize};
 use super::{Limit, limits, step::is_false};
 use crate::{MachinePath, SecretText};
 
-/// Words that cannot be run.
+/// Why a command line is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgvError {
-    /// Too few or too many of them.
+    /// It has too few or too many words.
     #[error("number of words {0}")]
     Words(Limit),
-    /// One is too long.
+    /// A word is too long.
     #[error("bytes of a word {0}")]
     Bytes(Limit),
-    /// The operating system has no such words.
+    /// A word contains a NUL byte.
     #[error("a word contains a zero byte")]
     Zero,
-    /// There is nothing to run.
+    /// The program is missing.
     #[error("the first word, which names the program, is empty")]
     Program,
 }
 
-/// A program and its arguments. They can be seen by every user of the machine, so they are no place for a
-/// secret: use a variable. There is no shell unless the program is one.
+/// A program and its arguments. Every user of the machine can see them, so they must not contain a secret: use an
+/// environment variable. There is no shell unless the program is one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct Argv(Vec<String>);
 
 impl Argv {
-    /// The words of a command.
+    /// Creates a command line.
     ///
     /// # Errors
-    /// If there is no program or a limit is overstepped.
+    /// If there is no program, or a limit is exceeded.
     pub fn new<T: Into<String>>(words: impl IntoIterator<Item = T>) -> Result<Self, ArgvError> {
         let words: Vec<String> = words.into_iter().map(Into::into).collect();
         Limit::check(words.len(), 1, limits::WORDS).map_err(ArgvError::Words)?;
@@ -45,7 +45,7 @@ impl Argv {
         if words[0].is_empty() { Err(ArgvError::Program) } else { Ok(Self(words)) }
     }
 
-    /// The program: an absolute path, or a name that is looked for where the system keeps programs.
+    /// The program: an absolute path, or a name that is looked up in `PATH`.
     pub fn program(&self) -> &str {
         &self.0[0]
     }
@@ -75,14 +75,14 @@ impl From<Argv> for Vec<String> {
     }
 }
 
-/// A variable in the environment of a command.
+/// An environment variable of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EnvVar {
     /// Its name.
     pub name: String,
 
-    /// Its value. Never printed for debugging, secret or not.
+    /// Its value. Never printed by `Debug`, secret or not.
     pub value: SecretText,
 
     /// Whether the value must never appear in a report.
@@ -91,37 +91,37 @@ pub struct EnvVar {
 }
 
 impl EnvVar {
-    /// A variable that everybody may see.
+    /// A variable that is not secret.
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self { name: name.into(), value: SecretText::new(value), secret: false }
     }
 
-    /// A variable that nobody may see.
+    /// A secret variable.
     pub fn secret(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self { name: name.into(), value: SecretText::new(value), secret: true }
     }
 }
 
-/// A command to run. It has succeeded when it exits with 0.
+/// A command to run. It succeeds with exit code 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Command {
-    /// What to run.
+    /// The command line.
     pub argv: Argv,
 
-    /// Variables it sees, beside `PATH`. It sees none of the agent's own.
+    /// Environment variables, in addition to `PATH`. The command does not inherit the agent's environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvVar>,
 
-    /// Guard: not run when there is something at this path, because then it has been done.
+    /// Guard: the command is not run if this path exists, because it counts as done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creates: Option<MachinePath>,
 
-    /// Guard: not run when this command exits with 0, because then it has been done. Must change nothing.
+    /// Guard: the command is not run if this command exits with 0, because it counts as done. It must have no effects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless: Option<Argv>,
 
-    /// How to take its effect back when the machine is reset. Must succeed when there is nothing to take back.
+    /// Command that undoes the effect when the machine is reset. It must succeed if there is nothing to undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Undo>,
 }
@@ -133,14 +133,14 @@ impl Command {
     }
 }
 
-/// Takes the effect of a command back.
+/// Undoes the effect of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Undo {
-    /// What to run.
+    /// The command line.
     pub argv: Argv,
 
-    /// Variables it sees, beside `PATH`.
+    /// Environment variables, in addition to `PATH`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvVar>,
 }

@@ -1,5 +1,5 @@
-//! What a step depends on, as a digest: the planner compares it to say what would be done again, the agent to
-//! know what has been done.
+//! Digests of the inputs of steps. The planner compares them to tell which steps would run again, the agent to know
+//! which steps are done.
 
 use serde::Serialize;
 use std::collections::BTreeMap;

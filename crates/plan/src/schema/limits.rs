@@ -1,6 +1,6 @@
-//! How much a plan may hold. A Secret holds at most 1 MiB; a report names at most 1000 steps.
+//! Limits of a plan. A Secret has at most 1 MiB; a report lists at most 1000 steps.
 
-/// Bytes of a whole plan, leaving room in its Secret for the other keys.
+/// Bytes of a whole plan; this leaves room in its Secret for the other keys.
 pub const PLAN_BYTES: usize = 1024 * 1024 - 16 * 1024;
 /// Steps of a plan.
 pub const STEPS: usize = 1000;
@@ -10,41 +10,41 @@ pub const PROBES: usize = 32;
 pub const LEDGER_ITEMS: usize = 64;
 /// Words of a command.
 pub const WORDS: usize = 256;
-/// Bytes of one word of a command, and of the value of a variable.
+/// Bytes of one word of a command, and of the value of an environment variable.
 pub const WORD_BYTES: usize = 32 * 1024;
-/// Variables of a command.
+/// Environment variables of a command.
 pub const VARIABLES: usize = 128;
-/// Texts to be kept out of reports.
+/// Texts that are redacted from reports.
 pub const REDACTIONS: usize = 64;
-/// Seconds a step may take.
+/// Timeout of a step, in seconds.
 pub const TIMEOUT_SECONDS: u32 = 24 * 60 * 60;
-/// How often a step may be tried.
+/// Attempts of a step.
 pub const ATTEMPTS: u32 = 1000;
-/// Seconds between two attempts or two probes.
+/// Seconds between two attempts or two runs of a probe.
 pub const DELAY_SECONDS: u32 = 60 * 60;
-/// How many answers in a row a probe may wait for.
+/// Consecutive results that a probe may require.
 pub const THRESHOLD: u32 = 100;
 
-/// Bytes of an artifact, as it is fetched.
+/// Bytes of an artifact, as downloaded.
 pub const ARTIFACT_BYTES: u64 = 8 * 1024 * 1024 * 1024;
-/// Places where an artifact may lie.
+/// Sources of an artifact.
 pub const SOURCES: usize = 16;
-/// Bytes of the certificates that a source is believed by.
+/// Bytes of the CA bundle of a source.
 pub const CA_BYTES: usize = 64 * 1024;
-/// Gates of a plan. All of them open must fit into the room that a plan leaves in its Secret.
+/// Gates of a plan. If all of them are open, they must fit into the room that a plan leaves in its Secret.
 pub const GATES: usize = 128;
 /// Bytes of the open gates of a plan.
 pub const GATES_BYTES: usize = 12 * 1024;
 
-/// A limit that was overstepped.
+/// A violated limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be {least} to {most}, not {found}")]
 pub struct Limit {
-    /// The least there may be.
+    /// Minimum.
     pub least: u64,
-    /// The most there may be.
+    /// Maximum.
     pub most: u64,
-    /// What there is.
+    /// Actual value.
     pub found: u64,
 }
 

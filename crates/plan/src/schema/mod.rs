@@ -1,4 +1,4 @@
-//! What a plan says. Types only say what can be written; `check` says what may be.
+//! The schema of a plan. The types define the form; `check` enforces the limits and relations.
 
 mod address;
 mod artifact;

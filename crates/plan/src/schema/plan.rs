@@ -1,4 +1,4 @@
-//! The plan as a whole.
+//! The plan.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::{Action, Probe, Step};
 use crate::{Epoch, MachineIdentity, Revision, SecretText};
 
-/// Which schema the plan is written in. An agent that does not know it refuses the plan.
+/// Schema version of a plan. An agent rejects a plan with an unknown version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApiVersion {
-    /// The first.
+    /// The first version.
     #[default]
     #[serde(rename = "agent.capstan.dev/v1alpha1")]
     V1Alpha1,
 }
 
-/// What the document is.
+/// Kind of the document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlanKind {
     /// A plan for one machine.
@@ -23,35 +23,35 @@ pub enum PlanKind {
     MachinePlan,
 }
 
-/// What one machine should be brought to: steps in order, and probes of the result.
+/// The desired state of one machine: steps in order, and probes of the result.
 ///
-/// Leaves no choice to whoever carries it out. The fields are written in this order, without spaces, and absent
-/// ones are left out, so that one plan has one digest.
+/// It leaves no choice to the agent. The fields are serialized in this order, without spaces and without absent fields,
+/// so that one plan has one digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MachinePlan {
     /// Schema of the plan.
     pub api_version: ApiVersion,
 
-    /// What the document is.
+    /// Kind of the document.
     pub kind: PlanKind,
 
-    /// The machine it is for. Every other machine refuses it.
+    /// The machine that it is for. Every other machine rejects it.
     pub machine: MachineIdentity,
 
-    /// Its place among the plans of this machine. An agent that knows a later one refuses it.
+    /// Its number among the plans of this machine. An agent that knows a later revision rejects it.
     pub revision: Revision,
 
-    /// The manager it comes from. An agent that has heard a later one refuses it.
+    /// Epoch of its manager. An agent that knows a later epoch rejects it.
     pub epoch: Epoch,
 
-    /// From when on it must not be carried out any more, in whole seconds: an old plan that turns up again does
-    /// nothing. A plan that was carried out before stays carried out.
+    /// Time after which the plan must not be applied any more, in whole seconds, so that a replayed old plan has no
+    /// effect. A plan that was applied before that time stays applied.
     #[serde(with = "crate::time")]
     pub expires: Timestamp,
 
-    /// Texts that must never appear in a report, besides variables and files that are marked as secret. For a secret
-    /// that is only a part of a file, such as a token in a configuration.
+    /// Texts that must never appear in a report, in addition to variables and files that are marked as secret. For a
+    /// secret that is only a part of a file, such as a token in a configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redact: Vec<SecretText>,
 

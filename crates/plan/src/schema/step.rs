@@ -59,10 +59,10 @@ impl Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Repeat {
-    /// At most once for each digest of its inputs, whatever came of it, for as long as the machine has its claim.
-    /// A command that was interrupted, and may or may not have had its effect, is not repeated either: its guard
-    /// decides whether it counts as done, and without one the plan fails and says so. For what may be done twice
-    /// without harm (everything but commands) it is the same as `untilSuccess`.
+    /// At most once for each digest of its inputs, whatever the result, for as long as the machine has its claim. An
+    /// interrupted command, whose effect is unknown, is not repeated either: its guard decides whether it counts as
+    /// done, and without a guard the plan fails with that reason. For idempotent actions (everything except commands)
+    /// it is the same as `untilSuccess`.
     Once,
     /// In every revision of the plan that contains it.
     Always,

@@ -1,4 +1,4 @@
-//! What checks and probes ask.
+//! Targets of checks and probes.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -76,7 +76,7 @@ impl HttpUrl {
         Address::new(text.into(), "http://", 80).map(Self).ok_or(UrlError)
     }
 
-    /// The address as text.
+    /// The URL as text.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }

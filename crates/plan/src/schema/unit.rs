@@ -1,4 +1,4 @@
-//! Units of systemd.
+//! systemd units.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +8,9 @@ use crate::{Content, MachinePath, RestartToken, UnitName};
 /// Where unit files are put.
 const FOLDER: &str = "/etc/systemd/system";
 
-/// A unit of systemd: its file is there, it is enabled and it runs. It is restarted when the inputs of its step
-/// differ from those it was last started with; another content alone restarts nothing. When it leaves the plan it is
-/// stopped, and then its file leaves the machine.
+/// A systemd unit: its file is installed, it is enabled and active. It is restarted when the inputs of its step differ
+/// from those of its last start; a change of its content alone does not restart it. When it is no longer in the plan,
+/// it is stopped, and then its file is removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Unit {
@@ -46,9 +46,9 @@ pub struct Stop {
     pub timeout_seconds: u32,
 }
 
-/// The plan waits here until somebody opens the gate of this step's name for exactly this plan
-/// ([`OpenGates`](crate::OpenGates)). Waiting is no attempt: it has no timeout and is not retried. A gate that was
-/// passed stays passed in its plan, and is closed again in the next.
+/// The plan waits here until the manager opens the gate with the name of this step for exactly this plan
+/// ([`OpenGates`](crate::OpenGates)). Waiting does not count as an attempt: it has no timeout and no retries. A gate
+/// that was passed stays passed in its plan, and is closed again in the next plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Gate {}

@@ -1,5 +1,5 @@
-//! Enrolment, as a real agent does it: a key that never leaves the machine, a request in the status of its report, and
-//! from then on the certificate that comes back. Everything lies on the machine's own files.
+//! Enrolment as a real agent does it: the key never leaves the machine, the certificate request is in the status of the
+//! report, and the agent then uses the certificate that the manager issues. All of them are files of the machine.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

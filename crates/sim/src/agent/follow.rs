@@ -1,4 +1,4 @@
-//! A simulated machine is handed to another management plane: as a real agent does it, with the same thoughts.
+//! A simulated machine follows its cluster to another management plane, with the decision function of the real agent.
 
 use capstan_agent::follow::{Refusal, Verdict, decide};
 use capstan_agent::machine::Metadata;

@@ -1,4 +1,4 @@
-//! Writes what the agent has to say into the status of its report: the newest word, never a queue of old ones.
+//! Writes the agent's report into the status of its MachineReport: only the newest report, never a queue of older ones.
 
 use capstan_agent::pace;
 use capstan_api::agent::MachineReport;

@@ -1,4 +1,4 @@
-//! What k3s reads when it starts. Pure.
+//! The k3s configuration on a machine. Pure.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -10,52 +10,52 @@ const TLS: &str = "/var/lib/rancher/k3s/server/tls";
 /// Where k3s listens when nothing is said.
 const DEFAULT_PORT: u16 = 6443;
 
-/// A k3s that is about to start.
+/// The configuration of a k3s process that is about to start.
 #[derive(Clone)]
 pub struct Start {
-    /// Whether it serves.
+    /// Role: server or agent.
     pub kind: K3sRole,
-    /// Whether it begins a cluster.
+    /// Whether it starts a new cluster (`cluster-init`).
     pub is_init: bool,
     /// The port of the API server of its cluster.
     pub port: u16,
-    /// What it shows to be let in, or asks of others. Never printed.
+    /// Join token: a server that starts a cluster sets it, every other machine must present it. Never printed.
     pub token: String,
-    /// Its Node.
+    /// The Node that it registers.
     pub node: NodeFacts,
-    /// On servers: certificates.
+    /// CAs and certificate names; servers only.
     pub authorities: Option<Authorities>,
 }
 
-/// What a Node says of its machine.
+/// The properties of a machine that its Node reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// Its name.
+    /// Name of the Node.
     pub name: String,
-    /// The identity of the machine.
+    /// Provider ID of the machine.
     pub provider_id: Option<String>,
-    /// The version of the kubelet.
+    /// Version of the kubelet.
     pub version: String,
-    /// Labels it registers with.
+    /// Labels that the Node registers with.
     pub labels: Vec<(String, String)>,
-    /// Taints it registers with: key, value, effect.
+    /// Taints that the Node registers with: key, value, effect.
     pub taints: Vec<(String, Option<String>, String)>,
     /// Machine ID of the operating system.
     pub machine_id: String,
-    /// Changes with every boot.
+    /// Boot ID; changes with every boot.
     pub boot_id: String,
 }
 
-/// What a server signs with, and whom it believes, as PEM.
+/// The CAs of a server, as PEM.
 #[derive(Clone)]
 pub struct Authorities {
-    /// Signs serving certificates.
+    /// CA that signs serving certificates.
     pub server_ca: String,
-    /// Its key.
+    /// Key of the serving CA.
     pub server_ca_key: String,
-    /// Signs clients.
+    /// CA bundle for client certificates.
     pub client_ca: String,
-    /// Names the certificate must hold, beside its own.
+    /// Additional names and addresses that the serving certificate must contain.
     pub names: Vec<String>,
 }
 
@@ -94,10 +94,10 @@ impl<'de> Deserialize<'de> for Words {
 }
 
 impl Start {
-    /// What k3s finds on the machine. An error is what it would complain of.
+    /// Reads the k3s configuration of a machine. The error text is what k3s would print.
     ///
     /// # Errors
-    /// If it is not installed, or lacks what it needs.
+    /// If k3s is not installed, or its configuration is incomplete.
     pub fn read(state: &State, kind: K3sRole, host: &str) -> Result<Self, String> {
         let version = state.version(kind)?;
         let config = state.files.read(CONFIG).ok_or_else(|| format!("cannot read {CONFIG}"))?;

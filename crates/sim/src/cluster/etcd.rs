@@ -1,8 +1,8 @@
-//! The etcd of simulated clusters: a list of servers, some of which run.
+//! The etcd of simulated clusters: a list of servers, each running or stopped.
 //!
-//! It is met as an object of the workload cluster, a ConfigMap, because whoever looks after the control plane may run
-//! in another process, on another machine: the simulation says there who the members are, the other side writes what it
-//! asks for. So both sides live in this file, and nothing is shared between them but the API of the cluster.
+//! The simulation and the control plane controller exchange the state of etcd through a ConfigMap in the workload
+//! cluster, because they may run in different processes on different machines. The simulation writes the members, the
+//! controller writes its requests. Both sides are in this file, and share nothing but the API of the cluster.
 
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::etcd::{Access, Etcd, Member, Members};
@@ -147,14 +147,14 @@ pub(super) async fn serve(client: Client, cluster: Weak<Mutex<Cluster>>, folder:
 
 // The side of whoever looks after the control plane.
 
-/// Asks the etcd of simulated clusters, wherever they run.
+/// Client of the etcd of simulated clusters, in this process or another one.
 #[derive(Clone)]
 pub struct SimulatedEtcd {
     remotes: Remotes,
 }
 
 impl SimulatedEtcd {
-    /// Clusters are reached by these connections.
+    /// Creates the client; it connects to workload clusters through `remotes`.
     pub fn new(remotes: Remotes) -> Self {
         Self { remotes }
     }

@@ -1,7 +1,7 @@
-//! Simulated workload clusters: which machines are part of which, and an API server for each.
+//! Simulated workload clusters: the members of each, and an API server for each.
 //!
-//! A cluster is known by the port of its API server. It begins when a server is started with `cluster-init`, serves
-//! while at least one server runs, and is gone when the last one was taken off its machine.
+//! A cluster is identified by the port of its API server. It is created when a server starts with `cluster-init`,
+//! serves while at least one server runs, and is deleted when the last server is removed from its machine.
 
 mod config;
 mod etcd;
@@ -60,10 +60,10 @@ struct Cluster {
 }
 
 impl Clusters {
-    /// The clusters whose state lies in `folder`, with API servers that listen on this address.
+    /// Loads the clusters whose state is in `folder`. Their API servers listen on the address `listen`.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the folder cannot be read.
     pub fn open(folder: &Path, listen: IpAddr) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let mut all = BTreeMap::new();
@@ -80,10 +80,10 @@ impl Clusters {
         Ok(Self { folder: Arc::new(folder.to_owned()), listen, all: Arc::new(std::sync::Mutex::new(all)) })
     }
 
-    /// Starts k3s, again if it runs. An error is what it would complain of.
+    /// Starts or restarts k3s. The error text is what k3s would print.
     ///
     /// # Errors
-    /// If it cannot become part of its cluster.
+    /// If k3s cannot join or start its cluster.
     pub async fn start(&self, start: Start) -> Result<Membership, String> {
         let shared = self.cluster(start.port);
         let mut cluster = shared.lock().await;
@@ -118,10 +118,10 @@ impl Clusters {
         Ok(Membership { port: start.port, node: start.node.name, kind: start.kind })
     }
 
-    /// Serves the cluster of a server that ran when the process ended.
+    /// Serves the cluster of a server again that was running when the process ended.
     ///
     /// # Errors
-    /// If it cannot be served again.
+    /// If the API server cannot be started.
     pub async fn restore(&self, state: &State, host: &str) -> Result<(), String> {
         let start = Start::read(state, K3sRole::Server, host)?;
         let shared = self.cluster(start.port);
@@ -149,7 +149,7 @@ impl Clusters {
         Ok(())
     }
 
-    /// Stops k3s. For good means that it was taken off the machine, with its data.
+    /// Stops k3s. `for_good` means that k3s was removed from the machine together with its data.
     pub async fn stop(&self, membership: &Membership, for_good: bool) {
         let shared = self.cluster(membership.port);
         let mut cluster = shared.lock().await;
@@ -191,7 +191,7 @@ impl Clusters {
         }
     }
 
-    /// Stops all API servers, in order. Their clusters stay as they are.
+    /// Stops all API servers, one after the other. The state of their clusters stays on disk.
     pub async fn close(&self) {
         let all: Vec<_> = self.lock().values().cloned().collect();
         for cluster in all {

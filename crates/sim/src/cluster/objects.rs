@@ -1,4 +1,4 @@
-//! What a node puts into its cluster: its Node, and on servers the pods of the control plane. Pure.
+//! The objects that a node creates in its cluster: its Node, and on servers the Pods of the control plane. Pure.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

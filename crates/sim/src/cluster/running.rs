@@ -1,4 +1,4 @@
-//! One workload API server that runs, and what nodes do in it.
+//! The running API server of a workload cluster, and the requests that nodes make to it.
 
 use capstan_apiserver::{ApiServer, Options, Storage, User};
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! The serving certificate of a simulated API server, signed by the cluster's own authority.
+//! The serving certificate of a simulated API server, signed by the CA of its cluster.
 
 use capstan_apiserver::Tls;
 use capstan_pki::issue;

@@ -7,25 +7,25 @@ use capstan_plan::{Artifact, MachinePath};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// What is at a path.
+/// The file or folder at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Entry {
     /// A regular file.
     File {
-        /// What is in it.
+        /// Content of the file.
         content: Bytes,
-        /// Whose it is.
+        /// Owner and mode of the file.
         metadata: Metadata,
     },
     /// A folder.
     Directory {
-        /// Whose it is.
+        /// Owner and mode of the folder.
         metadata: Metadata,
     },
 }
 
-/// Bytes that are written as base64 and never printed.
+/// Bytes that are serialized as base64 and never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -51,16 +51,16 @@ impl<'de> Deserialize<'de> for Bytes {
 /// What stands for all that an archive holds.
 const DIGEST: &str = ".artifact";
 
-/// All files and folders, by path. `/` is always there and not in it.
+/// All files and folders, by path. The root folder `/` always exists and has no entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Files(BTreeMap<String, Entry>);
 
-/// Root's, and readable by all.
+/// Owned by root, mode 0755.
 pub const PUBLIC: Metadata = Metadata { mode: 0o755, owner: 0, group: 0 };
 
 impl Files {
-    /// What an operating system comes with, as far as anybody looks.
+    /// The files of a new operating system, as far as the simulation needs them.
     pub fn image(name: &str) -> Self {
         let mut files = Self::default();
         let folders =
@@ -76,10 +76,10 @@ impl Files {
         files
     }
 
-    /// What is at a path.
+    /// The kind and metadata of the entry at a path.
     ///
     /// # Errors
-    /// If a file is on the way.
+    /// If a parent of the path is a file.
     pub fn inspect(&self, path: &MachinePath) -> Result<Found, MachineError> {
         for folder in std::iter::successors(path.parent(), MachinePath::parent) {
             if let Some(Entry::File { .. }) = self.0.get(folder.as_str()) {
@@ -95,7 +95,7 @@ impl Files {
         })
     }
 
-    /// What is in a file.
+    /// The content of a file; none if there is no file at the path.
     pub fn read(&self, path: &str) -> Option<&[u8]> {
         match self.0.get(path) {
             Some(Entry::File { content, .. }) => Some(&content.0),
@@ -103,10 +103,10 @@ impl Files {
         }
     }
 
-    /// Puts a file there.
+    /// Writes a file.
     ///
     /// # Errors
-    /// If there is no folder above, or a folder is there.
+    /// If the parent folder is missing, or the path is a folder.
     pub fn write(
         &mut self,
         path: &MachinePath,
@@ -122,10 +122,10 @@ impl Files {
         Ok(())
     }
 
-    /// Puts a folder there.
+    /// Creates a folder.
     ///
     /// # Errors
-    /// If there is no folder above, or a file is there.
+    /// If the parent folder is missing, or the path is a file.
     pub fn make_directory(&mut self, path: &MachinePath, metadata: Metadata) -> Result<(), MachineError> {
         self.folder_above(path)?;
         if let Some(Entry::File { .. }) = self.0.get(path.as_str()) {
@@ -135,10 +135,10 @@ impl Files {
         Ok(())
     }
 
-    /// Puts a file there, and all folders above it, as a program that is not the agent would.
+    /// Writes a file and creates its parent folders, as a program other than the agent would.
     ///
     /// # Errors
-    /// If a file is on the way, or a folder is there.
+    /// If a parent of the path is a file, or the path is a folder.
     pub fn write_with_parents(
         &mut self,
         path: &MachinePath,
@@ -158,10 +158,10 @@ impl Files {
         Ok(made)
     }
 
-    /// Makes a folder and all folders above it, as a program that is not the agent would.
+    /// Creates a folder and its parent folders, as a program other than the agent would.
     ///
     /// # Errors
-    /// If a file is on the way.
+    /// If the path or a parent of it is a file.
     pub fn make_with_parents(&mut self, path: &MachinePath) -> Result<(), MachineError> {
         let all: Vec<_> = std::iter::successors(Some(path.clone()), MachinePath::parent).collect();
         for folder in all.into_iter().rev() {
@@ -172,10 +172,10 @@ impl Files {
         Ok(())
     }
 
-    /// Removes a file, if there is one.
+    /// Removes a file, if it exists.
     ///
     /// # Errors
-    /// If it is a folder.
+    /// If the path is a folder.
     pub fn remove_file(&mut self, path: &MachinePath) -> Result<(), MachineError> {
         match self.0.get(path.as_str()) {
             None => Ok(()),
@@ -189,10 +189,10 @@ impl Files {
         }
     }
 
-    /// Removes an empty folder, if there is one.
+    /// Removes an empty folder, if it exists.
     ///
     /// # Errors
-    /// If it is a file, or not empty.
+    /// If the path is a file, or the folder is not empty.
     pub fn remove_directory(&mut self, path: &MachinePath) -> Result<(), MachineError> {
         match self.0.get(path.as_str()) {
             None => Ok(()),
@@ -210,10 +210,10 @@ impl Files {
         }
     }
 
-    /// Removes a folder with everything in it, if there is one.
+    /// Removes a folder with its content, if it exists.
     ///
     /// # Errors
-    /// If it is a file.
+    /// If the path is a file.
     pub fn remove_tree(&mut self, path: &MachinePath) -> Result<(), MachineError> {
         if let Some(Entry::File { .. }) = self.0.get(path.as_str()) {
             return Err(MachineError::WrongKind { path: path.clone(), found: "a file", wanted: "a folder" });
@@ -223,10 +223,11 @@ impl Files {
         Ok(())
     }
 
-    /// Puts an artifact there. What would be in it is not known here: a folder holds its digest and nothing else.
+    /// Installs an artifact. The content of the artifact is not simulated: a file contains its digest, and an unpacked
+    /// archive is a folder with a file that contains the digest.
     ///
     /// # Errors
-    /// If there is no folder above, or something else is there.
+    /// If the parent folder is missing, or an entry of another kind is at the path.
     pub fn install(&mut self, artifact: &Artifact) -> Result<(), MachineError> {
         let (mode, owner, group) = (artifact.mode.bits(), artifact.owner, artifact.group);
         let metadata = Metadata { mode, owner, group };
@@ -241,14 +242,14 @@ impl Files {
         Ok(())
     }
 
-    /// Whether there is such a program: a file, or something that would have come out of an archive.
+    /// Whether a program exists: as a file, or inside an installed archive.
     pub fn has_program(&self, path: &MachinePath) -> bool {
         self.read(path.as_str()).is_some()
             || std::iter::successors(path.parent(), MachinePath::parent)
                 .any(|folder| self.read(&format!("{folder}/{DIGEST}")).is_some())
     }
 
-    /// Paths that differ from `other`: left, missing or changed.
+    /// Paths at which this file system differs from `other`: added, missing or changed.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let ours = self.0.iter().filter(|(path, entry)| other.0.get(*path) != Some(entry));
         let missing = other.0.iter().filter(|(path, _)| !self.0.contains_key(*path));

@@ -1,4 +1,4 @@
-//! A virtual machine as the plan engine sees it.
+//! Implements the plan engine's `Machine` trait for a virtual machine.
 
 use capstan_agent::Machine;
 use capstan_agent::machine::{Captured, Exit, Found, Invocation, MachineError, Metadata, Ran};
@@ -16,7 +16,7 @@ use super::state::{K3sRole, State, random_id};
 use crate::cluster::Clusters;
 use crate::fault::Fault;
 
-/// A virtual machine, and the clusters it may become part of.
+/// A virtual machine, and the clusters that it may join.
 #[derive(Clone)]
 pub struct VmMachine {
     pub(super) vm: Arc<Vm>,
@@ -37,17 +37,17 @@ const KUBELET: &str = "http://127.0.0.1:10248/healthz";
 const DATA: &str = "/var/lib/rancher/k3s";
 
 impl VmMachine {
-    /// The machine, among these clusters.
+    /// Creates the machine; its k3s joins one of these clusters.
     pub fn new(vm: Arc<Vm>, clusters: Clusters) -> Self {
         Self { vm, clusters, step: Arc::default(), boots: Arc::default() }
     }
 
-    /// Says which step of a plan comes next, counted from 1, for faults that are meant for one.
+    /// Sets the number of the plan step that runs next, counted from 1. Faults that are limited to one step compare it.
     pub fn at_step(&self, step: usize) {
         self.step.store(step, Ordering::Relaxed);
     }
 
-    /// Ends when the machine has booted again. What ran on it before, its agent too, must be dropped then.
+    /// Returns when the machine has rebooted. The caller must then drop everything that ran on it, including its agent.
     pub async fn booted(&self) {
         self.boots.notified().await;
     }
@@ -72,7 +72,7 @@ impl VmMachine {
         self.vm.change(change).map_err(|error| MachineError::io("write the machine down", error))?
     }
 
-    /// Runs a program to its end, however long it takes.
+    /// Runs a program until it ends, without a deadline, and returns its exit code and output.
     pub async fn execute(&self, program: Program) -> Result<(i32, String), MachineError> {
         match program {
             Program::Exit(code) => Ok((code, String::new())),
@@ -103,7 +103,7 @@ impl VmMachine {
         }
     }
 
-    /// Takes k3s out of its cluster, as if the machine had been switched off and wiped.
+    /// Removes k3s from its cluster, as if the machine had been powered off and wiped.
     pub async fn vanish(&self) -> Result<(), MachineError> {
         for kind in [K3sRole::Server, K3sRole::Agent] {
             self.stop(kind.unit()).await?;

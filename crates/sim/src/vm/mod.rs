@@ -1,7 +1,7 @@
-//! The model of one machine, and where it is kept.
+//! The model of one machine, and its storage.
 //!
-//! [`state`] is what a machine is, [`files`] its file system, [`program`] which programs it knows; all pure. [`Vm`]
-//! keeps a state on disk, and [`machine`] shows it to the plan engine.
+//! [`state`] is the state of a machine, [`files`] its file system, [`program`] the programs that it supports; all are
+//! pure. [`Vm`] stores a state on disk, and [`machine`] connects it to the plan engine.
 
 pub mod files;
 mod machine;
@@ -23,7 +23,7 @@ use state::State;
 
 const FILE: &str = "vm.json";
 
-/// A virtual machine on disk.
+/// A virtual machine whose state is stored on disk.
 pub struct Vm {
     folder: PathBuf,
     name: String,
@@ -32,7 +32,7 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// Opens the machine in `folder`, or makes a new one there.
+    /// Opens the machine in `folder`, or creates it.
     ///
     /// # Errors
     /// If the folder cannot be read or written.
@@ -53,27 +53,29 @@ impl Vm {
         Ok(vm)
     }
 
-    /// Its name: that of the host.
+    /// Name of the machine: that of its host.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its agent keeps its journal.
+    /// The folder of the agent's journal.
     pub fn agent_folder(&self) -> PathBuf {
         self.folder.join("agent")
     }
 
-    /// Looks at the machine.
+    /// Reads the state of the machine.
     pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.lock())
     }
 
-    /// Changes the machine. On disk when it returns; there and in memory it is the old one or the new one.
+    /// Changes the state of the machine. The change is on disk when the call returns; it is atomic on disk and in
+    /// memory.
     ///
-    /// Does its I/O on the caller's thread: a few milliseconds, and nothing can come between the disk and memory.
+    /// The I/O runs on the caller's thread. It takes a few milliseconds, and no other change can come between disk and
+    /// memory.
     ///
     /// # Errors
-    /// If it cannot be written; nothing has changed then.
+    /// If the state cannot be written; it is unchanged then.
     pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> io::Result<T> {
         let mut state = self.lock();
         let mut next = state.clone();
@@ -83,17 +85,17 @@ impl Vm {
         Ok(result)
     }
 
-    /// What goes wrong on the machine on purpose.
+    /// The fault that is injected into the machine.
     pub fn fault(&self) -> Option<Fault> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes something go wrong from now on, or nothing any more.
+    /// Sets the fault to inject, or ends fault injection.
     pub fn set_fault(&self, fault: Option<Fault>) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
-    /// Takes as long as a step takes.
+    /// Waits as long as one step takes on this machine.
     pub async fn take_time(&self) {
         let milliseconds = self.look(|state| state.latency.step_milliseconds);
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;

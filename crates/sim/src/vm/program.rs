@@ -1,66 +1,66 @@
-//! The programs a virtual machine knows. Pure: what a command line means, not what comes of it.
+//! The programs that a virtual machine supports. Pure: parses command lines and does not run them.
 
-/// What a plan for k3s brings along for what takes more than a file or a unit.
+/// Path of the script in every k3s plan, for actions that are more than a file or a unit.
 pub const SCRIPT: &str = "/opt/capstan/lib/k3s.sh";
-/// What makes the agent start.
+/// Path of the agent program.
 pub const AGENT: &str = "/opt/capstan/capstan-agent";
-/// What puts the agent there and then makes it start: here it is there already.
+/// Path of the script that installs and enrols the agent. On a simulated machine the agent is already installed.
 pub const INSTALL_AGENT: &str = "/etc/capstan/install-agent";
 
-/// What a command line asks for.
+/// The meaning of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// Tell systemd something, or ask it.
+    /// Run a systemctl command.
     Systemctl(Systemctl),
-    /// Make the folders of k3s.
+    /// Create the folders of k3s.
     Room,
-    /// Take away all that k3s wrote.
+    /// Remove all files that k3s wrote.
     Clean,
-    /// Ask the API server whether it is ready.
+    /// Check whether the API server is ready.
     Ready,
-    /// Ask whether the kubelet runs.
+    /// Check whether the kubelet runs.
     Joined,
-    /// Something with snapshots of etcd.
+    /// Save or prune snapshots of etcd.
     Snapshot,
-    /// The same, if the server is up.
+    /// Save a snapshot of etcd if the server is up.
     SnapshotIfUp,
-    /// Boot the machine again, if it still runs under this boot ID.
+    /// Reboot the machine, if its boot ID is still this one.
     Reboot(String),
-    /// Ask whether the machine runs under another boot ID than this.
+    /// Check whether the boot ID of the machine differs from this one.
     Rebooted(String),
     /// Start the agent.
     Enroll,
-    /// End at once, with this code.
+    /// Exit at once with this code.
     Exit(i32),
-    /// End with this code and these words.
+    /// Exit with this code and this output.
     Complain(i32, String),
 }
 
-/// What systemd is told or asked. Names of units have their ending.
+/// A systemctl command. Unit names include their suffix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Systemctl {
-    /// Read the files of all units.
+    /// Reload all unit files.
     Reload,
-    /// Start it with the machine.
+    /// Enable the unit.
     Enable(String),
-    /// Do not start it with the machine.
+    /// Disable the unit.
     Disable(String),
-    /// Start it unless it runs.
+    /// Start the unit, unless it is active.
     Start(String),
-    /// Start it, again if it runs.
+    /// Restart the unit.
     Restart(String),
-    /// Stop it.
+    /// Stop the unit.
     Stop(String),
-    /// Ask whether it runs.
+    /// Check whether the unit is active.
     IsActive(String),
-    /// Ask for its state and its run.
+    /// Show the state of the unit and which run of it this is.
     Show(String),
-    /// Forgive it.
+    /// Reset the failed state of the unit.
     ResetFailed(String),
 }
 
 impl Program {
-    /// What a command line means on a virtual machine.
+    /// Parses a command line.
     pub fn parse(words: &[String]) -> Self {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words[..] {
@@ -122,7 +122,7 @@ impl Program {
         Self::Complain(code, text.to_owned())
     }
 
-    /// Whether it only asks. Asking takes no time.
+    /// Whether the program only reads state. Such a program takes no simulated time.
     pub const fn is_question(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What a virtual machine is. Pure data.
+//! The state of a virtual machine. Plain data.
 
 use capstan_api::infrastructure::SimulatedHost;
 use capstan_plan::MachinePath;
@@ -12,36 +12,36 @@ const BOOT_MILLISECONDS: u64 = 100;
 /// How long a step takes when nothing is said about it.
 const STEP_MILLISECONDS: u64 = 5;
 
-/// Everything about a machine that outlives the process.
+/// The persistent state of a machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
-    /// Given when the machine was made.
+    /// Machine ID; set when the machine is created.
     pub machine_id: String,
-    /// Changes with every boot.
+    /// Boot ID; changes with every boot.
     pub boot_id: String,
-    /// How slow it is.
+    /// Simulated delays.
     pub latency: Latency,
-    /// Its files.
+    /// The file system.
     pub files: Files,
-    /// Services that systemd knows, by name, with its ending.
+    /// systemd services by name, with suffix.
     pub units: BTreeMap<String, Unit>,
-    /// What the data of k3s says it is part of, whether it runs or not.
+    /// The cluster membership in the k3s data folder, whether k3s runs or not.
     #[serde(default)]
     pub data: Option<Membership>,
-    /// Its life under a claim: none while nobody has it.
+    /// The life of the machine under its claim; none while it is not claimed.
     pub life: Option<Life>,
-    /// How the last reset ended.
+    /// Result of the last reset.
     pub last_reset: Option<LastReset>,
 }
 
-/// How slow a machine is.
+/// Simulated delays of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Latency {
-    /// How long it takes to boot.
+    /// Duration of a boot.
     pub boot_milliseconds: u64,
-    /// How long each change takes.
+    /// Duration of each change.
     pub step_milliseconds: u64,
 }
 
@@ -56,18 +56,18 @@ impl From<&SimulatedHost> for Latency {
     }
 }
 
-/// Server or agent.
+/// Role of k3s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum K3sRole {
-    /// Part of the control plane.
+    /// A control plane machine.
     Server,
     /// A worker.
     Agent,
 }
 
 impl K3sRole {
-    /// The name of its unit.
+    /// Name of the systemd unit.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Server => "k3s.service",
@@ -75,7 +75,7 @@ impl K3sRole {
         }
     }
 
-    /// What k3s is started as.
+    /// The k3s subcommand.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Server => "server",
@@ -83,35 +83,35 @@ impl K3sRole {
         }
     }
 
-    /// What a unit of this name runs, if it is k3s.
+    /// The k3s role that a unit of this name runs; none for other units.
     pub fn of_unit(name: &str) -> Option<Self> {
         [Self::Server, Self::Agent].into_iter().find(|kind| kind.unit() == name)
     }
 }
 
-/// A service.
+/// A systemd service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Unit {
-    /// Whether it starts with the machine.
+    /// Whether it starts at boot.
     pub enabled: bool,
-    /// Whether it runs.
+    /// Whether it is active.
     pub active: bool,
-    /// How often it was started: what tells one run from the next.
+    /// How often it was started. Distinguishes one run from the next.
     pub runs: u64,
-    /// What it runs as, while it runs, if it is k3s.
+    /// The cluster membership while it is active, if it is k3s.
     pub running: Option<Membership>,
 }
 
-/// What a running k3s is part of.
+/// The cluster that a running k3s is a member of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Membership {
-    /// The port of its cluster's API server, which is what tells clusters apart here.
+    /// Port of the cluster's API server. It identifies the cluster in the simulation.
     pub port: u16,
-    /// The name of its Node.
+    /// Name of the Node.
     pub node: String,
-    /// Whether it serves.
+    /// Role: server or agent.
     pub kind: K3sRole,
 }
 
@@ -119,22 +119,22 @@ pub struct Membership {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Life {
-    /// The claim.
+    /// The claim ID.
     pub claim_id: String,
-    /// How many steps of the bootstrap data have been carried out.
+    /// Number of completed steps of the bootstrap data.
     pub steps_done: usize,
-    /// How the bootstrap data fared, once that is known.
+    /// Result of the bootstrap data, once it has ended.
     pub ended: Option<Ended>,
     /// Whether the agent was started.
     pub enrolled: bool,
-    /// Whether all this is being undone.
+    /// Whether a reset is running.
     pub resetting: bool,
-    /// Paths that bootstrap data put there, the outermost first.
+    /// Paths that the bootstrap data created, the outermost first.
     pub paths: Vec<String>,
 }
 
 impl Life {
-    /// The beginning.
+    /// A life that has just begun.
     pub fn new(claim_id: &str) -> Self {
         Self {
             claim_id: claim_id.to_owned(),
@@ -147,35 +147,35 @@ impl Life {
     }
 }
 
-/// How bootstrap data ended.
+/// Result of the bootstrap data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Ended {
-    /// It was carried out.
+    /// All steps succeeded.
     Done,
-    /// It was not.
+    /// A step failed.
     Failed {
-        /// What was being done.
+        /// Description of the failed step.
         step: String,
-        /// How it ended, if it was a command.
+        /// Exit code, if the step was a command.
         exit_code: Option<i32>,
-        /// What it printed last.
+        /// Last lines of its output.
         last_lines: Vec<String>,
     },
 }
 
-/// How a reset ended.
+/// Result of a reset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastReset {
-    /// The claim that ended.
+    /// The claim ID of the life that the reset ended.
     pub claim_id: String,
-    /// What is left. Nothing, if it is clean.
+    /// What the reset left behind; empty if the machine is clean.
     pub left: Vec<String>,
 }
 
 impl State {
-    /// A machine that was just made.
+    /// The state of a new machine.
     pub fn new(name: &str) -> Self {
         Self {
             machine_id: random_id(),
@@ -189,20 +189,20 @@ impl State {
         }
     }
 
-    /// The same machine, installed anew.
+    /// The state of the same machine after its operating system is installed again.
     pub fn wiped(&self, name: &str) -> Self {
         Self { machine_id: self.machine_id.clone(), latency: self.latency, ..Self::new(name) }
     }
 
-    /// What a running k3s of this machine is part of.
+    /// The cluster membership of the k3s that runs on the machine.
     pub fn membership(&self) -> Option<&Membership> {
         self.units.values().find_map(|unit| unit.running.as_ref())
     }
 
-    /// The version of k3s that a unit would start. An error is what it would complain of.
+    /// The version of k3s that a unit would start. The error text is what systemd or k3s would print.
     ///
     /// # Errors
-    /// If there is no such unit, or nothing that it could start.
+    /// If there is no such unit, or the program that it starts is missing.
     pub fn version(&self, kind: K3sRole) -> Result<String, String> {
         let unit = kind.unit();
         let missing = || format!("Unit {unit} not found.");
@@ -225,7 +225,8 @@ impl State {
         version.ok_or_else(|| format!("{program}: a simulated machine reads the version from the path"))
     }
 
-    /// What a machine that nobody has should not have.
+    /// What distinguishes the machine from a new one: files, units and k3s data that an unclaimed machine must not
+    /// have.
     pub fn leftovers(&self, name: &str) -> Vec<String> {
         let mut left = self.files.differences(&Files::image(name));
         left.extend(self.units.keys().map(|unit| format!("unit {unit}")));

@@ -1,5 +1,5 @@
-//! The systemd of a virtual machine: which units it knows, and what it does with them. Units that are k3s make the
-//! machine part of a cluster; the others only run.
+//! The systemd of a virtual machine: its units and the commands on them. Units that run k3s make the machine join a
+//! cluster; other units only have a state.
 
 use capstan_agent::machine::MachineError;
 
@@ -11,7 +11,7 @@ use crate::cluster::Start;
 const FOLDER: &str = "/etc/systemd/system";
 
 impl State {
-    /// Whether a unit runs.
+    /// Whether a unit is active.
     pub fn is_active(&self, unit: &str) -> bool {
         self.units.get(unit).is_some_and(|unit| unit.active)
     }

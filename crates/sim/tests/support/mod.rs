@@ -1,5 +1,5 @@
-//! A yard: a real management plane with our controllers and simulated hosts on it, and the hands of everybody else
-//! in the hand-offs (core, bootstrap, control plane), played by the test.
+//! Test fixture: a real management plane with Capstan's controllers and simulated hosts. The test plays the other
+//! providers (core, bootstrap, control plane) in the hand-offs.
 
 pub(crate) mod objects;
 pub(crate) mod plans;

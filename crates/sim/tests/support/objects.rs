@@ -1,4 +1,4 @@
-//! Objects that others make.
+//! Objects that other controllers create.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

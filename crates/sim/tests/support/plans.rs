@@ -1,4 +1,4 @@
-//! What a control plane does: authorities, plans in the shape of `distro`, signatures, and reading reports.
+//! The part of a control plane provider: CAs, plans in the shape of `distro`, signatures, and reading reports.
 
 use anyhow::{Context as _, Result, ensure};
 use capstan_api::agent::{MachineReport, MachineReportStatus, PlanPhase};

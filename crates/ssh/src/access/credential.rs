@@ -1,4 +1,4 @@
-//! What a user shows to get in: a private key, or a password. Pure; nothing in here can be printed.
+//! SSH credentials: a private key, or a password. Pure. Values of this module cannot be printed.
 
 use russh::keys::{PrivateKey, decode_secret_key};
 use std::collections::BTreeMap;
@@ -7,31 +7,31 @@ use std::sync::Arc;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Keys of a Secret with SSH credentials, as Kubernetes names them where it does.
+/// Keys of a Secret with SSH credentials. They are those of Kubernetes where it defines one.
 pub mod keys {
     /// A private key in any format that OpenSSH reads.
     pub const PRIVATE_KEY: &str = "ssh-privatekey";
-    /// What the private key is locked with.
+    /// Passphrase of the private key.
     pub const PASSPHRASE: &str = "passphrase";
-    /// A password, where there is no private key.
+    /// A password, if there is no private key.
     pub const PASSWORD: &str = "password";
-    /// Who logs in, instead of `spec.ssh.user`.
+    /// Login user, instead of `spec.ssh.user`.
     pub const USERNAME: &str = "username";
-    /// What `sudo` asks for.
+    /// Password for `sudo`.
     pub const SUDO_PASSWORD: &str = "sudo-password";
 }
 
-/// A text that is not to be seen.
+/// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hidden(Zeroizing<String>);
 
 impl Hidden {
-    /// Hides a text.
+    /// Wraps a text so that it is not printed.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text, for whoever must send it.
+    /// The text. The caller may only send it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -43,32 +43,32 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// Why a Secret holds no credential. Repeats no value.
+/// Why a Secret contains no usable credential. Errors never repeat a value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CredentialError {
-    /// Neither sort is there.
+    /// The Secret has neither a private key nor a password.
     #[error("has neither the key `{}` nor the key `{}`", keys::PRIVATE_KEY, keys::PASSWORD)]
     Missing,
     /// A value is not text.
     #[error("the value of `{0}` is not text")]
     NotText(&'static str),
-    /// The private key is locked, and there is nothing to open it with.
+    /// The private key is encrypted, and the Secret has no passphrase.
     #[error("the private key is encrypted: add the key `{}`", keys::PASSPHRASE)]
     Locked,
-    /// The private key cannot be opened with what is there.
+    /// The passphrase does not decrypt the private key.
     #[error("the private key cannot be opened with the value of `{}`", keys::PASSPHRASE)]
     WrongPassphrase,
-    /// The private key cannot be read.
+    /// The private key cannot be parsed.
     #[error("the value of `{}` is not a private key that can be used", keys::PRIVATE_KEY)]
     NotAKey,
 }
 
-/// What a user shows to get in.
+/// A credential for SSH authentication.
 #[derive(Clone)]
 pub enum Credential {
-    /// Proves to have this key.
+    /// Public key authentication with this key.
     Key(Arc<PrivateKey>),
-    /// Says this word.
+    /// Password authentication.
     Password(Hidden),
 }
 
@@ -79,10 +79,10 @@ impl fmt::Debug for Credential {
 }
 
 impl Credential {
-    /// The credential in a Secret.
+    /// Reads the credential from a Secret.
     ///
     /// # Errors
-    /// If there is none, or it cannot be used.
+    /// If the Secret contains no credential, or it is unusable.
     pub fn read(secret: &BTreeMap<String, Vec<u8>>) -> Result<Self, CredentialError> {
         if let Some(key) = text(secret, keys::PRIVATE_KEY)? {
             let passphrase = text(secret, keys::PASSPHRASE)?;
@@ -91,10 +91,10 @@ impl Credential {
         text(secret, keys::PASSWORD)?.map(Self::Password).ok_or(CredentialError::Missing)
     }
 
-    /// A private key, which may be locked.
+    /// Parses a private key, which may be encrypted.
     ///
     /// # Errors
-    /// If it cannot be read, or not with this passphrase.
+    /// If it cannot be parsed, or not be decrypted with this passphrase.
     pub fn key(text: &str, passphrase: Option<&str>) -> Result<Self, CredentialError> {
         let failure = match decode_secret_key(text, passphrase) {
             Ok(key) if !key.is_encrypted() => return Ok(Self::Key(Arc::new(key))),
@@ -112,7 +112,7 @@ impl Credential {
         })
     }
 
-    /// What it is, for people.
+    /// Name of the authentication method, for messages.
     pub const fn method(&self) -> &'static str {
         match self {
             Self::Key(_) => "the public key",

@@ -1,27 +1,27 @@
-//! Which keys a host may show. Pure.
+//! Pinned host keys. Pure.
 
 use russh::keys::{Algorithm, HashAlg, PublicKey};
 
 use crate::error::SshError;
 
-/// Whether a key that a host shows is good.
+/// The result of checking a host key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// It is pinned.
+    /// The key is pinned.
     Pinned,
-    /// It is not.
+    /// The key is not pinned.
     Unknown,
 }
 
-/// The keys of a host that are pinned.
+/// The pinned keys of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PinnedKeys(Vec<PublicKey>);
 
 impl PinnedKeys {
-    /// Reads keys as `Host.spec.ssh.hostKeys` has them.
+    /// Parses the keys of `Host.spec.ssh.hostKeys`.
     ///
     /// # Errors
-    /// If one of them is none.
+    /// If one of them is not a public key.
     pub fn read(lines: &[String], address: &str) -> Result<Self, SshError> {
         let read = |(index, line): (usize, &String)| {
             PublicKey::from_openssh(line).map_err(|error| SshError::PinnedKey {
@@ -33,12 +33,12 @@ impl PinnedKeys {
         lines.iter().enumerate().map(read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether nothing is pinned.
+    /// Whether no key is pinned.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What to think of a key that the host shows. Comments do not matter.
+    /// Checks a key that the host presents. Comments of keys are ignored.
     pub fn judge(&self, seen: &PublicKey) -> Trust {
         match self.0.iter().any(|key| key.key_data() == seen.key_data()) {
             true => Trust::Pinned,
@@ -46,8 +46,8 @@ impl PinnedKeys {
         }
     }
 
-    /// The sorts of keys to ask the host for, so that it shows one that is pinned if it has it. RSA only with hashes
-    /// that are still good.
+    /// The key algorithms to offer to the host, so that it presents a pinned key if it has one. RSA only with hashes
+    /// that are still secure.
     pub fn algorithms(&self) -> Vec<Algorithm> {
         let mut wanted = Vec::new();
         for key in &self.0 {
@@ -67,7 +67,7 @@ impl PinnedKeys {
         wanted
     }
 
-    /// Their fingerprints.
+    /// Fingerprints of the pinned keys.
     pub fn fingerprints(&self) -> Vec<String> {
         self.0.iter().map(fingerprint).collect()
     }
@@ -83,7 +83,7 @@ pub(crate) fn line(key: &PublicKey) -> Option<String> {
     PublicKey::new(key.key_data().clone(), "").to_openssh().ok().map(|line| line.trim_end().to_owned())
 }
 
-/// Sort and fingerprint of a key, as `ssh-keygen -l` prints the latter.
+/// Type and fingerprint of a key, with the fingerprint as in `ssh-keygen -l`.
 pub fn fingerprint(key: &PublicKey) -> String {
     format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
 }

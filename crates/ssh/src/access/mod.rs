@@ -1,4 +1,4 @@
-//! Who gets in where: the address, the keys the host may show, and the credential. Pure.
+//! The access to a host: its address, its pinned host keys, and the credential. Pure.
 
 mod credential;
 mod hostkey;
@@ -16,31 +16,31 @@ use std::fmt;
 
 use crate::error::SshError;
 
-/// What it takes to get into a host.
+/// Everything that is needed to connect to a host.
 #[derive(Clone)]
 pub struct Access {
     /// Host name or address.
     pub host: String,
     /// Port of the SSH server.
     pub port: u16,
-    /// Who logs in.
+    /// Login user.
     pub user: String,
-    /// What they show.
+    /// Credential of the login user.
     pub credential: Credential,
-    /// Where that comes from, for errors.
+    /// Name of the Secret with the credential, for errors.
     pub secret: String,
-    /// Keys the host may show.
+    /// Pinned host keys.
     pub pinned: PinnedKeys,
-    /// How the user becomes root.
+    /// How the login user becomes root.
     pub sudo: Sudo,
 }
 
-/// How a user becomes root.
+/// How a login user becomes root.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Sudo {
-    /// Not at all: it is root, or nothing can be done.
+    /// Without `sudo`: the user must be root.
     Never,
-    /// By `sudo`, which may ask for this password.
+    /// With `sudo`, which may require this password.
     Yes(Option<Hidden>),
 }
 
@@ -51,10 +51,10 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// Reads what a host's spec and its Secret say.
+    /// Reads the access from a host's spec and its Secret.
     ///
     /// # Errors
-    /// If a pinned key or the credential cannot be read.
+    /// If a pinned key or the credential cannot be parsed.
     pub fn read(ssh: &SshAccess, secret: &BTreeMap<String, Vec<u8>>) -> Result<Self, SshError> {
         Self::read_with(ssh, secret, Credential::read)
     }
@@ -85,7 +85,7 @@ impl Access {
         })
     }
 
-    /// Where the host is, for people.
+    /// Address of the host, for messages.
     pub fn address(&self) -> String {
         place(&self.host, self.port)
     }

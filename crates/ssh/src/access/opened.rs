@@ -1,4 +1,4 @@
-//! Private keys that were opened: a passphrase is made to take its time, and hosts are asked often.
+//! A cache of decrypted private keys: decryption with a passphrase is slow by design, and the driver connects often.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use std::collections::{BTreeMap, HashMap};

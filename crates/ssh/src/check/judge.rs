@@ -1,4 +1,4 @@
-//! What is wrong with a host, from what it says. Pure.
+//! The findings about a host, from what was collected on it. Pure.
 
 use capstan_api::infrastructure::Host;
 
@@ -65,7 +65,7 @@ impl Findings {
     }
 }
 
-/// The findings about a host. What the machine that claims the host does on it is not a finding.
+/// The findings about a host. Effects of the machine that has claimed the host are not findings.
 pub fn judge(collected: &Collected, host: &Host) -> Vec<Finding> {
     let mut found = Findings(Vec::new());
     system(collected, &mut found);

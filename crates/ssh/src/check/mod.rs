@@ -1,6 +1,6 @@
-//! What would stop a host from working, before anything is claimed.
+//! Checks what would prevent a host from working, before it is claimed.
 //!
-//! A script collects, everything else is judged here from what it says: [`judge`] is pure.
+//! A script collects data on the host; [`judge`] decides and is pure.
 
 mod judge;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tables for what is wrong with hosts.
+//! Tables of findings about hosts.
 
 use capstan_api::infrastructure::{Host, HostClaim, HostFacts, HostQuarantine, HostSpec};
 use capstan_infrastructure::Reached;

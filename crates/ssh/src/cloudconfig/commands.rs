@@ -1,5 +1,5 @@
-//! `bootcmd` and `runcmd`: all items are one script for `sh`, as cloud-init has it, so that what one item sets the
-//! next one sees. Pure.
+//! `bootcmd` and `runcmd`: all items form one `sh` script, as in cloud-init, so that each item sees the variables of
+//! those before it. Pure.
 
 use serde_json::Value;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
-//! cloud-config as cloud-init understands it, as far as Capstan does. Pure.
+//! Parses cloud-config as cloud-init does, for the keys that Capstan supports. Pure.
 //!
-//! A key that is not understood is refused by name: leaving it out silently would make a machine that is not what the
-//! data says. Errors name keys and never repeat a value, because any value may be secret.
+//! An unsupported key is rejected by name: if it were ignored, the machine would differ from what the data describes.
+//! Errors name keys and never repeat a value, because any value may be secret.
 
 mod commands;
 mod files;

@@ -1,7 +1,7 @@
-//! cloud-config may be a template that asks for what is known of the instance. Pure.
+//! cloud-config templates, which may contain properties of the instance. Pure.
 //!
-//! Who may write bootstrap data is not always who may stop the manager, so a template cannot make more text than is in
-//! it: there are conditions and values, and no loops, variables, macros or repetition.
+//! An author of bootstrap data may lack the permission to stop the manager. So a template cannot produce more text than
+//! it contains: it has conditions and values, and no loops, variables, macros or repetition.
 
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, context, filters};
 

@@ -1,4 +1,4 @@
-//! What is understood, and what is refused and how.
+//! Tests of supported cloud-config, and of the errors for the rest.
 
 use super::{Command, Encoding, Metadata, parse};
 

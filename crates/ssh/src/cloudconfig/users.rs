@@ -1,4 +1,4 @@
-//! `users`, as upstream's kubeadm provider writes them. Pure.
+//! `users`, in the form that upstream's kubeadm provider writes. Pure.
 
 use serde_json::{Map, Value};
 

@@ -1,8 +1,8 @@
-//! cloud-config carried out by the machine's own cloud-init, from a NoCloud seed. Pure.
+//! Executes cloud-config with the machine's own cloud-init, from a NoCloud seed. Pure.
 //!
-//! To cloud-init a claim is a new instance, and a new instance makes cloud-init do a lot that nobody asked for: new
-//! host keys, another network configuration, a default user, other package sources. So it is given a configuration
-//! that names the modules that the data speaks of, and no others.
+//! To cloud-init a claim is a new instance. For a new instance cloud-init does more than the data requests: new host
+//! keys, another network configuration, a default user, other package sources. So the seed configures only the modules
+//! that the data uses.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! cloud-config carried out by ourselves, in cloud-init's order. Pure.
+//! Executes cloud-config with Capstan's own scripts, in cloud-init's order. Pure.
 
 use super::{Job, Repeat, SENTINEL};
 use crate::cloudconfig::{CloudConfig, Command, Encoding, Ntp, User, WriteFile, shell_script};

@@ -1,7 +1,7 @@
-//! Bootstrap data as work that a host does by itself: the files of a claim's folder. Pure.
+//! Bootstrap data as a job that runs on the host by itself: the files of a claim's folder. Pure.
 //!
-//! A claim's folder holds a runner, small steps in order, and what they need. The runner notes what has begun and what
-//! has ended; a step that may be repeated is, one that must not be is not. See `sh/run.sh`.
+//! The folder of a claim contains a runner, small steps in order, and their data. The runner records which steps have
+//! begun and ended. After an interruption it repeats only steps that may be repeated. See `sh/run.sh`.
 
 mod by_cloud_init;
 mod by_us;

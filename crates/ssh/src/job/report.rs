@@ -1,4 +1,4 @@
-//! How the work of a claim fares, from what the host answers. Pure.
+//! The state of a claim's job, from the answer of the host. Pure.
 
 use capstan_infrastructure::{BootstrapFailure, BootstrapState};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The scripts themselves, run by this machine's `sh` in a tree of their own. Nothing here leaves that tree.
+//! Tests of the scripts, run by this computer's `sh` in a temporary tree. They change nothing outside of that tree.
 
 mod carried_out;
 mod cloud_init;

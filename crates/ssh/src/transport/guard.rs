@@ -1,4 +1,4 @@
-//! Looks at the key of the host before anything else happens.
+//! Checks the host key before anything is sent to the host.
 
 use russh::client::Handler;
 use russh::keys::{PublicKey, PublicKeyOrCertificate};

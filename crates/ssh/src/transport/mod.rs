@@ -1,7 +1,7 @@
-//! Scripts carried to a host and what they print carried back: the only place that knows the SSH library.
+//! Runs scripts on a host and returns their output. Only this module uses the SSH library.
 //!
-//! A script goes to `sh` through its standard input. So nothing of it is ever an argument that others on the host
-//! could read, and one round trip is enough.
+//! A script is sent to the standard input of `sh`. So no part of it is an argument that other users of the host could
+//! read, and one round trip is enough.
 
 mod connection;
 mod guard;
@@ -14,19 +14,19 @@ use futures::future::BoxFuture;
 
 use crate::error::SshError;
 
-/// What a script printed, and how it ended.
+/// Output and exit code of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// How it ended; nothing if a signal ended it.
+    /// Exit code; none if a signal ended the script.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub stdout: Vec<u8>,
-    /// What it complained of.
+    /// Standard error.
     pub stderr: Vec<u8>,
 }
 
 /// Runs scripts as root on one host.
 pub trait Shell: Send + Sync {
-    /// Runs a script to its end. `doing` is for errors.
+    /// Runs a script until it ends. `doing` names the operation in errors.
     fn run<'a>(&'a self, doing: &'static str, script: &'a str) -> BoxFuture<'a, Result<Output, SshError>>;
 }

@@ -1,4 +1,4 @@
-//! Connections that are used again: opened when they are needed, closed when nobody has used them for a while.
+//! A pool of connections: opened on demand, and closed when they have been idle for some time.
 
 use russh::keys::PublicKey;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::access::Access;
 use crate::error::SshError;
 use crate::settings::Settings;
 
-/// Connections to hosts. Cheap to clone; closed when the last copy goes.
+/// A pool of connections to hosts. Cheap to clone; the connections are closed when the last clone is dropped.
 #[derive(Clone)]
 pub struct Pool(Arc<Inner>);
 
@@ -30,7 +30,7 @@ struct Inner {
 struct Slot(tokio::sync::Mutex<Option<Arc<Connection>>>);
 
 impl Pool {
-    /// A pool that closes idle connections by itself. Needs a runtime to run in.
+    /// A pool that closes idle connections in a background task. Requires a tokio runtime.
     pub fn new(settings: Settings) -> Self {
         let every = (settings.idle / 2).max(Duration::from_millis(10));
         let inner = Arc::new(Inner {
@@ -44,12 +44,12 @@ impl Pool {
         Self(inner)
     }
 
-    /// How it behaves.
+    /// Settings of the pool.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
     }
 
-    /// How many connections are open.
+    /// Number of open connections.
     pub async fn open(&self) -> usize {
         let mut open = 0;
         for slot in self.0.all() {
@@ -58,7 +58,7 @@ impl Pool {
         open
     }
 
-    /// The key that a host shows, without logging in.
+    /// The host key that a host presents, without login.
     pub async fn first_key(&self, host: &str, port: u16) -> Result<PublicKey, SshError> {
         first_key(host, port, &self.0.settings, &self.0.handshakes).await
     }

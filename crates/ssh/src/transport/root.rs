@@ -1,4 +1,4 @@
-//! How a user becomes root on a host.
+//! How the login user becomes root on a host.
 
 use super::connection::{Connection, RunError};
 use crate::access::{Access, Hidden, Sudo};

@@ -1,5 +1,5 @@
-//! The controllers on a real API server, with a host behind a real SSH server: from a HostPool to a claimed host, to what
-//! users read when it goes wrong, and back to a host that is available or quarantined.
+//! The controllers on a real API server, with a host behind a real SSH server: from a HostPool to a claimed host, the
+//! messages to users in case of errors, and back to a host that is available or quarantined.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Bootstrap data on a host that is reached over SSH: once, whatever happens to connections and managers.
+//! Bootstrap data on a host over SSH is executed once, even if connections are lost and managers restart.
 
 use capstan_infrastructure::{BootstrapData, BootstrapState, HostDriver as _, ResetState};
 use futures::StreamExt as _;

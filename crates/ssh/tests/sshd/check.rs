@@ -1,4 +1,4 @@
-//! What is found on a host before anything is claimed.
+//! Findings about a host before it is claimed.
 
 use capstan_ssh::check::Level;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! Who is let in, and what is sent to whom before that.
+//! Authentication, and what the driver sends before it.
 
 use capstan_infrastructure::driver::HostDriver;
 use capstan_ssh::Settings;

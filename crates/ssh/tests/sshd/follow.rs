@@ -1,4 +1,4 @@
-//! The agent on a host is told which management plane to obey.
+//! The agent on a host is requested to follow its cluster to another management plane.
 
 use capstan_infrastructure::{BootstrapState, FollowState, HandOver, HostDriver as _};
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,5 +1,5 @@
-//! Against a real SSH server, of Debian's openssh-server, on a loopback port. What it does to "the host" it does to a
-//! folder: nothing here changes the machine the tests run on.
+//! Tests against a real SSH server, Debian's openssh-server, on a loopback port. The "host" is a folder: the tests
+//! change nothing else on this computer.
 
 #![cfg(test)]
 

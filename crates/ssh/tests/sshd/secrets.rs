@@ -1,4 +1,4 @@
-//! Planted values are looked for wherever somebody might see them.
+//! Searches for planted secrets everywhere a person could see them.
 
 use capstan_infrastructure::{BootstrapData, BootstrapState, HostDriver as _, ResetState};
 use std::io::Write;

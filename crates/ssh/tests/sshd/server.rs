@@ -1,4 +1,4 @@
-//! An SSH server of the test's own.
+//! The SSH server of a test.
 
 use russh::keys::key::safe_rng;
 use russh::keys::ssh_key::LineEnding;

@@ -1,5 +1,5 @@
-//! Becoming root. The `sudo` is a stand-in that behaves as the real one does where it matters: what it asks for, and what
-//! it leaves of its standard input.
+//! Becoming root. The `sudo` is a fake that behaves as the real one in two respects: its prompt, and how much of its
+//! standard input it consumes.
 
 use capstan_ssh::access::{Access, Hidden, Sudo};
 use capstan_ssh::transport::Pool;

@@ -1,4 +1,4 @@
-//! A host behind the server, and the inventory that knows it.
+//! A host behind the SSH server, and the inventory that contains it.
 
 use capstan_api::infrastructure::{Host, HostSpec, SecretReference, SshAccess};
 use capstan_infrastructure::{BootstrapData, BootstrapState, DriverError, HostDriver as _, ResetState};

@@ -1,4 +1,4 @@
-//! What the tree shows.
+//! Tests of the tree.
 
 use super::*;
 use serde_json::json;

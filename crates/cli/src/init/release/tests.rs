@@ -1,4 +1,4 @@
-//! What is built in, what folders hold, and one line for everything that is wrong with them.
+//! Tests of built-in releases, of folders, and of the one-line errors.
 
 use super::*;
 

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// Speaks TLS with a new certificate.
+/// A TLS acceptor with a new certificate.
 pub(super) fn acceptor() -> Result<TlsAcceptor> {
     let (certificate, key) = identity()?;
     let provider = Arc::new(aws_lc_rs::default_provider());

@@ -47,7 +47,7 @@ const METRICS: &str = "/metrics";
 /// Upstream's path for the same.
 const VERBOSITY: &str = "/debug/flags/v";
 
-/// Answers callers.
+/// The diagnostics server.
 pub(super) struct Diagnostics {
     metrics: Metrics,
     level: LogLevel,
@@ -56,7 +56,7 @@ pub(super) struct Diagnostics {
     scrapes: Semaphore,
 }
 
-/// Binds the address. `None` if diagnostics are switched off, or if no address is given and the default port is taken.
+/// Binds the address. `None` if diagnostics are disabled, or if no address is given and the default port is in use.
 pub(super) async fn listen(address: Option<&str>) -> Result<Option<TcpListener>> {
     let (flag, what) = ("--diagnostics-address", "diagnostics");
     match address {
@@ -73,23 +73,23 @@ pub(super) async fn listen(address: Option<&str>) -> Result<Option<TcpListener>>
 }
 
 impl Diagnostics {
-    /// With authentication and authorization by the management plane of `client`.
+    /// A server with authentication and authorization by the management plane of `client`.
     pub(super) fn reviewed(metrics: Metrics, level: LogLevel, client: Client) -> Self {
         Self { reviews: Some(Reviews::new(client)), ..Self::open(metrics, level) }
     }
 
-    /// Without authentication and authorization.
+    /// A server without authentication and authorization.
     pub(super) fn open(metrics: Metrics, level: LogLevel) -> Self {
         Self { metrics, level, reviews: None, scrapes: Semaphore::new(MOST_SCRAPES) }
     }
 
-    /// Where it can be reached, for people.
+    /// Its URL, for people.
     pub(super) fn url(&self, address: SocketAddr) -> String {
         let scheme = if self.reviews.is_some() { "https" } else { "http" };
         format!("{scheme}://{address}{METRICS}")
     }
 
-    /// Answers for as long as it is not dropped: over TLS if callers show tokens.
+    /// Serves until the future is dropped: over TLS if callers present tokens.
     pub(super) async fn serve(self, listener: TcpListener) -> Result<()> {
         let tls = match &self.reviews {
             Some(_) => Some(certificate::acceptor().context("cannot serve diagnostics over TLS")?),

@@ -50,7 +50,7 @@ struct Question {
     path: String,
 }
 
-/// Asks the plane.
+/// Reviews callers with requests to the management plane.
 pub(super) struct Reviews {
     client: Client,
     known: Mutex<Known>,
@@ -62,7 +62,7 @@ impl Reviews {
         Self { client, known: Mutex::default(), began: Instant::now() }
     }
 
-    /// Whether the owner of a token may do this to a path.
+    /// Whether the owner of a token may use this verb on a path.
     pub(super) async fn decide(&self, token: &str, verb: &str, path: &str) -> Result<Decision> {
         let question = Question {
             token: Digest::of(token.as_bytes()).to_string(),

@@ -1,4 +1,4 @@
-//! Callers over the wire, with rights of the embedded plane.
+//! Tests with callers over the network, with permissions on the embedded plane.
 
 use super::*;
 use capstan_apiserver::{ApiServer, Options, Storage, User};

@@ -1,4 +1,4 @@
-//! Which names of fields, variables and settings promise a secret. Pure.
+//! Names of fields, variables and settings that indicate a secret. Pure.
 
 /// Parts of a name, without what is no letter or digit.
 const SECRET: [&str; 16] = [
@@ -44,7 +44,7 @@ const ABOUT: [&str; 21] = [
     "version",
 ];
 
-/// Small letters and digits only: `client-key-data`, `clientKeyData` and `CLIENT_KEY_DATA` are one name.
+/// Lower-case letters and digits only, so that `client-key-data`, `clientKeyData` and `CLIENT_KEY_DATA` are equal.
 pub(super) fn plain(key: &str) -> String {
     key.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
@@ -55,7 +55,7 @@ pub(super) fn is_secret(key: &str) -> bool {
     key.ends_with(".key") || speaks_of_one(key) && !is_about(key)
 }
 
-/// Whether the field refers to a secret: what is below it is a name, unless it is something else.
+/// Whether the field is about a secret without being one, as `credentialsRef` or `dataSecretName`.
 pub(super) fn is_reference(key: &str) -> bool {
     speaks_of_one(key) && is_about(key)
 }

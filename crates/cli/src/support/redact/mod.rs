@@ -1,7 +1,7 @@
-//! Objects without their secrets. Pure.
+//! Removes secrets from objects. Pure.
 //!
-//! What is redacted is decided by the name of a field, by the form of a value, and by what a text contains. In doubt a value
-//! is redacted: a bundle that says too little can be asked for again, a secret cannot be taken back.
+//! The name of a field, the form of a value, and the content of a text decide what is redacted. In doubt a value is
+//! redacted: a bundle with too little can be created again, but a leak cannot be undone.
 
 mod keys;
 mod text;

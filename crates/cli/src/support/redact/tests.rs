@@ -1,4 +1,4 @@
-//! Secrets planted wherever users and programs put them. Not one of them may be left.
+//! Secrets planted in all places where users and programs put them. None of them may remain.
 
 use super::*;
 use base64::Engine as _;

@@ -1,4 +1,4 @@
-//! Secrets in the middle of a text: messages, logs, commands, annotations. Pure.
+//! Removes secrets from within texts: messages, logs, commands, annotations. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Pictures of every view, as text.
+//! Snapshots of every view, as text.
 
 use capstan_ui::model::{
     Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Event, Fact, Fleet, HandOff, HostPage,

@@ -1,4 +1,4 @@
-//! Keys, and where they lead.
+//! Tests of keys and their effects.
 
 use super::*;
 use crate::top::page::{Table, TextLine};

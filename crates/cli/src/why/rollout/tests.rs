@@ -1,4 +1,4 @@
-//! Every state that a rollout can be found in, as a table.
+//! Tests of all states of a rollout, as a table.
 
 use super::*;
 use serde_json::json;

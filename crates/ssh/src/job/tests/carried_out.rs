@@ -1,4 +1,4 @@
-//! Bootstrap data is carried out once, goes on where it stopped, and says what went wrong.
+//! Bootstrap data is executed once, continues where it stopped, and reports errors.
 
 use capstan_infrastructure::BootstrapState;
 

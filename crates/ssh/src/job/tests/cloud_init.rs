@@ -1,5 +1,4 @@
-//! cloud-config by the machine's own cloud-init, with a stand-in that records what it was given. Real machines are in
-//! the suites that boot them.
+//! cloud-config with a fake cloud-init that records its input. The suites that boot machines use the real one.
 
 use capstan_infrastructure::{BootstrapState, ResetState};
 use serde_json::Value;

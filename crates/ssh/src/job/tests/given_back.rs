@@ -1,4 +1,4 @@
-//! A host comes back as it was, or says what is left.
+//! A reset restores a host completely, or reports what is left.
 
 use capstan_infrastructure::{BootstrapState, ResetState};
 

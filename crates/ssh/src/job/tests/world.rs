@@ -1,4 +1,4 @@
-//! A host that is a folder.
+//! A simulated host that is a folder.
 
 use capstan_infrastructure::{BootstrapData, BootstrapFailure, BootstrapState, ResetState};
 use futures::future::BoxFuture;
