@@ -51,15 +51,11 @@ pub(crate) enum Verb {
     /// Restore an embedded plane from a backup; its controllers wait until you resume them
     Restore(RestoreArgs),
 
-<<<<<<< HEAD
     /// Issue and revoke credentials of an embedded plane
     #[command(subcommand)]
     Admin(AdminVerb),
 
-    /// Run the controllers against a management plane that is there already
-=======
     /// Run the controllers against an existing management plane
->>>>>>> wip-b
     Manager(ManagerArgs),
 
     /// Manage the software for machines and its sources

@@ -6,15 +6,8 @@ use base64::prelude::BASE64_STANDARD;
 use capstan_pki::issue::Identity;
 use serde_json::json;
 
-<<<<<<< HEAD
 /// A kubeconfig for the plane at this URL. It holds a private key.
 pub(crate) fn text(server: &str, authority: &Identity, user: &Identity) -> Result<String> {
-=======
-use super::pki::{Pki, write_secret};
-
-/// Writes the kubeconfig. Only its owner can read it, because it contains a key.
-pub(super) fn write(path: &Path, address: &str, pki: &Pki) -> Result<()> {
->>>>>>> wip-b
     let encoded = |pem: &str| BASE64_STANDARD.encode(pem);
     // JSON is YAML: every reader of kubeconfigs takes it.
     let kubeconfig = json!({
