@@ -262,7 +262,7 @@ async fn controllers_run_as_flags_say_and_are_counted() {
     let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await.unwrap();
     let client = kube::Client::try_from(config).unwrap();
     let name = "controller_runtime_max_concurrent_reconciles";
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     // Some begin only once others are there.
     let text = loop {
         let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
@@ -272,7 +272,7 @@ async fn controllers_run_as_flags_say_and_are_counted() {
             break text;
         }
         assert!(tokio::time::Instant::now() < deadline, "{begun} controllers:\n{text}");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     };
     for (number, controller) in (3..).zip(controllers) {
         let line = format!("{name}{{controller=\"{controller}\"}} {number}");

@@ -123,7 +123,7 @@ pub(crate) async fn add(plane: &Plane, body: &[u8]) -> Result<Value> {
         match plane.store.write(write).await {
             Ok(_) => return Ok(json!(added)),
             Err(WriteError::Conflict) => {}
-            Err(error) => return Err(ApiError::internal(&capstan_text::error::chain(&error))),
+            Err(error) => return Err(ApiError::internal(&capstan_text::chain(&error))),
         }
     }
     Err(ApiError::too_many_requests())
@@ -152,9 +152,10 @@ fn asked_for(body: &[u8], now: Timestamp) -> Result<Revocation> {
 /// The later one counts if a subject has one already.
 fn with(mut all: Vec<Revocation>, added: Revocation) -> Result<Vec<Revocation>> {
     let same = |other: &&mut Revocation| other.kind == added.kind && other.name == added.name;
+    let is_full = all.len() >= MOST;
     match all.iter_mut().find(same) {
         Some(other) => other.issued_before = other.issued_before.max(added.issued_before),
-        None if all.len() >= MOST => {
+        None if is_full => {
             return Err(ApiError::bad_request(format!(
                 "there are {MOST} revocations already: revoke the credentials of a group instead"
             )));

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use super::decide::certificate::tests::certificate;
 use super::decide::objects::{self, REPORT, SECRET};
-use super::decide::request::check;
 use super::decide::{Change, SIGNER, csr_name, usages};
 use super::{Decision, EnrolmentStep, GROUP, Observed, condition, decide, is_enrolled};
 use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED};
