@@ -57,11 +57,8 @@ pub(crate) const FORMS: [Form; 21] = [
         vec![post(MAPS, json!({"metadata": metadata}))]
     }),
     form("update of all items", 200, |name, n| {
-        let path = format!("{THINGS}/{name}");
-        vec![
-            post(THINGS, thing(name, &parts(n, 1))),
-            Ask { method: "PUT", path, ..post("", thing(name, &parts(n, 2))) },
-        ]
+        let path = format!("{MAPS}/{name}");
+        vec![post(MAPS, map(name, n, "v")), Ask { method: "PUT", path, ..post("", map(name, n, "w")) }]
     }),
     form("merge patch, map", 200, |name, n| {
         vec![post(MAPS, map(name, n, "v")), patch(MAPS, name, MERGE, map(name, n, "w"))]
