@@ -32,6 +32,7 @@ mod discovery;
 mod dispatch;
 mod fields;
 mod gc;
+mod health;
 mod limits;
 mod metrics;
 mod namespace;
@@ -55,6 +56,7 @@ mod watch;
 mod webhook;
 
 pub use auth::{User, token::KeyError};
+pub use capstan_text::health::{Check, Health};
 pub use certificates::authority::{Authority, AuthorityError};
 pub use limits::Limits;
 pub use options::{Clock, MoreMetrics, Options};

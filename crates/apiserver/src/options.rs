@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use capstan_text::health::Check;
 use jiff::Timestamp;
 
 use crate::{auth::User, certificates::authority::Authority, limits::Limits, store::Storage};
@@ -48,6 +49,8 @@ pub struct Options {
     pub backup_files: BTreeMap<String, PathBuf>,
     /// Metrics of the process, served at `/metrics` together with those of the server.
     pub more_metrics: Option<MoreMetrics>,
+    /// Health checks of the process, run for `/readyz` and `/livez` together with those of the server.
+    pub checks: Vec<Check>,
 }
 
 impl Options {
@@ -66,6 +69,7 @@ impl Options {
             audit_log: None,
             backup_files: BTreeMap::new(),
             more_metrics: None,
+            checks: Vec::new(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use capstan_text::health::Check;
 use jiff::Timestamp;
 
 use crate::{
@@ -15,6 +16,7 @@ use crate::{
         service_account::Issuer,
         token::{self, TokenKey},
     },
+    health::ListenerCertificates,
     limits::{Gate, Limits},
     metrics::Metrics,
     object,
@@ -43,6 +45,9 @@ pub(crate) struct Plane {
     pub(crate) gate: Arc<Gate>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) more_metrics: Option<MoreMetrics>,
+    /// Health checks of the process.
+    pub(crate) checks: Vec<Check>,
+    pub(crate) certificates: ListenerCertificates,
     pub(crate) webhooks: Webhooks,
     pub(crate) audit: Option<Audit>,
     backup_files: BTreeMap<String, PathBuf>,
@@ -65,7 +70,15 @@ impl Plane {
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
         let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
         let Options {
-            clock, version, tokens, limits, webhook_services, mut backup_files, more_metrics, ..
+            clock,
+            version,
+            tokens,
+            limits,
+            webhook_services,
+            mut backup_files,
+            more_metrics,
+            checks,
+            ..
         } = options;
         backup_files.extend(token::own_files(&options.storage));
         Ok(Self {
@@ -79,6 +92,8 @@ impl Plane {
             gate: Gate::new(limits),
             metrics: Arc::default(),
             more_metrics,
+            checks,
+            certificates: ListenerCertificates::default(),
             webhooks: Webhooks::new(webhook_services),
             audit,
             backup_files,

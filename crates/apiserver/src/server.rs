@@ -129,6 +129,7 @@ impl ApiServer {
     pub fn serve(&self, listener: TcpListener, tls: &Tls) -> Result<SocketAddr, StartError> {
         let address = listener.local_addr().map_err(StartError::Listen)?;
         let (config, clients) = tls.config()?;
+        self.plane.certificates.add(tls);
         let tls = TlsTermination { acceptor: TlsAcceptor::from(Arc::new(config)), clients };
         let plane = Arc::clone(&self.plane);
         let task = accept(plane, listener, tls, self.shutdown.subscribe());
