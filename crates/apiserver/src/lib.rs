@@ -25,7 +25,6 @@ mod auth;
 mod bootstrap;
 mod certificates;
 mod chunked_list;
-mod connections;
 mod controller;
 mod crd_deletion;
 mod discovery;

@@ -7,6 +7,7 @@ use std::{
     time::Instant,
 };
 
+use capstan_net::{Connection, ConnectionLimits, Connections};
 use http_body_util::BodyExt as _;
 use hyper::service::service_fn;
 use hyper_util::{
@@ -33,7 +34,6 @@ use crate::{
         authority::{AuthorityError, Signer},
         cleaner, signer,
     },
-    connections::{Connection, Connections},
     crd_deletion, gc, namespace,
     options::Options,
     plane::Plane,
@@ -180,7 +180,11 @@ async fn accept(
 ) {
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
-    let open = Connections::new(&plane.limits);
+    let open = Connections::new(ConnectionLimits {
+        per_address: plane.limits.connections,
+        total: plane.limits.all_connections,
+        unaccepted: plane.limits.unauthenticated,
+    });
     loop {
         let (stream, peer) = tokio::select! {
             accepted = capstan_net::accept(&listener, NAME) => accepted,
@@ -192,7 +196,7 @@ async fn accept(
             continue;
         };
         let watcher = graceful.watcher();
-        let (permit, timeout) = (Arc::new(permit), plane.limits.unauthenticated);
+        let permit = Arc::new(permit);
         let served = connection(
             Arc::clone(&plane),
             stream,
@@ -204,7 +208,7 @@ async fn accept(
         connections.spawn(async move {
             tokio::select! {
                 () = served => {}
-                () = permit.must_close(timeout) => tracing::debug!(address = %peer.ip(), "closed an unauthenticated connection"),
+                () = permit.must_close() => tracing::debug!(address = %peer.ip(), "closed an unauthenticated connection"),
             }
         });
     }
@@ -277,7 +281,7 @@ async fn http<S>(
             Ok::<_, std::convert::Infallible>(match entered {
                 Ok((pass, user)) => {
                     if user != User::anonymous() {
-                        permit.authenticated();
+                        permit.request_accepted();
                     }
                     let sender = Sender { user, pass, address: Some(address) };
                     let response = service::respond(&plane, &sender, request, stopping).await;
