@@ -29,6 +29,7 @@ mod controller;
 mod crd_deletion;
 mod discovery;
 mod dispatch;
+mod event_cleaner;
 mod fields;
 mod gc;
 mod health;

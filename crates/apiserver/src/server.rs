@@ -34,7 +34,7 @@ use crate::{
         authority::{AuthorityError, Signer},
         cleaner, signer,
     },
-    crd_deletion, gc, namespace,
+    crd_deletion, event_cleaner, gc, namespace,
     options::Options,
     plane::Plane,
     request::{Query, RequestInfo, Verb},
@@ -101,6 +101,7 @@ impl ApiServer {
     /// If the store cannot be opened or written.
     pub async fn open(options: Options) -> Result<Arc<Self>, StartError> {
         let signing = options.client_authority.as_ref().map(Signer::new).transpose()?;
+        let event_ttl = options.event_ttl;
         let plane = Arc::new(Plane::open(options)?);
         // Boxed, so that this does not make the types of callers deeper than the compiler likes.
         Box::pin(bootstrap::run(&plane)).await?;
@@ -110,6 +111,7 @@ impl ApiServer {
         tasks.spawn(namespace::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(crd_deletion::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(cleaner::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(event_cleaner::run(Arc::clone(&plane), event_ttl, stopping.clone()));
         if let Some(signing) = signing {
             tasks.spawn(signer::run(Arc::clone(&plane), signing, stopping));
         }

@@ -74,7 +74,7 @@ async fn responses_have_the_form_of_kube_apiserver() {
 async fn reasons_need_a_right_of_their_own() {
     let (plane, state) = plane().await;
     state.store(1, Ordering::SeqCst);
-    let anonymous = plane.caller(User::anonymous());
+    let anonymous = plane.caller(User::new("system:anonymous", ["system:unauthenticated"]));
     let (code, body) = text(&anonymous, "/readyz?verbose").await;
     assert!(code == 500 && !body.contains("caches"), "{code} {body}");
     let (code, body) = text(&anonymous, "/readyz/controllers").await;

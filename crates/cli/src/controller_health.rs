@@ -226,14 +226,10 @@ mod tests {
     #[tokio::test]
     async fn controllers_are_ready_once_their_caches_are_synced() {
         let server = ApiServer::open(Options::new(Storage::Memory)).await.expect("a server");
-        let user = |groups: &[&str]| User {
-            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
-            ..User::anonymous()
-        };
         let caches = |user| Caches::new(kube::Client::new(server.service(user), "default"));
 
         let health = ControllerHealth::default();
-        let forbidden = caches(user(&[]));
+        let forbidden = caches(User::new("nobody", Vec::<String>::new()));
         health.read_from(&forbidden);
         let _cache = forbidden.of::<ConfigMap>();
         assert_eq!(health.health(), Health::NotReady("caches are not synced: ConfigMap".to_owned()));

@@ -6,7 +6,9 @@ use capstan_bootstrap::PlaneAddress;
 use capstan_controller::Scope;
 use capstan_controlplane::{Spare, Tools};
 use capstan_core::Core;
+use capstan_core::runtime::LocalIdentity;
 use capstan_infrastructure::{Drivers, HostKind, Infrastructure, Provisioner};
+use capstan_pki::issue::Identity;
 use capstan_plan::Digest;
 use capstan_sim::Sim;
 use capstan_ssh::SshDriver;
@@ -157,17 +159,22 @@ pub(crate) struct Running {
     sim: Option<Sim>,
     /// Done when core can find the hooks that are served here.
     registered: Option<Shared<BoxFuture<'static, ()>>>,
+    /// How core calls the hooks that are served here, if they are for it alone.
+    own_hooks: Option<LocalIdentity>,
 }
 
 impl Running {
     /// Starts what every replica does, whether it leads or not: answering hooks.
     pub(crate) async fn serve(selection: &Selection, around: &Surroundings, stop: &Stop) -> Result<Self> {
-        let mut running = Self { tasks: JoinSet::new(), sim: None, registered: None };
+        let mut running = Self { tasks: JoinSet::new(), sim: None, registered: None, own_hooks: None };
         if selection.has(Group::Hooks) {
             let options = &around.extensions.hooks;
             let hooks =
                 capstan_hooks::start(&around.client, options, stop).await.context("cannot serve hooks")?;
             let registered = hooks.registered().boxed().shared();
+            let url = hooks.url.clone();
+            running.own_hooks =
+                hooks.caller.map(|Identity { certificate, key }| LocalIdentity { url, certificate, key });
             let name = Group::Hooks.name();
             let registration = around.health.task(name, stop);
             running.registered = Some(registered.clone());
@@ -225,6 +232,9 @@ impl Running {
         health.read_from(&core.caches);
         if let Some(identity) = &extensions.identity {
             core.extensions = core.extensions.with_identity(identity.clone());
+        }
+        if let Some(own) = &self.own_hooks {
+            core.extensions = core.extensions.with_local_identity(own.clone());
         }
         for group in &selection.0 {
             let controllers: Vec<BoxFuture<'static, ()>> = match group {

@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     let depot = Depot::open(&args.software, &args.data_dir, args.software.artifacts_listen, None).await?;
     let scope = Scope::new(args.namespace.clone(), args.watch_filter.clone());
     let (leads, is_leading) = watch::channel(!args.leader_elect);
-    let mut extensions = Extensions::of(&args.hooks)?;
+    let mut extensions = Extensions::of(&args.hooks, &args.controllers)?;
     extensions.hooks.leads = Some(is_leading);
     extensions.hooks.filter = scope.filter().map(str::to_owned);
     let around = Surroundings {

@@ -45,6 +45,7 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     let stop = stop::on_signal()?;
     let folder = DataFolder::take(&data_dir)?;
     let selection = go_on(&folder, args)?;
+    let extensions = Extensions::of(&args.hooks, &selection)?;
     let listen = where_it_was(&data_dir, args.listen);
     let services = args.webhook_service.iter().cloned().collect();
     let (host, audit) = (args.advertise_address.as_deref(), args.audit_log.clone());
@@ -69,7 +70,7 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         software: depot.software(),
         machines: Arc::new(LocalMachines::in_folder(data_dir.join("machines"))),
         folder: data_dir,
-        extensions: Extensions::of(&args.hooks)?,
+        extensions,
         scope: Scope::default(),
         sim_address: SIM_ADDRESS.to_owned(),
         tuning: args.tuning.tuning(plane.metrics.clone()),
