@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
+use capstan_text::health::Endpoint;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::{Value, json};
 use tokio::sync::watch as signal;
 
 use crate::{
     auth::{MASTERS, User, authorize, impersonate, revocation, rule::Access},
-    chunked_list, discovery, heavy, openapi,
+    chunked_list, discovery, health, heavy, openapi,
     plane::Plane,
     request::{
         Query, RequestInfo, ResourceRequest, Verb,
@@ -131,10 +132,12 @@ fn manager(headers: &HeaderMap) -> String {
 fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Result<Response<Body>> {
     let registry = plane.registry();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    if let [first, below @ ..] = parts.as_slice()
+        && let Some(endpoint) = Endpoint::of(first)
+    {
+        return health::answer(plane, endpoint, below, query);
+    }
     match parts.as_slice() {
-        ["healthz" | "livez" | "readyz", ..] => {
-            Ok(respond::bytes(StatusCode::OK, "text/plain; charset=utf-8", "ok"))
-        }
         ["metrics"] => {
             let mut objects: BTreeMap<String, usize> = BTreeMap::new();
             for stored in &plane.store.everything().items {

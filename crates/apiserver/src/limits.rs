@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use capstan_net::{AddressRate, Rate};
 use rustix::process::{Resource, getrlimit};
 
 use crate::{
@@ -21,13 +22,8 @@ use crate::{
 /// The most that a request, or an object as JSON, may be. Patches could add to an object for ever otherwise.
 pub(crate) const MOST_BYTES: usize = 3 << 20;
 
-/// Failed authentications per second that an address may have, and how many at once after a rest.
-const FAILURES_PER_SECOND: f64 = 10.0;
-const FAILURE_BURST: f64 = 100.0;
-/// After this time an address may fail as often as at first.
-const FAILURE_REST: Duration = Duration::from_secs(10);
-/// So many addresses with failed authentications are remembered.
-const MOST_ADDRESSES: usize = 10_000;
+/// Failed authentications that an address may have.
+const FAILURES: Rate = Rate { per_second: 10.0, burst: 100.0 };
 
 /// Limits for each client.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,8 +74,7 @@ impl Default for Limits {
 pub(crate) struct Gate {
     limits: Limits,
     clients: Mutex<HashMap<String, Client>>,
-    /// Failed authentications that an address may still have at once, and when they were counted.
-    failures: Mutex<HashMap<IpAddr, (f64, Instant)>>,
+    failures: AddressRate,
 }
 
 struct Client {
@@ -102,28 +97,13 @@ pub(crate) struct Pass {
 
 impl Gate {
     pub(crate) fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(Self { limits, clients: Mutex::default(), failures: Mutex::default() })
+        Arc::new(Self { limits, clients: Mutex::default(), failures: AddressRate::each(FAILURES) })
     }
 
     /// Counts a failed authentication, and says whether it is within the limits of its address. One that is not is
     /// neither explained nor audited.
     pub(crate) fn may_fail(&self, address: IpAddr, now: Instant) -> bool {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        if failures.len() >= MOST_ADDRESSES {
-            let rested = |at: &Instant| now.saturating_duration_since(*at) >= FAILURE_REST;
-            failures.retain(|_, (_, at)| !rested(at));
-        }
-        if failures.len() >= MOST_ADDRESSES && !failures.contains_key(&address) {
-            return false;
-        }
-        let (left, at) = failures.entry(address).or_insert((FAILURE_BURST, now));
-        let rested = now.saturating_duration_since(*at).as_secs_f64();
-        (*left, *at) = ((*left + rested * FAILURES_PER_SECOND).min(FAILURE_BURST), now);
-        if *left < 1.0 {
-            return false;
-        }
-        *left -= 1.0;
-        true
+        self.failures.take(address, now)
     }
 
     /// Lets a request in, or says that it comes too soon. `None` is for whoever need not be counted.
@@ -272,13 +252,6 @@ mod tests {
         assert!(gate.may_fail(IpAddr::from([127, 0, 0, 2]), now));
         let later = now + Duration::from_secs(1);
         assert_eq!((0..1000).filter(|_| gate.may_fail(HERE, later)).count(), 10);
-        // What is remembered is bounded, and does not grow with the addresses of an attacker.
-        for number in 0..30_000_u32 {
-            gate.may_fail(IpAddr::from(number.to_be_bytes()), later);
-        }
-        assert!(gate.failures.lock().unwrap().len() <= MOST_ADDRESSES);
-        let much_later = later + FAILURE_REST;
-        assert!(gate.may_fail(IpAddr::from([10, 0, 0, 1]), much_later));
     }
 
     #[test]

@@ -5,8 +5,10 @@ use std::{
     fmt,
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
+use capstan_text::health::Check;
 use jiff::Timestamp;
 
 use crate::{
@@ -53,10 +55,14 @@ pub struct Options {
     pub backup_files: BTreeMap<String, PathBuf>,
     /// Metrics of the process, served at `/metrics` together with those of the server.
     pub more_metrics: Option<MoreMetrics>,
+    /// How long Events are kept after their last write.
+    pub event_ttl: Duration,
+    /// Health checks of the process, run for `/readyz` and `/livez` together with those of the server.
+    pub checks: Vec<Check>,
 }
 
 impl Options {
-    /// The defaults: system clock, ten thousand events, no static tokens, no signer of client certificates.
+    /// The defaults: system clock, ten thousand events, Events for an hour, no static tokens, no signer of client certificates.
     pub fn new(storage: Storage) -> Self {
         Self {
             storage,
@@ -72,6 +78,8 @@ impl Options {
             audit_log: None,
             backup_files: BTreeMap::new(),
             more_metrics: None,
+            event_ttl: Duration::from_secs(60 * 60),
+            checks: Vec::new(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use capstan_text::health::Check;
 use jiff::Timestamp;
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
         service_account::Issuer,
         token::{self, TokenKey},
     },
+    health::ListenerCertificates,
     limits::{Gate, Limits},
     metrics::Metrics,
     object,
@@ -47,6 +49,9 @@ pub(crate) struct Plane {
     pub(crate) gate: Arc<Gate>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) more_metrics: Option<MoreMetrics>,
+    /// Health checks of the process.
+    pub(crate) checks: Vec<Check>,
+    pub(crate) certificates: ListenerCertificates,
     pub(crate) webhooks: Webhooks,
     pub(crate) audit: Option<Audit>,
     backup_files: BTreeMap<String, PathBuf>,
@@ -77,6 +82,7 @@ impl Plane {
             webhook_services,
             mut backup_files,
             more_metrics,
+            checks,
             ..
         } = options;
         backup_files.extend(token::own_files(&options.storage));
@@ -93,6 +99,8 @@ impl Plane {
             gate: Gate::new(limits),
             metrics: Arc::default(),
             more_metrics,
+            checks,
+            certificates: ListenerCertificates::default(),
             webhooks: Webhooks::new(webhook_services),
             audit,
             backup_files,

@@ -7,6 +7,7 @@ use std::{
     time::Instant,
 };
 
+use capstan_net::{Connection, ConnectionLimits, Connections};
 use http_body_util::BodyExt as _;
 use hyper::service::service_fn;
 use hyper_util::{
@@ -33,8 +34,7 @@ use crate::{
         authority::{AuthorityError, Signer},
         cleaner, signer,
     },
-    connections::{Connection, Connections},
-    crd_deletion, gc, namespace,
+    crd_deletion, event_cleaner, gc, namespace,
     options::Options,
     plane::Plane,
     request::{Query, RequestInfo, Verb},
@@ -101,6 +101,7 @@ impl ApiServer {
     /// If the store cannot be opened or written.
     pub async fn open(options: Options) -> Result<Arc<Self>, StartError> {
         let signing = options.client_authority.as_ref().map(Signer::new).transpose()?;
+        let event_ttl = options.event_ttl;
         let plane = Arc::new(Plane::open(options)?);
         // Boxed, so that this does not make the types of callers deeper than the compiler likes.
         Box::pin(bootstrap::run(&plane)).await?;
@@ -110,6 +111,7 @@ impl ApiServer {
         tasks.spawn(namespace::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(crd_deletion::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(cleaner::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(event_cleaner::run(Arc::clone(&plane), event_ttl, stopping.clone()));
         if let Some(signing) = signing {
             tasks.spawn(signer::run(Arc::clone(&plane), signing, stopping));
         }
@@ -129,6 +131,7 @@ impl ApiServer {
     pub fn serve(&self, listener: TcpListener, tls: &Tls) -> Result<SocketAddr, StartError> {
         let address = listener.local_addr().map_err(StartError::Listen)?;
         let (config, clients) = tls.config()?;
+        self.plane.certificates.add(tls);
         let tls = TlsTermination { acceptor: TlsAcceptor::from(Arc::new(config)), clients };
         let plane = Arc::clone(&self.plane);
         let task = accept(plane, listener, tls, self.shutdown.subscribe());
@@ -179,7 +182,11 @@ async fn accept(
 ) {
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
-    let open = Connections::new(&plane.limits);
+    let open = Connections::new(ConnectionLimits {
+        per_address: plane.limits.connections,
+        total: plane.limits.all_connections,
+        unaccepted: plane.limits.unauthenticated,
+    });
     loop {
         let (stream, peer) = tokio::select! {
             accepted = capstan_net::accept(&listener, NAME) => accepted,
@@ -191,7 +198,7 @@ async fn accept(
             continue;
         };
         let watcher = graceful.watcher();
-        let (permit, timeout) = (Arc::new(permit), plane.limits.unauthenticated);
+        let permit = Arc::new(permit);
         let served = connection(
             Arc::clone(&plane),
             stream,
@@ -203,7 +210,7 @@ async fn accept(
         connections.spawn(async move {
             tokio::select! {
                 () = served => {}
-                () = permit.must_close(timeout) => tracing::debug!(address = %peer.ip(), "closed an unauthenticated connection"),
+                () = permit.must_close() => tracing::debug!(address = %peer.ip(), "closed an unauthenticated connection"),
             }
         });
     }
@@ -276,7 +283,7 @@ async fn http<S>(
             Ok::<_, std::convert::Infallible>(match entered {
                 Ok((pass, user)) => {
                     if user != User::anonymous() {
-                        permit.authenticated();
+                        permit.request_accepted();
                     }
                     let sender =
                         Sender { user, pass, address: Some(address), certificate: Some(certificate) };

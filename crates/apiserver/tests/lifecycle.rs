@@ -2,6 +2,12 @@
 
 mod support;
 
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use capstan_apiserver::{Options, Storage};
 use serde_json::{Value, json};
 use support::{MAPS, TestPlane, eventually, map};
 
@@ -90,4 +96,33 @@ async fn a_namespace_goes_with_its_content() {
     plane.admin.merge(&format!("{maps}/held"), &json!({"metadata": {"finalizers": null}})).await;
     plane.admin.gone("/api/v1/namespaces/team").await;
     assert_eq!(plane.admin.delete("/api/v1/namespaces/default", &Value::Null).await.0, 403);
+}
+
+#[tokio::test]
+async fn events_expire() {
+    const EVENTS: &str = "/api/v1/namespaces/default/events";
+    let now = Arc::new(Mutex::new("2026-06-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap()));
+    let clock = Arc::clone(&now);
+    let mut options = Options::new(Storage::Memory);
+    assert_eq!(options.event_ttl, Duration::from_secs(3600), "as kube-apiserver");
+    options.clock = Arc::new(move || *clock.lock().unwrap());
+    // It is looked for expired ones as often as this asks for.
+    options.event_ttl = Duration::from_millis(900);
+    let plane = TestPlane::open(options).await;
+    let event = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "default"},
+            "involvedObject": {"kind": "ConfigMap", "name": "a", "namespace": "default"}, "reason": "Said",
+        })
+    };
+    let others = format!("{MAPS}/stays");
+    plane.admin.make(MAPS, &map("stays")).await;
+    plane.admin.make(EVENTS, &event("old")).await;
+    assert_eq!(plane.admin.get(&format!("{EVENTS}/old")).await.0, 200);
+    *now.lock().unwrap() = "2026-06-01T00:00:02Z".parse().unwrap();
+    plane.admin.make(EVENTS, &event("new")).await;
+    plane.admin.gone(&format!("{EVENTS}/old")).await;
+    assert_eq!(plane.admin.get(&format!("{EVENTS}/new")).await.0, 200);
+    assert_eq!(plane.admin.get(&others).await.0, 200);
+    plane.server.shutdown().await;
 }

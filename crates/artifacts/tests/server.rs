@@ -2,17 +2,22 @@
 
 #![cfg(test)]
 
-use capstan_artifacts::server::{Options, Server};
+use capstan_artifacts::server::{CONNECTIONS, ConnectionLimits, Options, Server};
 use capstan_artifacts::{AGENT, Addition, Arch, Folder, FolderError, Software, VERSION};
 use capstan_plan::Digest;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+const DEADLINE: Duration = Duration::from_secs(30);
 
 struct World {
     place: TempDir,
@@ -22,9 +27,14 @@ struct World {
 
 impl World {
     async fn start() -> Self {
+        Self::limited(CONNECTIONS).await
+    }
+
+    async fn limited(connections: ConnectionLimits) -> Self {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::new(place.path().join("artifacts"));
-        let server = Server::start(folder.clone(), &options(&place)).await.unwrap();
+        let options = Options { connections, ..options(&place) };
+        let server = Server::start(folder.clone(), &options).await.unwrap();
         Self { place, folder, server }
     }
 
@@ -32,8 +42,7 @@ impl World {
         self.server.served().url.strip_prefix("https://").unwrap().parse().unwrap()
     }
 
-    /// Head and body of the answer to a request as it stands.
-    async fn ask(&self, request: &str) -> (String, Vec<u8>) {
+    async fn connect(&self) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.server.served().ca.as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -42,9 +51,14 @@ impl World {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let stream = TcpStream::connect(self.address()).await.unwrap();
+        let stream = TcpStream::connect(self.address()).await?;
         let name = ServerName::try_from("127.0.0.1").unwrap();
-        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    }
+
+    /// Head and body of the answer to a request as it stands.
+    async fn ask(&self, request: &str) -> (String, Vec<u8>) {
+        let mut stream = self.connect().await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.unwrap();
@@ -66,7 +80,7 @@ impl World {
 
 fn options(place: &TempDir) -> Options {
     let authority = place.path().join("pki");
-    Options { listen: ([127, 0, 0, 1], 0).into(), url: None, host: None, authority }
+    Options { listen: ([127, 0, 0, 1], 0).into(), url: None, host: None, authority, connections: CONNECTIONS }
 }
 
 fn k3s(version: &str) -> Addition {
@@ -126,6 +140,74 @@ async fn machines_get_bytes_by_digest_and_nothing_else() {
     std::fs::write(world.folder.file_path(&format!("sha256/{digest}")), b"short").unwrap();
     let (head, _) = world.get("GET", path, "").await;
     assert!(head.starts_with("http/1.1 404"), "{head}");
+}
+
+/// Whether the server closes a connection that sends nothing, earlier than one that waits for its next request.
+async fn is_closed(stream: &mut TlsStream<TcpStream>) -> bool {
+    matches!(timeout(Duration::from_secs(7), stream.read(&mut [0])).await, Ok(Ok(0) | Err(_)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_has_only_so_many_connections() {
+    let world = World::limited(ConnectionLimits { per_address: 3, ..CONNECTIONS }).await;
+    let digest = world.add("v1", b"content");
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(world.connect().await.unwrap());
+    }
+    assert!(timeout(DEADLINE, world.connect()).await.unwrap().is_err(), "a fourth one is closed");
+    drop(open);
+    let path = format!("/artifacts/sha256/{digest}");
+    let again = async {
+        while world.connect().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        world.get("GET", &path, "").await
+    };
+    let (head, body) = timeout(DEADLINE, again).await.unwrap();
+    assert!(head.starts_with("http/1.1 200") && body == b"content", "{head}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_without_a_valid_request_are_closed_and_others_stay() {
+    let world = World::limited(ConnectionLimits { unaccepted: Duration::from_secs(2), ..CONNECTIONS }).await;
+    let digest = world.add("v1", b"content");
+    let (mut silent, mut useless, mut known) =
+        (world.connect().await.unwrap(), world.connect().await.unwrap(), world.connect().await.unwrap());
+    let request = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    let path = format!("/artifacts/sha256/{digest}");
+    let mut buffer = [0; 4096];
+    for (stream, path, expected) in [(&mut useless, "/", "HTTP/1.1 404"), (&mut known, &path, "HTTP/1.1 200")]
+    {
+        stream.write_all(request(path).as_bytes()).await.unwrap();
+        let length = stream.read(&mut buffer).await.unwrap();
+        assert!(buffer[..length].starts_with(expected.as_bytes()));
+    }
+    assert!(is_closed(&mut silent).await && is_closed(&mut useless).await);
+    known.write_all(request(&path).as_bytes()).await.unwrap();
+    let mut received = Vec::new();
+    while !received.windows(7).any(|seven| seven == b"content") {
+        assert!(timeout(DEADLINE, known.read_buf(&mut received)).await.unwrap().unwrap() > 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_has_only_so_many_requests() {
+    let world = World::start().await;
+    let mut stream = world.connect().await.unwrap();
+    let mut limited = String::new();
+    for _ in 0..2000 {
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            assert!(stream.read_buf(&mut head).await.unwrap() > 0);
+        }
+        limited = String::from_utf8(head).unwrap().to_lowercase();
+        if limited.starts_with("http/1.1 429") {
+            break;
+        }
+    }
+    assert!(limited.starts_with("http/1.1 429") && limited.contains("retry-after: 1"), "{limited}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -291,9 +291,23 @@ pub(crate) struct HooksArgs {
     #[arg(long, value_name = "NAMESPACE", default_value = "capstan-system")]
     pub(crate) hooks_namespace: String,
 
-    /// CA bundle for client certificates of hook callers [default: callers are not authenticated]
+    /// CA bundle for client certificates of hook callers [default: only core in this process is served, which needs the
+    /// group core, and a loopback address in --hooks-listen]
     #[arg(long, value_name = "FILE")]
     pub(crate) hooks_client_ca_file: Option<PathBuf>,
+
+    /// Serve hooks to every caller that reaches --hooks-listen, if --hooks-client-ca-file is not passed or its file does not
+    /// exist
+    #[arg(
+        long,
+        value_name = "BOOL",
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true"
+    )]
+    pub(crate) hooks_allow_unauthenticated: bool,
 
     /// Client certificate of Capstan's core for runtime extensions
     #[arg(long, value_name = "FILE", requires = "runtime_extension_client_key_file")]

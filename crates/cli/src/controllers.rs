@@ -6,7 +6,9 @@ use capstan_bootstrap::PlaneAddress;
 use capstan_controller::Scope;
 use capstan_controlplane::{Spare, Tools};
 use capstan_core::Core;
+use capstan_core::runtime::LocalIdentity;
 use capstan_infrastructure::{Drivers, HostKind, Infrastructure, Provisioner};
+use capstan_pki::issue::Identity;
 use capstan_plan::Digest;
 use capstan_sim::Sim;
 use capstan_ssh::SshDriver;
@@ -18,9 +20,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::controller_health::ControllerHealth;
 use crate::etcd::AnyEtcd;
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
@@ -66,6 +68,16 @@ impl Selection {
 
     pub(crate) fn none() -> Self {
         Self(Vec::new())
+    }
+
+    /// The names of the groups.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|group| group.name())
+    }
+
+    /// The names of the groups that only one replica runs.
+    pub(crate) fn names_of_leader(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().filter(|group| **group != Group::Hooks).map(|group| group.name())
     }
 
     /// Whether a group is selected.
@@ -134,6 +146,8 @@ pub(crate) struct Surroundings {
     /// Address of simulated clusters.
     pub(crate) sim_address: String,
     pub(crate) tuning: Tuning,
+    /// Told of every controller.
+    pub(crate) health: ControllerHealth,
 }
 
 /// Default address of simulated clusters: only this computer can reach them.
@@ -145,38 +159,39 @@ pub(crate) struct Running {
     sim: Option<Sim>,
     /// Done when core can find the hooks that are served here.
     registered: Option<Shared<BoxFuture<'static, ()>>>,
+    /// How core calls the hooks that are served here, if they are for it alone.
+    own_hooks: Option<LocalIdentity>,
 }
 
 impl Running {
     /// Starts what every replica runs, leader or not: the server of hooks.
     pub(crate) async fn serve(selection: &Selection, around: &Surroundings, stop: &Stop) -> Result<Self> {
-        let mut running = Self { tasks: JoinSet::new(), sim: None, registered: None };
+        let mut running = Self { tasks: JoinSet::new(), sim: None, registered: None, own_hooks: None };
         if selection.has(Group::Hooks) {
             let options = &around.extensions.hooks;
             let hooks =
                 capstan_hooks::start(&around.client, options, stop).await.context("cannot serve hooks")?;
-            running.registered = Some(hooks.registered().boxed().shared());
+            let registered = hooks.registered().boxed().shared();
+            let url = hooks.url.clone();
+            running.own_hooks =
+                hooks.caller.map(|Identity { certificate, key }| LocalIdentity { url, certificate, key });
+            let name = Group::Hooks.name();
+            let registration = around.health.task(name, stop);
+            running.registered = Some(registered.clone());
             for task in hooks.tasks {
-                running.tasks.spawn(task);
+                running.tasks.spawn(around.health.run(name, stop, task));
             }
+            let stopped = stop.clone();
+            running.tasks.spawn(async move {
+                tokio::select! {
+                    () = registered => registration.is_running(),
+                    () = stopped.clone() => {}
+                }
+                stopped.await;
+                drop(registration);
+            });
         }
         Ok(running)
-    }
-
-    /// Sets `ready` once everything that is served is registered, and the returned switch is turned on.
-    pub(crate) fn ready_once(&mut self, ready: watch::Sender<bool>) -> watch::Sender<bool> {
-        let (switch, mut is_on) = watch::channel(false);
-        let registered = self.registered.clone();
-        self.tasks.spawn(async move {
-            if let Some(registered) = registered {
-                registered.await;
-            }
-            // An error says that the process ends.
-            if is_on.wait_for(|on| *on).await.is_ok() {
-                ready.send_replace(true);
-            }
-        });
-        switch
     }
 
     /// Waits until every controller has stopped, after the stop signal. A controller that does not stop in time, such
@@ -208,21 +223,29 @@ impl Running {
             scope,
             sim_address,
             tuning,
+            health,
         } = around;
         let mut core = Core::new(client.clone())
             .within(scope.clone())
             .with_engine(tuning.metrics.clone(), tuning.settings.clone());
         core.node_sync = tuning.node_sync.clone();
+        health.read_from(&core.caches);
         if let Some(identity) = &extensions.identity {
             core.extensions = core.extensions.with_identity(identity.clone());
+        }
+        if let Some(own) = &self.own_hooks {
+            core.extensions = core.extensions.with_local_identity(own.clone());
         }
         for group in &selection.0 {
             let controllers: Vec<BoxFuture<'static, ()>> = match group {
                 Group::Hooks => continue,
                 Group::Core => {
-                    let controllers = capstan_core::controllers(&core, stop);
+                    let controllers = capstan_core::controllers(&core, stop).into_iter();
+                    let controllers =
+                        controllers.map(|one| health.run(group.name(), stop, one).boxed()).collect();
                     // Before core can find them it would replace machines that can be changed in place.
-                    vec![Box::pin(after(self.registered.clone(), controllers, stop.clone()))]
+                    self.tasks.spawn(after(self.registered.clone(), controllers, stop.clone()));
+                    continue;
                 }
                 Group::Bootstrap => {
                     let (plane, software, scope) = (plane.clone(), software.clone(), scope.clone());
@@ -258,7 +281,7 @@ impl Running {
                 }
             };
             for controller in controllers {
-                self.tasks.spawn(controller);
+                self.tasks.spawn(health.run(group.name(), stop, controller));
             }
         }
         Ok(())

@@ -10,6 +10,7 @@ mod backup;
 mod client;
 mod complete;
 mod completion;
+mod controller_health;
 mod controllers;
 mod crds;
 mod demo;

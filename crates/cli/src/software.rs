@@ -1,7 +1,7 @@
 //! The software that a plane or a manager offers to machines: its folder, and the server for it.
 
 use anyhow::{Context, Result};
-use capstan_artifacts::server::{Options, Server};
+use capstan_artifacts::server::{CONNECTIONS, Options, Server};
 use capstan_artifacts::{AGENT, Folder, Software, VERSION};
 use std::fmt;
 use std::net::SocketAddr;
@@ -44,6 +44,7 @@ impl Depot {
                     url: args.artifacts_url.clone(),
                     host: host.map(str::to_owned),
                     authority: data_dir.join("artifacts-pki"),
+                    connections: CONNECTIONS,
                 };
                 let server = Server::start(folder.clone(), &options).await;
                 Some(server.context("cannot serve software (see --artifacts-listen and --artifacts-url)")?)

@@ -285,6 +285,16 @@ async fn controllers_run_as_flags_say_and_are_counted() {
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
+    // All run, and have listed what they watch.
+    let ready = "[+]ping ok\n[+]store ok\n[+]certificates ok\n[+]controllers ok\nreadyz check passed\n";
+    loop {
+        let request = http::Request::get("/readyz?verbose").body(Vec::new()).unwrap();
+        match client.request_text(request).await {
+            Ok(text) => break assert_eq!(text, ready),
+            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
     plane.stop();
 }
 

@@ -88,6 +88,7 @@ fn variables_all_have_defaults_and_leave_the_rest_alone() {
         "CAPI_INSECURE_DIAGNOSTICS",
         "CAPSTAN_BOOTSTRAP_SOFTWARE_URL",
         "CAPSTAN_CONTROL_PLANE_SOFTWARE_URL",
+        "CAPSTAN_HOOKS_ALLOW_UNAUTHENTICATED",
         "CAPSTAN_PLANE_SERVER",
         "CAPSTAN_SOFTWARE_SERVICE_TYPE",
     ];
@@ -191,6 +192,30 @@ fn pods_have_no_right_on_their_node() {
             let named = &service["spec"]["ports"][0]["targetPort"];
             assert!(container["ports"].as_array().expect("ports").iter().any(|port| port["name"] == *named));
         }
+    }
+}
+
+/// The hooks refuse to start for any caller unless they are told so: the manifest says so where everybody can read it, and
+/// names the Secret that ends it.
+#[test]
+fn the_manifest_says_which_callers_the_hooks_serve() {
+    let deployment = &of_kind(Provider::Hooks, "Deployment")[0];
+    let pod = &deployment["spec"]["template"]["spec"];
+    let args: Vec<&str> = pod["containers"][0]["args"]
+        .as_array()
+        .expect("arguments")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert!(args.contains(&"--hooks-allow-unauthenticated=${CAPSTAN_HOOKS_ALLOW_UNAUTHENTICATED:=true}"));
+    assert!(args.contains(&"--hooks-client-ca-file=/etc/capstan/hooks-client-ca/ca.crt"));
+    let volumes = pod["volumes"].as_array().expect("volumes");
+    let secret = volumes.iter().find(|volume| volume["name"] == "hooks-client-ca").expect("a volume");
+    assert_eq!(secret["secret"]["secretName"], "capstan-hooks-client-ca");
+    assert_eq!(secret["secret"]["optional"], true);
+    for provider in providers().into_iter().filter(|provider| *provider != Provider::Hooks) {
+        let text = to_yaml(&of_kind(provider, "Deployment"));
+        assert!(!text.contains("hooks-client-ca") && !text.contains("--hooks"), "{provider:?}");
     }
 }
 

@@ -242,9 +242,13 @@ async fn a_missing_right_is_told_at_once_and_missed_no_longer_than_it_is_missing
     plane.make("a", "c").await;
     let way = Way::to(&plane);
     way.forbidden.store(2, Ordering::SeqCst);
-    let cache = Caches::new(way.client()).of::<ConfigMap>();
+    let caches = Caches::new(way.client());
+    assert_eq!(caches.unsynced(Duration::ZERO), [""; 0]);
+    let cache = caches.of::<ConfigMap>();
     let refused = cache.all().await.expect_err("no right");
     assert!(matches!(refused, capstan_controller::Error::Forbidden { .. }), "{refused:?}");
+    assert_eq!(caches.unsynced(Duration::ZERO), ["ConfigMap"]);
+    assert_eq!(caches.unsynced(DEADLINE), [""; 0], "it may still come");
     let given = async {
         while cache.all().await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -252,6 +256,7 @@ async fn a_missing_right_is_told_at_once_and_missed_no_longer_than_it_is_missing
     };
     tokio::time::timeout(DEADLINE, given).await.expect("the right is given");
     assert_eq!(cache.all().await.unwrap().len(), 1);
+    assert_eq!(caches.unsynced(Duration::ZERO), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

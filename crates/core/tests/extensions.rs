@@ -20,9 +20,9 @@ use capstan_api::runtime::hooks::{
 use capstan_apiserver::{ApiServer, Options, Storage, User};
 use capstan_controller::Reconciler as _;
 use capstan_core::machinedeployment::MachineDeploymentReconciler;
-use capstan_core::runtime::{CallError, Identity};
+use capstan_core::runtime::{CallError, Identity, LocalIdentity};
 use capstan_core::{Core, extensionconfig};
-use capstan_hooks::Extension;
+use capstan_hooks::{Callers, Extension};
 use capstan_testkit::{eventually, install_crds};
 use common::extension::{Mood, NO, register, serve, serve_known};
 use futures::FutureExt as _;
@@ -205,10 +205,35 @@ async fn an_extension_may_want_to_know_who_calls() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn hooks_are_for_core_in_the_same_process_unless_they_are_opened() -> Result<()> {
+    let mut stage = Stage::start().await?;
+    let options = capstan_hooks::Options::default();
+    let hooks = capstan_hooks::start(&stage.client, &options, &stage.stopped).await?;
+    let registered = hooks.registered();
+    let caller = hooks.caller.context("a client certificate for core")?;
+    let own = LocalIdentity { url: hooks.url, certificate: caller.certificate, key: caller.key };
+    for task in hooks.tasks {
+        stage.running.spawn(task);
+    }
+    tokio::time::timeout(PATIENCE, registered).await.context("it does not register")?;
+    // The core of this stage is not the one in the process of the hooks: it is a stranger.
+    let config = stage.until("capstan", "False").await?;
+    let strangers = stage.core.extensions.clone();
+    let elsewhere = LocalIdentity { url: "https://127.0.0.1:1".to_owned(), ..own.clone() };
+    for stranger in [strangers.clone(), strangers.clone().with_local_identity(elsewhere)] {
+        let answer = stranger.discover(&config).await;
+        ensure!(matches!(answer, Err(CallError::Unreachable(_))), "{answer:?}");
+    }
+    ensure!(strangers.with_local_identity(own).discover(&config).await?.len() == 3);
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn capstan_registers_itself_and_says_no_where_users_look() -> Result<()> {
     let mut stage = Stage::start().await?;
-    let hooks =
-        capstan_hooks::start(&stage.client, &capstan_hooks::Options::default(), &stage.stopped).await?;
+    let options = capstan_hooks::Options { callers: Callers::Anyone, ..capstan_hooks::Options::default() };
+    let hooks = capstan_hooks::start(&stage.client, &options, &stage.stopped).await?;
     let registered = hooks.registered();
     for task in hooks.tasks {
         stage.running.spawn(task);

@@ -13,9 +13,11 @@ mod extension;
 mod registration;
 pub mod server;
 
+use capstan_pki::issue::{self, Identity};
 use futures::future::BoxFuture;
 use http::Uri;
 use kube::Client;
+use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -27,6 +29,19 @@ pub use registration::{EXTENSION, SECRET};
 use registration::Registration;
 use server::Serving;
 
+/// Which callers are served. What they send is judged, what they ask for is read from the management plane, and both end up in
+/// Events and logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Callers {
+    /// Core in the same process: callers with the client certificate that [`start`] returns.
+    #[default]
+    SameProcess,
+    /// Callers with a client certificate of this CA bundle, in PEM.
+    Authenticated(Vec<u8>),
+    /// Every caller that reaches the address.
+    Anyone,
+}
+
 /// Options of the hook server and its registration.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -36,8 +51,8 @@ pub struct Options {
     pub url: Option<String>,
     /// Namespace of the Secret with the CA.
     pub namespace: String,
-    /// CA bundle for client certificates of callers, in PEM. If unset, every caller is served.
-    pub callers: Option<Vec<u8>>,
+    /// Which callers are served.
+    pub callers: Callers,
     /// Whether this replica is the leader, which writes the registration; the others serve with it. `None` if there
     /// is one replica.
     pub leads: Option<watch::Receiver<bool>>,
@@ -53,7 +68,7 @@ impl Default for Options {
             listen,
             url: None,
             namespace: "capstan-system".to_owned(),
-            callers: None,
+            callers: Callers::default(),
             leads: None,
             filter: None,
         }
@@ -78,12 +93,17 @@ pub enum StartError {
     /// The TLS settings cannot be used.
     #[error("cannot speak TLS for hooks")]
     Tls(#[from] server::TlsError),
+    /// The client certificate for core cannot be issued.
+    #[error("cannot issue the client certificate of core for hooks")]
+    Caller(#[from] rcgen::Error),
 }
 
 /// A hook server that listens, before its registration.
 pub struct Hooks {
     /// URL for core.
     pub url: String,
+    /// Client certificate and key of core, for [`Callers::SameProcess`]. They last as long as the process.
+    pub caller: Option<Identity>,
     /// Tasks that must run, each until `stop` completes.
     pub tasks: Vec<BoxFuture<'static, ()>>,
     registered: watch::Receiver<bool>,
@@ -122,7 +142,18 @@ where
     let bound = listener.local_addr().map_err(failed)?;
     let (url, hosts) = reached(options.url.as_deref(), bound)?;
     let serving = Arc::new(Serving::default());
-    let tls = server::tls(&serving, options.callers.as_deref())?;
+    let (callers, caller) = match &options.callers {
+        Callers::SameProcess => {
+            let (bundle, caller) = own_caller()?;
+            (Some(bundle.into_bytes()), Some(caller))
+        }
+        Callers::Authenticated(bundle) => (Some(bundle.clone()), None),
+        Callers::Anyone => {
+            tracing::warn!(address = %bound, "hooks are served to every caller that reaches the address");
+            (None, None)
+        }
+    };
+    let tls = server::tls(&serving, callers.as_deref())?;
     let extension = Arc::new(capstan::Capstan::new(client.clone()));
     let (known, registered) = watch::channel(false);
     let registration = Registration {
@@ -139,7 +170,16 @@ where
         Box::pin(server::serve(listener, tls, extension, stop.clone())),
         Box::pin(registration.run(stop.clone())),
     ];
-    Ok(Hooks { url, tasks, registered })
+    Ok(Hooks { url, caller, tasks, registered })
+}
+
+/// A CA that signs one client certificate, and is forgotten.
+fn own_caller() -> Result<(String, Identity), rcgen::Error> {
+    let params = issue::authority("capstan hooks callers", BasicConstraints::Constrained(0));
+    let ca = issue::self_signed(&params)?;
+    let usage = ExtendedKeyUsagePurpose::ClientAuth;
+    let caller = issue::end_entity(issue::subject("capstan core", None), &[], usage)?;
+    Ok((ca.certificate.clone(), issue::signed(&caller, &issue::issuer(&ca)?)?))
 }
 
 /// The URL by which core reaches the server, and the names that its certificate must have.

@@ -4,6 +4,7 @@ use capstan_api::runtime::hooks::{
     Body, CanUpdateMachine, CanUpdateMachineSet, CommonResponse, Discovery, DiscoveryResponse, Hook,
     MOST_BYTES, Message, UpdateMachine, path,
 };
+use capstan_net::{AddressRate, Connection, ConnectionLimits, Rate};
 use capstan_pki::RootsError;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -26,8 +27,12 @@ use crate::extension::{Extension, handlers, names};
 /// Its name in the log.
 const NAME: &str = "hooks";
 
-/// More callers at once wait: there is one core, and it asks for one machine after the other.
-const MOST_CONNECTIONS: usize = 256;
+/// Connections at once. There is one core, with as many calls at once as its controllers have workers.
+const CONNECTIONS: ConnectionLimits =
+    ConnectionLimits { per_address: 512, total: 1024, unaccepted: Duration::from_secs(30) };
+
+/// New connections: core opens one for each call.
+const EACH_ADDRESS: Rate = Rate { per_second: 1000.0, burst: 4000.0 };
 
 /// How long a caller may take to say who it is and what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -100,16 +105,28 @@ pub async fn serve<E: Extension>(
     stop: impl Future<Output = ()> + Send,
 ) {
     let acceptor = TlsAcceptor::from(tls);
-    let handle = |stream| connection(stream, acceptor.clone(), Arc::clone(&extension));
+    let rate = AddressRate::each(EACH_ADDRESS);
+    let handle = |stream, _, place| connection(stream, place, acceptor.clone(), Arc::clone(&extension));
     // Callers ask again: nothing is lost with an answer that does not come.
-    capstan_net::serve(listener, NAME, MOST_CONNECTIONS, stop, handle).await;
+    capstan_net::serve_limited(listener, NAME, CONNECTIONS, &rate, stop, handle).await;
 }
 
-async fn connection<E: Extension>(stream: TcpStream, acceptor: TlsAcceptor, extension: Arc<E>) {
+async fn connection<E: Extension>(
+    stream: TcpStream,
+    place: Arc<Connection>,
+    acceptor: TlsAcceptor,
+    extension: Arc<E>,
+) {
     let Some(stream) = capstan_net::handshake(&acceptor, stream, PATIENCE, NAME).await else { return };
     let service = service_fn(move |request| {
-        let extension = Arc::clone(&extension);
-        async move { Ok::<_, Infallible>(in_time(extension.as_ref(), request).await) }
+        let (extension, place) = (Arc::clone(&extension), Arc::clone(&place));
+        async move {
+            let response = in_time(extension.as_ref(), request).await;
+            if response.status().is_success() {
+                place.request_accepted();
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())

@@ -19,7 +19,15 @@ pub struct Certificate {
 impl Certificate {
     /// Reads the first block of a PEM text.
     pub fn first_in(pem: &[u8]) -> Option<Self> {
-        let block = Pem::iter_from_buffer(pem).next()?.ok()?;
+        Self::of_block(&Pem::iter_from_buffer(pem).next()?.ok()?)
+    }
+
+    /// Reads the blocks of a PEM text that are certificates.
+    pub fn all_in(pem: &[u8]) -> Vec<Self> {
+        Pem::iter_from_buffer(pem).flatten().filter_map(|block| Self::of_block(&block)).collect()
+    }
+
+    fn of_block(block: &Pem) -> Option<Self> {
         let certificate = block.parse_x509().ok()?;
         let mut names = certificate.subject().iter_common_name();
         let common_name = match (names.next(), names.next()) {
@@ -70,6 +78,7 @@ mod tests {
             let text = certificate(&key, &names);
             let other = certificate(&KeyPair::generate().expect("a key"), &[]);
             let read = Certificate::first_in(format!("# a comment\n{text}{other}").as_bytes()).expect("read");
+            assert_eq!(Certificate::all_in(format!("{other}{text}").as_bytes())[1], read);
             assert_eq!(read.common_name.as_deref(), expected, "{names:?}");
             assert_eq!(read.public_key, key.subject_public_key_info());
             assert_eq!(read.not_before.to_string(), "2026-01-01T00:00:00Z");
@@ -78,6 +87,7 @@ mod tests {
         }
         for bad in ["", "hello", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
             assert_eq!(Certificate::first_in(bad.as_bytes()), None, "{bad}");
+            assert_eq!(Certificate::all_in(bad.as_bytes()), [], "{bad}");
         }
         assert_eq!(Certificate::first_in(key.serialize_pem().as_bytes()), None);
     }

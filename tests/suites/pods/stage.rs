@@ -106,6 +106,8 @@ impl Stage {
                 // Not the one that is taken when nobody says anything.
                 "--sim-address",
                 "127.0.0.7",
+                // Core runs in another process.
+                "--hooks-allow-unauthenticated",
             ],
             more,
         ]

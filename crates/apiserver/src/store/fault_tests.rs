@@ -98,6 +98,41 @@ async fn a_damaged_file_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_store_that_cannot_be_written_says_so_until_it_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    assert_eq!(store.health(), Health::Ok);
+    create(&store, "one", "").await.unwrap();
+    assert_eq!(store.health(), Health::Ok);
+    drop(store);
+
+    let mut opened = Store::open(&Storage::Folder(folder.path().to_owned()), 100).unwrap();
+    // As after an error of the disk: the engine has no file any more.
+    opened.log.close();
+    let store = opened.start(Box::new(|_| {})).unwrap();
+    assert!(matches!(create(&store, "two", "").await, Err(WriteError::Commit(_))));
+    let Health::NeedsRestart(reason) = store.health() else { panic!("{:?}", store.health()) };
+    assert!(reason.contains("cannot use the store's file"), "{reason}");
+    drop(store);
+    let store = start(folder.path());
+    assert_eq!((store.health(), store.everything().items.len()), (Health::Ok, 1));
+}
+
+#[tokio::test]
+async fn a_store_whose_writer_has_ended_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let opened = Store::open(&Storage::Folder(folder.path().to_owned()), 100).unwrap();
+    let store = opened.start(Box::new(|_| panic!("a bug, for this test"))).unwrap();
+    assert!(matches!(create(&store, "one", "").await, Err(WriteError::Closed)));
+    // The reply is dropped a moment before the thread ends.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while store.health() == Health::Ok && std::time::Instant::now() < deadline {
+        tokio::task::yield_now().await;
+    }
+    assert!(matches!(store.health(), Health::NeedsRestart(_)));
+}
+
+#[tokio::test]
 async fn a_newer_format_is_refused_and_left_as_it_is() {
     let (folder, file) = some_store().await;
     {

@@ -22,10 +22,15 @@ mod writer;
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, mpsc},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
 };
 
+use capstan_text::health::Health;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
@@ -186,13 +191,26 @@ impl From<redb::Error> for OpenError {
 pub(crate) type Observer = Box<dyn Fn(&[Arc<Event>]) + Send>;
 
 type Reply = oneshot::Sender<Result<Arc<Stored>, WriteError>>;
-type Job = (Write, Reply);
+
+/// What the writer is asked to do.
+enum Job {
+    /// A write.
+    Write(Write, Reply),
+    /// A write that changes nothing, to find out whether the disk has room again.
+    Probe,
+}
+
+/// Why the last write failed: shared by the writer, which sets it, and readers of [`Store::health`].
+type LastFailure = Arc<Mutex<Option<Arc<OpenError>>>>;
 
 /// The store. Cheap to share; reads never wait for the disk.
 pub(crate) struct Store {
     state: Arc<RwLock<State>>,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
+    last_failure: LastFailure,
+    /// Whether the writer has a probe in its queue.
+    has_probe: Arc<AtomicBool>,
 }
 
 impl Store {
@@ -213,7 +231,7 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         {
             let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            let sent = jobs.as_ref().is_some_and(|jobs| jobs.send((write, reply)).is_ok());
+            let sent = jobs.as_ref().is_some_and(|jobs| jobs.send(Job::Write(write, reply)).is_ok());
             if !sent {
                 return Err(WriteError::Closed);
             }
@@ -275,6 +293,33 @@ impl Store {
         }
     }
 
+    /// Whether the store takes writes. A full disk is looked at again by the writer, so that a store without other
+    /// writes is found to have recovered. After any other error only a new start reads what the file holds.
+    pub(crate) fn health(&self) -> Health {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.as_ref().is_none_or(thread::JoinHandle::is_finished) {
+            return Health::NeedsRestart("the writer of the store has ended".to_owned());
+        }
+        let failure = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match failure {
+            None => Health::Ok,
+            Some(error) if matches!(*error, OpenError::Full) => {
+                self.probe();
+                Health::NotReady(error.to_string())
+            }
+            Some(error) => Health::NeedsRestart(capstan_text::chain(&*error)),
+        }
+    }
+
+    fn probe(&self) {
+        if !self.has_probe.swap(true, Ordering::Relaxed)
+            && let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            // An error says that the writer has ended, which `health` reports.
+            drop(jobs.send(Job::Probe));
+        }
+    }
+
     /// Stops the writer once it has done what it was given. Later writes fail.
     pub(crate) fn close(&self) {
         drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -314,11 +359,20 @@ impl Opened {
     /// If no thread can be started.
     pub(crate) fn start(self, observer: Observer) -> Result<Store, OpenError> {
         let (jobs, queue) = mpsc::channel();
-        let writer = writer::Writer::new(self.log, Arc::clone(&self.state), observer);
+        let (last_failure, has_probe) = (LastFailure::default(), Arc::new(AtomicBool::new(false)));
+        let reports =
+            writer::Reports { last_failure: Arc::clone(&last_failure), has_probe: Arc::clone(&has_probe) };
+        let writer = writer::Writer::new(self.log, Arc::clone(&self.state), observer, reports);
         let thread = thread::Builder::new()
             .name("apiserver-store".to_owned())
             .spawn(move || writer.run(&queue))
             .map_err(OpenError::Thread)?;
-        Ok(Store { state: self.state, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) })
+        Ok(Store {
+            state: self.state,
+            jobs: Mutex::new(Some(jobs)),
+            thread: Mutex::new(Some(thread)),
+            last_failure,
+            has_probe,
+        })
     }
 }

@@ -2,14 +2,19 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, PoisonError, RwLock, mpsc},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     time::{Duration, Instant},
 };
 
 use crate::limits::MOST_BYTES;
 
 use super::{
-    Action, Change, Event, Expect, Job, Key, Observer, OpenError, Reply, Stored, Write, WriteError,
+    Action, Change, Event, Expect, Job, Key, LastFailure, Observer, OpenError, Reply, Stored, Write,
+    WriteError,
     index::State,
     log::{self, Log},
 };
@@ -29,6 +34,24 @@ pub(super) struct Writer {
     observer: Observer,
     /// Why nothing can be written at the moment.
     failure: Option<Failure>,
+    reports: Reports,
+}
+
+/// What the store reads of its writer.
+pub(super) struct Reports {
+    /// Why the last commit failed; nothing once one has succeeded.
+    pub(super) last_failure: LastFailure,
+    pub(super) has_probe: Arc<AtomicBool>,
+}
+
+impl Reports {
+    fn has_failed(&self) -> bool {
+        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn set(&self, failure: Option<Arc<OpenError>>) {
+        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
 }
 
 struct Failure {
@@ -45,24 +68,30 @@ struct Group {
 }
 
 impl Writer {
-    pub(super) fn new(log: Log, state: Arc<RwLock<State>>, observer: Observer) -> Self {
-        Self { log, state, observer, failure: None }
+    pub(super) fn new(log: Log, state: Arc<RwLock<State>>, observer: Observer, reports: Reports) -> Self {
+        Self { log, state, observer, failure: None, reports }
     }
 
     /// Works until every sender is gone.
     pub(super) fn run(mut self, queue: &mpsc::Receiver<Job>) {
         while let Ok(first) = queue.recv() {
             if let Some(error) = self.unusable() {
-                drop(first.1.send(Err(WriteError::Commit(error))));
+                match first {
+                    Job::Write(_, reply) => drop(reply.send(Err(WriteError::Commit(error)))),
+                    Job::Probe => self.reports.has_probe.store(false, Ordering::Relaxed),
+                }
                 continue;
             }
             let mut group = Group::default();
             let mut next = Some(first);
-            while let Some((write, reply)) = next {
-                match self.admit(&mut group, write) {
-                    Ok(object) => group.replies.push((reply, object)),
-                    // The other end has stopped waiting: nothing to tell it.
-                    Err(error) => drop(reply.send(Err(error))),
+            while let Some(job) = next {
+                match job {
+                    Job::Write(write, reply) => match self.admit(&mut group, write) {
+                        Ok(object) => group.replies.push((reply, object)),
+                        // The other end has stopped waiting: nothing to tell it.
+                        Err(error) => drop(reply.send(Err(error))),
+                    },
+                    Job::Probe => self.reports.has_probe.store(false, Ordering::Relaxed),
                 }
                 next = if group.replies.len() < GROUP { queue.try_recv().ok() } else { None };
             }
@@ -106,7 +135,7 @@ impl Writer {
     }
 
     fn finish(&mut self, group: Group) {
-        if group.events.is_empty() {
+        if group.events.is_empty() && !self.reports.has_failed() {
             return;
         }
         let floor = self.floor_after(&group);
@@ -115,6 +144,10 @@ impl Writer {
             for (reply, _) in group.replies {
                 drop(reply.send(Err(WriteError::Commit(Arc::clone(&error)))));
             }
+            return;
+        }
+        self.reports.set(None);
+        if group.events.is_empty() {
             return;
         }
         self.publish(&group.events, floor);
@@ -132,6 +165,7 @@ impl Writer {
         tracing::error!(error = &error as &dyn std::error::Error, "cannot write to the store");
         let error = Arc::new(error);
         self.failure = Some(Failure { error: Arc::clone(&error), seen: Instant::now() });
+        self.reports.set(Some(Arc::clone(&error)));
         error
     }
 

@@ -72,8 +72,13 @@ async fn nothing_is_lost_and_it_goes_on() {
     // Reads go on; writes go on being refused for as long as it takes.
     assert_eq!(all(&plane).await.as_array().unwrap().len(), acknowledged.len());
     assert_eq!(plane.admin.post(MAPS, &big("another")).await.0, 500);
+    // The plane is not ready, and a restart would not make room.
+    let code = async |path: &str| plane.admin.get(path).await.0;
+    assert_eq!((code("/readyz").await, code("/readyz/store").await, code("/livez").await), (500, 500, 200));
 
     fs::remove_file(&ballast).unwrap();
+    // It is found out without a write of a client.
+    eventually("it is ready", || async { code("/readyz").await == 200 }).await;
     eventually("it goes on", || async { plane.admin.post(MAPS, &big("after")).await.0 == 201 }).await;
     let before = all(&plane).await;
     plane.server.shutdown().await;

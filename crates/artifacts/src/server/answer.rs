@@ -5,6 +5,7 @@ use capstan_plan::Digest;
 use futures::stream;
 use http::header::{
     ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE,
+    RETRY_AFTER,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
@@ -81,6 +82,11 @@ pub(super) async fn answer<B>(software: &Software, request: &Request<B>) -> Resp
         headers.push((CONTENT_RANGE, format!("bytes {first}-{}/{expected}", first + length - 1)));
     }
     with(status, headers, body)
+}
+
+/// The client has sent too many requests.
+pub(super) fn too_many_requests() -> Response<Body> {
+    with(StatusCode::TOO_MANY_REQUESTS, [(RETRY_AFTER, "1".to_owned())], nothing())
 }
 
 /// The range that is asked for, unless it is of something that is no more.

@@ -1,27 +1,29 @@
 //! The server that machines download software from: HTTPS, only by digest.
 //!
-//! The files are public and the client checks the digest, so clients do not authenticate. The server has its own CA.
-//! Machines get its certificate together with the URL.
+//! The files are public and the client checks the digest, so clients do not authenticate. They are limited instead:
+//! connections and requests for each address and altogether. The server has its own CA. Machines get its certificate
+//! together with the URL.
 
 mod answer;
 mod authority;
 mod range;
 
-use capstan_net::WriteTimeout;
+use capstan_net::{AddressRate, Connection, Rate, WriteTimeout};
 use capstan_pki::issue::Identity;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+pub use capstan_net::ConnectionLimits;
 pub use capstan_pki::folder::FolderError as AuthorityError;
 
 use crate::{Folder, Served, Software};
@@ -29,8 +31,9 @@ use authority::Authority;
 
 /// Its name in the log.
 const NAME: &str = "artifacts";
-/// Connections at once: more wait for one of them to end.
-const MOST_CONNECTIONS: usize = 512;
+/// Requests and new connections: a machine needs a few for each artifact.
+const EACH_ADDRESS: Rate = Rate { per_second: 50.0, burst: 500.0 };
+const ALL_ADDRESSES: Rate = Rate { per_second: 1000.0, burst: 5000.0 };
 /// How long a machine may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a machine may not read what it has asked for.
@@ -48,7 +51,14 @@ pub struct Options {
     pub host: Option<String>,
     /// Folder of the server's CA.
     pub authority: PathBuf,
+    /// Limits of its connections. A connection has one request at a time, so these are also the limits of concurrent
+    /// requests.
+    pub connections: ConnectionLimits,
 }
+
+/// The limits of connections by default: many machines behind one address may fetch at once.
+pub const CONNECTIONS: ConnectionLimits =
+    ConnectionLimits { per_address: 128, total: 512, unaccepted: Duration::from_secs(30) };
 
 /// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +122,7 @@ impl Server {
         let served = Served { url, ca: authority.certificate().to_owned() };
         let software = Software::in_folder(folder, Some(served.clone()));
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, acceptor, software.clone()));
+        accepting.spawn(accept(listener, acceptor, software.clone(), options.connections));
         Ok(Self { served, software, _accepting: accepting })
     }
 
@@ -149,18 +159,39 @@ fn acceptor(identity: &Identity) -> Result<TlsAcceptor, ServeError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, software: Software) {
-    let handle = |stream| serve(stream, acceptor.clone(), software.clone());
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, software: Software, limits: ConnectionLimits) {
+    let rate = Arc::new(AddressRate::new(EACH_ADDRESS, ALL_ADDRESSES));
+    let handle = |stream, address, place| {
+        let client = Client { address, place, rate: Arc::clone(&rate) };
+        serve(stream, acceptor.clone(), software.clone(), client)
+    };
     // Until this task is dropped.
-    capstan_net::serve(listener, NAME, MOST_CONNECTIONS, std::future::pending(), handle).await;
+    capstan_net::serve_limited(listener, NAME, limits, &rate, std::future::pending(), handle).await;
 }
 
-async fn serve(stream: TcpStream, acceptor: TlsAcceptor, software: Software) {
+/// The client of a connection.
+#[derive(Clone)]
+struct Client {
+    address: IpAddr,
+    place: Arc<Connection>,
+    rate: Arc<AddressRate>,
+}
+
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, software: Software, client: Client) {
     let stream = WriteTimeout::new(stream, STALLED);
     let Some(stream) = capstan_net::handshake(&acceptor, stream, PATIENCE, NAME).await else { return };
     let service = service_fn(move |request| {
-        let software = software.clone();
-        async move { Ok::<_, std::convert::Infallible>(answer::answer(&software, &request).await) }
+        let (software, client) = (software.clone(), client.clone());
+        async move {
+            if !client.rate.take(client.address, Instant::now()) {
+                return Ok(answer::too_many_requests());
+            }
+            let response = answer::answer(&software, &request).await;
+            if response.status().is_success() {
+                client.place.request_accepted();
+            }
+            Ok::<_, std::convert::Infallible>(response)
+        }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);

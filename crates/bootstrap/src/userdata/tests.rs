@@ -1,7 +1,7 @@
 //! Userdata as texts, and the script run for real: by dash where there is one, against a real server, with each of the
 //! tools it can fetch with, in a root of its own.
 
-use capstan_artifacts::server::{Options, Server};
+use capstan_artifacts::server::{CONNECTIONS, Options, Server};
 use capstan_artifacts::{Addition, Arch, ArtifactRef, Folder, Source};
 use capstan_plan::Digest;
 use std::os::unix::fs::PermissionsExt as _;
@@ -201,6 +201,7 @@ impl Depot {
             url: None,
             host: None,
             authority: place.path().join("pki"),
+            connections: CONNECTIONS,
         };
         let server = Server::start(folder, &options).await.unwrap();
         Self { place, server }

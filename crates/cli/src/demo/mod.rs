@@ -11,18 +11,18 @@ use anyhow::{Context, Result};
 use capstan_artifacts::Software;
 use capstan_controller::Scope;
 use capstan_nspawn::Set;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::args::{DemoArgs, SoftwareArgs};
+use crate::controller_health::ControllerHealth;
 use crate::controllers::{self, SIM_ADDRESS, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
 use crate::tuning::Tuning;
-use crate::up::{DataFolder, RunningPlane};
+use crate::up::{DataFolder, Process, RunningPlane};
 use crate::{install, log, stop};
 use cast::Cast;
 use show::{CLUSTER, Show};
@@ -38,7 +38,10 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
 
     let scenery = Scenery::build(args, folder.path()).await?;
     let data = DataFolder::take(folder.path())?;
-    let plane = RunningPlane::start(data, (scenery.address, 0).into(), None, BTreeMap::new(), None).await?;
+    let (selection, health) = (Selection::all(), ControllerHealth::default());
+    health.expect(selection.names());
+    let process = Process { checks: vec![health.check()], ..Process::default() };
+    let plane = RunningPlane::start(data, (scenery.address, 0).into(), None, process).await?;
     let kubeconfig = folder.path().join("admin.kubeconfig");
     plane.write_kubeconfig(&kubeconfig)?;
     install::crds(&plane.client).await?;
@@ -52,8 +55,9 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
         scope: Scope::default(),
         sim_address: SIM_ADDRESS.to_owned(),
         tuning: Tuning { metrics: plane.metrics.clone(), ..Tuning::default() },
+        health,
     };
-    let mut running = controllers::start(&Selection::all(), &around, &stop).await?;
+    let mut running = controllers::start(&selection, &around, &stop).await?;
     println!(
         "Management plane up: https://{} (API server, store and controllers in this process)",
         plane.address

@@ -36,7 +36,7 @@ pub(crate) struct ManagerArgs {
     #[arg(long, value_name = "NAMESPACE", requires = "leader_elect")]
     pub(crate) leader_elect_namespace: Option<String>,
 
-    /// Address and port to serve /healthz and /readyz on, as in :9440 [default: not served]
+    /// Address and port to serve /healthz, /livez and /readyz on, as in :9440 [default: not served]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) health_addr: Option<String>,
 

@@ -1,16 +1,18 @@
-//! Serves `/healthz` and `/readyz` for the kubelet, over plain HTTP, because they contain nothing confidential.
+//! Serves `/healthz`, `/livez` and `/readyz` for the kubelet in the format of kube-apiserver, over plain HTTP, because they
+//! contain nothing confidential.
 
 use anyhow::{Context, Result, ensure};
-use http::{Method, Request, Response, StatusCode};
+use capstan_text::health::{self, Check, Endpoint, Parameters};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 
 /// How long somebody who asks may take to do so.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,48 +37,78 @@ async fn candidates(address: &str) -> Result<Vec<SocketAddr>> {
 }
 
 /// Serves until the future is dropped.
-pub(super) async fn serve(listener: TcpListener, ready: watch::Receiver<bool>) {
-    let handle = |stream| connection(stream, ready.clone());
+pub(super) async fn serve(listener: TcpListener, checks: Arc<[Check]>) {
+    let handle = |stream| connection(stream, Arc::clone(&checks));
     capstan_net::serve(listener, "health", MOST_CONNECTIONS, std::future::pending(), handle).await;
 }
 
-async fn connection(stream: TcpStream, ready: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, checks: Arc<[Check]>) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(request.method(), request.uri().path(), *ready.borrow());
+        let answer = answer(request.method(), request.uri(), &checks);
         std::future::ready(Ok::<_, Infallible>(answer))
     });
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .serve_connection(TokioIo::new(stream), service);
-    // Who hangs up has hung up.
+    // A client that closes the connection needs no answer.
     _ = served.await;
 }
 
-fn answer(method: &Method, path: &str, is_ready: bool) -> Response<Full<Bytes>> {
-    let (status, text) = match (method, path.trim_end_matches('/')) {
-        (&Method::GET | &Method::HEAD, "/healthz") => (StatusCode::OK, "ok"),
-        (&Method::GET | &Method::HEAD, "/readyz") if is_ready => (StatusCode::OK, "ok"),
-        (&Method::GET | &Method::HEAD, "/readyz") => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
-        (&Method::GET | &Method::HEAD, _) => (StatusCode::NOT_FOUND, "not found"),
-        _ => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
+fn answer(method: &Method, uri: &Uri, checks: &[Check]) -> Response<Full<Bytes>> {
+    let (status, text) = match *method {
+        Method::GET | Method::HEAD => match respond(uri, checks) {
+            Some(health) if health.is_healthy => (StatusCode::OK, health.text),
+            Some(health) => (StatusCode::INTERNAL_SERVER_ERROR, health.text),
+            None => (StatusCode::NOT_FOUND, "not found".to_owned()),
+        },
+        _ => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed".to_owned()),
     };
-    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
     response
+}
+
+fn respond(uri: &Uri, checks: &[Check]) -> Option<health::Response> {
+    let segments: Vec<&str> = uri.path().split('/').filter(|segment| !segment.is_empty()).collect();
+    // Names of checks need no escapes.
+    let query =
+        uri.query().unwrap_or_default().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    match segments.as_slice() {
+        [endpoint] => Some(health::respond(Endpoint::of(endpoint)?, checks, &Parameters::of(query))),
+        [endpoint, name] => health::respond_one(Endpoint::of(endpoint)?, checks, name),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_text::health::Health;
 
     #[test]
-    fn ready_is_more_than_healthy() {
-        let code = |path, is_ready| answer(&Method::GET, path, is_ready).status().as_u16();
-        assert_eq!((code("/healthz", false), code("/healthz", true)), (200, 200));
-        assert_eq!((code("/readyz", false), code("/readyz/", true)), (503, 200));
-        assert_eq!(code("/metrics", true), 404, "they are for those who may: see diagnostics");
-        assert_eq!(answer(&Method::POST, "/healthz", true).status().as_u16(), 405);
+    fn ready_is_more_than_alive() {
+        let health = |result: Health| [Check::ping(), Check::new("controllers", move || result.clone())];
+        let starting = health(Health::NotReady("starting".to_owned()));
+        let ended = health(Health::NeedsRestart("ended".to_owned()));
+        let code = |path: &'static str, checks: &[Check]| {
+            answer(&Method::GET, &Uri::from_static(path), checks).status().as_u16()
+        };
+        for (path, expected) in [
+            ("/healthz", [200, 200, 500]),
+            ("/livez", [200, 200, 500]),
+            ("/readyz", [200, 500, 500]),
+            ("/readyz/", [200, 500, 500]),
+            ("/readyz?verbose", [200, 500, 500]),
+            ("/readyz?exclude=controllers", [200, 200, 200]),
+            ("/readyz/controllers", [200, 500, 500]),
+            ("/readyz/other", [404, 404, 404]),
+        ] {
+            let codes = [&health(Health::Ok), &starting, &ended].map(|checks| code(path, checks));
+            assert_eq!(codes, expected, "{path}");
+        }
+        assert_eq!(code("/metrics", &starting), 404, "they are for those who may: see diagnostics");
+        assert_eq!(answer(&Method::POST, &Uri::from_static("/healthz"), &ended).status().as_u16(), 405);
     }
 
     #[tokio::test]

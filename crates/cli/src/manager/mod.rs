@@ -10,10 +10,12 @@ use capstan_controller::error::chain;
 use capstan_controller::leader::{Candidate, Times};
 use capstan_controller::throttle::Throttle;
 use capstan_controller::{Metrics, Scope};
+use capstan_text::health::Check;
 use kube::Client;
 use std::sync::Arc;
 use tokio::sync::watch;
 
+use crate::controller_health::ControllerHealth;
 use crate::controllers::{Running, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
@@ -38,12 +40,14 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     // A Lease that has to be renewed, or a caller who waits, does not queue behind the controllers.
     let urgent = client::counted(config, &tuning.metrics, None)?;
     let stop = stop::on_signal()?;
-    let (ready, is_ready) = watch::channel(false);
+    let controller_health = ControllerHealth::default();
+    controller_health.expect(args.controllers.names());
     if let Some(address) = &args.health_addr {
         let listener = health::listen(address, "health checks", "--health-addr").await?;
         eprintln!("health checks: http://{}", listener.local_addr().context("no address")?);
         // Ends with the process: a kubelet asks until then.
-        tokio::spawn(health::serve(listener, is_ready));
+        let checks = vec![Check::ping(), controller_health.check()];
+        tokio::spawn(health::serve(listener, checks.into()));
     }
     if let Some(listener) = diagnostics::listen(args.diagnostics_address.as_deref()).await? {
         let metrics = tuning.metrics.clone();
@@ -62,7 +66,7 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     let depot = Depot::open(&args.software, &args.data_dir, args.software.artifacts_listen, None).await?;
     let scope = Scope::new(args.namespace.clone(), args.watch_filter.clone());
     let (leads, is_leading) = watch::channel(!args.leader_elect);
-    let mut extensions = Extensions::of(&args.hooks)?;
+    let mut extensions = Extensions::of(&args.hooks, &args.controllers)?;
     extensions.hooks.leads = Some(is_leading);
     extensions.hooks.filter = scope.filter().map(str::to_owned);
     let around = Surroundings {
@@ -75,15 +79,15 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
         scope,
         sim_address: args.sim_address.clone(),
         tuning,
+        health: controller_health.clone(),
     };
     let mut running = Running::serve(&args.controllers, &around, &stop).await?;
-    let taking_part = running.ready_once(ready);
     eprintln!("{depot}");
     let mut candidate = args.leader_elect.then(|| candidate(args, &urgent));
     if let Some(candidate) = &mut candidate {
         eprintln!("waiting to lead as {}", candidate.identity());
         tokio::select! {
-            () = candidate.lead(|| _ = taking_part.send_replace(true)) => {}
+            () = candidate.lead(|| controller_health.stand_by(args.controllers.names_of_leader())) => {}
             () = stop.clone() => {
                 running.ended().await;
                 return Ok(());
@@ -93,7 +97,6 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     }
     let work = async {
         running.control(&args.controllers, &around, &stop).await?;
-        taking_part.send_replace(true);
         eprintln!("controllers: {}; stop with Ctrl-C", args.controllers);
         stop.clone().await;
         running.ended().await;

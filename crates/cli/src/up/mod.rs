@@ -11,6 +11,7 @@ use capstan_apiserver::{
 };
 use capstan_controller::{Metrics, Scope};
 use capstan_pki::issue::Identity;
+use capstan_text::health::Check;
 use jiff::Timestamp;
 use kube::Client;
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use tower::Layer as _;
 
 use crate::args::UpArgs;
 use crate::client::Place;
+use crate::controller_health::ControllerHealth;
 use crate::controllers::{SIM_ADDRESS, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
@@ -56,10 +58,14 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     let stop = stop::on_signal()?;
     let folder = DataFolder::take(&data_dir)?;
     let selection = go_on(&folder, args)?;
+    let extensions = Extensions::of(&args.hooks, &selection)?;
     let listen = where_it_was(&data_dir, args.listen);
     let services = args.webhook_service.iter().cloned().collect();
     let (host, audit) = (args.advertise_address.as_deref(), args.audit_log.clone());
-    let plane = RunningPlane::start(folder, listen, host, services, audit).await?;
+    let health = ControllerHealth::default();
+    health.expect(selection.names());
+    let process = Process { services, audit, checks: vec![health.check()] };
+    let plane = RunningPlane::start(folder, listen, host, process).await?;
     remember(&data_dir, plane.bound.port())?;
     // In the folder in any case: `capstan backup --data-dir` finds the plane by it.
     let own = folder::kubeconfig(&data_dir);
@@ -76,10 +82,11 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
         software: depot.software(),
         machines: Arc::new(LocalMachines::in_folder(data_dir.join("machines"))),
         folder: data_dir,
-        extensions: Extensions::of(&args.hooks)?,
+        extensions,
         scope: Scope::default(),
         sim_address: SIM_ADDRESS.to_owned(),
         tuning: args.tuning.tuning(plane.metrics.clone()),
+        health,
     };
     let mut running = controllers::start(&selection, &around, &stop).await?;
     if let Some(warning) = warning(plane.bound) {
@@ -153,15 +160,24 @@ pub(crate) struct RunningPlane {
     pub(crate) metrics: Metrics,
 }
 
+/// What the API server gets from the process it runs in.
+#[derive(Default)]
+pub(crate) struct Process {
+    /// Addresses of the services that webhooks refer to.
+    pub(crate) services: BTreeMap<String, String>,
+    /// File for the audit log.
+    pub(crate) audit: Option<PathBuf>,
+    /// Health checks of the process.
+    pub(crate) checks: Vec<Check>,
+}
+
 impl RunningPlane {
-    /// Opens the store in `folder` and serves it. `services` maps services of webhooks to URLs; `audit` is the audit
-    /// log.
+    /// Opens the store in `folder` and serves it.
     pub(crate) async fn start(
         folder: DataFolder,
         listen: SocketAddr,
         advertise: Option<&str>,
-        services: BTreeMap<String, String>,
-        audit: Option<PathBuf>,
+        process: Process,
     ) -> Result<Self> {
         let data_dir = folder.path();
         let host = advertised(listen.ip(), advertise)?;
@@ -177,8 +193,9 @@ impl RunningPlane {
             .await
             .with_context(|| format!("cannot listen on {listen}: is another plane up? (see --listen)"))?;
         let mut options = Options::new(Storage::Folder(folder::store(data_dir)));
-        options.webhook_services = services;
-        options.audit_log = audit;
+        options.webhook_services = process.services;
+        options.audit_log = process.audit;
+        options.checks = process.checks;
         options.backup_files = folder::backup_files(data_dir);
         options.restrictions = vec![MACHINE_LEASES];
         let Identity { certificate, key } = pki.authority.clone();

@@ -17,6 +17,9 @@ const DATA: &str = "/var/lib/capstan";
 /// The ConfigMap with an index of software, in its key `index.yaml`.
 const SOFTWARE_INDEX: &str = "capstan-software";
 const SOFTWARE_FOLDER: &str = "/etc/capstan/software";
+/// The Secret with the CA of core's client certificate for the hooks, in its key `ca.crt`.
+const HOOKS_CLIENT_CA: &str = "capstan-hooks-client-ca";
+const HOOKS_CLIENT_CA_FOLDER: &str = "/etc/capstan/hooks-client-ca";
 /// The user that the image names: nobody on any node.
 const USER: u32 = 65532;
 
@@ -99,13 +102,23 @@ fn container(provider: Provider, options: &Options) -> Value {
 fn volumes(provider: Provider) -> Vec<Value> {
     let data = json!({ "name": "data", "emptyDir": {} });
     let index = json!({ "name": "software", "configMap": { "name": SOFTWARE_INDEX, "optional": true } });
-    std::iter::once(data).chain(provider.serves_software().then_some(index)).collect()
+    let client_ca =
+        json!({ "name": "hooks-client-ca", "secret": { "secretName": HOOKS_CLIENT_CA, "optional": true } });
+    std::iter::once(data)
+        .chain(provider.serves_software().then_some(index))
+        .chain((provider == Provider::Hooks).then_some(client_ca))
+        .collect()
 }
 
 fn mounts(provider: Provider) -> Vec<Value> {
     let data = json!({ "name": "data", "mountPath": DATA });
     let index = json!({ "name": "software", "mountPath": SOFTWARE_FOLDER, "readOnly": true });
-    std::iter::once(data).chain(provider.serves_software().then_some(index)).collect()
+    let client_ca =
+        json!({ "name": "hooks-client-ca", "mountPath": HOOKS_CLIENT_CA_FOLDER, "readOnly": true });
+    std::iter::once(data)
+        .chain(provider.serves_software().then_some(index))
+        .chain((provider == Provider::Hooks).then_some(client_ca))
+        .collect()
 }
 
 /// The port beside that of the probes, if there is one.
@@ -141,6 +154,9 @@ fn args(provider: Provider) -> Vec<String> {
                 HOOKS.0
             ),
             "--hooks-namespace=$(POD_NAMESPACE)".to_owned(),
+            format!("--hooks-client-ca-file={HOOKS_CLIENT_CA_FOLDER}/ca.crt"),
+            // Upstream's core has no client certificate unless the user gives it one.
+            "--hooks-allow-unauthenticated=${CAPSTAN_HOOKS_ALLOW_UNAUTHENTICATED:=true}".to_owned(),
         ]),
     }
     if provider.serves_software() {

@@ -26,7 +26,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
 use crate::apply::owned::keep_own_fields;
@@ -58,7 +58,18 @@ pub struct Caches {
     is_live: bool,
     echoes: Echoes,
     engine: Engine,
-    kinds: Arc<Mutex<HashMap<Kept, Box<dyn Any + Send>>>>,
+    kinds: Arc<Mutex<HashMap<Kept, Kind>>>,
+}
+
+/// The cache of one kind.
+struct Kind {
+    name: String,
+    /// A `Cache` of the type of the key.
+    cache: Box<dyn Any + Send>,
+    /// Nothing if the kind is watched in one namespace only: a namespace that the manager may not read does not keep it
+    /// from its work in others.
+    first: Option<tokio::sync::watch::Receiver<First>>,
+    began: Instant,
 }
 
 /// A kind, and the namespace or the label if only a part of it is watched.
@@ -113,6 +124,19 @@ impl Caches {
     #[must_use]
     pub fn within(self, scope: Scope) -> Self {
         Self { scope, kinds: Arc::default(), ..self }
+    }
+
+    /// Kinds whose first list is not complete although their watch began at least this long ago.
+    pub fn unsynced(&self, since: Duration) -> Vec<String> {
+        let kinds = lock(&self.kinds);
+        let is_unsynced = |kind: &&Kind| {
+            kind.began.elapsed() >= since
+                && kind.first.as_ref().is_some_and(|first| *first.borrow() != First::Complete)
+        };
+        let mut names: Vec<String> =
+            kinds.values().filter(is_unsynced).map(|kind| kind.name.clone()).collect();
+        names.sort();
+        names
     }
 
     /// The client for reads. Objects written with it are in the cache at once.
@@ -173,7 +197,7 @@ impl Caches {
     {
         let key: Kept = (TypeId::of::<K>(), part);
         let mut kinds = lock(&self.kinds);
-        if let Some(cache) = kinds.get(&key).and_then(|cache| cache.downcast_ref::<Cache<K>>()) {
+        if let Some(cache) = kinds.get(&key).and_then(|kind| kind.cache.downcast_ref::<Cache<K>>()) {
             return cache.clone();
         }
         let (api, selection) = what();
@@ -182,8 +206,14 @@ impl Caches {
             version: K::version(&()).into_owned(),
             plural: K::plural(&()).into_owned(),
         };
+        let is_whole = selection.namespace.is_none();
         let cache = self.cache(api, selection, &K::kind(&()), wire);
-        kinds.insert(key, Box::new(cache.clone()));
+        let first = match &cache.source {
+            Source::Watched(shared, _) if is_whole => Some(shared.first.subscribe()),
+            Source::Watched(..) | Source::Live(_) => None,
+        };
+        let name = K::kind(&()).into_owned();
+        kinds.insert(key, Kind { name, cache: Box::new(cache.clone()), first, began: Instant::now() });
         cache
     }
 

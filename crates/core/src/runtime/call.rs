@@ -18,8 +18,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::Identity;
 use super::address::Target;
+use super::{Identity, LocalIdentity};
 
 /// So much of an answer that is none is repeated.
 const MOST_REPEATED: usize = 512;
@@ -42,7 +42,14 @@ pub enum CallError {
 #[derive(Clone, Copy)]
 pub(super) struct Trust<'a> {
     pub(super) ca: Option<&'a ByteString>,
-    pub(super) identity: Option<&'a Identity>,
+    pub(super) identity: Option<Caller<'a>>,
+}
+
+/// Our client certificate.
+#[derive(Clone, Copy)]
+pub(super) enum Caller<'a> {
+    Files(&'a Identity),
+    Local(&'a LocalIdentity),
 }
 
 fn unreachable(doing: &str, why: impl Display) -> CallError {
@@ -156,14 +163,22 @@ fn not_ok(status: StatusCode, body: &[u8]) -> String {
 /// A certificate with its chain, and its key.
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-async fn read(identity: &Identity) -> Result<Pair, CallError> {
+async fn read(caller: Caller<'_>) -> Result<Pair, CallError> {
     let wrong = |what: &str, why: &dyn Display| {
         CallError::Malformed(format!("cannot use our {what} for extensions: {why}"))
     };
-    let certificate = tokio::fs::read(&identity.certificate).await;
-    let certificate = certificate.map_err(|error| wrong("certificate", &error))?;
+    let (certificate, key) = match caller {
+        Caller::Local(own) => (own.certificate.clone().into_bytes(), own.key.clone().into_bytes()),
+        Caller::Files(identity) => {
+            let certificate = tokio::fs::read(&identity.certificate).await;
+            let key = tokio::fs::read(&identity.key).await;
+            (
+                certificate.map_err(|error| wrong("certificate", &error))?,
+                key.map_err(|error| wrong("key", &error))?,
+            )
+        }
+    };
     let chain = CertificateDer::pem_slice_iter(&certificate).collect::<Result<_, _>>();
-    let key = tokio::fs::read(&identity.key).await.map_err(|error| wrong("key", &error))?;
     // What is wrong with a key is not told: it would be a part of it.
     let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| wrong("key", &"it is not PEM"))?;
     Ok((chain.map_err(|error| wrong("certificate", &error))?, key))

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use call::Trust;
+use call::{Caller, Trust};
 
 pub use call::CallError;
 pub use registry::Handler;
@@ -39,6 +39,18 @@ const DISCOVERY: Duration = Duration::from_secs(10);
 pub struct Extensions {
     client: Client,
     identity: Option<Arc<Identity>>,
+    local: Option<Arc<LocalIdentity>>,
+}
+
+/// Client certificate and key for the extension that runs in the same process, in PEM.
+#[derive(Clone)]
+pub struct LocalIdentity {
+    /// URL of the extension.
+    pub url: String,
+    /// The certificate.
+    pub certificate: String,
+    /// Its private key.
+    pub key: String,
 }
 
 /// Files with the client certificate and key of core for calls of extensions, in PEM. They are read at every call, so
@@ -54,12 +66,17 @@ pub struct Identity {
 impl Extensions {
     /// The extensions that are registered in the management cluster of `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, identity: None }
+        Self { client, identity: None, local: None }
     }
 
     /// Sets the client certificate, for extensions that authenticate callers.
     pub fn with_identity(self, identity: Identity) -> Self {
         Self { identity: Some(Arc::new(identity)), ..self }
+    }
+
+    /// Sets the client certificate for the extension in the same process, which accepts no other.
+    pub fn with_local_identity(self, local: LocalIdentity) -> Self {
+        Self { local: Some(Arc::new(local)), ..self }
     }
 
     /// The handler of the hook `H` for objects in a namespace, if there is one.
@@ -127,7 +144,12 @@ impl Extensions {
     }
 
     fn trust<'a>(&'a self, config: &'a ClientConfig) -> Trust<'a> {
-        Trust { ca: config.ca_bundle.as_ref(), identity: self.identity.as_deref() }
+        let own = self.local.as_deref().filter(|own| config.url.as_ref() == Some(&own.url));
+        let identity = match (own, self.identity.as_deref()) {
+            (Some(own), _) => Some(Caller::Local(own)),
+            (None, files) => files.map(Caller::Files),
+        };
+        Trust { ca: config.ca_bundle.as_ref(), identity }
     }
 
     /// Calls the discovery hook of an extension.

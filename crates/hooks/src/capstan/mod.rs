@@ -8,6 +8,7 @@ pub mod can_update;
 mod changes;
 mod observe;
 pub mod progress;
+mod refusals;
 
 use capstan_api::core::MachineDeployment;
 use capstan_api::meta::labels;
@@ -20,8 +21,11 @@ use capstan_controller::events::{Events, Tone};
 use jiff::Timestamp;
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use crate::Extension;
+use refusals::{Refusals, plain};
 
 /// Component and reason of the event of a refused change.
 const COMPONENT: &str = "capstan-hooks";
@@ -31,21 +35,30 @@ const CHANGE_REFUSED: &str = "ChangeRefused";
 pub struct Capstan {
     client: Client,
     events: Events,
+    refusals: Mutex<Refusals>,
 }
 
 impl Capstan {
     /// An extension for the management cluster of `client`.
     pub fn new(client: Client) -> Self {
-        Self { events: Events::new(client.clone(), COMPONENT), client }
+        Self { events: Events::new(client.clone(), COMPONENT), client, refusals: Mutex::default() }
     }
 
     /// Writes an event of a refused change onto the MachineDeployment. A failure here does not undo the refusal.
     async fn tell_refused(&self, namespace: &str, name: &str, why: &str) {
+        let why = plain(why);
+        let is_due = {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            refusals.is_due(namespace, name, &why, Instant::now())
+        };
+        if !is_due {
+            return;
+        }
         let deployments: Api<MachineDeployment> = Api::namespaced(self.client.clone(), namespace);
         let doing = || format!("cannot read MachineDeployment {namespace}/{name}");
         match deployments.get_opt(name).await.doing(doing) {
             Ok(Some(deployment)) => {
-                self.events.tell(&deployment, Tone::Warning, CHANGE_REFUSED, why, Timestamp::now()).await;
+                self.events.tell(&deployment, Tone::Warning, CHANGE_REFUSED, &why, Timestamp::now()).await;
             }
             Ok(None) => {}
             Err(error) => {
@@ -94,7 +107,8 @@ impl Extension for Capstan {
 }
 
 fn log(what: &str, refusal: Option<&str>) {
-    match refusal {
+    let what = plain(what);
+    match refusal.map(plain) {
         Some(why) => tracing::warn!(%what, %why, "refused a change"),
         None => tracing::debug!(%what, "answered what can be changed in place"),
     }

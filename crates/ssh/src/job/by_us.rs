@@ -100,11 +100,7 @@ fn add_user(job: &mut Job, user: &User) {
     if !user.keys.is_empty() {
         let content = format!("files/keys-{number}");
         job.add(&content, user.keys.iter().map(|key| format!("{key}\n")).collect::<String>());
-        body.push_str(&format!(
-            "home=$(getent passwd {name} | cut -d : -f 6)\n[ -n \"$home\" ] || exit\n\
-             write_file \"$home/.ssh/authorized_keys\" 0600 {name}: \"$dir/{content}\" append || exit\n\
-             ! may_own || chown {name}: \"$root$home/.ssh\" || exit\nchmod 700 \"$root$home/.ssh\"\n"
-        ));
+        body.push_str(&format!("authorize {name} \"$dir/{content}\" || exit\n"));
     }
     job.step(Repeat::Again, &format!("users {}", user.name), &body);
 }

@@ -85,6 +85,80 @@ write_file() {
 	chmod "$2" "$new" && mv -f "$new" "$target"
 }
 
+# limit SECONDS COMMAND…
+limit() { if has timeout; then timeout "$@"; else shift && "$@"; fi; }
+
+# as_user NAME SCRIPT ARGUMENT…: runs a script with the rights of that user. Root does not work in folders that another user
+# may change: a link that the user puts there in time would lead root to any file.
+as_user() {
+	uid=$(id -u "$1") && gid=$(id -g "$1") || return
+	script=$2
+	shift 2
+	if [ "$(id -u)" -eq 0 ]; then
+		set -- setpriv --reuid "$uid" --regid "$gid" --init-groups -- env -i "PATH=$PATH" /bin/sh -c "$script" sh "$@"
+	else
+		# For tests without rights.
+		set -- /bin/sh -c "$script" sh "$@"
+	fi
+	limit 60 "$@" 9>&-
+}
+
+# Scripts for as_user. The first argument is the home folder.
+in_home='
+umask 077
+keys=.ssh/authorized_keys
+refuse() { printf "capstan: %s\n" "$1" >&2; exit 1; }
+replace() { rm -f "$keys.capstan-new" && cat >"$keys.capstan-new" && chmod "$1" "$keys.capstan-new" && mv -f "$keys.capstan-new" "$keys"; }
+cd "$1" || exit
+[ ! -L .ssh ] || refuse "$1/.ssh is a symbolic link: no key is written through it"
+[ ! -L "$keys" ] || refuse "$1/$keys is a symbolic link: no key is written through it"
+'
+# What is there: "none -" without a folder, "folder -" without a file, or "file MODE".
+find_keys=$in_home'
+[ -d .ssh ] || { echo none -; exit; }
+[ -e "$keys" ] || { echo folder -; exit; }
+[ -f "$keys" ] || refuse "$1/$keys is not a file"
+echo file "$(stat -c %a "$keys")"
+'
+read_keys=$in_home'
+[ -e "$keys" ] || exit 0
+[ "$(wc -c <"$keys")" -le 1048576 ] || refuse "$1/$keys is larger than 1 MiB"
+head -c 1048576 "$keys"
+'
+write_keys=$in_home'
+[ -d .ssh ] || mkdir .ssh || exit
+chmod 700 .ssh && replace 600
+'
+undo_keys=$in_home'
+case $2 in
+file) replace "$3" ;;
+folder) rm -f "$keys" "$keys.capstan-new" ;;
+none) rm -f "$keys" "$keys.capstan-new" && { [ ! -d .ssh ] || rmdir .ssh; } ;;
+esac
+'
+
+# authorize NAME KEYS: adds the lines of a file to the keys that may log in as a user.
+authorize() {
+	home=$(getent passwd "$1" | cut -d : -f 6)
+	if [ -z "$home" ]; then
+		complain "user $1 has no home folder"
+		return 1
+	fi
+	# What was there when this step began: a step that is repeated adds its keys once.
+	if [ ! -e "$2.before" ]; then
+		found=$(as_user "$1" "$find_keys" "$root$home") || return
+		as_user "$1" "$read_keys" "$root$home" >"$2.before.new" || return
+		saved=$dir/ledger/keys/$1
+		if [ ! -e "$saved.found" ]; then
+			mkdir -p -m 700 "$dir/ledger/keys" && cp "$2.before.new" "$saved.content" || return
+			settle
+			printf '%s %s\n' "$found" "$home" >"$saved.found.new" && mv "$saved.found.new" "$saved.found" || return
+		fi
+		mv "$2.before.new" "$2.before" || return
+	fi
+	cat "$2.before" "$2" | as_user "$1" "$write_keys" "$root$home"
+}
+
 # remember_user NAME: fails if the user is there already.
 remember_user() {
 	! id -u "$1" >/dev/null 2>&1 || return

@@ -8,8 +8,8 @@ hold reset
 [ ! -e "$dir/reset.result" ] || exit 0
 : >"$dir/reset.left"
 left() { printf '%s\n' "$1" >>"$dir/reset.left"; }
-was_there() { grep -qxF "$1" "$dir/before" 2>/dev/null; }
 limit() { if has timeout; then timeout "$@"; else shift && "$@"; fi; }
+was_there() { grep -qxF "$1" "$dir/before" 2>/dev/null; }
 exec >>"$dir/reset.log" 2>&1 </dev/null
 
 # The agent undoes what plans have done. What it says is kept: it may take itself off.
@@ -62,6 +62,16 @@ if [ -e "$dir/ledger/users" ]; then
 		! id -u "$name" >/dev/null 2>&1 || left "user $name"
 	done <"$dir/ledger/users"
 fi
+
+# Keys of users that were there before. The others went with their home folder.
+for found in "$dir/ledger/keys"/*.found; do
+	name=${found##*/}
+	name=${name%.found}
+	[ -e "$found" ] && id -u "$name" >/dev/null 2>&1 || continue
+	read -r state mode home <"$found"
+	as_user "$name" "$undo_keys" "$root$home" "$state" "$mode" <"${found%.found}.content" ||
+		left "$home/.ssh/authorized_keys, which was not put back"
+done
 
 # Files as they were, the last one first.
 if [ -e "$dir/ledger/index" ]; then

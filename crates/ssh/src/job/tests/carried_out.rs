@@ -192,7 +192,14 @@ async fn users_and_time_servers_are_told_to_the_system() {
         world.program(&format!("/usr/local/bin/{program}"), &format!("echo {program} \"$@\" >> {log}"));
     }
     world.program("/usr/local/bin/chpasswd", &format!("echo chpasswd \"$@\" >> {log}; cat >> {log}"));
-    world.program("/usr/local/bin/id", "case $* in *nobody-yet*) exit 1 ;; esac; exec /usr/bin/id \"$@\"");
+    world.program(
+        "/usr/local/bin/id",
+        &format!(
+            "case $* in *nobody-yet*) grep -q useradd {log} 2>/dev/null && echo 1 && exit; exit 1 ;; esac\nexec /usr/bin/id \"$@\""
+        ),
+    );
+    world.program("/usr/local/bin/setpriv", "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"");
+    std::fs::create_dir_all(world.at("/home/n")).unwrap();
     world.program("/usr/local/bin/getent", "echo 'nobody-yet:x:1:1::/home/n:/bin/sh'");
     world.program("/usr/local/bin/chown", ":");
     world.program("/lib/systemd/systemd-timesyncd", "");
@@ -205,6 +212,7 @@ async fn users_and_time_servers_are_told_to_the_system() {
     let expected = "useradd -m -c A B nobody-yet\nusermod -a -G adm,sudo nobody-yet\nchpasswd -e\nnobody-yet:$6$x\nusermod -L nobody-yet\n";
     assert_eq!(log, expected);
     assert_eq!(world.read("/home/n/.ssh/authorized_keys").as_deref(), Some("ssh-ed25519 AAAA me\n"));
+    assert_eq!((world.mode("/home/n/.ssh/authorized_keys"), world.mode("/home/n/.ssh")), (0o600, 0o700));
     assert_eq!(
         world.read("/etc/sudoers.d/90-capstan-nobody-yet").as_deref(),
         Some("nobody-yet ALL=(ALL) ALL\n")

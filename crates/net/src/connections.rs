@@ -1,8 +1,8 @@
-//! Which connections are open.
+//! Open connections of a server, limited for each address and altogether.
 //!
 //! Every client that reaches the port can open connections and hold them at no cost. So a connection is a stranger until
-//! one of its requests is authenticated. Strangers are closed after a short time, and the oldest of them at once when there
-//! is no room for a new connection.
+//! the server has accepted one of its requests: it authenticated the client, or it has what the client requests. Strangers
+//! are closed after a short time, and the oldest of them at once when there is no room for a new connection.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,58 +16,67 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::limits::Limits;
+/// Limits of open connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Connections from one address.
+    pub per_address: usize,
+    /// Connections from all addresses together. One address gets at most as many as are left for the others, so that
+    /// another client can always connect.
+    pub total: usize,
+    /// How long a connection may be open before the server has accepted one of its requests.
+    pub unaccepted: Duration,
+}
 
 /// The open connections of a listener.
-pub(crate) struct Connections {
-    /// The most from one address.
-    most: usize,
-    /// The most from all addresses together.
-    together: usize,
+#[derive(Debug)]
+pub struct Connections {
+    limits: ConnectionLimits,
     open: Mutex<Open>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Open {
     by_address: HashMap<IpAddr, usize>,
     total: usize,
-    /// Connections without an authenticated request, the oldest first.
+    /// Connections without an accepted request, the oldest first.
     strangers: BTreeMap<u64, (IpAddr, Arc<Eviction>)>,
     next: u64,
 }
 
 /// Tells a connection that it must make room.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Eviction {
     happened: AtomicBool,
     notify: Notify,
 }
 
-/// An open connection. Dropped when it is closed.
-pub(crate) struct Connection {
+/// The place of an open connection. Dropped when it is closed.
+#[derive(Debug)]
+pub struct Connection {
     connections: Arc<Connections>,
     address: IpAddr,
     number: u64,
     eviction: Arc<Eviction>,
-    is_authenticated: AtomicBool,
+    has_request: AtomicBool,
 }
 
 impl Connections {
-    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
-        let (most, together) = (limits.connections, limits.all_connections);
-        Arc::new(Self { most, together, open: Mutex::new(Open::default()) })
+    /// No connection is open.
+    pub fn new(limits: ConnectionLimits) -> Arc<Self> {
+        Arc::new(Self { limits, open: Mutex::default() })
     }
 
     /// Accepts a connection, unless there are too many from its address. When there are too many altogether, the oldest
     /// stranger is closed; if there is none, the new connection is rejected.
-    pub(crate) fn accept(self: &Arc<Self>, address: IpAddr) -> Option<Connection> {
+    pub fn accept(self: &Arc<Self>, address: IpAddr) -> Option<Connection> {
         let mut open = self.lock();
         let count = open.by_address.get(&address).copied().unwrap_or(0);
-        if count >= self.most {
+        if count >= self.limits.per_address {
             return None;
         }
         // One address gets at most as many as are left for the others.
-        if count >= self.together.saturating_sub(open.total) {
+        if count >= self.limits.total.saturating_sub(open.total) {
             open.close_oldest_stranger(address)?;
         }
         let (number, eviction) = (open.next, Arc::new(Eviction::default()));
@@ -75,8 +84,8 @@ impl Connections {
         open.total += 1;
         *open.by_address.entry(address).or_default() += 1;
         open.strangers.insert(number, (address, Arc::clone(&eviction)));
-        let is_authenticated = AtomicBool::new(false);
-        Some(Connection { connections: Arc::clone(self), address, number, eviction, is_authenticated })
+        let has_request = AtomicBool::new(false);
+        Some(Connection { connections: Arc::clone(self), address, number, eviction, has_request })
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -108,19 +117,19 @@ impl Open {
 }
 
 impl Connection {
-    /// A request of this connection was authenticated.
-    pub(crate) fn authenticated(&self) {
-        if !self.is_authenticated.swap(true, Ordering::Relaxed) {
+    /// The server has accepted a request of this connection. From now on it is not closed to make room for others.
+    pub fn request_accepted(&self) {
+        if !self.has_request.swap(true, Ordering::Relaxed) {
             self.connections.lock().strangers.remove(&self.number);
         }
     }
 
     /// Waits until the connection must be closed: to make room for another one, or because none of its requests was
-    /// authenticated in time.
-    pub(crate) async fn must_close(&self, timeout: Duration) {
+    /// accepted in time.
+    pub async fn must_close(&self) {
         let too_late = async {
-            tokio::time::sleep(timeout).await;
-            if self.is_authenticated.load(Ordering::Relaxed) {
+            tokio::time::sleep(self.connections.limits.unaccepted).await;
+            if self.has_request.load(Ordering::Relaxed) {
                 std::future::pending::<()>().await;
             }
         };
@@ -150,8 +159,8 @@ mod tests {
         IpAddr::from([127, 0, 0, last])
     }
 
-    fn connections(most: usize, together: usize) -> Arc<Connections> {
-        Connections::new(&Limits { connections: most, all_connections: together, ..Limits::default() })
+    fn connections(per_address: usize, total: usize) -> Arc<Connections> {
+        Connections::new(ConnectionLimits { per_address, total, unaccepted: Duration::from_secs(30) })
     }
 
     fn was_evicted(connection: &Connection) -> bool {
@@ -161,7 +170,7 @@ mod tests {
     #[test]
     fn an_address_has_only_so_many_connections() {
         let connections = connections(1, 10);
-        let first = connections.accept(address(1)).unwrap();
+        let first = connections.accept(address(1)).expect("accepted");
         assert!(connections.accept(address(1)).is_none() && connections.accept(address(2)).is_some());
         drop(first);
         assert!(connections.accept(address(1)).is_some());
@@ -171,12 +180,13 @@ mod tests {
     #[test]
     fn the_oldest_stranger_makes_room() {
         let connections = connections(100, 4);
-        let open: Vec<Connection> = (1..=4).map(|last| connections.accept(address(last)).unwrap()).collect();
-        open[0].authenticated();
-        let fifth = connections.accept(address(5)).unwrap();
+        let open: Vec<Connection> =
+            (1..=4).map(|last| connections.accept(address(last)).expect("accepted")).collect();
+        open[0].request_accepted();
+        let fifth = connections.accept(address(5)).expect("accepted");
         assert_eq!(open.iter().map(was_evicted).collect::<Vec<_>>(), [false, true, false, false]);
-        // Authentication that comes too late does not count twice.
-        open[1].authenticated();
+        // A request that comes too late does not count twice.
+        open[1].request_accepted();
         assert_eq!(connections.lock().total, 4);
         drop(open);
         assert_eq!(connections.lock().total, 1);
@@ -185,10 +195,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_authenticated_stays() {
+    fn a_client_with_an_accepted_request_stays() {
         let connections = connections(100, 3);
-        let open: Vec<Connection> = (1..=3).map(|last| connections.accept(address(last)).unwrap()).collect();
-        open.iter().for_each(Connection::authenticated);
+        let open: Vec<Connection> =
+            (1..=3).map(|last| connections.accept(address(last)).expect("accepted")).collect();
+        open.iter().for_each(Connection::request_accepted);
         assert!(connections.accept(address(4)).is_none());
         assert!(!open.iter().any(was_evicted));
     }
@@ -198,7 +209,7 @@ mod tests {
         let connections = connections(100, 12);
         let known = |last| {
             let connection = connections.accept(address(last))?;
-            connection.authenticated();
+            connection.request_accepted();
             Some(connection)
         };
         let open: Vec<Connection> =
@@ -210,13 +221,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stranger_is_closed_in_time() {
         let connections = connections(10, 10);
-        let (stranger, known) =
-            (connections.accept(address(1)).unwrap(), connections.accept(address(2)).unwrap());
-        known.authenticated();
+        let (stranger, known) = (
+            connections.accept(address(1)).expect("accepted"),
+            connections.accept(address(2)).expect("accepted"),
+        );
+        known.request_accepted();
         let start = tokio::time::Instant::now();
-        stranger.must_close(Duration::from_secs(30)).await;
+        stranger.must_close().await;
         assert_eq!(start.elapsed().as_secs(), 30);
-        let waits = known.must_close(Duration::from_secs(30));
+        let waits = known.must_close();
         assert!(tokio::time::timeout(Duration::from_secs(3600), waits).await.is_err());
     }
 }
