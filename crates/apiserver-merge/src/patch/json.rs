@@ -238,7 +238,8 @@ fn take(parent: &mut Value, key: &str) -> Result<Value, String> {
     match parent {
         Value::Array(items) => Ok(items.remove(index(items.len(), key)?)),
         Value::Object(fields) => {
-            let gone = fields.shift_remove(key);
+            // Not in order: each step would move every field behind it, and there may be many of both.
+            let gone = fields.swap_remove(key);
             gone.ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))
         }
         _ => Ok(Value::Null),

@@ -19,11 +19,10 @@ pub fn merge_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> 
 }
 
 fn merge_fields(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    let mut removes = false;
     for (name, value) in patch {
         match (target.get_mut(name), value) {
-            (_, Value::Null) => {
-                target.shift_remove(name);
-            }
+            (existing, Value::Null) => removes |= existing.is_some(),
             (Some(Value::Object(fields)), Value::Object(patch)) => merge_fields(fields, patch),
             (Some(whole @ Value::Object(_)), value) => *whole = value.clone(),
             (Some(whole), value) => *whole = without_nulls(value),
@@ -31,6 +30,10 @@ fn merge_fields(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
                 target.insert(name.clone(), without_nulls(value));
             }
         }
+    }
+    // All at once: each removal for itself moves every field behind it.
+    if removes {
+        target.retain(|name, _| patch.get(name) != Some(&Value::Null));
     }
 }
 
