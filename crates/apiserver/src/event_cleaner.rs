@@ -1,5 +1,5 @@
 //! Deletes Events after a time, as kube-apiserver does (`--event-ttl`): they tell of the past, and no controller deletes them.
-//! The time begins anew with every write. Only time makes an Event old, so this looks every minute.
+//! Every write restarts the time. Only time makes an Event old, so this looks every minute.
 
 use std::{sync::Arc, time::Duration};
 

@@ -84,12 +84,15 @@ impl ControllerHealth {
 
     /// Runs a controller as a task of a group. It is starting from this call on, and runs once it was polled: then it has
     /// begun its watches.
-    pub(crate) fn run(
+    pub(crate) fn run<F>(
         &self,
         group: &'static str,
         stop: &Stop,
-        controller: impl Future<Output = ()> + Send + 'static,
-    ) -> impl Future<Output = ()> + Send + 'static + use<> {
+        controller: F,
+    ) -> impl Future<Output = ()> + Send + 'static + use<F>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let task = self.task(group, stop);
         async move {
             let mut controller = Box::pin(controller);

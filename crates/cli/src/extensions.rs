@@ -4,7 +4,6 @@ use anyhow::{Context, Result, bail};
 use capstan_core::runtime::Identity;
 use capstan_hooks::Callers;
 use std::io::ErrorKind;
-use std::path::PathBuf;
 
 use crate::args::HooksArgs;
 use crate::controllers::{Group, Selection};
@@ -69,7 +68,6 @@ fn bundle(args: &HooksArgs) -> Result<Option<Vec<u8>>> {
         Ok(bundle) => Ok(Some(bundle)),
         Err(error) if error.kind() == ErrorKind::NotFound && args.hooks_allow_unauthenticated => Ok(None),
         Err(error) => {
-            let path: &PathBuf = path;
             Err(error).with_context(|| format!("--hooks-client-ca-file: cannot read {}", path.display()))
         }
     }
@@ -105,7 +103,7 @@ mod tests {
             ("all", vec![], Some(Callers::SameProcess)),
             ("core,hooks", vec!["--hooks-listen=[::1]:0"], Some(Callers::SameProcess)),
             ("core", vec![EVERYWHERE], Some(Callers::SameProcess)),
-            // Nobody in this process calls, or not by the loopback address.
+            // Core does not run in this process, or does not call by the loopback address.
             ("hooks", vec![], None),
             ("all", vec![EVERYWHERE, URL], None),
             ("all", vec![URL], None),
