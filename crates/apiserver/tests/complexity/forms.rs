@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
@@ -71,23 +72,23 @@ pub(crate) const FORMS: [Form; 21] = [
         let changed = json!({"spec": parts(n, 2)});
         vec![post(THINGS, thing(name, &parts(n, 1))), patch(THINGS, name, MERGE, changed)]
     }),
-    form("strategic patch, owners", 200, |name, n| {
-        let change = json!({"metadata": {"ownerReferences": owners(n)}});
+    form("strategic patch, list by key", 200, |name, n| {
+        let change = json!({"imagePullSecrets": secrets(n)});
         vec![
-            post(MAPS, map(name, 1, "v")),
-            patch(MAPS, name, STRATEGIC, change.clone()),
-            patch(MAPS, name, STRATEGIC, change),
+            post(ACCOUNTS, json!({"metadata": {"name": name}})),
+            patch(ACCOUNTS, name, STRATEGIC, change.clone()),
+            patch(ACCOUNTS, name, STRATEGIC, change),
         ]
     }),
-    form("strategic patch, owners deleted", 200, |name, n| {
-        let add = json!({"metadata": {"ownerReferences": owners(n)}});
-        let gone: Vec<Value> =
-            (0..n).map(|number| json!({"uid": number.to_string(), "$patch": "delete"})).collect();
-        let delete = json!({"metadata": {"ownerReferences": gone}});
+    form("strategic patch, items deleted", 200, |name, n| {
+        let delete = |mut item: Value| {
+            item["$patch"] = json!("delete");
+            item
+        };
+        let gone: Vec<Value> = secrets(n).into_iter().map(delete).collect();
         vec![
-            post(MAPS, map(name, 1, "v")),
-            patch(MAPS, name, STRATEGIC, add),
-            patch(MAPS, name, STRATEGIC, delete),
+            post(ACCOUNTS, json!({"metadata": {"name": name}, "imagePullSecrets": secrets(n)})),
+            patch(ACCOUNTS, name, STRATEGIC, json!({"imagePullSecrets": gone})),
         ]
     }),
     form("strategic patch, all keys removed", 200, |name, n| {
@@ -157,6 +158,10 @@ fn parts(items: usize, n: u32) -> Value {
 
 fn words(items: usize) -> Vec<Value> {
     (0..items).map(|number| json!(format!("w{number}"))).collect()
+}
+
+fn secrets(items: usize) -> Vec<Value> {
+    (0..items).map(|number| json!({"name": format!("s{number}")})).collect()
 }
 
 fn owners(items: usize) -> Vec<Value> {
