@@ -4,6 +4,7 @@ use super::Part;
 use crate::fields::{Element, FieldSet};
 use crate::shape::Type;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 pub(crate) fn remove(ty: &Type, value: &Value, fields: &FieldSet) -> Value {
     match (ty.atom().part_for(Some(value)), value) {
@@ -57,16 +58,28 @@ pub(crate) fn settle_emptied(value: &mut Value, before: &Value, owned: Option<&F
         }),
         // Items keep their order but not their places, so they are only looked at where nothing was taken away.
         (Value::Array(items), Value::Array(before)) if items.len() == before.len() => {
+            let names = owned.map(key_names).unwrap_or_default();
             for (item, before) in items.iter_mut().zip(before) {
-                let is_item = |element: &Element| match element {
-                    Element::Key(keys) => keys.iter().all(|(name, key)| before.get(name) == Some(key)),
-                    _ => false,
-                };
-                let mut below = owned.into_iter().flat_map(|owned| &owned.children);
-                let below = below.find(|(element, _)| is_item(element)).map(|(_, set)| set);
+                let below = owned.and_then(|owned| {
+                    names.iter().find_map(|names| owned.children.get(&by_keys(names, before)?))
+                });
                 settle_emptied(item, before, below);
             }
         }
         _ => {}
     }
+}
+
+/// The names of the keys of a list's items. All items of a list have the same, unless its schema has changed.
+fn key_names<'a>(owned: &'a FieldSet) -> BTreeSet<Vec<&'a str>> {
+    let names = |element: &'a Element| match element {
+        Element::Key(keys) => Some(keys.iter().map(|(name, _)| name.as_str()).collect()),
+        _ => None,
+    };
+    owned.children.keys().filter_map(names).collect()
+}
+
+fn by_keys(names: &[&str], item: &Value) -> Option<Element> {
+    let key = |name: &&str| Some(((*name).to_owned(), item.get(*name)?.clone()));
+    Some(Element::Key(names.iter().map(key).collect::<Option<_>>()?))
 }

@@ -52,10 +52,9 @@ pub(crate) const FORMS: [Form; 21] = [
         let labels: Map<String, Value> = (0..n).map(|number| (format!("l{number}"), json!("x"))).collect();
         vec![post(MAPS, json!({"metadata": {"name": name, "labels": labels, "annotations": labels}}))]
     }),
-    form("create with owners and finalizers", 201, |name, n| {
+    form("create with finalizers", 201, |name, n| {
         let finalizers: Vec<Value> = (0..n).map(|number| json!(format!("example.com/f{number}"))).collect();
-        let metadata = json!({"name": name, "ownerReferences": owners(n), "finalizers": finalizers});
-        vec![post(MAPS, json!({"metadata": metadata}))]
+        vec![post(MAPS, json!({"metadata": {"name": name, "finalizers": finalizers}}))]
     }),
     form("update of all items", 200, |name, n| {
         let path = format!("{MAPS}/{name}");
@@ -162,12 +161,6 @@ fn words(items: usize) -> Vec<Value> {
 
 fn secrets(items: usize) -> Vec<Value> {
     (0..items).map(|number| json!({"name": format!("s{number}")})).collect()
-}
-
-fn owners(items: usize) -> Vec<Value> {
-    let owner =
-        |number: usize| json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": number.to_string()});
-    (0..items).map(owner).collect()
 }
 
 /// A kind with each sort of list, and with rules on them.
