@@ -142,7 +142,7 @@ pub struct MachineSpec {
     )]
     pub readiness_gates: Vec<ConditionGate>,
 
-    /// How patient the deletion of this machine is.
+    /// Timeouts for the steps of the deletion of this Machine.
     pub deletion: Option<MachineDeletionSpec>,
 
     /// Taints for the machine's Node, beside those that others put there.
@@ -232,7 +232,7 @@ pub enum TaintPropagation {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),

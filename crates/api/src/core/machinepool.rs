@@ -126,7 +126,7 @@ pub struct MachinePoolSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachinePoolStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -134,7 +134,7 @@ pub struct MachinePoolStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// How far the first provisioning has come.
+    /// Progress of the first provisioning. Set by the controllers.
     pub initialization: Option<MachineInitializationStatus>,
 
     /// The Nodes the pool's machines became.
@@ -142,19 +142,19 @@ pub struct MachinePoolStatus {
     #[schemars(length(max = 10000), extend("x-kubernetes-list-type" = "atomic"))]
     pub node_refs: Vec<PoolNodeReference>,
 
-    /// How many machines there are.
+    /// Number of machines.
     pub replicas: Option<i32>,
 
-    /// How many of them are Ready.
+    /// Number of machines that are Ready.
     pub ready_replicas: Option<i32>,
 
-    /// How many of them are Available.
+    /// Number of machines that are Available.
     pub available_replicas: Option<i32>,
 
-    /// How many of them are UpToDate.
+    /// Number of machines that are UpToDate.
     pub up_to_date_replicas: Option<i32>,
 
-    /// Kubernetes versions of the machines, oldest first, with how many run each.
+    /// Kubernetes versions of the machines, oldest first, with the number of machines of each version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),

@@ -102,7 +102,7 @@ pub struct MachineSetSpec {
     /// What new Machines look like.
     pub template: MachineTemplateSpec,
 
-    /// How new Machines are named.
+    /// Naming of new Machines.
     pub machine_naming: Option<MachineNamingSpec>,
 
     /// Which machines go first when scaling down.
@@ -121,7 +121,7 @@ pub struct MachineTemplateSpec {
     pub spec: MachineSpec,
 }
 
-/// How new Machines are named.
+/// Naming of new Machines.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -162,7 +162,7 @@ pub enum MachineSetDeletionOrder {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineSetStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -174,19 +174,19 @@ pub struct MachineSetStatus {
     #[schemars(length(min = 1, max = 4096))]
     pub selector: Option<String>,
 
-    /// How many machines there are.
+    /// Number of machines.
     pub replicas: Option<i32>,
 
-    /// How many of them are Ready.
+    /// Number of machines that are Ready.
     pub ready_replicas: Option<i32>,
 
-    /// How many of them are Available.
+    /// Number of machines that are Available.
     pub available_replicas: Option<i32>,
 
-    /// How many of them are UpToDate.
+    /// Number of machines that are UpToDate.
     pub up_to_date_replicas: Option<i32>,
 
-    /// Kubernetes versions of the machines, oldest first, with how many run each.
+    /// Kubernetes versions of the machines, oldest first, with the number of machines of each version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),

@@ -76,7 +76,7 @@ pub struct ControlPlaneTopology {
     /// Whether and how the health of the machines is watched.
     pub health_check: Option<TopologyHealthCheck<MachineHealthCheckRemediation>>,
 
-    /// How patient the deletion of machines is.
+    /// Timeouts for the steps of the deletion of Machines.
     pub deletion: Option<MachineDeletionSpec>,
 
     /// Taints for the Nodes, beside those that others put there.
@@ -87,7 +87,7 @@ pub struct ControlPlaneTopology {
     )]
     pub taints: Vec<MachineTaint>,
 
-    /// More conditions that must hold before a machine is Ready.
+    /// Additional conditions of the Machine that must be met before it is Ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -217,7 +217,7 @@ pub struct MachineDeploymentTopology {
     #[schemars(range(min = 0))]
     pub min_ready_seconds: Option<i32>,
 
-    /// More conditions that must hold before a machine is Ready.
+    /// Additional conditions of the Machine that must be met before it is Ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -281,7 +281,7 @@ pub struct MachinePoolTopology {
     )]
     pub failure_domains: Vec<String>,
 
-    /// How patient the deletion of machines is.
+    /// Timeouts for the steps of the deletion of Machines.
     pub deletion: Option<MachineDeletionSpec>,
 
     /// Taints for the Nodes, beside those that others put there.

@@ -143,7 +143,7 @@ pub struct ControlPlaneClass {
     /// How the object made from the template is named.
     pub naming: Option<ClassNamingSpec>,
 
-    /// How patient the deletion of machines is.
+    /// Timeouts for the steps of the deletion of Machines.
     pub deletion: Option<MachineDeletionSpec>,
 
     /// Taints for the Nodes, beside those that others put there.
@@ -260,7 +260,7 @@ pub struct ClusterClassUpgradeExternal {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ClusterClassStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),

@@ -129,7 +129,7 @@ pub struct MachinePoolClass {
     /// How the MachinePools are named.
     pub naming: Option<ClassNamingSpec>,
 
-    /// How patient the deletion of machines is.
+    /// Timeouts for the steps of the deletion of Machines.
     pub deletion: Option<MachineDeletionSpec>,
 
     /// Taints for the Nodes, beside those that others put there.
