@@ -80,8 +80,8 @@ pub struct MachineReportSpec {
     #[schemars(length(min = 1, max = 16384))]
     pub certificate: Option<String>,
 
-    /// The management plane that issued the certificate. Set by Capstan. If it is another plane than this one, the
-    /// machine was moved, and its agent has to follow.
+    /// The management plane for which the certificate is valid. Set by Capstan. If it differs from this management
+    /// plane, the machine was moved here, and Capstan tells its agent to follow.
     pub enrolled_with: Option<EnrolledPlane>,
 }
 

@@ -180,7 +180,7 @@ pub struct ControlPlaneMachineTemplateSpec {
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneRollout {
     /// After this time (RFC 3339), Capstan restarts Kubernetes in place on every control plane machine that was created
-    /// before it, or replaces the machine if `strategy` requires that.
+    /// before it.
     pub after: Option<Time>,
 
     /// Whether a machine may be replaced when a change cannot be made in place.

@@ -94,8 +94,8 @@ pub struct HostSpec {
     /// the host was reset.
     pub claim: Option<HostClaim>,
 
-    /// Why the host is not claimed. Set by Capstan when a reset leaves something on the host, or when you run `capstan
-    /// host abandon`. Remove it after you have cleaned the host.
+    /// Why the host is not claimed. Set by Capstan when a reset leaves something on the host, or when you run
+    /// `capstan host abandon`. Remove it after you have cleaned the host.
     pub quarantine: Option<HostQuarantine>,
 }
 
