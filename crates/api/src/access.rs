@@ -1,30 +1,30 @@
-//! What each group of controllers may do on the management plane: least privilege, as data.
+//! The RBAC rules of each group of controllers on the management plane: least privilege, as data.
 //!
-//! Rights come in three sorts, by where they hold:
+//! Rules have one of three scopes:
 //!
-//! - **everywhere**: a ClusterRole with a ClusterRoleBinding. Objects of Cluster API and of our providers, CRDs, and
-//!   requests for certificates. Never Secrets, and nothing that rights are made of.
-//! - **own namespace**: a Role where the controllers run. Their Leases, and the authority of the hooks.
-//! - **each namespace with clusters**: a ClusterRole that a RoleBinding brings into each namespace in which clusters
-//!   are, and nowhere else. Secrets, and what the rights of machines are made of.
+//! - **everywhere**: a ClusterRole with a ClusterRoleBinding. Objects of Cluster API and of Capstan's providers, CRDs,
+//!   and certificate signing requests. Never Secrets or RBAC objects.
+//! - **own namespace**: a Role in the namespace of the controllers. Their Leases, and the CA of the hooks.
+//! - **each namespace with clusters**: a ClusterRole with a RoleBinding in each namespace that contains clusters.
+//!   Secrets, and the RBAC objects of machines.
 //!
-//! Nobody can give rights away that they do not hold. So the bootstrap provider itself holds what it gives to machines,
-//! in the same namespaces, instead of the right to give away anything.
+//! Kubernetes does not let a subject grant permissions that it does not have. The bootstrap provider therefore has the
+//! permissions that it grants to machines, in the same namespaces, instead of the verbs `escalate` and `bind`.
 //!
-//! What must not live here: how a role is named, or which manifest it stands in.
+//! Not allowed here: names of roles, and the manifests that contain them.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-/// The rights of one group of controllers.
+/// The RBAC rules of one group of controllers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupAccess {
-    /// The group, as `capstan manager --controllers` names it.
+    /// Name of the group, as in `capstan manager --controllers`.
     pub controllers: &'static str,
-    /// What it may do in every namespace, and to what is in none.
+    /// Rules for all namespaces and for cluster-scoped objects.
     pub everywhere: Vec<PolicyRule>,
-    /// What it may do in the namespace it runs in.
+    /// Rules for the namespace in which the group runs.
     pub own_namespace: Vec<PolicyRule>,
-    /// What it may do in each namespace that clusters are in.
+    /// Rules for each namespace that contains clusters.
     pub cluster_namespaces: Vec<PolicyRule>,
 }
 
@@ -59,7 +59,7 @@ fn named(mut rule: PolicyRule, name: &str) -> PolicyRule {
     rule
 }
 
-/// Writes as our controllers do it: to the object, and to its status.
+/// Rules for kinds that a controller reconciles: the object, its status and its finalizers.
 fn looked_after(group: &str, kinds: &[&str], also: &[&str]) -> Vec<PolicyRule> {
     let below = |part: &str| kinds.iter().map(|kind| format!("{kind}/{part}")).collect::<Vec<_>>();
     let (statuses, finalizers) = (below("status"), below("finalizers"));
@@ -74,7 +74,7 @@ fn looked_after(group: &str, kinds: &[&str], also: &[&str]) -> Vec<PolicyRule> {
     ]
 }
 
-/// The Lease by which several replicas agree on one that works.
+/// Rules for the Lease of leader election.
 fn leader(name: &str) -> Vec<PolicyRule> {
     let leases = ["leases"];
     vec![
@@ -83,12 +83,12 @@ fn leader(name: &str) -> Vec<PolicyRule> {
     ]
 }
 
-/// Which version of a kind implements the contract stands on its CRD.
+/// Rule for reading CRDs, whose labels name the versions that implement the contract.
 fn contract() -> PolicyRule {
     rule(EXTENSIONS, &["customresourcedefinitions"], &[&["get"]])
 }
 
-/// To authenticate and authorize scrapers of metrics.
+/// Rules to authenticate and authorize clients that scrape metrics.
 fn diagnostics() -> [PolicyRule; 2] {
     [
         rule(AUTHENTICATION, &["tokenreviews"], &[&["create"]]),
@@ -96,7 +96,7 @@ fn diagnostics() -> [PolicyRule; 2] {
     ]
 }
 
-/// What a scraper of metrics needs. Users bind it.
+/// Rules for a client that scrapes metrics. Users bind them.
 pub fn metrics_reader() -> Vec<PolicyRule> {
     vec![PolicyRule {
         non_resource_urls: Some(vec!["/metrics".to_owned()]),
@@ -105,7 +105,7 @@ pub fn metrics_reader() -> Vec<PolicyRule> {
     }]
 }
 
-/// What each group of controllers needs, and no more.
+/// The minimal rules of each group of controllers.
 pub fn access() -> Vec<GroupAccess> {
     let mut all = vec![core(), infrastructure(), bootstrap(), control_plane(), hooks()];
     for group in &mut all {
@@ -167,7 +167,7 @@ fn infrastructure() -> GroupAccess {
     }
 }
 
-/// The UID of this namespace tells whether a cluster was made here or moved here.
+/// Rule for reading the namespace whose UID shows whether a cluster was created here or moved here.
 fn plane_name() -> PolicyRule {
     named(rule("", &["namespaces"], &[&["get"]]), "kube-system")
 }

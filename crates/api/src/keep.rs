@@ -1,8 +1,8 @@
-//! Machines that people keep: which they are, and whether one of them may be replaced. Pure.
+//! Kept machines: which machines they are, and whether they may be replaced. No I/O.
 //!
 //! One policy covers every way of losing a machine: a change that cannot be made in place, a failed health check,
-//! `rollout.after`, a restart of a rollout, and a scale-down that would take a machine with data. Machines of other
-//! providers are not kept: for them Cluster API's own rules hold.
+//! `rollout.after`, a restart of a rollout, and scaling down that would delete a machine with data. Machines of other
+//! providers are not kept: the rules of Cluster API apply to them.
 
 use kube::core::ObjectMeta;
 use std::collections::BTreeMap;
@@ -11,46 +11,46 @@ use crate::core::{Machine, MachineSpec};
 use crate::meta::ContractVersionedObjectReference;
 use crate::runtime::annotations::REPLACE_POLICY;
 
-/// On a Machine: keeps it out of everything that Capstan would do to it. No new plan, no restart, no drain, no healing,
-/// and it is the last that a scale-down takes. The value is for people: why, or who asks.
+/// Annotation of a Machine that excludes it from changes by Capstan: new plans, restarts, drains and healing. When
+/// scaling down, the Machine is deleted last. The value is for people, such as the reason.
 pub const HOLD: &str = "capstan.dev/hold";
 
-/// Condition of a Machine whose health check has failed: how far Capstan has come with healing it in place.
+/// Condition of a Machine whose health check has failed: the progress of healing in place.
 pub const HEALED_IN_PLACE: &str = "HealedInPlace";
 
 /// Reasons of [`HEALED_IN_PLACE`].
 pub mod healing {
-    /// The Machine is healthy; no step of healing is under way.
+    /// The Machine is healthy, and healing is not in progress.
     pub const HEALTHY: &str = "Healthy";
-    /// Healing waits: for another machine, for etcd, or for the time of the next step.
+    /// Healing waits for another machine, for etcd, or for the time of the next step.
     pub const WAITING: &str = "Waiting";
     /// Kubernetes on the machine is being restarted.
     pub const RESTARTING: &str = "RestartingKubernetes";
-    /// The whole plan is being carried out again.
+    /// All steps of the plan are run again.
     pub const REAPPLYING: &str = "ReapplyingPlan";
     /// The machine is being rebooted.
     pub const REBOOTING: &str = "Rebooting";
-    /// The machine does not answer, so nothing can be done on it from here.
+    /// The agent of the machine is silent, so no step can run on the machine.
     pub const SILENT: &str = "MachineSilent";
-    /// No step has helped: a person must look, or the policy must allow a replacement.
+    /// All steps have failed: a person must act, or the policy must allow a replacement.
     pub const EXHAUSTED: &str = "NeedsAttention";
 }
 
 /// Whether a kept machine may be replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplacePolicy {
-    /// No. What cannot be done in place is refused, and what cannot be healed waits for a person.
+    /// No. Capstan refuses changes that cannot be made in place. Machines that cannot be healed wait for a person.
     #[default]
     Never,
-    /// Where nothing else is possible.
+    /// Yes, if there is no way in place.
     WhenNeeded,
 }
 
 impl ReplacePolicy {
-    /// What the annotations of an object say; nothing if they do not.
+    /// The policy in the annotations of an object, if there is one.
     ///
     /// # Errors
-    /// If they say something else: a misspelt word must not cost machines.
+    /// If the annotation has an unknown value: a misspelt value must not cause replacements.
     pub fn said(annotations: &BTreeMap<String, String>) -> Result<Option<Self>, String> {
         match annotations.get(REPLACE_POLICY).map(String::as_str) {
             None => Ok(None),
@@ -60,7 +60,7 @@ impl ReplacePolicy {
         }
     }
 
-    /// What the annotations of an object say: [`Never`](Self::Never) if they do not.
+    /// The policy in the annotations of an object. Default: [`Never`](Self::Never).
     ///
     /// # Errors
     /// As [`said`](Self::said).
@@ -68,11 +68,11 @@ impl ReplacePolicy {
         Self::said(annotations).map(Option::unwrap_or_default)
     }
 
-    /// The first object that says something decides: the Machine before its MachineSet, that before its
-    /// MachineDeployment.
+    /// The policy of the first object that has one: the Machine takes precedence over its MachineSet, and the
+    /// MachineSet over its MachineDeployment.
     ///
     /// # Errors
-    /// If the one that decides is misspelt.
+    /// If that annotation has an unknown value.
     pub fn first<'a>(objects: impl IntoIterator<Item = &'a ObjectMeta>) -> Result<Self, String> {
         for object in objects {
             let Some(annotations) = &object.annotations else { continue };
@@ -84,24 +84,24 @@ impl ReplacePolicy {
     }
 }
 
-/// Whether a reference is to one of these kinds, or to the template of one.
+/// Whether a reference is to this kind or to its template.
 fn refers(reference: &ContractVersionedObjectReference, group: &str, kind: &str) -> bool {
     let named = reference.kind.strip_suffix("Template").unwrap_or(&reference.kind);
     reference.api_group == group && named == kind
 }
 
-/// Whether machines of this spec are kept: Capstan's agent looks after them, or they stand on a Host.
+/// Whether machines with this spec are kept: they are managed by Capstan's agent, or use a Host.
 pub fn is_kept(spec: &MachineSpec) -> bool {
     is_healed(spec) || refers(&spec.infrastructure_ref, "infrastructure.cluster.x-k8s.io", "HostMachine")
 }
 
-/// Whether Capstan's agent looks after machines of this spec, so that they can be healed in place.
+/// Whether machines with this spec are managed by Capstan's agent, so that they can be healed in place.
 pub fn is_healed(spec: &MachineSpec) -> bool {
     let config = spec.bootstrap.config_ref.as_ref();
     config.is_some_and(|config| refers(config, "bootstrap.cluster.x-k8s.io", "CapstanConfig"))
 }
 
-/// Whether the user keeps the machine out of everything.
+/// Whether the Machine has the annotation [`HOLD`].
 pub fn is_held(machine: &Machine) -> bool {
     machine.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(HOLD))
 }

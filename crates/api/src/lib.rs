@@ -1,21 +1,20 @@
-//! Every object Capstan reads or writes, as a Rust type.
+//! All objects that Capstan reads or writes, as Rust types.
 //!
-//! What lives here: the wire types of Cluster API (`cluster.x-k8s.io` and its sibling groups), of Capstan's
-//! own providers, of the agent's report and of the runtime hooks; their names, labels and annotations; the
-//! rules by which conditions are set and merged; and the CRDs, which are generated from the types.
+//! Contents: the wire types of Cluster API (`cluster.x-k8s.io` and its sibling groups), of Capstan's own providers, of
+//! the agent's report and of the runtime hooks; their names, labels and annotations; the rules by which conditions are
+//! set and merged; and the CRDs, which are generated from the types.
 //!
-//! What must not live here: anything that does I/O, reads a clock or decides what a cluster should look
-//! like. This crate knows `kube` for its derive only, never for a client, and no other crate of the
-//! workspace.
+//! Not allowed here: I/O, reading a clock, and decisions about the desired state of a cluster. This crate uses `kube`
+//! only for its derive macro, never for a client, and depends on no other crate of the workspace.
 //!
-//! How a type is written:
+//! Conventions for types:
 //!
-//! - A field that may be absent is an `Option` (or a `Vec` or map that is skipped when empty), because
-//!   v1beta2 refuses zero values: an empty struct or an empty string is not the same as none.
-//! - A doc comment is the description users read in `kubectl explain`; it says what the field means, in
-//!   our words.
-//! - Limits stand beside the field as schema attributes. What derive cannot say, [`crd`] corrects, once,
-//!   for all kinds; what no schema can say is a CEL rule.
+//! - A field that may be absent is an `Option` (or a `Vec` or map that is skipped when empty), because v1beta2 rejects
+//!   zero values: an empty struct or an empty string is not the same as an absent one.
+//! - A doc comment is the description that users read in `kubectl explain`. It says what the field is, its unit or
+//!   format, its default and which program sets it.
+//! - Limits are schema attributes of the field. What the derive macro cannot express, [`crd`] corrects once for all
+//!   kinds; what a schema cannot express is a CEL rule.
 
 #![allow(clippy::duplicated_attributes, reason = "printer columns share types and priorities")]
 

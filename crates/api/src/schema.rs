@@ -1,4 +1,4 @@
-//! Patterns and shared fragments of schemas, each said once.
+//! Patterns and fragments of schemas that several kinds share.
 
 /// A DNS subdomain: lower case labels joined by dots.
 pub(crate) const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";

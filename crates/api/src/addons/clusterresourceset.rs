@@ -1,4 +1,4 @@
-//! ClusterResourceSet: manifests in ConfigMaps and Secrets, applied to every cluster that is selected.
+//! ClusterResourceSet: manifests in ConfigMaps and Secrets that are applied to all selected clusters.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
@@ -10,7 +10,7 @@ use crate::conditions::Condition;
 use crate::core::{Deprecated, V1Beta1Conditions};
 use crate::schema::{cel, immutable};
 
-/// What is applied, and to which clusters.
+/// Which manifests are applied to which clusters.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -63,32 +63,31 @@ use crate::schema::{cel, immutable};
     )
 )]
 pub struct ClusterResourceSetSpec {
-    /// Which Clusters of the same namespace are meant, by their labels. Must select something, and cannot
-    /// be changed.
+    /// Label selector of the Clusters in the same namespace. Must not be empty. Immutable.
     pub cluster_selector: LabelSelector,
 
-    /// The ConfigMaps and Secrets that hold the manifests, applied in this order.
+    /// ConfigMaps and Secrets with the manifests, applied in this order.
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub resources: Vec<ResourceRef>,
 
-    /// Whether manifests are applied once or again whenever they change. `ApplyOnce` when unset. Cannot be
-    /// changed.
+    /// `ApplyOnce`: apply the manifests once for each cluster. `Reconcile`: apply them again when they change. Default:
+    /// `ApplyOnce`. Immutable.
     #[schemars(extend("default" = "ApplyOnce", "x-kubernetes-validations" = immutable()))]
     pub strategy: Option<ClusterResourceSetStrategy>,
 }
 
-/// Names a ConfigMap or Secret with manifests.
+/// Reference to a ConfigMap or Secret with manifests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceRef {
     /// Name of the ConfigMap or Secret, in the namespace of the ClusterResourceSet.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 
-    /// Whether it is a ConfigMap or a Secret.
+    /// Kind of the object: `Secret` (of the type `addons.cluster.x-k8s.io/resource-set`) or `ConfigMap`.
     pub kind: ResourceKind,
 }
 
-/// What can hold manifests.
+/// Kinds that can contain manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ResourceKind {
     /// A Secret of the type `addons.cluster.x-k8s.io/resource-set`.
@@ -97,24 +96,23 @@ pub enum ResourceKind {
     ConfigMap,
 }
 
-/// Whether manifests are applied once or again whenever they change. `ApplyOnce` when unset. Cannot be
-/// changed.
+/// How often manifests are applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ClusterResourceSetStrategy {
-    /// Once for each cluster.
+    /// Apply the manifests once for each cluster.
     #[default]
     ApplyOnce,
-    /// Again whenever the ConfigMap or Secret changes.
+    /// Apply the manifests again when the ConfigMap or Secret changes.
     Reconcile,
 }
 
-/// What is known of a ClusterResourceSet.
+/// Observed state of a ClusterResourceSet. Set by core.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ClusterResourceSetStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -122,10 +120,10 @@ pub struct ClusterResourceSetStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// The generation that core has seen.
+    /// `metadata.generation` of the spec that this status describes. Set by core.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 
-    /// Fields of earlier API versions.
+    /// Deprecated fields of earlier API versions.
     pub deprecated: Option<Deprecated<V1Beta1Conditions>>,
 }

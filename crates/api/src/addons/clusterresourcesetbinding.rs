@@ -1,4 +1,4 @@
-//! ClusterResourceSetBinding: what was applied to one cluster.
+//! ClusterResourceSetBinding: the manifests that were applied to one cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -9,7 +9,7 @@ use serde_with::skip_serializing_none;
 use super::ResourceKind;
 use crate::schema::immutable;
 
-/// What was applied to a cluster, and by which ClusterResourceSets.
+/// The manifests that were applied to a cluster, by ClusterResourceSet.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -34,7 +34,7 @@ use crate::schema::immutable;
     )
 )]
 pub struct ClusterResourceSetBindingSpec {
-    /// Name of the Cluster to which things were applied. Cannot be changed.
+    /// Name of the Cluster. Immutable.
     #[schemars(length(min = 1, max = 63), extend("x-kubernetes-validations" = immutable()))]
     pub cluster_name: String,
 
@@ -44,7 +44,7 @@ pub struct ClusterResourceSetBindingSpec {
     pub bindings: Vec<ResourceSetBinding>,
 }
 
-/// What one ClusterResourceSet has applied.
+/// The manifests that one ClusterResourceSet has applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSetBinding {
@@ -52,13 +52,13 @@ pub struct ResourceSetBinding {
     #[schemars(length(min = 1, max = 253))]
     pub cluster_resource_set_name: String,
 
-    /// Its ConfigMaps and Secrets, and how far they have come.
+    /// ConfigMaps and Secrets of the ClusterResourceSet, with their progress.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub resources: Vec<ResourceBinding>,
 }
 
-/// How far one ConfigMap or Secret has come.
+/// Progress of one ConfigMap or Secret.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -67,16 +67,16 @@ pub struct ResourceBinding {
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 
-    /// Whether it is a ConfigMap or a Secret.
+    /// Kind of the object: `Secret` or `ConfigMap`.
     pub kind: ResourceKind,
 
-    /// Hash of what was applied. Another hash means that there is something new to apply.
+    /// Hash of the applied content. If the content has another hash, it is applied again.
     #[schemars(length(min = 1, max = 256))]
     pub hash: Option<String>,
 
-    /// When it was last applied.
+    /// Time of the last application.
     pub last_applied_time: Option<Time>,
 
-    /// Whether all of it was applied without an error.
+    /// Whether the whole content was applied without errors.
     pub applied: bool,
 }

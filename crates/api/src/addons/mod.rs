@@ -1,4 +1,4 @@
-//! The kinds of `addons.cluster.x-k8s.io/v1beta2`: what is applied to clusters once they can be reached.
+//! The kinds of `addons.cluster.x-k8s.io/v1beta2`: resources that are applied to clusters once they are reachable.
 
 mod clusterresourceset;
 mod clusterresourcesetbinding;
@@ -6,10 +6,10 @@ mod clusterresourcesetbinding;
 pub use clusterresourceset::*;
 pub use clusterresourcesetbinding::*;
 
-/// The type a Secret must have before a ClusterResourceSet applies what is in it.
+/// Type that a Secret must have so that a ClusterResourceSet applies it.
 pub const RESOURCE_SET_SECRET_TYPE: &str = "addons.cluster.x-k8s.io/resource-set";
 
-/// The finalizer on ClusterResourceSets.
+/// Finalizer of ClusterResourceSets.
 pub const CLUSTER_RESOURCE_SET_FINALIZER: &str = "addons.cluster.x-k8s.io";
 
 crate::status_conditions!(ClusterResourceSetStatus);

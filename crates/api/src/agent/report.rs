@@ -1,8 +1,8 @@
-//! MachineReport: what the agent on a machine says it has done.
+//! MachineReport: what the agent on a machine reports.
 //!
-//! The manager makes the object and binds it to one machine in spec; the agent may write its status and
-//! nothing else. Everything in status comes from the machine and is treated as hostile: every text and list
-//! has a limit, and a report counts only for the digest and revision it names.
+//! The manager creates the object and binds it to one machine in spec. The agent may write only status. The manager
+//! does not trust what the machine writes: every string and list has a limit, and a report counts only for the digest
+//! and revision that it names.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -13,7 +13,7 @@ use serde_with::skip_serializing_none;
 use crate::infrastructure::HostFacts;
 use crate::schema::{DNS_LABEL, DNS_SUBDOMAIN, cel};
 
-/// Which machine the report is about.
+/// The machine that the report belongs to.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -59,82 +59,86 @@ use crate::schema::{DNS_LABEL, DNS_SUBDOMAIN, cel};
     )
 )]
 pub struct MachineReportSpec {
-    /// Name of the Machine. Cannot be changed.
+    /// Name of the Machine. Immutable.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub machine_name: String,
 
-    /// Identity that the bootstrap data gave the machine: a host that becomes another machine gets another one,
-    /// and another report. Cannot be changed.
+    /// Machine ID from the bootstrap data. A host that becomes another machine gets another ID and another report.
+    /// Immutable.
     #[serde(rename = "machineID")]
     #[schemars(length(min = 1, max = 64))]
     pub machine_id: String,
 
-    /// Digest (SHA-256) of the public key that the machine enrolled with: the first one that came with its token.
-    /// Requests for another key are not answered; remove this field to let the machine enrol again.
+    /// SHA-256 digest of the public key with which the machine enrolled: the first key that came with its token. Set by
+    /// Capstan, which refuses certificate requests for other keys. Remove this field to let the machine enrol with a
+    /// new key.
     #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
     pub enrolled_key: Option<String>,
 
-    /// Certificate that the machine's last request was answered with, as PEM. Public: it is worth nothing without
-    /// the key, which never leaves the machine.
+    /// Client certificate from the last certificate request, in PEM format. Set by Capstan. It is not secret: the
+    /// private key never leaves the machine.
     #[schemars(length(min = 1, max = 16384))]
     pub certificate: Option<String>,
 
-    /// The management plane that the certificate is of use at. Elsewhere the machine has been moved, and its agent is
-    /// told to follow.
+    /// The management plane for which the certificate is valid. Set by Capstan. If it differs from this management
+    /// plane, the machine was moved here, and Capstan tells its agent to follow.
     pub enrolled_with: Option<EnrolledPlane>,
 }
 
-/// A management plane, as the agent of a machine knows it.
+/// A management plane, as agents identify it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnrolledPlane {
-    /// UID of its namespace `kube-system`.
+    /// UID of the namespace `kube-system` of the management plane.
     #[schemars(length(min = 1, max = 64))]
     pub plane: String,
 
-    /// Address of its API server, as machines reach it.
+    /// URL of its API server, as machines connect to it.
     #[schemars(length(min = 1, max = 2048))]
     pub server: String,
 
-    /// Digest (SHA-256) of the CA that machines know it by.
+    /// SHA-256 digest of the CA with which machines verify its API server.
     #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
     pub ca_digest: String,
 }
 
-/// What the agent says.
+/// What the agent reports. Set by the agent.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineReportStatus {
-    /// What the machine asks a certificate with, as PEM (PKCS #10): when it enrols, and before its certificate expires.
+    /// Certificate signing request in PEM format (PKCS #10). The agent sets it when it enrols, and before its
+    /// certificate expires.
     #[schemars(length(min = 1, max = 8192))]
     pub certificate_request: Option<String>,
 
-    /// The plan everything below is about.
+    /// The plan to which phase, step, message, output and attempts belong.
     pub plan: Option<PlanIdentity>,
 
-    /// How the plan goes.
+    /// Progress of the plan. `Applying`: steps are running. `Waiting`: a gate is closed, for example until a drain has
+    /// ended. `Applied`: all steps are done. `Failed`: a step failed and is not retried until there is another plan.
+    /// `Refused`: the agent does not accept the plan.
     pub phase: Option<PlanPhase>,
 
-    /// The step that is carried out, or was last.
+    /// The current step, or the last one.
     pub step: Option<StepProgress>,
 
-    /// The newest plan that was carried out to its end.
+    /// The newest plan of which all steps are done.
     pub applied: Option<PlanIdentity>,
 
-    /// Why the plan stopped or waits, for people.
+    /// Human-readable explanation of why the plan stopped or waits.
     #[schemars(length(min = 1, max = 4096))]
     pub message: Option<String>,
 
-    /// What the step printed.
+    /// Output of the step.
     pub output: Option<StepOutput>,
 
-    /// How often the step has been tried.
+    /// Number of attempts of the step.
     #[schemars(range(min = 0))]
     pub attempts: Option<i32>,
 
-    /// Probes of the machine, such as whether the kubelet answers.
+    /// Results of the health probes of the machine, such as whether the kubelet responds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -142,60 +146,62 @@ pub struct MachineReportStatus {
     )]
     pub probes: Vec<ProbeResult>,
 
-    /// What the machine says of itself.
+    /// Properties of the machine and its operating system.
     pub facts: Option<HostFacts>,
 
-    /// What the agent has put on the machine, and takes back when the machine is reset.
+    /// What the agent has created on the machine and reverts in a reset.
     pub ledger: Option<LedgerSummary>,
 
     /// Version of the agent.
     #[schemars(length(min = 1, max = 64))]
     pub agent_version: Option<String>,
 
-    /// When the agent last wrote.
+    /// Time of the last update by the agent.
     pub last_updated: Option<Time>,
 }
 
-/// What the agent has put on a machine.
+/// What the agent has created on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerSummary {
-    /// How many items there are.
+    /// Number of items in total.
     #[schemars(range(min = 0))]
     pub total: i32,
 
-    /// The last of them, the newest first.
+    /// The newest items, newest first, at most 64.
     #[serde(default)]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub items: Vec<LedgerItem>,
 }
 
-/// One thing that is taken back when the machine is reset.
+/// One item that a reset reverts.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerItem {
-    /// What it is.
+    /// Type of the item: `File`, `Directory`, `Artifact` (downloaded), `Unit` (a systemd unit file) or `Command` (a
+    /// command that has an undo command).
     pub kind: LedgerKind,
 
-    /// Its path; for a command, the name of the step that ran it.
+    /// Path of the item; for a command, the name of its step.
     #[schemars(length(min = 1, max = 512))]
     pub name: String,
 
-    /// What was at the path before the agent wrote it. Not set for a command.
+    /// What was at the path before the agent wrote it. `Nothing`: a reset removes the path. `File`: a reset restores
+    /// the file. `Directory`: a reset keeps the directory. Not set for a command.
     pub before: Option<LedgerBefore>,
 }
 
-/// What the agent put on a machine.
+/// Types of items that the agent creates on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LedgerKind {
     /// A file.
     File,
-    /// A folder.
+    /// A directory.
     Directory,
-    /// A file or a folder that was downloaded.
+    /// A file or directory that was downloaded.
     Artifact,
-    /// The file of a systemd unit.
+    /// A systemd unit file.
     Unit,
     /// A command that has an undo command.
     Command,
@@ -204,43 +210,44 @@ pub enum LedgerKind {
 /// What was at a path before the agent wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LedgerBefore {
-    /// Nothing: a reset removes the path.
+    /// Nothing. A reset removes the path.
     Nothing,
-    /// A file: a reset restores its content.
+    /// A file. A reset restores its content.
     File,
-    /// A folder: a reset keeps it.
+    /// A directory. A reset keeps it.
     Directory,
 }
 
-/// Names exactly one plan.
+/// Identity of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanIdentity {
-    /// SHA-256 of the plan's bytes, in hexadecimal.
+    /// SHA-256 digest of the plan's bytes, in hexadecimal.
     #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
     pub digest: String,
 
-    /// Revision the planner gave it. Only ever grows.
+    /// Revision of the plan. It only increases.
     #[schemars(range(min = 1))]
     pub revision: i64,
 }
 
-/// How a plan goes.
+/// Progress of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PlanPhase {
-    /// Its steps are being carried out.
+    /// Steps are running.
     Applying,
-    /// It waits at a gate that somebody else opens, such as the end of a drain.
+    /// A gate is closed. The manager opens it, for example at the end of a drain.
     Waiting,
-    /// Every step has been carried out.
+    /// All steps are done.
     Applied,
-    /// A step failed for good; nothing more is tried until there is another plan.
+    /// A step failed and is not retried until there is another plan.
     Failed,
-    /// The agent will not carry it out: wrong machine, bad signature, an older revision, an unknown schema.
+    /// The agent does not accept the plan: it is for another machine, its signature is invalid, its revision is too
+    /// old, or its schema is unknown.
     Refused,
 }
 
-/// Where in a plan the agent is.
+/// Position of the agent in a plan.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -249,56 +256,56 @@ pub struct StepProgress {
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
 
-    /// Its place among the steps, counted from 1.
+    /// Position of the step in the plan, from 1.
     #[schemars(range(min = 1, max = 1000))]
     pub index: i32,
 
-    /// How many steps there are.
+    /// Number of steps in the plan.
     #[schemars(range(min = 1, max = 1000))]
     pub total: i32,
 
-    /// Exit code, if it runs a command and that has ended.
+    /// Exit code of the step's command, once it has ended.
     pub exit_code: Option<i32>,
 
-    /// When it began.
+    /// Time at which the step started.
     pub started: Option<Time>,
 
-    /// When it ended.
+    /// Time at which the step ended.
     pub finished: Option<Time>,
 }
 
-/// What a step printed: the beginning and the end, when it was too long to keep.
+/// Output of a step. Long output is shortened to its beginning and end.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("minProperties" = 1))]
 pub struct StepOutput {
-    /// What it printed to standard output.
+    /// Standard output.
     pub stdout: Option<Excerpt>,
 
-    /// What it printed to standard error.
+    /// Standard error.
     pub stderr: Option<Excerpt>,
 }
 
-/// The beginning and the end of a text.
+/// Beginning and end of a text.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct Excerpt {
-    /// How it begins.
+    /// Beginning of the text.
     #[schemars(length(max = 4096))]
     pub head: Option<String>,
 
-    /// How it ends, when something was left out between.
+    /// End of the text, if a part in the middle is left out.
     #[schemars(length(max = 4096))]
     pub tail: Option<String>,
 
-    /// How many bytes were left out between.
+    /// Number of bytes left out between `head` and `tail`.
     #[schemars(range(min = 0))]
     pub omitted_bytes: Option<i64>,
 }
 
-/// What a probe found.
+/// Result of a probe.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -307,13 +314,13 @@ pub struct ProbeResult {
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
 
-    /// Whether all is well.
+    /// Whether the probe succeeds.
     pub healthy: bool,
 
-    /// What was found, for people.
+    /// Human-readable details.
     #[schemars(length(min = 1, max = 1024))]
     pub message: Option<String>,
 
-    /// Since when.
+    /// Time since which the probe has this result.
     pub since: Option<Time>,
 }

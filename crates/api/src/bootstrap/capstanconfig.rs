@@ -1,4 +1,4 @@
-//! CapstanConfig: how a machine is set up.
+//! CapstanConfig: the setup of a machine.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use crate::conditions::Condition;
 use crate::meta::TemplateMetadata;
 use crate::schema::{DNS_SUBDOMAIN, cel, immutable};
 
-/// How a machine is set up.
+/// The setup of a machine.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -51,23 +51,25 @@ use crate::schema::{DNS_SUBDOMAIN, cel, immutable};
     )
 )]
 pub struct CapstanConfigSpec {
-    /// Which distribution of Kubernetes runs on the machine. Cannot be changed.
+    /// Kubernetes distribution of the machine: `k3s`, `rke2` or `kubeadm`. Only `k3s` is implemented; Capstan refuses
+    /// the others when it makes the plan. Default: `k3s`. Immutable.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-validations" = immutable()))]
     pub distro: Distro,
 
-    /// In which form the bootstrap data is handed to the machine.
+    /// Format of the bootstrap data: `cloud-config` for cloud-init, or `script` for a shell script. Default:
+    /// `cloud-config`.
     pub format: Option<BootstrapFormat>,
 
-    /// Settings of the distribution, as they stand in its own configuration file: for k3s and RKE2, keys of
-    /// `config.yaml`. Settings that Capstan itself must decide are refused when the plan is made.
+    /// Settings of the distribution, as in its own configuration file: for k3s, the keys of `config.yaml`. Capstan
+    /// refuses settings that it must decide itself when it makes the plan.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 256, "x-kubernetes-preserve-unknown-fields" = true))]
     pub settings: BTreeMap<String, Setting>,
 
-    /// Files to put on the machine. A file that is taken out of the list is taken off the machine. Files that Kubernetes
-    /// reads only when it starts, for k3s those below `/etc/rancher` and `/var/lib/rancher/k3s`, are written and removed
-    /// right before it is started again, after the commands in `before`.
+    /// Files on the machine. The agent removes a file from the machine when you remove it from the list. Files that
+    /// Kubernetes reads only when it starts (for k3s those below `/etc/rancher` and `/var/lib/rancher/k3s`) are written
+    /// and removed immediately before Kubernetes is restarted, after the commands in `before`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 200),
@@ -75,7 +77,7 @@ pub struct CapstanConfigSpec {
     )]
     pub files: Vec<File>,
 
-    /// Commands to run once before Kubernetes is set up, in this order.
+    /// Commands that run once before Kubernetes is set up, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -83,7 +85,7 @@ pub struct CapstanConfigSpec {
     )]
     pub before: Vec<Command>,
 
-    /// Commands to run once after Kubernetes is up, in this order.
+    /// Commands that run once after Kubernetes has started, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -91,14 +93,14 @@ pub struct CapstanConfigSpec {
     )]
     pub after: Vec<Command>,
 
-    /// What stays on the disk of the machine, and what is removed from it, when the Machine is deleted and its host is
-    /// released. When unset, volumes of users stay and everything else of Kubernetes is removed.
+    /// What is kept on the disk and what is removed when the Machine is deleted and its Host is released. Default:
+    /// volumes of users are kept, everything else of Kubernetes is removed.
     pub release: Option<ReleasePolicy>,
 }
 
-/// What stays on the disk of a machine, and what is removed from it, when its host is released. Volumes of users, which for
-/// k3s are in `/var/lib/rancher/k3s/storage` or in the folder that the setting `default-local-storage-path` names, stay
-/// unless `wipe` names them. Data in folders outside those of Kubernetes stays in the same way.
+/// What is kept on the disk of a machine and what is removed when its Host is released. Volumes of users are kept
+/// unless `wipe` lists them; for k3s they are in `/var/lib/rancher/k3s/storage` or in the directory of the setting
+/// `default-local-storage-path`. Data outside the directories of Kubernetes is also kept unless `wipe` lists it.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -111,8 +113,9 @@ pub struct CapstanConfigSpec {
     )])
 ))]
 pub struct ReleasePolicy {
-    /// More paths that stay, below the folders of Kubernetes, such as `/var/lib/rancher/k3s/server/db/snapshots`. State and
-    /// keys of the cluster cannot be kept. Absolute paths without `.` and `..`.
+    /// Additional paths to keep, below the directories of Kubernetes, such as
+    /// `/var/lib/rancher/k3s/server/db/snapshots`. State and keys of the cluster cannot be kept. Absolute paths without
+    /// `.` and `..`. Must not overlap with `wipe`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -121,9 +124,10 @@ pub struct ReleasePolicy {
     )]
     pub keep: Vec<String>,
 
-    /// Paths that are removed with everything in them, such as `/var/lib/rancher/k3s/storage` or `/srv/data`. Folders of the
-    /// operating system, such as `/etc` or `/home`, are refused when the plan is made. A folder in which something is still
-    /// mounted is not removed, and the host is quarantined. Absolute paths without `.` and `..`.
+    /// Paths to remove with their content, such as `/var/lib/rancher/k3s/storage` or `/srv/data`. Capstan refuses
+    /// directories of the operating system, such as `/etc` or `/home`, when it makes the plan. A directory that
+    /// contains a mount point is not removed, and the Host is quarantined. Absolute paths without `.` and `..`. Must
+    /// not overlap with `keep`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -133,25 +137,25 @@ pub struct ReleasePolicy {
     pub wipe: Vec<String>,
 }
 
-/// Distributions of Kubernetes.
+/// Kubernetes distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Distro {
-    /// k3s: one small binary.
+    /// k3s.
     #[default]
     #[serde(rename = "k3s")]
     K3s,
-    /// RKE2.
+    /// RKE2. Not implemented.
     #[serde(rename = "rke2")]
     Rke2,
-    /// Upstream Kubernetes, set up with kubeadm.
+    /// Upstream Kubernetes, set up with kubeadm. Not implemented.
     #[serde(rename = "kubeadm")]
     Kubeadm,
 }
 
-/// Forms of bootstrap data.
+/// Formats of bootstrap data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BootstrapFormat {
-    /// For cloud-init.
+    /// User data for cloud-init.
     #[default]
     #[serde(rename = "cloud-config")]
     CloudConfig,
@@ -160,7 +164,7 @@ pub enum BootstrapFormat {
     Script,
 }
 
-/// The value of a setting: any JSON, but an API server drops a null as if the setting were not there.
+/// Value of a setting: any JSON value except null, which an API server drops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Setting(pub serde_json::Value);
@@ -186,27 +190,28 @@ impl JsonSchema for Setting {
     )])
 ))]
 pub struct File {
-    /// Absolute path.
+    /// Absolute path of the file.
     #[schemars(length(min = 1, max = 4096), regex(pattern = r"^/([^/\x00]+/)*[^/\x00]+$"))]
     pub path: String,
 
-    /// Content of the file.
+    /// Content of the file. Set exactly one of `content` and `contentFrom`.
     #[schemars(length(max = 262144))]
     pub content: Option<String>,
 
-    /// Where to read the content of the file from, if it is secret.
+    /// Source of the content, for example for secret content. Set exactly one of `content` and `contentFrom`.
     pub content_from: Option<FileSource>,
 
-    /// Owner and group, as in `root:root`.
+    /// Owner and group, each `root` or a numeric ID, as in `root:root` or `1000:1000`. Without a group, the group is
+    /// the same as the owner. Default: `root`.
     #[schemars(length(min = 1, max = 256), regex(pattern = r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?$"))]
     pub owner: Option<String>,
 
-    /// Permissions in octal, as in `0640`. 0600 when unset.
+    /// Permissions in octal, as in `0640`, from `0000` to `0777`. Default: `0600`.
     #[schemars(length(min = 3, max = 4), regex(pattern = "^[0-7]{3,4}$"))]
     pub permissions: Option<String>,
 }
 
-/// Where the content of a file comes from.
+/// Source of the content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileSource {
@@ -231,11 +236,11 @@ pub struct SecretKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Command {
-    /// A name for it, which reports use.
+    /// Name of the command, which is used in reports. Unique in the list.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
 
-    /// The program and its arguments. It is run without a shell.
+    /// Program and arguments. The command runs without a shell.
     #[schemars(
         length(min = 1, max = 100),
         inner(length(max = 10240)),
@@ -243,18 +248,18 @@ pub struct Command {
     )]
     pub command: Vec<String>,
 
-    /// How long it may take. 300 when unset.
+    /// Timeout of the command, in seconds. Default: 300.
     #[schemars(range(min = 1, max = 86400))]
     pub timeout_seconds: Option<i32>,
 }
 
-/// What is known of the bootstrap data.
+/// Observed state of the bootstrap data. Set by Capstan.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct CapstanConfigStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -262,29 +267,29 @@ pub struct CapstanConfigStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// How far the bootstrap data has come.
+    /// Progress of the bootstrap data.
     pub initialization: Option<CapstanConfigInitializationStatus>,
 
-    /// Name of the Secret with the bootstrap data.
+    /// Name of the Secret with the bootstrap data, in the same namespace.
     #[schemars(length(min = 1, max = 253))]
     pub data_secret_name: Option<String>,
 
-    /// The generation that Capstan has seen.
+    /// `metadata.generation` of the spec that this status describes. Set by Capstan.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 }
 
-/// How far the bootstrap data has come.
+/// Progress of the bootstrap data.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct CapstanConfigInitializationStatus {
-    /// True once the Secret with the bootstrap data is there. Stays true.
+    /// True once the Secret with the bootstrap data exists. It stays true.
     pub data_secret_created: Option<bool>,
 }
 
-/// What CapstanConfigs made from the template look like.
+/// The template for CapstanConfigs.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -310,17 +315,17 @@ pub struct CapstanConfigInitializationStatus {
     )
 )]
 pub struct CapstanConfigTemplateSpec {
-    /// The CapstanConfig to make.
+    /// The template: metadata and spec of the CapstanConfigs.
     pub template: CapstanConfigTemplateResource,
 }
 
-/// The CapstanConfig to make.
+/// Metadata and spec of the CapstanConfigs made from a template.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CapstanConfigTemplateResource {
-    /// Labels and annotations of the CapstanConfig.
+    /// Labels and annotations of the CapstanConfigs.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Spec of the CapstanConfig.
+    /// Spec of the CapstanConfigs.
     pub spec: CapstanConfigSpec,
 }

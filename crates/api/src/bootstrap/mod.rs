@@ -1,7 +1,7 @@
 //! The kinds of `bootstrap.cluster.x-k8s.io` that Capstan provides.
 //!
-//! A CapstanConfig says how one machine should be set up. What a machine starts with installs the agent and
-//! nothing more; all the rest reaches it as a plan, so a change here can be carried out in place.
+//! A CapstanConfig describes the setup of one machine. The bootstrap data only installs the agent. The rest of the
+//! setup reaches the machine as a plan, so that a later change can be made in place.
 
 mod capstanconfig;
 
@@ -9,11 +9,11 @@ pub use capstanconfig::*;
 
 crate::status_conditions!(CapstanConfigStatus);
 
-/// Condition of a CapstanConfig: the agent on the machine has a credential of its own.
+/// Condition of a CapstanConfig: the agent on the machine has its own client certificate.
 pub const AGENT_ENROLLED: &str = "AgentEnrolled";
 
-/// Reasons of [`AGENT_ENROLLED`] when it is true. What is waited for has a cause of [`crate::wait`].
+/// Reasons of [`AGENT_ENROLLED`] when it is true. When it is false, the reason is a cause of [`crate::wait`].
 pub mod enrolment_reasons {
-    /// It has one.
+    /// The agent has a client certificate.
     pub const ENROLLED: &str = "Enrolled";
 }

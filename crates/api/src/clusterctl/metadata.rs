@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-/// Which versions of the contract the releases of a provider speak.
+/// Contract versions of the releases of a provider.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -20,53 +20,53 @@ use serde_with::skip_serializing_none;
     doc = "What is to be known of a provider before one of its releases is installed."
 )]
 pub struct MetadataSpec {
-    /// The release series of the provider, each with the contract it speaks.
+    /// Release series of the provider, each with its contract version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub release_series: Vec<ReleaseSeries>,
 }
 
-/// The releases that share a major and a minor version.
+/// Releases with the same major and minor version.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(!deny_unknown_fields)]
 pub struct ReleaseSeries {
-    /// Major version. 0 when unset.
+    /// Major version. Default: 0.
     pub major: Option<i32>,
 
-    /// Minor version. 0 when unset.
+    /// Minor version. Default: 0.
     pub minor: Option<i32>,
 
-    /// Version of the contract that the series speaks, such as `v1beta2`.
+    /// Contract version of the series, such as `v1beta2`.
     pub contract: Option<String>,
 }
 
-/// Why a `metadata.yaml` cannot be used.
+/// Why a `metadata.yaml` is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// It is not YAML, or has fields that do not belong there.
+    /// The file is not valid YAML, or has unknown fields.
     #[error("metadata.yaml does not have the expected form")]
     Form(#[from] serde_saphyr::Error),
 
-    /// It is written in another version, or is something else altogether.
+    /// The file has another API version or another kind.
     #[error("metadata.yaml has {field} {found:?}, expected {expected:?}")]
     Type {
         /// `apiVersion` or `kind`.
         field: &'static str,
-        /// What the file says.
+        /// Value in the file.
         found: String,
-        /// What it should say.
+        /// Expected value.
         expected: String,
     },
 
-    /// It names no release series.
+    /// The file has no release series.
     #[error("metadata.yaml names no releaseSeries: at least the one of its own release must be there")]
     NoReleaseSeries,
 }
 
 impl Metadata {
-    /// Reads the text of a `metadata.yaml`. Strict: a field that does not belong there is an error. Only
-    /// `kind` may be missing, as it is in the files of some providers.
+    /// Parses a `metadata.yaml`. An unknown field is an error. Only `kind` may be missing, because the files of some
+    /// providers do not have it.
     pub fn from_yaml(text: &str) -> Result<Self, MetadataError> {
         let file: File = serde_saphyr::from_str(text)?;
         let types = [
@@ -86,7 +86,7 @@ impl Metadata {
     }
 }
 
-/// The file, in which `metadata` is usually missing.
+/// The file. `metadata` is usually missing.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {

@@ -1,5 +1,5 @@
-//! The kinds of `clusterctl.cluster.x-k8s.io/v1alpha3`: which providers are installed, and which versions of
-//! the contract the releases of a provider speak.
+//! The kinds of `clusterctl.cluster.x-k8s.io/v1alpha3`: installed providers, and the contract versions of provider
+//! releases.
 
 mod metadata;
 mod provider;

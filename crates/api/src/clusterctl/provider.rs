@@ -1,11 +1,11 @@
-//! Provider: one provider that is installed. Together they are the inventory.
+//! Provider: one installed provider. All Providers are the inventory.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-/// Which provider is installed, and in which version.
+/// An installed provider and its version.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -47,42 +47,41 @@ pub struct ProviderSpec {
     #[serde(rename = "type")]
     pub type_: Option<String>,
 
-    /// Version that is installed, with its leading `v`.
+    /// Installed version with a leading `v`.
     pub version: Option<String>,
 
-    /// The one namespace the provider watches. Empty for all of them, which is what providers do now; this
-    /// field will be removed.
+    /// Namespace that the provider watches. Default: all namespaces. Deprecated: this field will be removed.
     pub watched_namespace: Option<String>,
 }
 
 impl ProviderSpec {
-    /// The type, if it is one of those that are known.
+    /// The provider type, if it is known.
     pub fn provider_type(&self) -> Option<ProviderType> {
         ProviderType::ALL.into_iter().find(|known| self.type_.as_deref() == Some(known.as_str()))
     }
 }
 
-/// Types of providers, in the order in which they are installed.
+/// Types of providers, in the order of installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProviderType {
-    /// Core itself.
+    /// Core.
     Core,
-    /// Makes the data that machines start with.
+    /// Bootstrap provider: creates bootstrap data.
     Bootstrap,
-    /// Makes control planes.
+    /// Control plane provider: creates control planes.
     ControlPlane,
-    /// Makes machines, networks and the like.
+    /// Infrastructure provider: creates machines and networks.
     Infrastructure,
-    /// Gives out addresses.
+    /// IPAM provider: assigns IP addresses.
     Ipam,
-    /// Serves runtime hooks.
+    /// Runtime extension: serves runtime hooks.
     RuntimeExtension,
-    /// Brings things into clusters.
+    /// Add-on provider: installs resources into clusters.
     Addon,
 }
 
 impl ProviderType {
-    /// All types, in the order in which they are installed.
+    /// All types, in the order of installation.
     pub const ALL: [Self; 7] = [
         Self::Core,
         Self::Bootstrap,
@@ -93,7 +92,7 @@ impl ProviderType {
         Self::Addon,
     ];
 
-    /// The type as a [`ProviderSpec`] gives it.
+    /// The type as in a [`ProviderSpec`].
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Core => "CoreProvider",
@@ -106,8 +105,7 @@ impl ProviderType {
         }
     }
 
-    /// Value of the provider label on everything that belongs to a provider of this type; also the name of
-    /// its [`Provider`].
+    /// Value of the provider label on all objects of a provider of this type; also the name of its [`Provider`].
     pub fn label(self, name: &str) -> String {
         match self {
             Self::Core => name.to_owned(),

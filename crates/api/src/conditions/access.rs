@@ -1,4 +1,4 @@
-//! How conditions are found on an object, whatever the object is.
+//! Access to the conditions of any object.
 
 use kube::Resource;
 use kube::core::ObjectMeta;
@@ -10,36 +10,35 @@ use crate::meta::labels;
 
 /// An object that has conditions.
 ///
-/// Kinds made with `kube`'s derive get it through [`StatusConditions`] on their status; wrappers around
-/// untyped objects write the four functions themselves.
+/// Kinds with `kube`'s derive implement it through [`StatusConditions`] of their status. Wrappers of untyped objects
+/// implement the four functions themselves.
 pub trait Conditioned {
-    /// All conditions, in the order in which they stand in the object.
+    /// All conditions, in the order of the object.
     fn conditions(&self) -> &[Condition];
 
-    /// The list of conditions, to be changed. Use [`set`](super::set) and [`delete`](super::delete) instead
-    /// wherever possible: they keep the rules.
+    /// The conditions, mutable. Prefer [`set`](super::set) and [`delete`](super::delete), which follow the rules.
     fn conditions_mut(&mut self) -> &mut Vec<Condition>;
 
-    /// `metadata.generation`, if the object has been stored.
+    /// `metadata.generation`, if the object is stored.
     fn generation(&self) -> Option<i64>;
 
-    /// What messages about many objects call this one.
+    /// Identity of the object in messages about several objects.
     fn owner(&self) -> Owner<'_>;
 }
 
-/// The object that a condition stands on, as far as messages need it.
+/// The object that has a condition, as used in messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner<'a> {
-    /// The kind, as in `Machine`.
+    /// Kind, such as `Machine`.
     pub kind: Cow<'a, str>,
-    /// The name, without the namespace.
+    /// Name without the namespace.
     pub name: &'a str,
-    /// Whether it is a Machine of the control plane: those are named first.
+    /// Whether it is a Machine of the control plane. Messages name these first.
     pub is_control_plane_machine: bool,
 }
 
 impl<'a> Owner<'a> {
-    /// The owner that has this kind and this metadata.
+    /// The owner with this kind and this metadata.
     pub fn new(kind: impl Into<Cow<'a, str>>, meta: &'a ObjectMeta) -> Self {
         let kind = kind.into();
         let has_label = meta.labels.as_ref().is_some_and(|labels| labels.contains_key(labels::CONTROL_PLANE));
@@ -51,16 +50,16 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// A status that holds a list of conditions. [`status_conditions!`](crate::status_conditions) writes it.
+/// A status with a list of conditions. [`status_conditions!`](crate::status_conditions) implements it.
 pub trait StatusConditions {
     /// The conditions.
     fn conditions(&self) -> &[Condition];
-    /// The conditions, to be changed.
+    /// The conditions, mutable.
     fn conditions_mut(&mut self) -> &mut Vec<Condition>;
 }
 
-/// Implements [`StatusConditions`](crate::conditions::StatusConditions) for status types that keep their
-/// conditions in a field `conditions: Vec<Condition>`.
+/// Implements [`StatusConditions`](crate::conditions::StatusConditions) for status types with a field
+/// `conditions: Vec<Condition>`.
 #[macro_export]
 macro_rules! status_conditions {
     ($($status:ty),+ $(,)?) => {$(
@@ -98,32 +97,32 @@ where
     }
 }
 
-/// The condition of a type in a list.
+/// The condition with this type in a list.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// The condition of a type on an object.
+/// The condition with this type of an object.
 pub fn get<'a, T: Conditioned + ?Sized>(object: &'a T, type_: &str) -> Option<&'a Condition> {
     find(object.conditions(), type_)
 }
 
-/// Whether an object has a condition of a type, whatever it says.
+/// Whether an object has a condition with this type.
 pub fn has<T: Conditioned + ?Sized>(object: &T, type_: &str) -> bool {
     get(object, type_).is_some()
 }
 
-/// Whether the condition is there and True.
+/// Whether the condition exists and is True.
 pub fn is_true<T: Conditioned + ?Sized>(object: &T, type_: &str) -> bool {
     get(object, type_).is_some_and(|condition| condition.status == ConditionStatus::True)
 }
 
-/// Whether the condition is there and False.
+/// Whether the condition exists and is False.
 pub fn is_false<T: Conditioned + ?Sized>(object: &T, type_: &str) -> bool {
     get(object, type_).is_some_and(|condition| condition.status == ConditionStatus::False)
 }
 
-/// Whether the condition is Unknown or not there.
+/// Whether the condition is Unknown or missing.
 pub fn is_unknown<T: Conditioned + ?Sized>(object: &T, type_: &str) -> bool {
     get(object, type_).is_none_or(|condition| condition.status == ConditionStatus::Unknown)
 }

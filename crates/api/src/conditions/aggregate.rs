@@ -1,10 +1,10 @@
-//! One condition of many objects, told in one: `MachinesReady` and `WorkersAvailable` are made this way.
+//! Aggregation of one condition of many objects, as in `MachinesReady` and `WorkersAvailable`.
 
 use super::digest::digest;
 use super::merge::{MergeError, MergeStrategy, Priority, Source};
 use super::{Conditioned, NewCondition, get};
 
-/// An aggregation to be made.
+/// An aggregation of conditions.
 pub struct Aggregate<'a> {
     source: &'a str,
     target: &'a str,
@@ -12,25 +12,24 @@ pub struct Aggregate<'a> {
 }
 
 impl<'a> Aggregate<'a> {
-    /// An aggregation of conditions of one type, into a condition of the same type.
+    /// Aggregates conditions of this type into a condition of the same type.
     pub fn over(type_: &'a str) -> Self {
         Self { source: type_, target: type_, strategy: MergeStrategy::new() }
     }
 
-    /// The type of the resulting condition.
+    /// Sets the type of the resulting condition.
     pub fn to(mut self, type_: &'a str) -> Self {
         self.target = type_;
         self
     }
 
-    /// How to weigh the conditions. If it says that the source type is negative, so is the result, unless it
-    /// says otherwise.
+    /// Sets the merge strategy. If the source type has negative polarity in it, so has the result by default.
     pub fn strategy(mut self, strategy: MergeStrategy<'a>) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// Aggregates over objects. The order of the objects does not matter.
+    /// Aggregates over objects. Their order does not matter.
     pub fn aggregate<'o, T: Conditioned + ?Sized + 'o>(
         &self,
         objects: impl IntoIterator<Item = &'o T>,
@@ -61,7 +60,7 @@ impl<'a> Aggregate<'a> {
     }
 }
 
-/// Issues and then unknowns; good news only if there is nothing else, and only if there is a message.
+/// Issues first, then unknowns. Infos are included only if there is nothing else, and only with a message.
 fn worth_telling<'w, 's>(
     mut weighed: Vec<(Priority, &'w Source<'s>)>,
     worst: Priority,

@@ -1,4 +1,4 @@
-//! The condition itself, as it stands in `status.conditions`.
+//! The condition in `status.conditions`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -7,44 +7,44 @@ use std::fmt;
 
 use crate::schema::{CONDITION_TYPE, REASON};
 
-/// One observation about an object: is something so, since when, and why.
+/// One observation about an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What is observed, in CamelCase or prefixed as in `example.com/CamelCase`.
+    /// Type of the condition in CamelCase, optionally with a prefix, as in `example.com/CamelCase`.
     #[serde(rename = "type")]
     #[schemars(length(max = 316), regex(pattern = CONDITION_TYPE))]
     pub type_: String,
 
-    /// Whether it is so.
+    /// Status of the condition: `True`, `False` or `Unknown`.
     pub status: ConditionStatus,
 
-    /// The `metadata.generation` of the object that was looked at. An older generation than the object's
-    /// means that the condition does not speak of the newest spec yet.
+    /// `metadata.generation` of the object that was observed. If it is lower than the object's generation, the
+    /// condition does not reflect the current spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
 
-    /// When `status` last changed from one value to another.
+    /// Time of the last change of `status`.
     pub last_transition_time: Time,
 
-    /// Why the status is what it is, as one CamelCase word for programs to act on.
+    /// Machine-readable reason for the status, in CamelCase.
     #[schemars(length(min = 1, max = 1024), regex(pattern = REASON))]
     pub reason: String,
 
-    /// The same for people. May be empty.
+    /// Human-readable message. May be empty.
     #[schemars(length(max = 32768))]
     pub message: String,
 }
 
 impl Condition {
-    /// Whether both say the same: everything but the transition time is equal.
+    /// Whether both are equal except for the transition time.
     pub fn has_same_state(&self, other: &Self) -> bool {
         self.has_same_state_except_generation(other)
             && self.observed_generation.unwrap_or_default() == other.observed_generation.unwrap_or_default()
     }
 
-    /// Whether both say the same, perhaps of different generations of the object.
+    /// Whether both are equal except for the transition time and the generation.
     pub fn has_same_state_except_generation(&self, other: &Self) -> bool {
         self.type_ == other.type_
             && self.status == other.status
@@ -53,14 +53,14 @@ impl Condition {
     }
 }
 
-/// The three things a condition can say.
+/// Status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
-    /// It is so.
+    /// The condition is met.
     True,
-    /// It is not so.
+    /// The condition is not met.
     False,
-    /// Nobody can tell at the moment.
+    /// The status cannot be determined.
     Unknown,
 }
 

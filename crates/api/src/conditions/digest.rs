@@ -1,4 +1,4 @@
-//! What many objects say, in a few lines: who says the same, and which three messages matter most.
+//! Digest of the messages of many objects: groups equal messages, and selects the three most important ones.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,23 +6,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::merge::{Priority, Source};
 use super::message::{nest, plural};
 
-/// How many messages are shown.
+/// Maximum number of messages.
 const MESSAGES: usize = 3;
 
-/// How many objects are named for each message: a control plane usually has three Machines, and all of them
-/// should be named.
+/// Maximum number of objects that are named for each message. A control plane usually has three Machines, and all of
+/// them should be named.
 const NAMES: usize = 3;
 
-/// How much a message matters, over all objects and kinds that report it.
+/// Importance of a message over all objects and kinds that report it.
 struct Weight {
     from_control_plane: bool,
     priority: Priority,
 }
 
-/// Tells what objects report, one line for each message, grouped by kind.
+/// Lists what objects report, one line for each message, grouped by kind.
 ///
-/// Messages of control plane machines come first, then those of the worst priority, then those that most
-/// objects report. The order of `sources` breaks the last ties; they are given worst first.
+/// Messages of control plane machines come first, then those with the worst priority, then those that most objects
+/// report. The order of `sources`, worst first, decides between equals.
 pub(super) fn digest(sources: &[(Priority, &Source<'_>)]) -> String {
     let mut weights: BTreeMap<&str, Weight> = BTreeMap::new();
     let mut reporters: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();

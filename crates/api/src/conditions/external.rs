@@ -1,11 +1,11 @@
-//! Conditions of objects that are only known as JSON: what providers report.
+//! Conditions of untyped objects, such as those of providers.
 //!
-//! Providers are at different stages: some have conditions of today's shape, some keep them in
-//! `status.v1beta2.conditions` beside those of the v1beta1 shape, some have only the old ones. All are read
-//! as today's; of an old one the severity is dropped and a missing reason is filled in.
+//! Providers report conditions in the current format, in `status.v1beta2.conditions` next to those in the v1beta1
+//! format, or only in the v1beta1 format. All are read as the current format: the severity of a v1beta1 condition is
+//! dropped, and a missing reason is replaced by a default.
 //!
-//! The text of an error ends up in a condition with the reason `InvalidConditionReported`, where users and
-//! tools see it, so it is spelled as Cluster API spells it.
+//! The text of an error is written to a condition with the reason `InvalidConditionReported`, so it is the same as in
+//! Cluster API.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,7 +15,7 @@ use thiserror::Error;
 use super::{Condition, ConditionStatus, Conditioned, Owner, reasons};
 use crate::meta::labels;
 
-/// What the condition rules need to know of an untyped object.
+/// The parts of an untyped object that the condition rules use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct External {
     kind: String,
@@ -25,19 +25,19 @@ pub struct External {
     conditions: Vec<Condition>,
 }
 
-/// The conditions of an untyped object break the rules.
+/// The conditions of an untyped object are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("failed to convert {path} from {kind} to []metav1.Condition: {problem}")]
 pub struct InvalidConditions {
-    /// Where the conditions stand, as in `status.conditions`.
+    /// Path of the conditions, such as `status.conditions`.
     pub path: &'static str,
     /// The kind of the object.
     pub kind: String,
-    /// What is wrong. Its text is part of this error's own.
+    /// The problem. Its text is part of this error's text.
     pub problem: InvalidCondition,
 }
 
-/// What is wrong with a condition of an untyped object.
+/// Problems of a condition of an untyped object.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidCondition {
     /// The condition has no type.
@@ -46,32 +46,32 @@ pub enum InvalidCondition {
     /// The condition has no status.
     #[error("status must be set for the {0} condition")]
     NoStatus(String),
-    /// The status of the condition is none of the three.
+    /// The status of the condition is not `True`, `False` or `Unknown`.
     #[error("status for the {0} condition must be one of True, False, Unknown")]
     BadStatus(String),
-    /// The transition time is not a time.
+    /// The transition time is not a valid time.
     #[error("failed to unmarshal lastTransitionTime value: {value}: {problem}")]
     BadTime {
-        /// What stands there.
+        /// The value.
         value: String,
-        /// What the parser says about it.
+        /// The error of the parser.
         problem: String,
     },
-    /// A field is not of the right JSON type.
+    /// A field has the wrong JSON type.
     #[error("{field} must be {expected}")]
     BadField {
         /// Name of the field.
         field: &'static str,
-        /// What it should be, as in "a string".
+        /// Expected type, such as "a string".
         expected: &'static str,
     },
 }
 
 impl External {
-    /// Reads what is needed from an object.
+    /// Reads the conditions of an object.
     ///
-    /// A condition without a transition time is taken to have changed `now`. An object without a list of
-    /// conditions has none; entries of the list that are not objects are skipped.
+    /// A condition without a transition time gets the time `now`. An object without a list of conditions has none.
+    /// Entries of the list that are not objects are skipped.
     pub fn read(object: &Value, now: Timestamp) -> Result<Self, InvalidConditions> {
         let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let kind = text("/kind");
@@ -155,7 +155,7 @@ fn read_condition(fields: &Map<String, Value>, now: Timestamp) -> Result<Conditi
     })
 }
 
-/// A field that holds a string; empty if it is null or not there.
+/// The value of a string field; empty if it is null or missing.
 fn text<'a>(fields: &'a Map<String, Value>, field: &'static str) -> Result<&'a str, InvalidCondition> {
     match fields.get(field) {
         None | Some(Value::Null) => Ok(""),

@@ -1,4 +1,4 @@
-//! How conditions are weighed against each other when several become one.
+//! Merge rules: how several conditions become one.
 
 use jiff::Timestamp;
 use std::borrow::Cow;
@@ -6,20 +6,20 @@ use thiserror::Error;
 
 use super::{Condition, ConditionStatus, NewCondition, Owner, reasons};
 
-/// A condition that goes into a merge, and the object it stands on.
+/// A condition that is merged, with its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source<'a> {
     /// The object.
     pub owner: Owner<'a>,
-    /// What is observed.
+    /// Type of the condition.
     pub type_: &'a str,
-    /// Whether it is so.
+    /// Status of the condition.
     pub status: ConditionStatus,
-    /// Why, as one word.
+    /// Machine-readable reason.
     pub reason: &'a str,
-    /// Why, for people.
+    /// Human-readable message.
     pub message: Cow<'a, str>,
-    /// Since when; none for a condition that has never been reported.
+    /// Time of the last transition; none for a condition that was never reported.
     pub since: Option<Timestamp>,
 }
 
@@ -58,14 +58,14 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What a condition means for the result of a merge, worst first.
+/// Priority of a condition in a merge, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Something is not as it should be.
+    /// The condition has a bad status.
     Issue,
-    /// Nobody can tell.
+    /// The condition is unknown.
     Unknown,
-    /// All is well.
+    /// The condition has a good status.
     Info,
 }
 
@@ -78,14 +78,14 @@ pub enum Polarity {
     Negative,
 }
 
-/// The reasons that a merged condition can have.
+/// The reasons of a merged condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reasons<'a> {
-    /// If there is an issue.
+    /// Reason if there is an issue.
     pub issue: &'a str,
-    /// If there is no issue and something is unknown.
+    /// Reason if something is unknown and there is no issue.
     pub unknown: &'a str,
-    /// If all is well.
+    /// Reason if all conditions have a good status.
     pub info: &'a str,
 }
 
@@ -99,14 +99,13 @@ impl Default for Reasons<'_> {
     }
 }
 
-/// A merge that cannot be done as asked. All but [`MergeError::NoObjects`] and [`MergeError::NothingInScope`]
-/// are mistakes of the caller.
+/// An invalid merge. All except [`MergeError::NoObjects`] and [`MergeError::NothingInScope`] are errors of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MergeError {
-    /// A summary of no condition types.
+    /// A summary without condition types.
     #[error("there are no condition types to sum up")]
     NoTypes,
-    /// A summary of its own result.
+    /// A summary that includes its own result.
     #[error("condition {0} cannot be summed up into itself")]
     IncludesTarget(String),
     /// Two overrides for one condition.
@@ -115,10 +114,10 @@ pub enum MergeError {
     /// An override for a condition that the object does not have.
     #[error("condition {0} is overridden but the object does not report it")]
     OverrideWithoutOriginal(String),
-    /// All types in scope may be missing, and are.
+    /// All types in scope are optional, and all are missing.
     #[error("none of the conditions to sum up is reported")]
     NothingInScope,
-    /// An aggregation over no objects.
+    /// An aggregation over zero objects.
     #[error("there are no objects to aggregate over")]
     NoObjects,
 }
@@ -126,8 +125,8 @@ pub enum MergeError {
 type WeighFn<'a> = Box<dyn Fn(&Source<'_>, Priority) -> Priority + 'a>;
 type LinesFn<'a> = Box<dyn Fn(Vec<String>) -> Vec<String> + 'a>;
 
-/// How a merge weighs conditions and words its result. The default is right for conditions of positive
-/// polarity and gives generic reasons.
+/// How a merge determines priorities, reasons and messages. The default is for conditions with positive polarity, with
+/// generic reasons.
 #[derive(Default)]
 pub struct MergeStrategy<'a> {
     negative: Vec<&'a str>,
@@ -149,26 +148,26 @@ impl<'a> MergeStrategy<'a> {
         self
     }
 
-    /// The polarity of the result. Otherwise a summary is positive, and an aggregation is what its source is.
+    /// Sets the polarity of the result. Default: positive for a summary, that of the source for an aggregation.
     pub fn target(mut self, polarity: Polarity) -> Self {
         self.target = Some(polarity);
         self
     }
 
-    /// The reasons to choose from for the result.
+    /// Sets the reasons for the result.
     pub fn reasons(mut self, reasons: Reasons<'a>) -> Self {
         self.reasons = reasons;
         self
     }
 
-    /// Weighs conditions by a function, which is given what the default would say.
+    /// Sets a function that determines the priority of a condition. It receives the default priority.
     pub fn weigh(mut self, weigh: impl Fn(&Source<'_>, Priority) -> Priority + 'a) -> Self {
         self.weigh = Some(Box::new(weigh));
         self
     }
 
-    /// Passes the lines of a summary's message, one for each condition, through a function before they are
-    /// joined. Aggregations do not use it.
+    /// Sets a function that changes the lines of a summary's message, one for each condition, before they are joined.
+    /// Aggregations do not use it.
     pub fn rewrite(mut self, rewrite: impl Fn(Vec<String>) -> Vec<String> + 'a) -> Self {
         self.rewrite = Some(Box::new(rewrite));
         self
@@ -190,7 +189,7 @@ impl<'a> MergeStrategy<'a> {
         self.weigh.as_ref().map_or(default, |weigh| weigh(source, default))
     }
 
-    /// The status of the result, given the worst that was found.
+    /// Status of the result for the worst priority.
     pub(super) fn status(&self, worst: Priority, usual: Polarity) -> ConditionStatus {
         let positive = self.target.unwrap_or(usual) == Polarity::Positive;
         match worst {
@@ -200,7 +199,7 @@ impl<'a> MergeStrategy<'a> {
         }
     }
 
-    /// The reason of the result, given the worst that was found.
+    /// Reason of the result for the worst priority.
     pub(super) fn reason(&self, worst: Priority) -> &'a str {
         match worst {
             Priority::Issue => self.reasons.issue,

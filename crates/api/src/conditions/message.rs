@@ -1,7 +1,7 @@
-//! The small print of merged messages: bullets, indentation and plurals.
+//! Format of merged messages: bullets, indentation and plurals.
 
-/// Puts a message behind a bullet's label. A single line goes onto the label's line; anything that is a list
-/// goes below, as a nested list.
+/// Appends a message to the label of a bullet. A single line is appended to the line of the label; a list is appended
+/// below it, as a nested list.
 pub(super) fn nest(message: &str) -> String {
     if !message.contains('\n') && !has_bullet(message) {
         return format!(" {message}");
@@ -21,14 +21,14 @@ pub(super) fn nest(message: &str) -> String {
     nested
 }
 
-/// Whether there is a star with white space behind it, wherever in the line: `5 * 3` counts as well.
+/// Whether the line has a star followed by white space anywhere: `5 * 3` counts too.
 fn has_bullet(line: &str) -> bool {
     line.as_bytes()
         .windows(2)
         .any(|pair| pair[0] == b'*' && matches!(pair[1], b' ' | b'\t' | b'\n' | b'\r' | b'\x0c'))
 }
 
-/// The plural of a kind. Regular English is enough for kinds: there is no `Mouse` to reconcile.
+/// The plural of a kind, by the regular rules of English.
 pub(super) fn plural(kind: &str) -> String {
     let ends_with = |endings: &[&str]| endings.iter().any(|ending| kind.ends_with(ending));
     match kind.strip_suffix('y') {

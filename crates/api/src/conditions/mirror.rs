@@ -1,8 +1,8 @@
-//! One condition of one object, repeated on another: how a Cluster shows what its infrastructure says.
+//! Mirror: copies one condition of an object to another object, as a Cluster does with its infrastructure.
 
 use super::{Condition, ConditionStatus, Conditioned, NewCondition, get, reasons};
 
-/// A mirror to be held up to an object.
+/// A mirror of a condition.
 #[derive(Clone, Debug)]
 pub struct Mirror<'a> {
     source: &'a str,
@@ -11,18 +11,18 @@ pub struct Mirror<'a> {
 }
 
 impl<'a> Mirror<'a> {
-    /// A mirror of a condition type, under the same type.
+    /// Mirrors a condition type to the same type.
     pub fn of(type_: &'a str) -> Self {
         Self { source: type_, target: type_, fallback: None }
     }
 
-    /// The type of the resulting condition.
+    /// Sets the type of the resulting condition.
     pub fn to(mut self, type_: &'a str) -> Self {
         self.target = type_;
         self
     }
 
-    /// What to say if the object does not report the condition, rather than that it is unknown.
+    /// Sets the status, reason and message to use if the object does not have the condition. Default: Unknown.
     pub fn fallback(
         mut self,
         status: impl Into<ConditionStatus>,
@@ -38,9 +38,9 @@ impl<'a> Mirror<'a> {
         self.mirror_condition(get(object, self.source))
     }
 
-    /// Mirrors a condition that has been looked up already, perhaps in vain.
+    /// Mirrors a condition that was already looked up, if there is one.
     ///
-    /// The transition time comes along: it says when the thing itself changed, not when that was noticed.
+    /// The transition time is copied too: it is the time of the original change.
     pub fn mirror_condition(&self, condition: Option<&Condition>) -> NewCondition {
         if let Some(condition) = condition {
             return NewCondition { type_: self.target.to_owned(), ..NewCondition::from(condition.clone()) };

@@ -1,10 +1,10 @@
-//! Condition types and reasons that many kinds share. What only one kind uses stands beside that kind.
+//! Condition types and reasons that several kinds share. Those of only one kind are defined with that kind.
 
 /// Condition types.
 pub mod types {
-    /// The object does its work for its users.
+    /// The object is available to its users.
     pub const AVAILABLE: &str = "Available";
-    /// The object works as it should.
+    /// The object works as expected.
     pub const READY: &str = "Ready";
     /// The bootstrap config of the object is ready.
     pub const BOOTSTRAP_CONFIG_READY: &str = "BootstrapConfigReady";
@@ -18,13 +18,13 @@ pub mod types {
     pub const ROLLING_OUT: &str = "RollingOut";
     /// Machines are being added. Negative polarity.
     pub const SCALING_UP: &str = "ScalingUp";
-    /// Machines are being taken away. Negative polarity.
+    /// Machines are being removed. Negative polarity.
     pub const SCALING_DOWN: &str = "ScalingDown";
-    /// Unhealthy Machines are being dealt with. Negative polarity.
+    /// Unhealthy Machines are being remediated. Negative polarity.
     pub const REMEDIATING: &str = "Remediating";
-    /// The object is on its way out. Negative polarity.
+    /// The object is being deleted. Negative polarity.
     pub const DELETING: &str = "Deleting";
-    /// Nobody reconciles the object for now. Negative polarity.
+    /// Reconciliation of the object is paused. Negative polarity.
     pub const PAUSED: &str = "Paused";
 }
 
@@ -34,21 +34,21 @@ pub mod reasons {
     pub const AVAILABLE: &str = "Available";
     /// The object is not available.
     pub const NOT_AVAILABLE: &str = "NotAvailable";
-    /// Nobody can tell whether the object is available.
+    /// It is unknown whether the object is available.
     pub const AVAILABLE_UNKNOWN: &str = "AvailableUnknown";
 
     /// The object is ready.
     pub const READY: &str = "Ready";
     /// The object is not ready.
     pub const NOT_READY: &str = "NotReady";
-    /// Nobody can tell whether the object is ready.
+    /// It is unknown whether the object is ready.
     pub const READY_UNKNOWN: &str = "ReadyUnknown";
 
-    /// The object is what it should be now.
+    /// The object matches its desired state.
     pub const UP_TO_DATE: &str = "UpToDate";
-    /// The object is what it should have been earlier.
+    /// The object does not match its desired state.
     pub const NOT_UP_TO_DATE: &str = "NotUpToDate";
-    /// Nobody can tell whether the object is up to date.
+    /// It is unknown whether the object is up to date.
     pub const UP_TO_DATE_UNKNOWN: &str = "UpToDateUnknown";
 
     /// A rollout is under way.
@@ -59,40 +59,40 @@ pub mod reasons {
     pub const SCALING_UP: &str = "ScalingUp";
     /// No Machines are being added.
     pub const NOT_SCALING_UP: &str = "NotScalingUp";
-    /// Machines are being taken away.
+    /// Machines are being removed.
     pub const SCALING_DOWN: &str = "ScalingDown";
-    /// No Machines are being taken away.
+    /// No Machines are being removed.
     pub const NOT_SCALING_DOWN: &str = "NotScalingDown";
-    /// At least one unhealthy Machine is being dealt with.
+    /// At least one unhealthy Machine is being remediated.
     pub const REMEDIATING: &str = "Remediating";
     /// No Machine needs remediation.
     pub const NOT_REMEDIATING: &str = "NotRemediating";
-    /// The object has no Machines to speak of.
+    /// The object has no Machines.
     pub const NO_REPLICAS: &str = "NoReplicas";
-    /// Nobody has said yet how many Machines there should be.
+    /// The desired number of Machines is not set yet.
     pub const WAITING_FOR_REPLICAS_SET: &str = "WaitingForReplicasSet";
 
-    /// Another object reports conditions that break the rules.
+    /// Another object reports invalid conditions.
     pub const INVALID_CONDITION_REPORTED: &str = "InvalidConditionReported";
-    /// A controller failed in a way that only its log explains.
+    /// A controller failed; see its log.
     pub const INTERNAL_ERROR: &str = "InternalError";
-    /// A referenced object is not there.
+    /// A referenced object does not exist.
     pub const OBJECT_DOES_NOT_EXIST: &str = "ObjectDoesNotExist";
-    /// A referenced object was there and is gone.
+    /// A referenced object existed and was deleted.
     pub const OBJECT_DELETED: &str = "ObjectDeleted";
     /// The object is reconciled.
     pub const NOT_PAUSED: &str = "NotPaused";
-    /// The object is not reconciled for now.
+    /// Reconciliation of the object is paused.
     pub const PAUSED: &str = "Paused";
     /// The workload cluster cannot be reached.
     pub const CONNECTION_DOWN: &str = "ConnectionDown";
-    /// Looking at something in the workload cluster failed.
+    /// A part of the workload cluster could not be inspected.
     pub const INSPECTION_FAILED: &str = "InspectionFailed";
-    /// Nobody has asked to delete the object.
+    /// Deletion of the object is not requested.
     pub const NOT_DELETING: &str = "NotDeleting";
-    /// The object is being deleted, and nothing more precise can be said.
+    /// The object is being deleted.
     pub const DELETING: &str = "Deleting";
-    /// All work before the object goes away is done.
+    /// All work before the removal of the object is done.
     pub const DELETION_COMPLETED: &str = "DeletionCompleted";
 
     /// A machine's provider waits for the infrastructure of the cluster.
@@ -101,20 +101,20 @@ pub mod reasons {
     pub const WAITING_FOR_CONTROL_PLANE_INITIALIZED: &str = "WaitingForControlPlaneInitialized";
     /// A machine's provider waits for bootstrap data.
     pub const WAITING_FOR_BOOTSTRAP_DATA: &str = "WaitingForBootstrapData";
-    /// A piece of infrastructure is there.
+    /// The infrastructure is provisioned.
     pub const PROVISIONED: &str = "Provisioned";
-    /// A piece of infrastructure is not there.
+    /// The infrastructure is not provisioned.
     pub const NOT_PROVISIONED: &str = "NotProvisioned";
 
-    /// Stands in where another object's condition should be and is not.
+    /// Reason used if another object does not report the condition.
     pub const NOT_YET_REPORTED: &str = "NotYetReported";
-    /// Stands in for the reason of a condition that has none, as v1beta1 conditions that are True.
+    /// Reason used for a condition without a reason, such as a v1beta1 condition that is True.
     pub const NO_REASON_REPORTED: &str = "NoReasonReported";
 
-    /// Of merged conditions some are not good, and the merge names no reason of its own.
+    /// Default reason of a merge: at least one condition has a bad status.
     pub const ISSUES_REPORTED: &str = "IssuesReported";
-    /// Of merged conditions some are unknown, and the merge names no reason of its own.
+    /// Default reason of a merge: at least one condition is unknown, and no condition has a bad status.
     pub const UNKNOWN_REPORTED: &str = "UnknownReported";
-    /// All merged conditions are good, and the merge names no reason of its own.
+    /// Default reason of a merge: all conditions have a good status.
     pub const INFO_REPORTED: &str = "InfoReported";
 }

@@ -1,11 +1,10 @@
-//! The order in which conditions stand in an object: what people look for first comes first.
+//! Order of the conditions in an object: most relevant for users first.
 
 use std::cmp::Ordering;
 
 use super::{Condition, types};
 
-/// From the most general to the most detailed: is it available, of what is it made, what is going on, what do
-/// its Machines say.
+/// From the most general to the most detailed: availability, parts, progress, Machines.
 const FIRST: &[&str] = &[
     types::AVAILABLE,
     types::READY,
@@ -44,11 +43,10 @@ const FIRST: &[&str] = &[
     "WorkerMachinesUpToDate",
 ];
 
-/// These come after every type that is not listed, such as readiness gates of others.
+/// These types come after all types that are not listed, such as custom readiness gates.
 const LAST: &[&str] = &[types::PAUSED, types::DELETING];
 
-/// Puts conditions into the order in which they are written. Types without a place of their own come
-/// together, by name.
+/// Sorts conditions. Types that are not listed are sorted by name.
 pub fn sort(conditions: &mut [Condition]) {
     conditions.sort_by(compare);
 }

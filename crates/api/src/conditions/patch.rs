@@ -1,8 +1,8 @@
 //! Three-way merge of conditions, by type.
 //!
-//! Several controllers write conditions of one object at the same time. A patch is what one of them did
-//! between reading (`before`) and writing (`after`); it is applied to what the object has become meanwhile
-//! (`latest`), as often as it takes.
+//! Several controllers write conditions of one object concurrently. A patch is the change that one controller makes
+//! between reading (`before`) and writing (`after`). It is applied to the latest conditions (`latest`), as often as
+//! necessary.
 
 use thiserror::Error;
 
@@ -22,12 +22,12 @@ enum Change {
     Remove(Condition),
 }
 
-/// For which condition types the writer's word counts, whatever others have written.
+/// Condition types for which the writer overrides concurrent changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precedence<'a> {
-    /// For these, which it owns. For the rest, a disagreement is a conflict.
+    /// These types, which the writer owns. For all others, a concurrent change is a conflict.
     Owned(&'a [&'a str]),
-    /// For all it touches.
+    /// All types that the patch changes.
     Always,
 }
 
@@ -40,25 +40,25 @@ impl Precedence<'_> {
     }
 }
 
-/// Somebody else has written a condition meanwhile, and wants something else. The name is the type.
+/// A concurrent writer changed the same condition differently. The value is the condition type.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConditionConflict {
-    /// Both added it, with different states.
+    /// Both writers added it, with different states.
     #[error("cannot add condition {0}: another client has added it with another state")]
     BothAdded(String),
-    /// Both changed it, to different states.
+    /// Both writers changed it, to different states.
     #[error("cannot change condition {0}: another client has changed it to another state")]
     BothChanged(String),
-    /// One changed it, the other deleted it.
+    /// This writer changed it; the other one deleted it.
     #[error("cannot change condition {0}: another client has deleted it")]
     DeletedByOther(String),
-    /// One deleted it, the other changed it.
+    /// This writer deleted it; the other one changed it.
     #[error("cannot delete condition {0}: another client has changed it")]
     ChangedByOther(String),
 }
 
 impl ConditionsPatch {
-    /// The changes that lead from `before` to `after`.
+    /// The changes from `before` to `after`.
     pub fn between(before: &[Condition], after: &[Condition]) -> Self {
         let written = after.iter().filter_map(|after| match find(before, &after.type_) {
             None => Some(Change::Add(after.clone())),
@@ -69,15 +69,14 @@ impl ConditionsPatch {
         Self { changes: written.chain(removed.cloned().map(Change::Remove)).collect() }
     }
 
-    /// Whether there is nothing to do.
+    /// Whether the patch has no changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// The conditions that come of applying the changes to `latest`. If there is nothing to do, they are
-    /// `latest`; otherwise they are in the order of [`sort`].
+    /// Applies the changes to `latest`. The result is in the order of [`sort`], or is `latest` if there are no changes.
     ///
-    /// Where both have done the same, theirs stays, with its transition time.
+    /// If both writers made the same change, the condition of `latest` is kept, with its transition time.
     pub fn apply(
         &self,
         latest: &[Condition],
@@ -123,7 +122,7 @@ impl Change {
         Ok(())
     }
 
-    /// Whether what the condition has become meanwhile is neither what it was nor what it is to be.
+    /// The conflict, if the latest condition is neither the old nor the new one.
     fn conflict(&self, latest: Option<&Condition>) -> Option<ConditionConflict> {
         let type_ = || self.type_().to_owned();
         match (self, latest) {

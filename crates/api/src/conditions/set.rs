@@ -1,22 +1,22 @@
-//! Writing a condition onto an object, by the rules of [`super`].
+//! Setting a condition of an object, by the rules of [`super`].
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Condition, ConditionStatus, Conditioned, sort};
 
-/// A condition that is about to be set: all that the caller has to say. The rest is for [`set`] to fill in.
+/// A condition to set: the fields that the caller provides. [`set`] adds the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCondition {
-    /// What is observed.
+    /// Type of the condition.
     pub type_: String,
-    /// Whether it is so.
+    /// Status of the condition.
     pub status: ConditionStatus,
-    /// Why, as one CamelCase word.
+    /// Machine-readable reason in CamelCase.
     pub reason: String,
-    /// Why, for people. May be empty.
+    /// Human-readable message. May be empty.
     pub message: String,
-    /// Since when, if the caller knows better than "now". It counts only if the status changes.
+    /// Transition time. Used only if the status changes. Default: now.
     pub last_transition_time: Option<Time>,
 }
 
@@ -36,20 +36,20 @@ impl NewCondition {
         }
     }
 
-    /// The same condition with a message.
+    /// Sets the message.
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// The same condition, true since a certain time.
+    /// Sets the transition time.
     pub fn since(mut self, time: Time) -> Self {
         self.last_transition_time = Some(time);
         self
     }
 }
 
-/// What [`set`] fills in is left out: the generation.
+/// Drops the generation, which [`set`] adds.
 impl From<Condition> for NewCondition {
     fn from(condition: Condition) -> Self {
         Self {
@@ -62,9 +62,10 @@ impl From<Condition> for NewCondition {
     }
 }
 
-/// Sets a condition on an object, and says whether that changed anything.
+/// Sets a condition of an object, and returns whether the object changed.
 ///
-/// `now` is the transition time if the condition is new or changes its status, unless it brings its own.
+/// `now` is the transition time if the condition is new or its status changes, and the condition has no transition
+/// time.
 pub fn set<T: Conditioned + ?Sized>(object: &mut T, condition: NewCondition, now: Timestamp) -> bool {
     let condition = Condition {
         type_: condition.type_,
@@ -82,7 +83,7 @@ pub fn set<T: Conditioned + ?Sized>(object: &mut T, condition: NewCondition, now
     changed
 }
 
-/// Takes a condition away from an object, and says whether it was there.
+/// Deletes a condition of an object, and returns whether it existed.
 pub fn delete<T: Conditioned + ?Sized>(object: &mut T, type_: &str) -> bool {
     // Looking first keeps an object without a status from getting an empty one.
     let present = object.conditions().iter().any(|condition| condition.type_ == type_);
@@ -92,7 +93,7 @@ pub fn delete<T: Conditioned + ?Sized>(object: &mut T, type_: &str) -> bool {
     present
 }
 
-/// Puts a condition into a list, without sorting it. Says whether anything changed.
+/// Sets a condition in a list without sorting it, and returns whether the list changed.
 pub(super) fn upsert(conditions: &mut Vec<Condition>, mut new: Condition) -> bool {
     // The wire has whole seconds and leaves out generation zero. What is in memory must equal what is read
     // back, else every reconcile would see a change.

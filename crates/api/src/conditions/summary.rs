@@ -1,4 +1,4 @@
-//! Several conditions of one object, summed up in one: `Ready` and `Available` are made this way.
+//! Summary of several conditions of one object, as in `Ready` and `Available`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::merge::{MergeError, MergeStrategy, Polarity, Priority, Source};
 use super::message::nest;
 use super::{ConditionStatus, Conditioned, NewCondition, get};
 
-/// A summary to be made. The order of the types is the order of the lines in the message.
+/// A summary of conditions. The order of the types is the order of the lines in the message.
 #[derive(Default)]
 pub struct Summary<'a> {
     types: Vec<&'a str>,
@@ -16,30 +16,30 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// A summary over condition types, most relevant first.
+    /// Summarizes condition types, most relevant first.
     pub fn over(types: impl IntoIterator<Item = &'a str>) -> Self {
         Self { types: types.into_iter().collect(), ..Self::default() }
     }
 
-    /// Types that are left out if the object does not report them, rather than counted as unknown.
+    /// Types that are ignored if the object does not report them. Other missing types count as unknown.
     pub fn ignore_if_missing(mut self, types: impl IntoIterator<Item = &'a str>) -> Self {
         self.may_be_missing.extend(types);
         self
     }
 
-    /// Conditions to be taken instead of those that the object reports. The object is not changed.
+    /// Conditions that override those of the object. The object is not changed.
     pub fn overriding(mut self, conditions: impl IntoIterator<Item = NewCondition>) -> Self {
         self.overrides.extend(conditions);
         self
     }
 
-    /// How to weigh the conditions.
+    /// Sets the merge strategy.
     pub fn strategy(mut self, strategy: MergeStrategy<'a>) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// Sums up the conditions of an object in a new condition of the type `target`.
+    /// Summarizes the conditions of an object in a new condition of the type `target`.
     pub fn summarize<T: Conditioned + ?Sized>(
         &self,
         object: &T,
@@ -93,7 +93,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// What a condition adds to the message. Good news is news only if all news is good.
+/// Line of a condition in the message. Infos are included only if all conditions are infos.
 fn line(priority: Priority, source: &Source<'_>, status: ConditionStatus) -> Option<String> {
     if priority == Priority::Info && (status != ConditionStatus::True || source.message.is_empty()) {
         return None;

@@ -1,4 +1,4 @@
-//! CapstanControlPlane: the machines of a control plane, kept and changed in place.
+//! CapstanControlPlane: the machines of a control plane, which are kept and changed in place.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -12,7 +12,7 @@ use crate::core::{MachineDeletionSpec, MachineNamingSpec, MachineTaint};
 use crate::meta::{ConditionGate, ContractVersionedObjectReference, StatusVersion, TemplateMetadata};
 use crate::schema::{cel, kubernetes_version};
 
-/// Which control plane there should be.
+/// The desired state of a control plane.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -101,59 +101,59 @@ use crate::schema::{cel, kubernetes_version};
     )
 )]
 pub struct CapstanControlPlaneSpec {
-    /// How many machines are wanted; odd, because they run etcd. 1 when unset.
+    /// Number of control plane machines. Must be odd, because they run etcd. Default: 1.
     #[schemars(range(min = 1, max = 99))]
     pub replicas: Option<i32>,
 
-    /// Kubernetes version, with its leading `v`, such as `v1.36.0+k3s1`. A new version reaches the machines in
-    /// place, one after the other.
+    /// Kubernetes version with a leading `v`, such as `v1.36.0+k3s1`. Capstan changes the version in place, one machine
+    /// after the other.
     #[schemars(length(min = 1, max = 256), extend("x-kubernetes-validations" = kubernetes_version()))]
     pub version: String,
 
-    /// What the Machines look like.
+    /// Template of the Machines.
     pub machine_template: ControlPlaneMachineTemplate,
 
-    /// How the machines are set up.
+    /// Setup of the machines.
     #[serde(default)]
     pub config: CapstanConfigSpec,
 
-    /// When and how a change reaches the machines.
+    /// When and how changes are rolled out to the machines.
     pub rollout: Option<ControlPlaneRollout>,
 
-    /// How etcd is looked after.
+    /// Settings of etcd.
     pub etcd: Option<EtcdSpec>,
 
-    /// How machines whose health check has failed are healed in place: those of the control plane and workers. With
-    /// defaults when unset.
+    /// How Capstan heals control plane machines and workers in place when their health check has failed. Default: the
+    /// defaults of its fields.
     pub healing: Option<HealingSpec>,
 
-    /// How unhealthy machines are replaced, where spec.rollout.strategy.type allows that.
+    /// Limits for the replacement of unhealthy machines. Used only if `spec.rollout.strategy.type` allows replacement.
     pub remediation: Option<ControlPlaneRemediation>,
 
-    /// How new Machines are named.
+    /// Naming of new Machines.
     pub machine_naming: Option<MachineNamingSpec>,
 }
 
-/// What the Machines of a control plane look like.
+/// Template of the Machines of a control plane.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ControlPlaneMachineTemplate {
     /// Labels and annotations of the Machines.
     pub metadata: Option<TemplateMetadata>,
 
-    /// What the Machines' specs take over. Changes reach existing Machines in place.
+    /// Spec of the Machines. Capstan makes changes to existing Machines in place.
     pub spec: ControlPlaneMachineTemplateSpec,
 }
 
-/// What the specs of a control plane's Machines take over.
+/// Spec of the Machines of a control plane.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineTemplateSpec {
-    /// Template of the infrastructure machines.
+    /// Template of the infrastructure machines, such as a HostMachineTemplate.
     pub infrastructure_ref: ContractVersionedObjectReference,
 
-    /// More conditions that must hold before a machine is Ready.
+    /// Additional conditions of the Machine that must be met before it is Ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -161,10 +161,10 @@ pub struct ControlPlaneMachineTemplateSpec {
     )]
     pub readiness_gates: Vec<ConditionGate>,
 
-    /// How patient the deletion of a machine is.
+    /// Timeouts for the steps of the deletion of a Machine.
     pub deletion: Option<MachineDeletionSpec>,
 
-    /// Taints for the machines' Nodes.
+    /// Taints of the machines' Nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 64),
@@ -173,95 +173,97 @@ pub struct ControlPlaneMachineTemplateSpec {
     pub taints: Vec<MachineTaint>,
 }
 
-/// When and how a change reaches the machines of a control plane.
+/// When and how changes are rolled out to the machines of a control plane.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneRollout {
-    /// Once this time has passed, every machine that was set up before it is restarted in place, or replaced if
-    /// that is the rollout strategy.
+    /// After this time (RFC 3339), Capstan restarts Kubernetes in place on every control plane machine that was created
+    /// before it.
     pub after: Option<Time>,
 
-    /// What may happen to a machine that does not match.
+    /// Whether a machine may be replaced when a change cannot be made in place.
     pub strategy: Option<ControlPlaneRolloutStrategy>,
 }
 
-/// What may happen to a machine that does not match.
+/// Whether a machine may be replaced when a change cannot be made in place.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneRolloutStrategy {
-    /// Whether machines are changed in place or replaced. Holds for every way of losing a machine: a change that cannot be
-    /// made in place, a failed health check that no step of spec.healing has cured, and scaling down to fewer machines than
-    /// those without data.
+    /// `InPlace`: machines are changed in place only; Capstan refuses a change that cannot be made in place and leaves
+    /// the machines unchanged. `InPlaceOrReplace`: a machine is replaced if there is no way in place. The type also
+    /// applies to failed health checks that no step of `spec.healing` resolves, and to scaling down to fewer machines
+    /// than those without data.
     #[serde(rename = "type")]
     pub type_: ControlPlaneRolloutStrategyType,
 }
 
-/// Ways to bring a change to a machine.
+/// How a change is made to a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ControlPlaneRolloutStrategyType {
-    /// In place. A change that cannot be made in place is refused, and nothing is touched.
+    /// In place only. Capstan refuses a change that cannot be made in place, and leaves the machines unchanged.
     #[default]
     InPlace,
-    /// In place where that is possible; otherwise the machine is replaced, after another has taken its part.
+    /// In place if possible. Otherwise the machine is replaced, after another one has taken over its role.
     InPlaceOrReplace,
 }
 
-/// How etcd is looked after.
+/// Settings of etcd.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct EtcdSpec {
-    /// When snapshots are taken and how many are kept.
+    /// When Capstan takes snapshots of etcd, and how many it keeps.
     pub snapshots: Option<EtcdSnapshots>,
 }
 
-/// When snapshots of etcd are taken and how many are kept.
+/// When Capstan takes snapshots of etcd, and how many it keeps.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct EtcdSnapshots {
-    /// Take one before every change of version. True when unset.
+    /// If true, Capstan takes a snapshot before every change of the version. Default: true.
     pub before_upgrade: Option<bool>,
 
-    /// How many to keep on each machine. 5 when unset.
+    /// Number of snapshots kept on each machine. Default: 5.
     #[schemars(range(min = 1, max = 1000))]
     pub retention: Option<i32>,
 }
 
-/// How machines whose health check has failed are healed in place: they are given time, Kubernetes is restarted, the plan is
-/// carried out again, the machine is rebooted, and then a person is asked.
+/// How Capstan heals machines whose health check has failed, in place: it waits, restarts Kubernetes, applies the plan
+/// again and reboots the machine. If no step helps, a person must act.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct HealingSpec {
-    /// How long an unhealthy machine is given to recover by itself before the first step. 0 when unset: the health check has
-    /// waited already.
+    /// Time that an unhealthy machine has to recover before the first step, in seconds. Default: 0, because the health
+    /// check has its own timeout.
     #[schemars(range(min = 0, max = 86400))]
     pub wait_seconds: Option<i32>,
 
-    /// What is done, one step after the other, until the machine is healthy. RestartKubernetes, ReapplyPlan and Reboot when
-    /// unset.
+    /// Steps that Capstan runs in this order until the machine is healthy. Default: `RestartKubernetes`, `ReapplyPlan`,
+    /// `Reboot`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 8))]
     pub steps: Vec<HealingStep>,
 
-    /// How many machines of the cluster are healed at a time. 1 when unset; with 0 no machine is healed, and a person is
-    /// asked at once.
+    /// Maximum number of machines of the cluster that are healed at the same time. With 0 no machine is healed, and a
+    /// person must act. Default: 1.
     #[schemars(range(min = 0, max = 1000))]
     pub max_in_flight: Option<i32>,
 
-    /// For how long a machine's agent need not be heard of before the machine counts as silent: nothing is done on it, and
-    /// changes of other workers do not wait for it any longer. 600 when unset.
+    /// Time without a Lease renewal after which the agent of a machine counts as silent, in seconds. Capstan runs no
+    /// step on a silent machine, and changes of other workers do not wait for it. Default: 600.
     #[schemars(range(min = 60, max = 86400))]
     pub silent_after_seconds: Option<i32>,
 
-    /// For how long a machine must stay healthy before its next illness begins with the first step again. 3600 when unset.
+    /// Time that a machine must stay healthy, in seconds, before healing begins with the first step again. Default:
+    /// 3600.
     #[schemars(range(min = 0, max = 604800))]
     pub min_healthy_period_seconds: Option<i32>,
 }
@@ -271,58 +273,60 @@ pub struct HealingSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealingStep {
-    /// What is done.
+    /// `RestartKubernetes`: restart Kubernetes on the machine. `ReapplyPlan`: run every step of the machine's plan
+    /// again, which reverts manual changes. `Reboot`: reboot the machine.
     #[serde(rename = "type")]
     pub type_: HealingStepType,
 
-    /// How long the machine has to become healthy before the next step. When unset 300 for RestartKubernetes, 600 for
-    /// ReapplyPlan and 900 for Reboot.
+    /// Time that the machine has to become healthy before the next step, in seconds. Default: 300 for
+    /// `RestartKubernetes`, 600 for `ReapplyPlan`, 900 for `Reboot`.
     #[schemars(range(min = 10, max = 86400))]
     pub timeout_seconds: Option<i32>,
 }
 
-/// What can be done to heal a machine in place.
+/// Steps that heal a machine in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HealingStepType {
-    /// Kubernetes on the machine is restarted.
+    /// Restart Kubernetes on the machine.
     RestartKubernetes,
-    /// Every step of the machine's plan is carried out again, so that what was changed by hand is put right.
+    /// Run every step of the machine's plan again, which reverts manual changes.
     ReapplyPlan,
-    /// The machine is rebooted.
+    /// Reboot the machine.
     Reboot,
 }
 
 impl HealingStepType {
-    /// All of them, in the default order.
+    /// All steps, in the default order.
     pub const ALL: [Self; 3] = [Self::RestartKubernetes, Self::ReapplyPlan, Self::Reboot];
 }
 
-/// How unhealthy machines of a control plane are replaced.
+/// Limits for the replacement of unhealthy control plane machines.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneRemediation {
-    /// How often a replacement that is itself unhealthy is replaced again. No limit when unset.
+    /// Maximum number of consecutive retries, when a replacement is itself unhealthy. Default: no limit.
     #[schemars(range(min = 0))]
     pub max_retry: Option<i32>,
 
-    /// How long to wait between two such tries.
+    /// Minimum time between two replacements in a series of retries, in seconds. Default: 0.
     #[schemars(range(min = 0))]
     pub retry_period_seconds: Option<i32>,
 
-    /// After how long a healthy replacement counts as a success. 3600 when unset.
+    /// Time after a replacement, in seconds, after which another replacement no longer counts as a retry. Default:
+    /// 3600.
     #[schemars(range(min = 0))]
     pub min_healthy_period_seconds: Option<i32>,
 }
 
-/// What is known of the control plane.
+/// Observed state of the control plane. Set by Capstan.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct CapstanControlPlaneStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -330,26 +334,26 @@ pub struct CapstanControlPlaneStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// How far the first provisioning has come.
+    /// Progress of the first provisioning. Set by the controllers.
     pub initialization: Option<ControlPlaneInitializationStatus>,
 
-    /// Selector of the Machines as text, for the scale subresource.
+    /// Label selector of the Machines in string form, for the scale subresource.
     #[schemars(length(min = 1, max = 4096))]
     pub selector: Option<String>,
 
-    /// How many machines there are.
+    /// Number of machines.
     pub replicas: Option<i32>,
 
-    /// How many of them are Ready.
+    /// Number of machines that are Ready.
     pub ready_replicas: Option<i32>,
 
-    /// How many of them are Available.
+    /// Number of machines that are Available.
     pub available_replicas: Option<i32>,
 
-    /// How many of them are UpToDate.
+    /// Number of machines that are UpToDate.
     pub up_to_date_replicas: Option<i32>,
 
-    /// Kubernetes versions of the machines, oldest first, with how many run each.
+    /// Kubernetes versions of the machines, oldest first, with the number of machines of each version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -357,17 +361,17 @@ pub struct CapstanControlPlaneStatus {
     )]
     pub versions: Vec<StatusVersion>,
 
-    /// The generation that Capstan has seen.
+    /// `metadata.generation` of the spec that this status describes. Set by Capstan.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 }
 
-/// How far the first provisioning of a control plane has come.
+/// Progress of the first provisioning of a control plane.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneInitializationStatus {
-    /// True once the API server has been reached with the kubeconfig. Stays true.
+    /// True once Capstan has connected to the API server with the kubeconfig. It stays true.
     pub control_plane_initialized: Option<bool>,
 }

@@ -1,4 +1,5 @@
-//! CapstanRemediation: asks that an unhealthy machine is healed in place, for health checks whose core would delete it.
+//! CapstanRemediation: a request to heal an unhealthy machine in place, for MachineHealthChecks of a core that would
+//! otherwise delete the Machine.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -7,7 +8,7 @@ use serde_with::skip_serializing_none;
 
 use crate::meta::TemplateMetadata;
 
-/// What is asked. There is nothing to choose: `spec.healing` of the CapstanControlPlane has the steps and their time limits.
+/// The request has no fields. `spec.healing` of the CapstanControlPlane has the steps and their timeouts.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "controlplane.cluster.x-k8s.io",
@@ -28,7 +29,7 @@ use crate::meta::TemplateMetadata;
 )]
 pub struct CapstanRemediationSpec {}
 
-/// What CapstanRemediations made from the template look like.
+/// The template for CapstanRemediations.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "controlplane.cluster.x-k8s.io",
@@ -50,17 +51,17 @@ pub struct CapstanRemediationSpec {}
     )
 )]
 pub struct CapstanRemediationTemplateSpec {
-    /// The CapstanRemediation to make.
+    /// The template: metadata and spec of the CapstanRemediations.
     pub template: CapstanRemediationTemplateResource,
 }
 
-/// The CapstanRemediation to make.
+/// Metadata and spec of the CapstanRemediations made from a template.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CapstanRemediationTemplateResource {
-    /// Labels and annotations of the CapstanRemediation.
+    /// Labels and annotations of the CapstanRemediations.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Spec of the CapstanRemediation.
+    /// Spec of the CapstanRemediations, which has no fields.
     pub spec: CapstanRemediationSpec,
 }

@@ -1,4 +1,4 @@
-//! CapstanControlPlaneTemplate: what a ClusterClass makes control planes from.
+//! CapstanControlPlaneTemplate: the template from which a ClusterClass creates control planes.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use crate::bootstrap::CapstanConfigSpec;
 use crate::core::{MachineDeletionSpec, MachineNamingSpec, MachineTaint};
 use crate::meta::{ConditionGate, TemplateMetadata};
 
-/// What CapstanControlPlanes made from the template look like.
+/// The template for CapstanControlPlanes.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -30,52 +30,52 @@ use crate::meta::{ConditionGate, TemplateMetadata};
     )
 )]
 pub struct CapstanControlPlaneTemplateSpec {
-    /// The CapstanControlPlane to make.
+    /// The template: metadata and spec of the CapstanControlPlanes.
     pub template: CapstanControlPlaneTemplateResource,
 }
 
-/// The CapstanControlPlane to make.
+/// Metadata and spec of the CapstanControlPlanes made from a template.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CapstanControlPlaneTemplateResource {
-    /// Labels and annotations of the CapstanControlPlane.
+    /// Labels and annotations of the CapstanControlPlanes.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Spec of the CapstanControlPlane, without what the Cluster's topology decides: replicas, version and
+    /// Spec of the CapstanControlPlanes, without the fields that the Cluster's topology sets: replicas, version and
     /// infrastructure.
     pub spec: CapstanControlPlaneTemplateResourceSpec,
 }
 
-/// Spec of a CapstanControlPlane without what a topology decides.
+/// Spec of a CapstanControlPlane without the fields that a topology sets.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapstanControlPlaneTemplateResourceSpec {
-    /// What the Machines look like.
+    /// Template of the Machines.
     pub machine_template: Option<TemplatedMachineTemplate>,
 
-    /// How the machines are set up.
+    /// Setup of the machines.
     #[serde(default)]
     pub config: CapstanConfigSpec,
 
-    /// When and how a change reaches the machines.
+    /// When and how changes are rolled out to the machines.
     pub rollout: Option<ControlPlaneRollout>,
 
-    /// How etcd is looked after.
+    /// Settings of etcd.
     pub etcd: Option<EtcdSpec>,
 
-    /// How machines whose health check has failed are healed in place: those of the control plane and workers. With
-    /// defaults when unset.
+    /// How Capstan heals control plane machines and workers in place when their health check has failed. Default: the
+    /// defaults of its fields.
     pub healing: Option<HealingSpec>,
 
-    /// How unhealthy machines are replaced, where spec.rollout.strategy.type allows that.
+    /// Limits for the replacement of unhealthy machines. Used only if `spec.rollout.strategy.type` allows replacement.
     pub remediation: Option<ControlPlaneRemediation>,
 
-    /// How new Machines are named.
+    /// Naming of new Machines.
     pub machine_naming: Option<MachineNamingSpec>,
 }
 
-/// What the Machines of a control plane look like, without their infrastructure.
+/// Template of the Machines of a control plane, without their infrastructure.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("minProperties" = 1))]
@@ -83,17 +83,17 @@ pub struct TemplatedMachineTemplate {
     /// Labels and annotations of the Machines.
     pub metadata: Option<TemplateMetadata>,
 
-    /// What the Machines' specs take over.
+    /// Spec of the Machines.
     pub spec: Option<TemplatedMachineTemplateSpec>,
 }
 
-/// What the specs of a control plane's Machines take over, without their infrastructure.
+/// Spec of the Machines of a control plane, without their infrastructure.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct TemplatedMachineTemplateSpec {
-    /// More conditions that must hold before a machine is Ready.
+    /// Additional conditions of the Machine that must be met before it is Ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -101,10 +101,10 @@ pub struct TemplatedMachineTemplateSpec {
     )]
     pub readiness_gates: Vec<ConditionGate>,
 
-    /// How patient the deletion of a machine is.
+    /// Timeouts for the steps of the deletion of a Machine.
     pub deletion: Option<MachineDeletionSpec>,
 
-    /// Taints for the machines' Nodes.
+    /// Taints of the machines' Nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 64),

@@ -1,11 +1,11 @@
-//! A JSON value that nobody checks on the way in.
+//! A JSON value without validation.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Any JSON value. The API server keeps it as it came and checks nothing.
+/// Any JSON value. The API server stores it unchanged and does not validate it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AnyJson(pub Value);

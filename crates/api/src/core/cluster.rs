@@ -1,4 +1,4 @@
-//! Cluster: one workload cluster, and what the management side knows of it.
+//! Cluster: one workload cluster.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use crate::conditions::Condition;
 use crate::meta::{ApiEndpoint, ConditionGate, ContractVersionedObjectReference, StatusVersion};
 use crate::schema::cel;
 
-/// What the cluster should be.
+/// Desired state of the cluster.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -156,24 +156,22 @@ pub struct ClusterSpec {
     /// While true, controllers do not reconcile the Cluster or the objects that belong to it.
     pub paused: Option<bool>,
 
-    /// Addresses and names inside the cluster.
+    /// Network settings of the cluster.
     pub cluster_network: Option<ClusterNetwork>,
 
-    /// Where the cluster's API server is reached. Copied from the infrastructure cluster or the control plane
-    /// unless it is set here.
+    /// Address of the cluster's API server. Default: copied from the infrastructure cluster or from the control plane.
     pub control_plane_endpoint: Option<ApiEndpoint>,
 
-    /// The control plane provider's object. Can be changed, but not taken away.
+    /// The object of the control plane provider. It can be changed, but not removed.
     pub control_plane_ref: Option<ContractVersionedObjectReference>,
 
-    /// The infrastructure provider's object. Can be changed, but not taken away.
+    /// The object of the infrastructure provider. It can be changed, but not removed.
     pub infrastructure_ref: Option<ContractVersionedObjectReference>,
 
-    /// The cluster in short, made from a ClusterClass, which fills in all the rest.
+    /// Managed topology: the cluster is created from a ClusterClass, and core sets the references.
     pub topology: Option<Topology>,
 
-    /// More conditions that must hold before the cluster is Available. Counts instead of the list of the
-    /// ClusterClass.
+    /// Additional conditions that must be met before the cluster is Available. Overrides the list of the ClusterClass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -182,20 +180,20 @@ pub struct ClusterSpec {
     pub availability_gates: Vec<ConditionGate>,
 }
 
-/// Addresses and names inside a cluster.
+/// Network settings of a cluster.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ClusterNetwork {
-    /// Port on which API servers should listen. 6443 with most providers when unset.
+    /// Port on which the API servers listen. Default: up to the provider, usually 6443.
     #[schemars(range(min = 1, max = 65535))]
     pub api_server_port: Option<i32>,
 
-    /// Where Services get their addresses from.
+    /// Address ranges of Services.
     pub services: Option<NetworkRanges>,
 
-    /// Where Pods get their addresses from.
+    /// Address ranges of Pods.
     pub pods: Option<NetworkRanges>,
 
     /// DNS domain of Services.
@@ -203,11 +201,11 @@ pub struct ClusterNetwork {
     pub service_domain: Option<String>,
 }
 
-/// Ranges of addresses.
+/// Address ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkRanges {
-    /// The ranges in CIDR notation, such as `10.244.0.0/16`; one for each address family.
+    /// Ranges in CIDR notation, such as `10.244.0.0/16`; one for each address family.
     #[schemars(
         length(min = 1, max = 100),
         inner(length(min = 1, max = 43)),
@@ -222,13 +220,13 @@ pub struct NetworkRanges {
     pub cidr_blocks: Vec<String>,
 }
 
-/// What is known of the cluster.
+/// Observed state of the cluster. Set by core.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ClusterStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -236,16 +234,16 @@ pub struct ClusterStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// How far the first provisioning has come. Once true, these stay true.
+    /// Progress of the first provisioning. A field that is true stays true.
     pub initialization: Option<ClusterInitializationStatus>,
 
-    /// The control plane's machines in numbers.
+    /// Numbers of control plane machines.
     pub control_plane: Option<ClusterReplicasStatus>,
 
-    /// The workers in numbers: all MachineDeployments, MachineSets, MachinePools and Machines that stand alone.
+    /// Numbers of workers: those of MachineDeployments, MachineSets and MachinePools, and standalone Machines.
     pub workers: Option<ClusterReplicasStatus>,
 
-    /// Failure domains that machines can be placed in, copied from the infrastructure cluster.
+    /// Failure domains in which machines can be placed, copied from the infrastructure cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -253,71 +251,71 @@ pub struct ClusterStatus {
     )]
     pub failure_domains: Vec<FailureDomain>,
 
-    /// Where the cluster is in its life, in one word, for people. Programs read conditions.
+    /// Summary of the state, for display. Programs should read conditions instead.
     pub phase: Option<ClusterPhase>,
 
-    /// The generation that core has seen.
+    /// `metadata.generation` of the spec that this status describes. Set by core.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 
-    /// Fields of earlier API versions.
+    /// Deprecated fields of earlier API versions.
     pub deprecated: Option<Deprecated<V1Beta1Failure>>,
 }
 
-/// How far the first provisioning of a cluster has come.
+/// Progress of the first provisioning of a cluster.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ClusterInitializationStatus {
-    /// The infrastructure provider has said that what the whole cluster needs exists.
+    /// True once the infrastructure provider reports that the infrastructure of the cluster is provisioned.
     pub infrastructure_provisioned: Option<bool>,
 
-    /// The control plane has answered for the first time, so that others can join.
+    /// True once the control plane is initialized, so that other machines can join.
     pub control_plane_initialized: Option<bool>,
 }
 
-/// A cluster's control plane or workers in numbers.
+/// Numbers of machines of a control plane or of the workers.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterReplicasStatus {
-    /// How many machines are wanted.
+    /// Desired number of machines.
     pub desired_replicas: Option<i32>,
 
-    /// How many machines there are, those on their way out included.
+    /// Number of machines, including those that are being deleted.
     pub replicas: Option<i32>,
 
-    /// How many of them are UpToDate.
+    /// Number of machines that are UpToDate.
     pub up_to_date_replicas: Option<i32>,
 
-    /// How many of them are Ready.
+    /// Number of machines that are Ready.
     pub ready_replicas: Option<i32>,
 
-    /// How many of them are Available.
+    /// Number of machines that are Available.
     pub available_replicas: Option<i32>,
 
-    /// Kubernetes versions of the machines, oldest first, with how many run each.
+    /// Kubernetes versions of the machines, oldest first, with the number of machines of each version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub versions: Vec<StatusVersion>,
 
-    /// Kubernetes versions still to go through, next one first, on the way to the one the topology asks for.
+    /// Kubernetes versions through which the upgrade to the topology's version still has to go, next one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub upgrade_plan: Vec<StatusUpgradePlanVersion>,
 }
 
-/// One stop on the way of an upgrade.
+/// One version of an upgrade plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusUpgradePlanVersion {
-    /// Kubernetes version, with its leading `v`.
+    /// Kubernetes version with a leading `v`.
     #[schemars(length(min = 1, max = 256))]
     pub version: String,
 }
 
-/// A part of the infrastructure that can fail without the rest: a zone, a rack, a host.
+/// A part of the infrastructure that can fail independently, such as a zone or a rack.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -326,27 +324,27 @@ pub struct FailureDomain {
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
 
-    /// Whether control plane machines may be placed here.
+    /// Whether control plane machines can be placed in this failure domain.
     pub control_plane: Option<bool>,
 
-    /// What else the infrastructure provider says of it.
+    /// Additional attributes, set by the infrastructure provider.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
 
-/// Where a cluster is in its life.
+/// Summary of the state of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ClusterPhase {
-    /// Nothing has happened yet.
+    /// Provisioning has not started.
     Pending,
-    /// The infrastructure is being made.
+    /// The infrastructure is being provisioned.
     Provisioning,
-    /// The infrastructure is there and the endpoint is known.
+    /// The infrastructure is provisioned and the control plane endpoint is known.
     Provisioned,
     /// The cluster is being deleted.
     Deleting,
-    /// A terminal failure was reported the v1beta1 way.
+    /// A terminal failure was reported in the v1beta1 fields.
     Failed,
-    /// None of the above fits.
+    /// The phase cannot be determined.
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! Machine: one machine of a cluster, and the hand-offs that turn it into a Node.
+//! Machine: one machine of a cluster, with references to its bootstrap and infrastructure objects.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -11,7 +11,7 @@ use crate::conditions::Condition;
 use crate::meta::{ConditionGate, ContractVersionedObjectReference};
 use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, TAINT_KEY, immutable, kubernetes_version};
 
-/// What the machine should be.
+/// Desired state of the machine.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -106,27 +106,27 @@ use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, TAINT_KEY, immutable, kubernetes
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version", description = "Version")
 )]
 pub struct MachineSpec {
-    /// Name of the Cluster this machine belongs to. Cannot be changed.
+    /// Name of the Cluster that the Machine belongs to. Immutable.
     #[schemars(length(min = 1, max = 63), extend("x-kubernetes-validations" = immutable()))]
     pub cluster_name: String,
 
-    /// Where the data comes from that the machine starts with.
+    /// Source of the bootstrap data.
     pub bootstrap: Bootstrap,
 
     /// The infrastructure machine of this Machine.
     pub infrastructure_ref: ContractVersionedObjectReference,
 
-    /// Kubernetes version of the machine, with its leading `v`.
+    /// Kubernetes version with a leading `v`.
     #[schemars(length(min = 1, max = 256), extend("x-kubernetes-validations" = kubernetes_version()))]
     pub version: Option<String>,
 
-    /// Identity of the machine at its infrastructure provider. Copied from the infrastructure machine; the
-    /// Node that carries the same identity is this machine's Node.
+    /// Provider ID of the machine, copied from the infrastructure machine. The Node with the same provider ID is the
+    /// Node of this Machine.
     #[serde(rename = "providerID")]
     #[schemars(length(min = 1, max = 512))]
     pub provider_id: Option<String>,
 
-    /// Failure domain the machine should be placed in: one of those the Cluster's status lists.
+    /// Failure domain for the machine: one of those in `status.failureDomains` of the Cluster.
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
 
@@ -142,10 +142,10 @@ pub struct MachineSpec {
     )]
     pub readiness_gates: Vec<ConditionGate>,
 
-    /// How patient the deletion of this machine is.
+    /// Timeouts for the steps of the deletion of this Machine.
     pub deletion: Option<MachineDeletionSpec>,
 
-    /// Taints for the machine's Node, beside those that others put there.
+    /// Taints that core sets on the Node. Taints from other sources are not changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 64),
@@ -154,39 +154,42 @@ pub struct MachineSpec {
     pub taints: Vec<MachineTaint>,
 }
 
-/// Where a machine's bootstrap data comes from: a bootstrap provider's object, or a Secret made by hand.
+/// Source of the bootstrap data: an object of a bootstrap provider, or a Secret that the user creates.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Bootstrap {
-    /// The bootstrap provider's object that makes the data. Leave it out to bring your own Secret.
+    /// Object of a bootstrap provider that creates the data. Leave it unset to use your own Secret.
     pub config_ref: Option<ContractVersionedObjectReference>,
 
-    /// Name of the Secret with the bootstrap data. Filled in from the bootstrap object when there is one.
+    /// Name of the Secret with the bootstrap data. Copied from the bootstrap object if there is one.
     #[schemars(length(min = 0, max = 253))]
     pub data_secret_name: Option<String>,
 }
 
-/// How long the steps of a machine's deletion may take.
+/// Timeouts for the steps of the deletion of a Machine.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDeletionSpec {
-    /// How long to try to drain the Node before going on without. 0 or unset: as long as it takes.
+    /// Maximum duration of the drain of the Node, in seconds. Afterwards deletion continues without it. Default: 0, no
+    /// limit.
     #[schemars(range(min = 0))]
     pub node_drain_timeout_seconds: Option<i32>,
 
-    /// How long to wait for volumes to be detached before going on without. 0 or unset: as long as it takes.
+    /// Maximum time to wait until volumes are detached, in seconds. Afterwards deletion continues. Default: 0, no
+    /// limit.
     #[schemars(range(min = 0))]
     pub node_volume_detach_timeout_seconds: Option<i32>,
 
-    /// How long to try to delete the Node object once the machine is gone. 0: as long as it takes.
+    /// Maximum time for the deletion of the Node object, in seconds, counted from the deletion of the Machine. 0: no
+    /// limit.
     #[schemars(range(min = 0))]
     pub node_deletion_timeout_seconds: Option<i32>,
 }
 
-/// A taint for a machine's Node.
+/// A taint of a machine's Node.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -199,40 +202,41 @@ pub struct MachineTaint {
     #[schemars(length(min = 1, max = 63), regex(pattern = LABEL_VALUE))]
     pub value: Option<String>,
 
-    /// What the taint does to pods that do not tolerate it.
+    /// Effect on pods that do not tolerate the taint: `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: TaintEffect,
 
-    /// Whether the taint is kept on the Node, or put there once and then left alone.
+    /// `Always`: core adds the taint again if it is missing. `OnInitialization`: core sets the taint only once, when
+    /// the Node first appears.
     pub propagation: TaintPropagation,
 }
 
-/// What a taint does to pods that do not tolerate it.
+/// Effects of a taint on pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TaintEffect {
-    /// New pods are not scheduled here.
+    /// New pods are not scheduled on the Node.
     NoSchedule,
-    /// New pods are scheduled here only if there is no better place.
+    /// New pods are scheduled on the Node only if no other Node is suitable.
     PreferNoSchedule,
-    /// Running pods are evicted as well.
+    /// As `NoSchedule`, and running pods are evicted.
     NoExecute,
 }
 
-/// How long core looks after a taint.
+/// How long core maintains a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TaintPropagation {
-    /// Put back whenever it is missing.
+    /// Core adds the taint again if it is missing.
     Always,
-    /// Put on the Node when it first appears, never again.
+    /// Core sets the taint only once, when the Node first appears.
     OnInitialization,
 }
 
-/// What is known of the machine.
+/// Observed state of the machine. Set by core.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -240,16 +244,16 @@ pub struct MachineStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// How far the first provisioning has come. Once true, these stay true.
+    /// Progress of the first provisioning. A field that is true stays true.
     pub initialization: Option<MachineInitializationStatus>,
 
-    /// The Node this machine became.
+    /// The Node of this Machine.
     pub node_ref: Option<MachineNodeReference>,
 
-    /// What the Node says of its operating system and versions.
+    /// System information of the Node.
     pub node_info: Option<NodeSystemInfo>,
 
-    /// When the phase last changed.
+    /// Time of the last change of the phase.
     pub last_updated: Option<Time>,
 
     /// Addresses of the machine, copied from its infrastructure machine.
@@ -257,41 +261,41 @@ pub struct MachineStatus {
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<MachineAddress>,
 
-    /// Failure domain the machine was placed in.
+    /// Failure domain in which the machine was placed.
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
 
-    /// Where the machine is in its life, in one word, for people. Programs read conditions.
+    /// Summary of the state, for display. Programs should read conditions instead.
     pub phase: Option<MachinePhase>,
 
     /// When the certificates on this control plane machine expire.
     pub certificates_expiry_date: Option<Time>,
 
-    /// The generation that core has seen.
+    /// `metadata.generation` of the spec that this status describes. Set by core.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 
-    /// Since when each step of the deletion has been waiting.
+    /// Start times of the steps of the deletion.
     pub deletion: Option<MachineDeletionStatus>,
 
-    /// Fields of earlier API versions.
+    /// Deprecated fields of earlier API versions.
     pub deprecated: Option<Deprecated<V1Beta1Failure>>,
 }
 
-/// How far the first provisioning of a machine has come.
+/// Progress of the first provisioning of a machine.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineInitializationStatus {
-    /// The infrastructure provider has said that the machine exists.
+    /// True once the infrastructure provider reports that the machine is provisioned.
     pub infrastructure_provisioned: Option<bool>,
 
-    /// The bootstrap provider has said that the bootstrap data exists.
+    /// True once the bootstrap provider reports that the Secret with the bootstrap data exists.
     pub bootstrap_data_secret_created: Option<bool>,
 }
 
-/// Names the Node a machine became.
+/// Reference to the Node of a Machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineNodeReference {
@@ -300,7 +304,7 @@ pub struct MachineNodeReference {
     pub name: String,
 }
 
-/// What a Node says of its operating system and versions.
+/// System information of a Node.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -309,15 +313,15 @@ pub struct NodeSystemInfo {
     #[serde(rename = "machineID")]
     pub machine_id: String,
 
-    /// UUID of the hardware or the virtual machine.
+    /// System UUID of the hardware or of the virtual machine.
     #[serde(rename = "systemUUID")]
     pub system_uuid: String,
 
-    /// Changes with every boot.
+    /// Boot ID of the kernel. It changes with every boot.
     #[serde(rename = "bootID")]
     pub boot_id: String,
 
-    /// Version of the kernel.
+    /// Kernel version.
     pub kernel_version: String,
 
     /// Name of the operating system image.
@@ -329,7 +333,7 @@ pub struct NodeSystemInfo {
     /// Version of the kubelet.
     pub kubelet_version: String,
 
-    /// Version of kube-proxy. No longer kept up by Kubernetes.
+    /// Version of kube-proxy. Kubernetes no longer sets it.
     pub kube_proxy_version: String,
 
     /// Operating system, such as `linux`.
@@ -338,11 +342,11 @@ pub struct NodeSystemInfo {
     /// Processor architecture, such as `amd64`.
     pub architecture: String,
 
-    /// Swap of the machine.
+    /// Swap of the Node.
     pub swap: Option<NodeSwapStatus>,
 }
 
-/// Swap of a machine.
+/// Swap of a Node.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeSwapStatus {
@@ -353,7 +357,7 @@ pub struct NodeSwapStatus {
 /// One address of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineAddress {
-    /// What kind of address it is.
+    /// Type of the address: `Hostname`, `ExternalIP`, `InternalIP`, `ExternalDNS` or `InternalDNS`.
     #[serde(rename = "type")]
     pub type_: MachineAddressType,
 
@@ -362,58 +366,58 @@ pub struct MachineAddress {
     pub address: String,
 }
 
-/// Kinds of addresses.
+/// Types of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum MachineAddressType {
-    /// The machine's own name.
+    /// Host name of the machine.
     Hostname,
-    /// An address that can be reached from outside.
+    /// IP address that can be reached from outside the machine's network.
     ExternalIP,
-    /// An address inside the machine's network.
+    /// IP address in the machine's network.
     InternalIP,
-    /// A DNS name that can be resolved outside.
+    /// DNS name that can be resolved outside the machine's network.
     ExternalDNS,
-    /// A DNS name inside the machine's network.
+    /// DNS name in the machine's network.
     InternalDNS,
 }
 
-/// Where a machine is in its life.
+/// Summary of the state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MachinePhase {
-    /// Nothing has happened yet.
+    /// Provisioning has not started.
     Pending,
-    /// Bootstrap data is there; the infrastructure is being made.
+    /// The bootstrap data exists; the infrastructure is being provisioned.
     Provisioning,
-    /// The infrastructure is there; the Node is not.
+    /// The infrastructure is provisioned; there is no Node yet.
     Provisioned,
-    /// The Node is there.
+    /// The Node exists.
     Running,
-    /// The machine is being changed in place.
+    /// The machine is being updated in place.
     Updating,
     /// The machine is being deleted.
     Deleting,
-    /// The infrastructure is gone.
+    /// The infrastructure is deleted.
     Deleted,
-    /// A terminal failure was reported the v1beta1 way.
+    /// A terminal failure was reported in the v1beta1 fields.
     Failed,
-    /// None of the above fits.
+    /// The phase cannot be determined.
     Unknown,
 }
 
-/// Since when each step of a machine's deletion has been waiting.
+/// Start times of the steps of the deletion of a Machine.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineDeletionStatus {
-    /// When waiting for pre-drain hooks began.
+    /// Time at which the Machine began to wait for pre-drain hooks.
     pub wait_for_pre_drain_hook_start_time: Option<Time>,
 
-    /// When the drain of the Node began.
+    /// Time at which the drain of the Node began.
     pub node_drain_start_time: Option<Time>,
 
-    /// When waiting for volumes to be detached began.
+    /// Time at which the Machine began to wait until volumes are detached.
     pub wait_for_node_volume_detach_start_time: Option<Time>,
 
-    /// When waiting for pre-terminate hooks began.
+    /// Time at which the Machine began to wait for pre-terminate hooks.
     pub wait_for_pre_terminate_hook_start_time: Option<Time>,
 }

@@ -1,4 +1,4 @@
-//! MachineDeployment: rolls a set of Machines from one template to the next.
+//! MachineDeployment: a set of Machines, with rollouts of template changes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -13,7 +13,7 @@ use crate::conditions::Condition;
 use crate::meta::StatusVersion;
 use crate::schema::{immutable, machine_template_rules};
 
-/// Which machines there should be, and how to get there.
+/// Desired state of a MachineDeployment.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -102,102 +102,104 @@ use crate::schema::{immutable, machine_template_rules};
     )
 )]
 pub struct MachineDeploymentSpec {
-    /// Name of the Cluster the MachineDeployment belongs to. Cannot be changed.
+    /// Name of the Cluster that the MachineDeployment belongs to. Immutable.
     #[schemars(length(min = 1, max = 63), extend("x-kubernetes-validations" = immutable()))]
     pub cluster_name: String,
 
-    /// How many machines are wanted. 1 when unset.
+    /// Desired number of machines. Default: 1.
     pub replicas: Option<i32>,
 
-    /// When and how machines are brought to a changed template.
+    /// When and how changes of the template are rolled out to the machines.
     pub rollout: Option<MachineDeploymentRolloutSpec>,
 
-    /// Which Machines belong to this MachineDeployment. The labels of the template must match it.
+    /// Label selector of the Machines of this MachineDeployment. The labels of the template must match it.
     pub selector: LabelSelector,
 
-    /// What the Machines look like.
+    /// Template of the Machines.
     pub template: MachineTemplateSpec,
 
-    /// How new Machines are named.
+    /// Naming of new Machines.
     pub machine_naming: Option<MachineNamingSpec>,
 
-    /// How unhealthy machines are replaced.
+    /// How unhealthy machines are remediated.
     pub remediation: Option<MachineDeploymentRemediationSpec>,
 
-    /// Which machines go first when scaling down.
+    /// Which Machines are deleted first when scaling down.
     pub deletion: Option<MachineSetDeletionSpec>,
 
-    /// While true nothing is rolled out; scaling still works.
+    /// If true, rollouts are paused. Scaling still works. Default: false.
     pub paused: Option<bool>,
 }
 
-/// When and how machines are brought to a changed template.
+/// When and how changes of the template are rolled out to the machines.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDeploymentRolloutSpec {
-    /// Machines made before this time are replaced once it has passed, even if the template is the same.
+    /// After this time (RFC 3339), machines that were created before it are replaced, even if the template is
+    /// unchanged.
     pub after: Option<Time>,
 
-    /// How machines are replaced.
+    /// How machines are replaced during a rollout.
     pub strategy: Option<MachineDeploymentRolloutStrategy>,
 }
 
-/// How machines are replaced.
+/// How machines are replaced during a rollout.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDeploymentRolloutStrategy {
-    /// Whether Capstan replaces outdated machines by itself, or waits until they are deleted.
+    /// `RollingUpdate`: core replaces outdated machines within the limits of `rollingUpdate`. `OnDelete`: core creates
+    /// a new machine only when an outdated one is deleted.
     #[serde(rename = "type")]
     pub type_: RolloutStrategyType,
 
-    /// Limits for `RollingUpdate`.
+    /// Limits of `RollingUpdate`.
     pub rolling_update: Option<RollingUpdateLimits>,
 }
 
-/// Ways to replace machines.
+/// How outdated machines are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RolloutStrategyType {
-    /// New machines come, old ones go, within limits.
+    /// Core creates new machines and deletes outdated ones within limits.
     RollingUpdate,
-    /// A new machine comes when somebody deletes an old one.
+    /// Core creates a new machine when an outdated one is deleted by the user or by another program.
     OnDelete,
 }
 
-/// How far a rolling update may stray from the wanted number of machines.
+/// Limits of a rolling update.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct RollingUpdateLimits {
-    /// How many machines may be missing at a time: a number, or a percentage rounded down. 0 when unset.
+    /// Maximum number of unavailable machines: a number, or a percentage rounded down. Default: 0.
     pub max_unavailable: Option<IntOrString>,
 
-    /// How many machines there may be too many: a number, or a percentage rounded up. 1 when unset.
+    /// Maximum number of machines above the desired number: a number, or a percentage rounded up. Default: 1.
     pub max_surge: Option<IntOrString>,
 }
 
-/// How unhealthy machines are replaced.
+/// How unhealthy machines are remediated.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDeploymentRemediationSpec {
-    /// How many unhealthy machines may be replaced at a time: a number, or a percentage rounded up. No limit
-    /// when unset.
+    /// Maximum number of unhealthy machines that are remediated at the same time: a number, or a percentage rounded up.
+    /// Default: no limit.
     pub max_in_flight: Option<IntOrString>,
 }
 
-/// What is known of the machines.
+/// Observed state of the machines. Set by core.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDeploymentStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -205,27 +207,27 @@ pub struct MachineDeploymentStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// The generation that core has seen.
+    /// `metadata.generation` of the spec that this status describes. Set by core.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 
-    /// The selector as text, for the scale subresource and those who use it.
+    /// The label selector in string form, for the scale subresource.
     #[schemars(length(min = 1, max = 4096))]
     pub selector: Option<String>,
 
-    /// How many machines there are.
+    /// Number of machines.
     pub replicas: Option<i32>,
 
-    /// How many of them are Ready.
+    /// Number of machines that are Ready.
     pub ready_replicas: Option<i32>,
 
-    /// How many of them are Available.
+    /// Number of machines that are Available.
     pub available_replicas: Option<i32>,
 
-    /// How many of them are UpToDate.
+    /// Number of machines that are UpToDate.
     pub up_to_date_replicas: Option<i32>,
 
-    /// Kubernetes versions of the machines, oldest first, with how many run each.
+    /// Kubernetes versions of the machines, oldest first, with the number of machines of each version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -233,46 +235,46 @@ pub struct MachineDeploymentStatus {
     )]
     pub versions: Vec<StatusVersion>,
 
-    /// Where it is in its life, in one word, for people. Programs read conditions.
+    /// Summary of the state, for display. Programs should read conditions instead.
     pub phase: Option<MachineDeploymentPhase>,
 
-    /// Fields of earlier API versions.
+    /// Deprecated fields of earlier API versions.
     pub deprecated: Option<Deprecated<MachineDeploymentV1Beta1>>,
 }
 
-/// Where a MachineDeployment is in its life.
+/// Summary of the state of a MachineDeployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MachineDeploymentPhase {
-    /// There are fewer machines than wanted.
+    /// There are fewer machines than desired.
     ScalingUp,
-    /// There are more machines than wanted.
+    /// There are more machines than desired.
     ScalingDown,
-    /// There are as many machines as wanted.
+    /// The number of machines is as desired.
     Running,
-    /// A terminal failure was reported the v1beta1 way.
+    /// A terminal failure was reported in the v1beta1 fields.
     Failed,
-    /// None of the above fits.
+    /// The phase cannot be determined.
     Unknown,
 }
 
-/// Status fields that only v1beta1 had.
+/// Status fields that exist only in v1beta1.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineDeploymentV1Beta1 {
-    /// Conditions of the v1beta1 shape.
+    /// Conditions in the v1beta1 format.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<V1Beta1Condition>,
 
-    /// How many machines matched the template.
+    /// Number of machines that match the template.
     pub updated_replicas: Option<i32>,
 
-    /// How many machines had a Node that was ready.
+    /// Number of machines with a Node that is ready.
     pub ready_replicas: Option<i32>,
 
-    /// How many of those had been ready long enough.
+    /// Number of those machines that have been ready for at least `minReadySeconds`.
     pub available_replicas: Option<i32>,
 
-    /// How many machines were missing or not available.
+    /// Number of machines that are missing or not available.
     pub unavailable_replicas: Option<i32>,
 }

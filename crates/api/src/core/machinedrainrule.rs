@@ -1,4 +1,4 @@
-//! MachineDrainRule: what happens to which pods when a Node is drained.
+//! MachineDrainRule: how pods are treated when a Node is drained.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
@@ -8,7 +8,7 @@ use serde_with::skip_serializing_none;
 
 use crate::schema::cel;
 
-/// Which pods on which machines, and what happens to them.
+/// Which pods on which machines the rule applies to, and how they are treated.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -40,10 +40,10 @@ use crate::schema::cel;
     )
 )]
 pub struct MachineDrainRuleSpec {
-    /// What happens to the pods.
+    /// How the pods are treated.
     pub drain: MachineDrainRuleDrain,
 
-    /// Which machines the rule is for; any entry that matches suffices. All machines when unset.
+    /// Machines that the rule applies to; one matching entry is enough. Default: all machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -51,7 +51,7 @@ pub struct MachineDrainRuleSpec {
     )]
     pub machines: Vec<MachineDrainRuleMachine>,
 
-    /// Which pods the rule is for; any entry that matches suffices. All pods when unset.
+    /// Pods that the rule applies to; one matching entry is enough. Default: all pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -64,26 +64,26 @@ fn no_duplicates() -> serde_json::Value {
     cel([("self.all(x, self.exists_one(y, x == y))", "entries must be unique")])
 }
 
-/// What happens to pods while a Node is drained.
+/// How pods are treated when a Node is drained.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineDrainRuleDrain {
-    /// Evict the pods, leave them, or wait until they end by themselves.
+    /// `Drain`: evict the pods. `Skip`: do not evict them. `WaitCompleted`: wait until they have completed.
     pub behavior: DrainBehavior,
 
-    /// Pods of a lower order are drained before those of a higher one. 0 when unset. Not for `Skip`.
+    /// Drain order: pods with a lower order are drained first. Not allowed with `Skip`. Default: 0.
     pub order: Option<i32>,
 }
 
-/// Ways to treat a pod on a Node that is drained.
+/// Ways to treat a pod when its Node is drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DrainBehavior {
-    /// Evict it.
+    /// Evict the pod.
     Drain,
-    /// Leave it.
+    /// Do not evict the pod.
     Skip,
-    /// Wait until it has ended by itself.
+    /// Wait until the pod has completed.
     WaitCompleted,
 }
 
@@ -93,10 +93,10 @@ pub enum DrainBehavior {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDrainRuleMachine {
-    /// Labels of the Machine. Any Machine when unset.
+    /// Label selector of Machines. Default: all Machines.
     pub selector: Option<LabelSelector>,
 
-    /// Labels of the Machine's Cluster. Any Cluster when unset.
+    /// Label selector of the Machines' Cluster. Default: all Clusters.
     pub cluster_selector: Option<LabelSelector>,
 }
 
@@ -106,9 +106,9 @@ pub struct MachineDrainRuleMachine {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDrainRulePods {
-    /// Labels of the pod. Any pod when unset.
+    /// Label selector of pods. Default: all pods.
     pub selector: Option<LabelSelector>,
 
-    /// Labels of the pod's namespace. Any namespace when unset.
+    /// Label selector of the pods' namespaces. Default: all namespaces.
     pub namespace_selector: Option<LabelSelector>,
 }

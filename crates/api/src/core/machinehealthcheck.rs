@@ -1,4 +1,4 @@
-//! MachineHealthCheck: says which machines are sick and when they may be remediated.
+//! MachineHealthCheck: which machines are unhealthy, and when they are remediated.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -11,7 +11,7 @@ use super::deprecated::{Deprecated, V1Beta1Conditions};
 use crate::conditions::{Condition, ConditionStatus};
 use crate::schema::{CONDITION_TYPE, DNS_SUBDOMAIN, GROUP_VERSION, HEALTH_RANGE, KIND, cel, immutable};
 
-/// Which machines are watched, what makes them unhealthy, and what follows.
+/// Which machines are checked, which checks apply, and how unhealthy machines are remediated.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -66,28 +66,28 @@ use crate::schema::{CONDITION_TYPE, DNS_SUBDOMAIN, GROUP_VERSION, HEALTH_RANGE, 
     )
 )]
 pub struct MachineHealthCheckSpec {
-    /// Name of the Cluster the MachineHealthCheck belongs to. Cannot be changed.
+    /// Name of the Cluster that the MachineHealthCheck belongs to. Immutable.
     #[schemars(length(min = 1, max = 63), extend("x-kubernetes-validations" = immutable()))]
     pub cluster_name: String,
 
-    /// Which Machines are watched. Must not be empty.
+    /// Label selector of the Machines that are checked. Must not be empty.
     pub selector: LabelSelector,
 
-    /// What makes a machine unhealthy.
+    /// Checks that determine whether a machine is unhealthy.
     pub checks: Option<MachineHealthCheckChecks>,
 
-    /// What is done about unhealthy machines, and when it is held back.
+    /// How unhealthy machines are remediated, and when remediation is suspended.
     pub remediation: Option<MachineHealthCheckRemediation>,
 }
 
-/// What makes a machine unhealthy.
+/// Checks that determine whether a machine is unhealthy.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineHealthCheckChecks {
-    /// How long a machine may take until its Node appears. 600 when unset; 0 switches the check off; at least
-    /// 30 otherwise.
+    /// Maximum time until the Node of a machine appears, in seconds. 0 disables the check; otherwise at least 30.
+    /// Default: 600.
     #[schemars(
         range(min = 0),
         extend(
@@ -99,18 +99,18 @@ pub struct MachineHealthCheckChecks {
     )]
     pub node_startup_timeout_seconds: Option<i32>,
 
-    /// Conditions of the Node that make its machine unhealthy when they last. Any one suffices.
+    /// Node conditions that make a machine unhealthy. One matching entry is enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub unhealthy_node_conditions: Vec<UnhealthyNodeCondition>,
 
-    /// Conditions of the Machine that make it unhealthy when they last. Any one suffices.
+    /// Machine conditions that make a machine unhealthy. One matching entry is enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub unhealthy_machine_conditions: Vec<UnhealthyMachineCondition>,
 }
 
-/// A condition of a Node that makes its machine unhealthy when it lasts.
+/// A Node condition that makes the machine unhealthy if it lasts longer than a timeout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnhealthyNodeCondition {
@@ -119,20 +119,20 @@ pub struct UnhealthyNodeCondition {
     #[schemars(length(min = 1))]
     pub type_: String,
 
-    /// Status that is unhealthy: `True`, `False` or `Unknown`.
+    /// Unhealthy status: `True`, `False` or `Unknown`.
     #[schemars(length(min = 1))]
     pub status: String,
 
-    /// How long it must last.
+    /// Time that the condition must last, in seconds.
     #[schemars(range(min = 0))]
     pub timeout_seconds: i32,
 }
 
-/// A condition of a Machine that makes it unhealthy when it lasts.
+/// A Machine condition that makes the machine unhealthy if it lasts longer than a timeout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnhealthyMachineCondition {
-    /// Type of the condition. Those that follow from health checks cannot be used.
+    /// Type of the condition. Conditions that result from health checks are not allowed.
     #[serde(rename = "type")]
     #[schemars(
         length(min = 1, max = 316),
@@ -147,38 +147,37 @@ pub struct UnhealthyMachineCondition {
     )]
     pub type_: String,
 
-    /// Status that is unhealthy.
+    /// Unhealthy status: `True`, `False` or `Unknown`.
     pub status: ConditionStatus,
 
-    /// How long it must last.
+    /// Time that the condition must last, in seconds.
     #[schemars(range(min = 0))]
     pub timeout_seconds: i32,
 }
 
-/// What is done about unhealthy machines, and when it is held back.
+/// How unhealthy machines are remediated, and when remediation is suspended.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineHealthCheckRemediation {
-    /// How many machines may be unhealthy for remediation to go on. Above it, something bigger is wrong and a
-    /// person should look.
+    /// Number of unhealthy machines with which remediation is still allowed. With more, remediation is suspended.
     pub trigger_if: Option<RemediationTrigger>,
 
-    /// Template for external remediation. When unset, the owner of the Machine replaces the Machine.
+    /// Template for external remediation. Default: the owner of the Machine remediates it.
     pub template_ref: Option<RemediationTemplateReference>,
 }
 
-/// How many machines may be unhealthy for remediation to go on.
+/// Number of unhealthy machines with which remediation is still allowed.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct RemediationTrigger {
-    /// At most so many: a number, or a percentage rounded down. All of them when unset.
+    /// Maximum number of unhealthy machines: a number, or a percentage rounded down. Default: all machines.
     pub unhealthy_less_than_or_equal_to: Option<IntOrString>,
 
-    /// Between so many, as in `[3-5]`. Counts instead of the field above when set.
+    /// Range of the number of unhealthy machines, as in `[3-5]`. Overrides `unhealthyLessThanOrEqualTo`.
     #[schemars(length(min = 1, max = 32), regex(pattern = HEALTH_RANGE))]
     pub unhealthy_in_range: Option<String>,
 }
@@ -200,13 +199,13 @@ pub struct RemediationTemplateReference {
     pub api_version: String,
 }
 
-/// What is known of the watched machines.
+/// Observed state of the checked machines. Set by core.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineHealthCheckStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -214,23 +213,23 @@ pub struct MachineHealthCheckStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// How many machines are watched.
+    /// Number of machines that are checked.
     #[schemars(range(min = 0))]
     pub expected_machines: Option<i32>,
 
-    /// How many of them are healthy.
+    /// Number of machines that are healthy.
     #[schemars(range(min = 0))]
     pub current_healthy: Option<i32>,
 
-    /// How many more may be remediated before the limit is reached.
+    /// Number of further machines that may be remediated before the limit is reached.
     #[schemars(range(min = 0))]
     pub remediations_allowed: Option<i32>,
 
-    /// The generation that core has seen.
+    /// `metadata.generation` of the spec that this status describes. Set by core.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 
-    /// Names of the watched machines.
+    /// Names of the machines that are checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 10000),
@@ -239,6 +238,6 @@ pub struct MachineHealthCheckStatus {
     )]
     pub targets: Vec<String>,
 
-    /// Fields of earlier API versions.
+    /// Deprecated fields of earlier API versions.
     pub deprecated: Option<Deprecated<V1Beta1Conditions>>,
 }

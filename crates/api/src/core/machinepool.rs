@@ -1,4 +1,4 @@
-//! MachinePool: a group of machines that the infrastructure itself scales.
+//! MachinePool: a group of machines that the infrastructure provider scales.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use crate::conditions::Condition;
 use crate::meta::StatusVersion;
 use crate::schema::{immutable, machine_template_rules};
 
-/// Which group of machines there should be.
+/// Desired state of a MachinePool.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -90,18 +90,18 @@ use crate::schema::{immutable, machine_template_rules};
     )
 )]
 pub struct MachinePoolSpec {
-    /// Name of the Cluster the MachinePool belongs to. Cannot be changed.
+    /// Name of the Cluster that the MachinePool belongs to. Immutable.
     #[schemars(length(min = 1, max = 63), extend("x-kubernetes-validations" = immutable()))]
     pub cluster_name: String,
 
-    /// How many machines are wanted. 1 when unset.
+    /// Desired number of machines. Default: 1.
     pub replicas: Option<i32>,
 
-    /// What the machines look like. `spec.bootstrap.configRef` and `spec.infrastructureRef` name objects that
-    /// serve the whole pool, not templates.
+    /// Template of the machines. `spec.bootstrap.configRef` and `spec.infrastructureRef` refer to objects that serve
+    /// the whole pool, not to templates.
     pub template: MachineTemplateSpec,
 
-    /// Identities of the machines at their infrastructure provider, copied from the infrastructure pool.
+    /// Provider IDs of the machines, copied from the infrastructure pool.
     #[serde(rename = "providerIDList", default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 10000),
@@ -110,7 +110,7 @@ pub struct MachinePoolSpec {
     )]
     pub provider_id_list: Vec<String>,
 
-    /// Failure domains the pool should be spread over.
+    /// Failure domains that the machines of the pool are spread over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 100),
@@ -120,13 +120,13 @@ pub struct MachinePoolSpec {
     pub failure_domains: Vec<String>,
 }
 
-/// What is known of the pool.
+/// Observed state of the pool. Set by core.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachinePoolStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -134,27 +134,27 @@ pub struct MachinePoolStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// How far the first provisioning has come.
+    /// Progress of the first provisioning. Set by the controllers.
     pub initialization: Option<MachineInitializationStatus>,
 
-    /// The Nodes the pool's machines became.
+    /// Nodes of the pool's machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000), extend("x-kubernetes-list-type" = "atomic"))]
     pub node_refs: Vec<PoolNodeReference>,
 
-    /// How many machines there are.
+    /// Number of machines.
     pub replicas: Option<i32>,
 
-    /// How many of them are Ready.
+    /// Number of machines that are Ready.
     pub ready_replicas: Option<i32>,
 
-    /// How many of them are Available.
+    /// Number of machines that are Available.
     pub available_replicas: Option<i32>,
 
-    /// How many of them are UpToDate.
+    /// Number of machines that are UpToDate.
     pub up_to_date_replicas: Option<i32>,
 
-    /// Kubernetes versions of the machines, oldest first, with how many run each.
+    /// Kubernetes versions of the machines, oldest first, with the number of machines of each version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -162,18 +162,18 @@ pub struct MachinePoolStatus {
     )]
     pub versions: Vec<StatusVersion>,
 
-    /// Where it is in its life, in one word, for people.
+    /// Summary of the state, for display. Programs should read conditions instead.
     pub phase: Option<MachinePoolPhase>,
 
-    /// The generation that core has seen.
+    /// `metadata.generation` of the spec that this status describes. Set by core.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 
-    /// Fields of earlier API versions.
+    /// Deprecated fields of earlier API versions.
     pub deprecated: Option<Deprecated<MachinePoolV1Beta1>>,
 }
 
-/// Names a Node, in the long form that pools have kept.
+/// Reference to a Node, in the format of MachinePools.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -182,72 +182,72 @@ pub struct PoolNodeReference {
     /// API version of the Node.
     pub api_version: Option<String>,
 
-    /// Kind, which is `Node`.
+    /// Kind of the object: `Node`.
     pub kind: Option<String>,
 
     /// Name of the Node.
     pub name: Option<String>,
 
-    /// Namespace, which Nodes do not have.
+    /// Namespace. Not set, because Nodes have no namespace.
     pub namespace: Option<String>,
 
     /// UID of the Node.
     pub uid: Option<String>,
 
-    /// Resource version at which the Node was seen.
+    /// Resource version of the Node when it was observed.
     pub resource_version: Option<String>,
 
-    /// Part of the Node that is meant, if not the whole.
+    /// Field of the Node that is referred to. Not set for the whole Node.
     pub field_path: Option<String>,
 }
 
-/// Where a MachinePool is in its life.
+/// Summary of the state of a MachinePool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MachinePoolPhase {
-    /// Nothing has happened yet.
+    /// Provisioning has not started.
     Pending,
-    /// Bootstrap data is there; the infrastructure is being made.
+    /// The bootstrap data exists; the infrastructure is being provisioned.
     Provisioning,
-    /// The infrastructure is there; the Nodes are not.
+    /// The infrastructure is provisioned; Nodes are missing.
     Provisioned,
-    /// All Nodes are there.
+    /// All Nodes exist.
     Running,
-    /// There are fewer machines than wanted.
+    /// There are fewer machines than desired.
     ScalingUp,
-    /// There are more machines than wanted.
+    /// There are more machines than desired.
     ScalingDown,
-    /// Somebody else scales the pool.
+    /// Another program, such as an autoscaler, scales the pool.
     Scaling,
     /// The pool is being deleted.
     Deleting,
-    /// A terminal failure was reported the v1beta1 way.
+    /// A terminal failure was reported in the v1beta1 fields.
     Failed,
-    /// None of the above fits.
+    /// The phase cannot be determined.
     Unknown,
 }
 
-/// Status fields that only v1beta1 had.
+/// Status fields that exist only in v1beta1.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachinePoolV1Beta1 {
-    /// Conditions of the v1beta1 shape.
+    /// Conditions in the v1beta1 format.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<V1Beta1Condition>,
 
-    /// A terminal problem, as one word for programs.
+    /// Machine-readable reason of a terminal failure.
     pub failure_reason: Option<String>,
 
-    /// The same problem for people.
+    /// Human-readable description of the terminal failure.
     #[schemars(length(min = 1, max = 10240))]
     pub failure_message: Option<String>,
 
-    /// How many machines had a Node that was ready.
+    /// Number of machines with a Node that is ready.
     pub ready_replicas: Option<i32>,
 
-    /// How many of those had been ready long enough.
+    /// Number of those machines that have been ready for at least `minReadySeconds`.
     pub available_replicas: Option<i32>,
 
-    /// How many machines were missing or not available.
+    /// Number of machines that are missing or not available.
     pub unavailable_replicas: Option<i32>,
 }

@@ -1,4 +1,4 @@
-//! MachineSet: keeps a number of equal Machines.
+//! MachineSet: a number of equal Machines.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
@@ -12,7 +12,7 @@ use crate::conditions::Condition;
 use crate::meta::{StatusVersion, TemplateMetadata};
 use crate::schema::{immutable, machine_template_rules};
 
-/// Which machines there should be.
+/// Desired state of a MachineSet.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -89,27 +89,27 @@ use crate::schema::{immutable, machine_template_rules};
     )
 )]
 pub struct MachineSetSpec {
-    /// Name of the Cluster the MachineSet belongs to. Cannot be changed.
+    /// Name of the Cluster that the MachineSet belongs to. Immutable.
     #[schemars(length(min = 1, max = 63), extend("x-kubernetes-validations" = immutable()))]
     pub cluster_name: String,
 
-    /// How many machines are wanted. 1 when unset.
+    /// Desired number of machines. Default: 1.
     pub replicas: Option<i32>,
 
-    /// Which Machines belong to this MachineSet. The labels of the template must match it.
+    /// Label selector of the Machines of this MachineSet. The labels of the template must match it.
     pub selector: LabelSelector,
 
-    /// What new Machines look like.
+    /// Template of new Machines.
     pub template: MachineTemplateSpec,
 
-    /// How new Machines are named.
+    /// Naming of new Machines.
     pub machine_naming: Option<MachineNamingSpec>,
 
-    /// Which machines go first when scaling down.
+    /// Which Machines are deleted first when scaling down.
     pub deletion: Option<MachineSetDeletionSpec>,
 }
 
-/// What Machines made from a template look like.
+/// Template of Machines.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -121,48 +121,48 @@ pub struct MachineTemplateSpec {
     pub spec: MachineSpec,
 }
 
-/// How new Machines are named.
+/// Naming of new Machines.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineNamingSpec {
-    /// A Go template for the name. It may use `.cluster.name`, the name of the owner (`.machineSet.name`) and
-    /// must use `.random`, five characters that keep names apart. Names over 63 characters are cut.
+    /// Go template of the name. It can use `.cluster.name` and the name of the owner (`.machineSet.name`), and must use
+    /// `.random`, five random characters. Longer names than 63 characters are truncated.
     #[schemars(length(min = 1, max = 256))]
     pub template: Option<String>,
 }
 
-/// Which machines go first when scaling down.
+/// Which Machines are deleted first when scaling down.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineSetDeletionSpec {
-    /// Machines with the delete-machine annotation, or unhealthy ones, always go first; this decides among
-    /// the rest. Random when unset.
+    /// Order in which Machines are deleted when scaling down: `Random`, `Newest` or `Oldest` first. Machines with the
+    /// delete-machine annotation and unhealthy Machines are always deleted first. Default: `Random`.
     pub order: Option<MachineSetDeletionOrder>,
 }
 
-/// Orders in which machines are taken away.
+/// Orders in which Machines are deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MachineSetDeletionOrder {
-    /// Any machine.
+    /// Any Machine.
     #[default]
     Random,
-    /// The youngest first.
+    /// The newest Machine first.
     Newest,
-    /// The oldest first.
+    /// The oldest Machine first.
     Oldest,
 }
 
-/// What is known of the machines.
+/// Observed state of the machines. Set by core.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineSetStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -170,23 +170,23 @@ pub struct MachineSetStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// The selector as text, for the scale subresource and those who use it.
+    /// The label selector in string form, for the scale subresource.
     #[schemars(length(min = 1, max = 4096))]
     pub selector: Option<String>,
 
-    /// How many machines there are.
+    /// Number of machines.
     pub replicas: Option<i32>,
 
-    /// How many of them are Ready.
+    /// Number of machines that are Ready.
     pub ready_replicas: Option<i32>,
 
-    /// How many of them are Available.
+    /// Number of machines that are Available.
     pub available_replicas: Option<i32>,
 
-    /// How many of them are UpToDate.
+    /// Number of machines that are UpToDate.
     pub up_to_date_replicas: Option<i32>,
 
-    /// Kubernetes versions of the machines, oldest first, with how many run each.
+    /// Kubernetes versions of the machines, oldest first, with the number of machines of each version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -194,36 +194,36 @@ pub struct MachineSetStatus {
     )]
     pub versions: Vec<StatusVersion>,
 
-    /// The generation that core has seen.
+    /// `metadata.generation` of the spec that this status describes. Set by core.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 
-    /// Fields of earlier API versions.
+    /// Deprecated fields of earlier API versions.
     pub deprecated: Option<Deprecated<MachineSetV1Beta1>>,
 }
 
-/// Status fields that only v1beta1 had.
+/// Status fields that exist only in v1beta1.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSetV1Beta1 {
-    /// Conditions of the v1beta1 shape.
+    /// Conditions in the v1beta1 format.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<V1Beta1Condition>,
 
-    /// A terminal problem, as one word for programs.
+    /// Machine-readable reason of a terminal failure.
     pub failure_reason: Option<String>,
 
-    /// The same problem for people.
+    /// Human-readable description of the terminal failure.
     #[schemars(length(min = 1, max = 10240))]
     pub failure_message: Option<String>,
 
-    /// How many machines carried all labels of the template.
+    /// Number of machines that have all labels of the template.
     pub fully_labeled_replicas: Option<i32>,
 
-    /// How many machines had a Node that was ready.
+    /// Number of machines with a Node that is ready.
     pub ready_replicas: Option<i32>,
 
-    /// How many of those had been ready long enough.
+    /// Number of those machines that have been ready for at least `minReadySeconds`.
     pub available_replicas: Option<i32>,
 }

@@ -1,4 +1,4 @@
-//! The kinds of `cluster.x-k8s.io/v1beta2`: what users write and core's controllers reconcile.
+//! The kinds of `cluster.x-k8s.io/v1beta2`, which users write and core's controllers reconcile.
 
 mod anyjson;
 mod cluster;

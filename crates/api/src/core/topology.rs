@@ -1,6 +1,6 @@
-//! `spec.topology` of a Cluster: the cluster in short, on the shapes that a ClusterClass offers.
+//! `spec.topology` of a Cluster: a cluster that is created from a ClusterClass.
 //!
-//! Almost everything here is optional, because the class says it already; what is set here counts instead.
+//! Almost all fields are optional, because the class has them too. A value in the topology overrides the class.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -16,16 +16,16 @@ use super::{
 use crate::meta::{ConditionGate, TemplateMetadata};
 use crate::schema::{DNS_LABEL, DNS_SUBDOMAIN, cel, kubernetes_version};
 
-/// A cluster in short: which class it has, and what is particular to it.
+/// A cluster that is created from a ClusterClass: the class, and the values of this cluster.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Topology {
-    /// The ClusterClass the cluster is made from.
+    /// The ClusterClass from which the cluster is created.
     pub class_ref: ClusterClassRef,
 
-    /// Kubernetes version of the whole cluster, with its leading `v`. Raising it upgrades the control plane
-    /// first, then the workers.
+    /// Kubernetes version of the whole cluster, with a leading `v`. An upgrade starts with the control plane and
+    /// continues with the workers.
     #[schemars(length(min = 1, max = 256), extend("x-kubernetes-validations" = kubernetes_version()))]
     pub version: String,
 
@@ -35,7 +35,7 @@ pub struct Topology {
     /// The workers.
     pub workers: Option<WorkersTopology>,
 
-    /// Values for the variables that the class has.
+    /// Values of the variables of the class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 1000),
@@ -44,7 +44,7 @@ pub struct Topology {
     pub variables: Vec<ClusterVariable>,
 }
 
-/// Names a ClusterClass.
+/// Reference to a ClusterClass.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -53,33 +53,33 @@ pub struct ClusterClassRef {
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
 
-    /// Namespace of the ClusterClass. That of the Cluster when unset.
+    /// Namespace of the ClusterClass. Default: the namespace of the Cluster.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: Option<String>,
 }
 
-/// What is particular to this cluster's control plane.
+/// Settings of the control plane of this cluster.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneTopology {
-    /// Labels and annotations of the control plane and its machines, beside those of the class.
+    /// Labels and annotations of the control plane and its machines, in addition to those of the class.
     pub metadata: Option<TemplateMetadata>,
 
-    /// How many machines are wanted. Left to the control plane provider when unset.
+    /// Desired number of machines. Default: up to the control plane provider.
     pub replicas: Option<i32>,
 
-    /// When machines are replaced although nothing changed.
+    /// When machines are replaced without a change.
     pub rollout: Option<ControlPlaneTopologyRolloutSpec>,
 
-    /// Whether and how the health of the machines is watched.
+    /// Health check of the machines of this cluster.
     pub health_check: Option<TopologyHealthCheck<MachineHealthCheckRemediation>>,
 
-    /// How patient the deletion of machines is.
+    /// Timeouts for the steps of the deletion of Machines.
     pub deletion: Option<MachineDeletionSpec>,
 
-    /// Taints for the Nodes, beside those that others put there.
+    /// Taints that core sets on the Nodes. Taints from other sources are not changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 64),
@@ -87,7 +87,7 @@ pub struct ControlPlaneTopology {
     )]
     pub taints: Vec<MachineTaint>,
 
-    /// More conditions that must hold before a machine is Ready.
+    /// Additional conditions of the Machine that must be met before it is Ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -95,52 +95,51 @@ pub struct ControlPlaneTopology {
     )]
     pub readiness_gates: Vec<ConditionGate>,
 
-    /// Values of variables that differ for the control plane.
+    /// Values of variables that override those of the cluster for the control plane.
     pub variables: Option<VariableOverrides>,
 }
 
-/// When control plane machines are replaced although nothing changed.
+/// When control plane machines are replaced without a change.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneTopologyRolloutSpec {
-    /// Machines made before this time are replaced once it has passed.
+    /// After this time (RFC 3339), machines that were created before it are replaced.
     pub after: Option<Time>,
 }
 
-/// Whether and how the health of machines is watched in one cluster.
+/// Health check of machines of one cluster.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct TopologyHealthCheck<Remediation> {
-    /// Whether there is a MachineHealthCheck. When unset, there is one if checks or remediation are set, here
-    /// or in the class.
+    /// Whether core creates a MachineHealthCheck. Default: true if checks or remediation are set, here or in the class.
     pub enabled: Option<bool>,
 
-    /// What makes a machine unhealthy. With this or `remediation` set, nothing is taken from the class.
+    /// Checks that determine whether a machine is unhealthy. If `checks` or `remediation` is set, the class is not
+    /// used.
     pub checks: Option<MachineHealthCheckChecks>,
 
-    /// What is done about unhealthy machines, and when it is held back.
+    /// How unhealthy machines are remediated, and when remediation is suspended.
     pub remediation: Option<Remediation>,
 }
 
-/// What is done about the unhealthy machines of a MachineDeployment, and when it is held back.
+/// How unhealthy machines of a MachineDeployment are remediated, and when remediation is suspended.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct WorkerHealthCheckRemediation {
-    /// How many unhealthy machines may be replaced at a time: a number, or a percentage rounded up. No limit
-    /// when unset.
+    /// Maximum number of unhealthy machines that are remediated at the same time: a number, or a percentage rounded up.
+    /// Default: no limit.
     pub max_in_flight: Option<IntOrString>,
 
-    /// How many machines may be unhealthy for remediation to go on. Above it, something bigger is wrong and a
-    /// person should look.
+    /// Number of unhealthy machines with which remediation is still allowed. With more, remediation is suspended.
     pub trigger_if: Option<RemediationTrigger>,
 
-    /// Template for external remediation. When unset, the owner of the Machine replaces the Machine.
+    /// Template for external remediation. Default: the owner of the Machine remediates it.
     pub template_ref: Option<RemediationTemplateReference>,
 }
 
@@ -149,7 +148,7 @@ pub struct WorkerHealthCheckRemediation {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct WorkersTopology {
-    /// Workers that Cluster API keeps one by one. Each entry becomes a MachineDeployment.
+    /// MachineDeployments of the cluster: each entry becomes one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 2000),
@@ -157,7 +156,7 @@ pub struct WorkersTopology {
     )]
     pub machine_deployments: Vec<MachineDeploymentTopology>,
 
-    /// Workers that the infrastructure keeps as a group. Each entry becomes a MachinePool.
+    /// MachinePools of the cluster: each entry becomes one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 2000),
@@ -180,32 +179,32 @@ pub struct WorkersTopology {
     )])
 ))]
 pub struct MachineDeploymentTopology {
-    /// Labels and annotations of the MachineDeployment and its machines, beside those of the class.
+    /// Labels and annotations of the MachineDeployment and its machines, in addition to those of the class.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Which of the MachineDeployments of the ClusterClass it is made from.
+    /// Name of the MachineDeployment class in the ClusterClass.
     #[schemars(length(min = 1, max = 256))]
     pub class: String,
 
-    /// A name for this entry, which no other MachineDeployment of the topology has. It is part of the name of
-    /// the MachineDeployment and a label on it.
+    /// Name of this entry, unique among the MachineDeployments of the topology. It is part of the name of the
+    /// MachineDeployment and the value of a label on it.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
 
-    /// Failure domain the machines should be placed in: one of those the Cluster's status lists.
+    /// Failure domain for the machines: one of those in `status.failureDomains` of the Cluster.
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
 
-    /// How many machines are wanted. Leave it out when an autoscaler decides.
+    /// Desired number of machines. Leave it unset if an autoscaler sets it.
     pub replicas: Option<i32>,
 
-    /// Whether and how the health of the machines is watched.
+    /// Health check of the machines of this cluster.
     pub health_check: Option<TopologyHealthCheck<WorkerHealthCheckRemediation>>,
 
-    /// Which machines go first when scaling down, and how patient their deletion is.
+    /// Which Machines are deleted first when scaling down, and the timeouts of their deletion.
     pub deletion: Option<WorkerDeletionSpec>,
 
-    /// Taints for the Nodes, beside those that others put there.
+    /// Taints that core sets on the Nodes. Taints from other sources are not changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 64),
@@ -213,11 +212,11 @@ pub struct MachineDeploymentTopology {
     )]
     pub taints: Vec<MachineTaint>,
 
-    /// How long a machine must have been ready before it counts as available. 0 when unset.
+    /// Time that a Machine must be Ready before it counts as Available, in seconds. Default: 0.
     #[schemars(range(min = 0))]
     pub min_ready_seconds: Option<i32>,
 
-    /// More conditions that must hold before a machine is Ready.
+    /// Additional conditions of the Machine that must be met before it is Ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -225,32 +224,35 @@ pub struct MachineDeploymentTopology {
     )]
     pub readiness_gates: Vec<ConditionGate>,
 
-    /// When and how machines are brought to a changed template.
+    /// When and how changes of the template are rolled out to the machines.
     pub rollout: Option<MachineDeploymentRolloutSpec>,
 
-    /// Values of variables that differ for this MachineDeployment.
+    /// Values of variables that override those of the cluster for this MachineDeployment.
     pub variables: Option<VariableOverrides>,
 }
 
-/// Which machines of a MachineDeployment go first when scaling down, and how patient their deletion is.
+/// Which Machines of a MachineDeployment are deleted first when scaling down, and the timeouts of their deletion.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct WorkerDeletionSpec {
-    /// Machines with the delete-machine annotation, or unhealthy ones, always go first; this decides among
-    /// the rest. Random when unset.
+    /// Order in which Machines are deleted when scaling down: `Random`, `Newest` or `Oldest` first. Machines with the
+    /// delete-machine annotation and unhealthy Machines are always deleted first. Default: `Random`.
     pub order: Option<MachineSetDeletionOrder>,
 
-    /// How long to try to drain the Node before going on without. 0 or unset: as long as it takes.
+    /// Maximum duration of the drain of the Node, in seconds. Afterwards deletion continues without it. Default: 0, no
+    /// limit.
     #[schemars(range(min = 0))]
     pub node_drain_timeout_seconds: Option<i32>,
 
-    /// How long to wait for volumes to be detached before going on without. 0 or unset: as long as it takes.
+    /// Maximum time to wait until volumes are detached, in seconds. Afterwards deletion continues. Default: 0, no
+    /// limit.
     #[schemars(range(min = 0))]
     pub node_volume_detach_timeout_seconds: Option<i32>,
 
-    /// How long to try to delete the Node object once the machine is gone. 0: as long as it takes.
+    /// Maximum time for the deletion of the Node object, in seconds, counted from the deletion of the Machine. 0: no
+    /// limit.
     #[schemars(range(min = 0))]
     pub node_deletion_timeout_seconds: Option<i32>,
 }
@@ -260,19 +262,19 @@ pub struct WorkerDeletionSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachinePoolTopology {
-    /// Labels and annotations of the MachinePool, beside those of the class.
+    /// Labels and annotations of the MachinePool, in addition to those of the class.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Which of the MachinePools of the ClusterClass it is made from.
+    /// Name of the MachinePool class in the ClusterClass.
     #[schemars(length(min = 1, max = 256))]
     pub class: String,
 
-    /// A name for this entry, which no other MachinePool of the topology has. It is part of the name of the
-    /// MachinePool and a label on it.
+    /// Name of this entry, unique among the MachinePools of the topology. It is part of the name of the MachinePool and
+    /// the value of a label on it.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
 
-    /// Failure domains the pool should be spread over.
+    /// Failure domains that the machines of the pool are spread over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -281,10 +283,10 @@ pub struct MachinePoolTopology {
     )]
     pub failure_domains: Vec<String>,
 
-    /// How patient the deletion of machines is.
+    /// Timeouts for the steps of the deletion of Machines.
     pub deletion: Option<MachineDeletionSpec>,
 
-    /// Taints for the Nodes, beside those that others put there.
+    /// Taints that core sets on the Nodes. Taints from other sources are not changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 64),
@@ -292,18 +294,18 @@ pub struct MachinePoolTopology {
     )]
     pub taints: Vec<MachineTaint>,
 
-    /// How long a machine must have been ready before it counts as available. 0 when unset.
+    /// Time that a Machine must be Ready before it counts as Available, in seconds. Default: 0.
     #[schemars(range(min = 0))]
     pub min_ready_seconds: Option<i32>,
 
-    /// How many machines are wanted. Leave it out when an autoscaler decides.
+    /// Desired number of machines. Leave it unset if an autoscaler sets it.
     pub replicas: Option<i32>,
 
-    /// Values of variables that differ for this MachinePool.
+    /// Values of variables that override those of the cluster for this MachinePool.
     pub variables: Option<VariableOverrides>,
 }
 
-/// A value for a variable of the class.
+/// Value of a variable of the class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterVariable {
@@ -311,16 +313,16 @@ pub struct ClusterVariable {
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
 
-    /// Its value, of whatever shape the schema of the variable asks for.
+    /// Value of the variable. It must match the schema of the variable.
     pub value: AnyJson,
 }
 
-/// Values of variables that differ for a part of the cluster.
+/// Values of variables that override those of the cluster for a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct VariableOverrides {
-    /// The values that differ.
+    /// The values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 1000),

@@ -1,7 +1,7 @@
 //! The CRDs, generated from the types.
 //!
-//! `derive` gives a schema that is close; `tidy` makes it the one upstream serves. Nothing is patched
-//! as text afterwards, and nothing here differs by kind, except what stands beside the kind itself.
+//! The derive macro creates a schema that is close to upstream's; `tidy` makes it equal. Nothing is patched as text
+//! afterwards, and the code does not differ by kind, except for the attributes of the kind itself.
 
 mod derive;
 pub mod reference;
@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 
 use crate::{addons, agent, bootstrap, clusterctl, controlplane, core, infrastructure, ipam, runtime};
 
-/// Every CRD there is, in the order in which it is printed and applied.
+/// All CRDs, in the order in which they are printed and applied.
 pub fn all() -> Vec<CustomResourceDefinition> {
     [
         core_provider(),
@@ -27,7 +27,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     .concat()
 }
 
-/// The CRDs that belong to the core provider.
+/// CRDs of the core provider.
 pub fn core_provider() -> Vec<CustomResourceDefinition> {
     vec![
         of::<core::Cluster>(),
@@ -46,22 +46,22 @@ pub fn core_provider() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// The CRDs of the inventory that says which providers are installed.
+/// CRDs of the inventory of installed providers.
 pub fn inventory() -> Vec<CustomResourceDefinition> {
     vec![of::<clusterctl::Provider>()]
 }
 
-/// The CRDs of kinds that are files only: there is a schema, but no server has to know them.
+/// CRDs of kinds that are only files: there is a schema, but they are not installed on a server.
 pub fn files() -> Vec<CustomResourceDefinition> {
     vec![of::<clusterctl::Metadata>()]
 }
 
-/// The CRDs that belong to the bootstrap provider.
+/// CRDs of the bootstrap provider.
 pub fn bootstrap_provider() -> Vec<CustomResourceDefinition> {
     vec![of::<bootstrap::CapstanConfig>(), of::<bootstrap::CapstanConfigTemplate>()]
 }
 
-/// The CRDs that belong to the control plane provider. Plans are its work, so the reports are too.
+/// CRDs of the control plane provider. It makes the plans, so MachineReport belongs to it.
 pub fn control_plane_provider() -> Vec<CustomResourceDefinition> {
     vec![
         of::<controlplane::CapstanControlPlane>(),
@@ -72,7 +72,7 @@ pub fn control_plane_provider() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// The CRDs that belong to the infrastructure provider.
+/// CRDs of the infrastructure provider.
 pub fn infrastructure_provider() -> Vec<CustomResourceDefinition> {
     vec![
         of::<infrastructure::HostCluster>(),
@@ -93,29 +93,29 @@ fn of<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
     tidy::tidy(crd)
 }
 
-/// Name of a CRD, as in `machines.cluster.x-k8s.io`.
+/// Name of a CRD, such as `machines.cluster.x-k8s.io`.
 pub fn name(crd: &CustomResourceDefinition) -> String {
     format!("{}.{}", crd.spec.names.plural, crd.spec.group)
 }
 
-/// Name of the file a CRD is kept in, as in `cluster.x-k8s.io_machines.yaml`.
+/// File name of a CRD, such as `cluster.x-k8s.io_machines.yaml`.
 pub fn file_name(crd: &CustomResourceDefinition) -> String {
     format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural)
 }
 
-/// Whether a file could be one that [`file_name`] named.
+/// Whether a file name can be a result of [`file_name`].
 pub fn is_file_name(name: &str) -> bool {
     name.strip_suffix(".yaml").and_then(|stem| stem.split_once('_')).is_some_and(|(group, plural)| {
         group.contains('.') && !plural.is_empty() && plural.bytes().all(|b| b.is_ascii_lowercase())
     })
 }
 
-/// One CRD as a YAML document, without the leading separator.
+/// A CRD as a YAML document, without the leading separator.
 pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, serde_saphyr::ser::Error> {
     serde_saphyr::to_string(crd)
 }
 
-/// Many CRDs as one JSON `List`, on many lines.
+/// CRDs as one JSON `List`, with line breaks.
 pub fn to_json_list(crds: &[CustomResourceDefinition]) -> serde_json::Result<String> {
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": crds});
     serde_json::to_string_pretty(&list)

@@ -1,4 +1,4 @@
-//! The reference of every field, in Markdown, from what the CRD says of it. Pure.
+//! Reference of all fields in Markdown, from the CRDs. No I/O.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::CustomResourceDefinition;
 
-/// Fields that every object has, which are the same for all.
+/// Fields of all objects. The reference omits them.
 const OF_ALL_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// The page of one kind.
@@ -35,12 +35,12 @@ pub fn page(crd: &CustomResourceDefinition) -> String {
     page
 }
 
-/// The name of the file with that page.
+/// File name of the page.
 pub fn file_name(crd: &CustomResourceDefinition) -> String {
     format!("{}_{}.md", crd.spec.group, crd.spec.names.plural)
 }
 
-/// The page that leads to all others.
+/// The index page.
 pub fn index(crds: &[CustomResourceDefinition]) -> String {
     let mut page =
         "# Every field\n\nMade from the types by `make generate`.\n\n| Kind | Group |\n|---|---|\n"
@@ -51,7 +51,7 @@ pub fn index(crds: &[CustomResourceDefinition]) -> String {
     page
 }
 
-/// The row of a field, and those of the fields in it.
+/// The row of a field, and the rows of its fields.
 fn rows(page: &mut String, path: &str, field: &JSONSchemaProps, required: bool) {
     let (inner, suffix) = unwrapped(field);
     _ = writeln!(page, "| `{path}` | {} | {} |", type_of(field), meaning(field, required));
@@ -64,7 +64,7 @@ fn is_required(object: &JSONSchemaProps, name: &str) -> bool {
     object.required.iter().flatten().any(|required| required == name)
 }
 
-/// What a list or a map is made of, with what is put behind its name to say so.
+/// The schema of the items of a list or of the values of a map, with the suffix for the name.
 fn unwrapped(field: &JSONSchemaProps) -> (&JSONSchemaProps, &'static str) {
     if let Some(JSONSchemaPropsOrArray::Schema(item)) = &field.items {
         return (item, "[]");
@@ -89,7 +89,7 @@ fn type_of(field: &JSONSchemaProps) -> String {
     }
 }
 
-/// What it means, and what is asked of it.
+/// Description and constraints of a field.
 fn meaning(field: &JSONSchemaProps, required: bool) -> String {
     let mut sentences: Vec<String> = field.description.iter().map(|text| one_line(text)).collect();
     if required {
@@ -116,7 +116,7 @@ fn code(value: &JSON) -> String {
     format!("`{}`", value.0).replace('|', "\\|")
 }
 
-/// Text that fits in a cell.
+/// Text for a table cell.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

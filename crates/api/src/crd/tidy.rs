@@ -1,9 +1,9 @@
-//! What derive cannot say, corrected once for all kinds.
+//! Corrections of the schema from the derive macro, once for all kinds.
 //!
-//! The derive marks every `Option` as nullable, gives empty lists and maps a default, puts `null` among the
-//! values of an optional enum, forgets the three properties every object has, and describes borrowed types
-//! in somebody else's words. Upstream does none of that, and an API server treats each of them differently:
-//! `nullable` lets an explicit null be stored, a default is written into objects that never had the field.
+//! The derive macro marks every `Option` as nullable, gives empty lists and maps a default, adds `null` to the values
+//! of an optional enum, omits the three properties of every object, and uses foreign descriptions for types of other
+//! crates. Upstream does none of that, and each changes the behavior of the API server: `nullable` stores an explicit
+//! null, and a default is written to objects that do not have the field.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -21,7 +21,7 @@ pub(super) fn tidy(mut crd: CustomResourceDefinition) -> CustomResourceDefinitio
     crd
 }
 
-/// `apiVersion`, `kind` and `metadata` are on every object; `kubectl explain` shows them from here.
+/// Every object has `apiVersion`, `kind` and `metadata`; `kubectl explain` shows their descriptions.
 fn add_type_and_object_meta(root: &mut JSONSchemaProps) {
     let properties = root.properties.get_or_insert_default();
     for (name, type_, description) in [
@@ -67,7 +67,7 @@ fn walk(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// Derive's defaults for fields that are skipped when empty. A default that is wanted says something.
+/// Whether a default is empty. The derive macro adds these for fields that are skipped when empty.
 fn says_nothing(default: &JSON) -> bool {
     match &default.0 {
         Value::Null => true,
@@ -84,7 +84,7 @@ fn is_label_selector(schema: &JSONSchemaProps) -> bool {
         .is_some_and(|p| p.len() == 2 && p.contains_key("matchExpressions") && p.contains_key("matchLabels"))
 }
 
-/// A label selector is replaced whole by everybody who writes it, so it is atomic, lists and all.
+/// A label selector is atomic, including its lists, because writers replace it as a whole.
 fn label_selector(derived: &JSONSchemaProps) -> JSONSchemaProps {
     let string = |description: &str| described("string", Some(description));
     let atomic_list = |description: &str, items: JSONSchemaProps| JSONSchemaProps {

@@ -1,11 +1,12 @@
-//! What each controller reads, and what it alone writes: one table for all of them ([`controllers`]).
+//! Inputs and outputs of each controller, in one table ([`controllers`]).
 //!
-//! Two controllers that write one field fight without end, or each believes the other. So every field has one writer, or
-//! says why it has two; a test refuses a second one, and another test compares what is declared here with what controllers
-//! have really written, by the field managers of their objects. `docs/reference/controllers.md` is printed from it.
+//! Every field has one writer, or the table says why it has two: two controllers that write one field overwrite each
+//! other without end. One test rejects an undeclared second writer. Another test compares the table with the field
+//! managers of objects that controllers have written. `docs/reference/controllers.md` is printed from the table.
 //!
-//! Some metadata is left out, because several write it and nobody writes over another: finalizers and owners, which are
-//! lists to which each adds its own, and the label of a Cluster, which is the same whoever writes it.
+//! The table omits metadata that several controllers write without conflict: finalizers and owner references, which are
+//! lists to which each controller adds its own entries, and the cluster name label, which has the same value from every
+//! writer.
 
 mod page;
 mod table;
@@ -13,18 +14,18 @@ mod table;
 pub use page::page;
 pub use table::controllers;
 
-/// What one controller reads and writes.
+/// Inputs and outputs of one controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Controller {
-    /// Its name.
+    /// Name of the controller.
     pub name: &'static str,
-    /// The group that it runs in.
+    /// Group of controllers in which it runs.
     pub group: &'static str,
-    /// The names under which it writes: see `managedFields` of its objects.
+    /// Its field managers, as in `managedFields` of its objects.
     pub managers: &'static [&'static str],
-    /// The kinds that it reads; not its own, nor those that it writes.
+    /// Kinds that it reads, without its own kind and those that it writes.
     pub reads: &'static [&'static str],
-    /// What it writes.
+    /// Fields that it writes.
     pub writes: &'static [Output],
 }
 
@@ -33,11 +34,11 @@ pub struct Controller {
 pub struct Output {
     /// The kind.
     pub kind: &'static str,
-    /// Which objects of the kind, where that is not all of them: no two controllers name the same.
+    /// Which objects of the kind, if not all. No two controllers have the same.
     pub of: &'static str,
-    /// Paths; each stands for all that is below it. Keys of labels, annotations and conditions stand in brackets.
+    /// Paths of the fields, each with all fields below it. Keys of labels, annotations and conditions are in brackets.
     pub fields: &'static [&'static str],
-    /// Why another controller writes the same fields, where one does.
+    /// Why another controller writes the same fields, if one does.
     pub shared: Option<&'static str>,
 }
 
@@ -54,18 +55,18 @@ impl Output {
         Self { shared: Some(why), ..self }
     }
 
-    /// Whether a field of an object is among these.
+    /// Whether the output includes a field of a kind.
     pub fn covers(&self, kind: &str, field: &str) -> bool {
         self.kind == kind && self.fields.iter().any(|declared| is_within(field, declared))
     }
 }
 
-/// Whether a path is another one, or below it.
+/// Whether a path equals another one or is below it.
 fn is_within(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Fields that two of these controllers write, in words.
+/// Fields that two controllers write, as text.
 pub fn fights(controllers: &[Controller]) -> Vec<String> {
     let mut fights = Vec::new();
     for (index, one) in controllers.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The page of all controllers, with a picture.
+//! The reference page of all controllers, with a diagram.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ an arrow leads from a controller to what it writes, and from what it reads to th
 
 ";
 
-/// The page, as Markdown.
+/// The page in Markdown.
 pub fn page(controllers: &[Controller]) -> String {
     let mut page = HEAD.to_owned();
     page += &picture(controllers);

@@ -1,21 +1,21 @@
-//! The table itself.
+//! The table of controllers.
 
 use super::{Controller, Output};
 
 const CORE: &str = "core";
 const INFRASTRUCTURE: &str = "infrastructure";
 
-/// Objects that MachineSets make.
+/// Objects that MachineSets create.
 const OF_SET: &str = "of a MachineSet";
-/// Objects that control planes make.
+/// Objects that control planes create.
 const OF_CONTROL_PLANE: &str = "of a control plane";
 
-/// How the owner of a Machine is asked to replace it, and answers.
+/// Why the condition has two writers: the request to replace a Machine, and the answer of its owner.
 const ASKED: &str = "a health check asks the owner of the Machine, and the owner answers and clears it";
 const LOOKED_AT: &str =
     "the HostMachine controller checks the host right before it claims it and after it has started it";
 
-/// What a Machine is made with.
+/// Fields of a new Machine.
 const MACHINE: &[&str] = &[
     "metadata.labels",
     "metadata.annotations[pre-terminate.delete.hook.machine.cluster.x-k8s.io/capstan]",
@@ -33,7 +33,7 @@ const MACHINE: &[&str] = &[
     "spec.version",
 ];
 
-/// What is cloned from a template has all of its spec.
+/// Fields of an object that is cloned from a template: its whole spec.
 const CLONED: &[&str] = &[
     "metadata.labels",
     "metadata.annotations[cluster.x-k8s.io/cloned-from-groupkind]",

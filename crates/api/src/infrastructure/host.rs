@@ -1,4 +1,4 @@
-//! Host: one machine that exists, how to reach it, and who has it.
+//! Host: one existing machine, how Capstan connects to it, and the HostMachine that claims it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -10,7 +10,7 @@ use crate::conditions::Condition;
 use crate::core::MachineAddress;
 use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, cel};
 
-/// How to reach the host, its failure domain, and which machine has claimed it.
+/// How Capstan connects to the host, its failure domain, and the HostMachine that claims it.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -77,29 +77,29 @@ use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, cel};
     )
 )]
 pub struct HostSpec {
-    /// Reach the host over SSH.
+    /// SSH access to the host. Set exactly one of `ssh` and `simulated`.
     pub ssh: Option<SshAccess>,
 
-    /// The host is simulated inside Capstan: there is no machine to reach.
+    /// Makes the host a simulated one inside Capstan, without a real machine. Set exactly one of `ssh` and `simulated`.
     pub simulated: Option<SimulatedHost>,
 
-    /// Failure domain of the host, such as a rack, a room or a site.
+    /// Failure domain of the host, such as a rack, a room or a site. Default: none.
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
 
-    /// While true the host is not claimed. A claim it already has is left alone.
+    /// If true, Capstan does not claim the host. An existing claim is not affected. Default: false.
     pub unschedulable: Option<bool>,
 
-    /// The machine that has this host. Written by Capstan, by compare and swap; cleared when the host has been
-    /// given back clean.
+    /// The claim: which HostMachine uses this host. Set by Capstan with optimistic locking. Capstan removes it after
+    /// the host was reset.
     pub claim: Option<HostClaim>,
 
-    /// Why the host must not be used. Written by Capstan when a host did not come back clean; remove it once
-    /// you have put the host right.
+    /// Why the host is not claimed. Set by Capstan when a reset leaves something on the host, or when you run
+    /// `capstan host abandon`. Remove it after you have cleaned the host.
     pub quarantine: Option<HostQuarantine>,
 }
 
-/// How to reach a host over SSH.
+/// SSH access to a host.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -110,30 +110,30 @@ pub struct HostSpec {
     )])
 ))]
 pub struct SshAccess {
-    /// Host name or address.
+    /// Host name or IP address of the SSH server.
     #[schemars(length(min = 1, max = 253))]
     pub address: String,
 
-    /// Port of the SSH server.
+    /// Port of the SSH server. Default: 22.
     #[serde(default = "ssh_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
 
-    /// User to log in as.
+    /// User for the SSH login. The key `username` of the Secret takes precedence. Default: `root`.
     #[serde(default = "ssh_user")]
     #[schemars(length(min = 1, max = 64))]
     pub user: String,
 
-    /// Whether commands need `sudo` to become root. If it asks for a password, the Secret must have the key
-    /// `sudo-password`.
+    /// If true, and the user is not root, Capstan runs commands with `sudo`. If `sudo` asks for a password, the Secret
+    /// must have it in the key `sudo-password`. Default: false.
     pub sudo: Option<bool>,
 
-    /// Secret in the same namespace with the key `ssh-privatekey`, and `passphrase` if it has one; or with the
-    /// key `password`. A key `username` counts more than `user`.
+    /// Secret in the same namespace with the credentials: either the key `ssh-privatekey`, with `passphrase` if the
+    /// private key is encrypted, or the key `password`. The optional key `username` takes precedence over `user`.
     pub credentials_ref: SecretReference,
 
-    /// Keys the host may show, as OpenSSH writes them: `ssh-ed25519 AAAA…`. A host that shows another one is
-    /// not talked to.
+    /// Accepted host keys, in OpenSSH format: `ssh-ed25519 AAAA…`. Capstan does not connect to a host that presents
+    /// another key. Required unless `trustOnFirstUse` is true; Capstan then writes the first key here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 16),
@@ -145,8 +145,8 @@ pub struct SshAccess {
     )]
     pub host_keys: Vec<String>,
 
-    /// Pin the first key that the host presents. An attacker who intercepts that first connection is trusted
-    /// permanently, so prefer `hostKeys`.
+    /// If true, and `hostKeys` is empty, Capstan pins the first key that the host presents. An attacker who intercepts
+    /// that first connection is trusted permanently, so prefer `hostKeys`. Default: false.
     pub trust_on_first_use: Option<bool>,
 }
 
@@ -158,7 +158,7 @@ fn ssh_user() -> String {
     "root".to_owned()
 }
 
-/// Names a Secret in the same namespace.
+/// Reference to a Secret in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretReference {
     /// Name of the Secret.
@@ -166,26 +166,26 @@ pub struct SecretReference {
     pub name: String,
 }
 
-/// A host that is simulated inside Capstan.
+/// Settings of a host that Capstan simulates.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SimulatedHost {
-    /// How long the host takes to boot.
+    /// Duration of a boot, in milliseconds. Default: 100.
     #[schemars(range(min = 0, max = 3600000))]
     pub boot_milliseconds: Option<i32>,
 
-    /// How long each step of a plan takes.
+    /// Duration of each step of a plan, in milliseconds. Default: 5.
     #[schemars(range(min = 0, max = 3600000))]
     pub step_milliseconds: Option<i32>,
 }
 
-/// Who has a host.
+/// The claim of a host: which HostMachine uses it.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostClaim {
-    /// The `claimID` of the HostMachine: what counts. The names beside it are for people.
+    /// `spec.claimID` of the HostMachine. It identifies the claim; the names are only for display.
     #[schemars(length(min = 1, max = 64))]
     pub id: String,
 
@@ -193,38 +193,38 @@ pub struct HostClaim {
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub machine_name: String,
 
-    /// Name of its Cluster.
+    /// Name of the Cluster of the HostMachine.
     #[schemars(length(min = 1, max = 63), regex(pattern = LABEL_VALUE))]
     pub cluster_name: String,
 
-    /// When the host was claimed.
+    /// Time at which the host was claimed.
     pub since: Option<Time>,
 }
 
-/// Why a host must not be used.
+/// Why a host is quarantined.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostQuarantine {
-    /// Why, as one CamelCase word.
+    /// Machine-readable reason in CamelCase.
     #[schemars(length(min = 1, max = 1024), regex(pattern = crate::schema::REASON))]
     pub reason: String,
 
-    /// Why, for people: what was left on the host.
+    /// Human-readable explanation, such as what is left on the host.
     #[schemars(length(min = 1, max = 32768))]
     pub message: Option<String>,
 
-    /// Since when.
+    /// Time at which the quarantine began.
     pub since: Option<Time>,
 }
 
-/// What is known of the host.
+/// Observed state of the host. Set by Capstan.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct HostStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -232,10 +232,12 @@ pub struct HostStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// Where the host is in its life, in one word, for people. Programs read spec and conditions.
+    /// Summary of the state, for display: `Available`, `Claimed`, `Releasing` (being reset), `Quarantined`,
+    /// `Unreachable`, `Unusable` (see the condition Usable) or `Unschedulable`. Programs should read spec and
+    /// conditions instead.
     pub state: Option<HostState>,
 
-    /// What the host says of itself.
+    /// Properties of the machine and its operating system, as last read from the host.
     pub facts: Option<HostFacts>,
 
     /// Addresses of the host.
@@ -244,50 +246,50 @@ pub struct HostStatus {
     pub addresses: Vec<MachineAddress>,
 }
 
-/// Where a host is in its life.
+/// Summary of the state of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HostState {
-    /// It can be claimed.
+    /// The host can be claimed.
     Available,
-    /// A machine has it.
+    /// A HostMachine has claimed the host.
     Claimed,
-    /// It is being cleaned before it is given back.
+    /// The HostMachine is being deleted; the host is reset before it can be claimed again.
     Releasing,
-    /// It did not come back clean, or something else is wrong with it; a person must look.
+    /// `spec.quarantine` is set, for example because a reset left something on the host. A person must clean it.
     Quarantined,
-    /// It does not answer.
+    /// Capstan cannot connect to the host.
     Unreachable,
-    /// It answers, but a machine would not work on it: the condition Usable says why.
+    /// Capstan can connect to the host, but a machine would not work on it. The condition Usable says why.
     Unusable,
-    /// It is not to be claimed, because its spec says so.
+    /// `spec.unschedulable` is true.
     Unschedulable,
 }
 
-/// What a host says of itself.
+/// Properties of a machine and its operating system.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct HostFacts {
-    /// Name the host has given itself.
+    /// Host name that the operating system reports.
     #[schemars(length(max = 253))]
     pub hostname: Option<String>,
 
-    /// Machine ID of the operating system.
+    /// Machine ID of the operating system (`/etc/machine-id`).
     #[serde(rename = "machineID")]
     #[schemars(length(max = 64))]
     pub machine_id: Option<String>,
 
-    /// Changes with every boot.
+    /// Boot ID of the kernel. It changes with every boot.
     #[serde(rename = "bootID")]
     #[schemars(length(max = 64))]
     pub boot_id: Option<String>,
 
-    /// Name of the operating system and its version.
+    /// Name and version of the operating system.
     #[schemars(length(max = 256))]
     pub os_image: Option<String>,
 
-    /// Version of the kernel.
+    /// Kernel version.
     #[schemars(length(max = 256))]
     pub kernel_version: Option<String>,
 
@@ -295,11 +297,11 @@ pub struct HostFacts {
     #[schemars(length(max = 32))]
     pub architecture: Option<String>,
 
-    /// Number of processors.
+    /// Number of CPUs.
     #[schemars(range(min = 0))]
     pub cpus: Option<i32>,
 
-    /// Size of the memory.
+    /// Size of the memory, in bytes.
     #[schemars(range(min = 0))]
     pub memory_bytes: Option<i64>,
 }

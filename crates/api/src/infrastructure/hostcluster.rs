@@ -1,4 +1,4 @@
-//! HostCluster: what a Cluster on hosts needs as a whole.
+//! HostCluster: the infrastructure that a whole Cluster on Hosts shares.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
@@ -11,11 +11,11 @@ use crate::core::FailureDomain;
 use crate::meta::{ApiEndpoint, TemplateMetadata};
 use crate::schema::cel;
 
-/// Attribute of a failure domain of a HostCluster: how many hosts in it a control plane machine can claim now, counted
-/// up to 5. Absent while that is not known.
+/// Attribute of a failure domain of a HostCluster: number of Hosts in it that a control plane machine can claim now,
+/// counted up to 5. Absent while it is unknown.
 pub const CLAIMABLE_HOSTS: &str = "capstan.dev/claimable-hosts";
 
-/// What the cluster needs as a whole.
+/// The control plane endpoint and the Hosts of a cluster.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -69,23 +69,24 @@ pub const CLAIMABLE_HOSTS: &str = "capstan.dev/claimable-hosts";
     )
 )]
 pub struct HostClusterSpec {
-    /// Where the API server of the cluster is reached: a virtual address, a load balancer or a DNS name you
-    /// look after; for a single control plane machine, its own address. On simulated hosts Capstan fills in a
-    /// local one when this is unset. Cannot be changed once set.
+    /// Address of the cluster's API server: a virtual IP, a load balancer or a DNS name that you provide, or the
+    /// address of the machine if there is only one control plane machine. Default: `spec.controlPlaneEndpoint` of the
+    /// Cluster, or a local address if all Hosts are simulated. Immutable once set.
     pub control_plane_endpoint: Option<CompleteApiEndpoint>,
 
-    /// Which hosts this cluster may claim, beside what each HostMachine asks for. Any when unset.
+    /// Label selector for the Hosts that this cluster may claim, in addition to the selector of each HostMachine.
+    /// Default: all Hosts in the namespace.
     pub host_selector: Option<LabelSelector>,
 }
 
-/// Where an API server is reached, with nothing left open.
+/// Host and port of an API server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompleteApiEndpoint {
-    /// Host name or address.
+    /// Host name or IP address.
     #[schemars(length(min = 1, max = 512))]
     pub host: String,
 
-    /// Port. 6443 when unset.
+    /// Port. Default: 6443.
     #[serde(default = "api_server_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
@@ -101,13 +102,13 @@ impl From<CompleteApiEndpoint> for ApiEndpoint {
     }
 }
 
-/// What is known of the cluster as a whole.
+/// Observed state of the infrastructure that the cluster shares. Set by Capstan.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct HostClusterStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -115,12 +116,12 @@ pub struct HostClusterStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// How far the first provisioning has come.
+    /// Progress of the first provisioning. Set by the controllers.
     pub initialization: Option<ProvisionedStatus>,
 
-    /// Failure domains of the hosts this cluster may claim. `controlPlane` is true where a control plane machine can
-    /// claim a host now, or already has one. The attribute `capstan.dev/claimable-hosts` is the number of hosts that a
-    /// control plane machine can claim now, counted up to 5; it is absent while that is not known.
+    /// Failure domains of the Hosts that this cluster may claim. `controlPlane` is true if a control plane machine can
+    /// claim a Host in it now, or already has one. The attribute `capstan.dev/claimable-hosts` is the number of Hosts
+    /// that a control plane machine can claim now, counted up to 5; it is absent while it is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 100),
@@ -129,16 +130,16 @@ pub struct HostClusterStatus {
     pub failure_domains: Vec<FailureDomain>,
 }
 
-/// Whether an infrastructure object has been provisioned.
+/// Whether an infrastructure object is provisioned.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("minProperties" = 1))]
 pub struct ProvisionedStatus {
-    /// True once everything the contract asks for is there. Stays true.
+    /// True once the provider has set everything that the Cluster API contract requires. It stays true.
     pub provisioned: Option<bool>,
 }
 
-/// What HostClusters made from the template look like.
+/// The template for HostClusters.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -158,17 +159,17 @@ pub struct ProvisionedStatus {
     )
 )]
 pub struct HostClusterTemplateSpec {
-    /// The HostCluster to make.
+    /// The template: metadata and spec of the HostClusters.
     pub template: HostClusterTemplateResource,
 }
 
-/// The HostCluster to make.
+/// Metadata and spec of the HostClusters made from a template.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostClusterTemplateResource {
-    /// Labels and annotations of the HostCluster.
+    /// Labels and annotations of the HostClusters.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Spec of the HostCluster.
+    /// Spec of the HostClusters.
     pub spec: HostClusterSpec,
 }

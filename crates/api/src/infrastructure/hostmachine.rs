@@ -1,4 +1,4 @@
-//! HostMachine: claims a host for a Machine.
+//! HostMachine: claims a Host for a Machine.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -14,10 +14,10 @@ use crate::core::MachineAddress;
 use crate::meta::TemplateMetadata;
 use crate::schema::{DNS_SUBDOMAIN, cel, set_once};
 
-/// Which host the machine should be, and which it is.
+/// Which Host the machine may use, and which one it uses.
 ///
-/// `hostName`, `claimID` and `providerID` together say what has been decided: they are in spec so that a
-/// move to another management plane keeps them.
+/// `hostName`, `claimID` and `providerID` record decisions. They are in spec so that a move to another management plane
+/// keeps them.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -77,33 +77,33 @@ use crate::schema::{DNS_SUBDOMAIN, cel, set_once};
     )
 )]
 pub struct HostMachineSpec {
-    /// Identity of the machine, which its Node carries too. Filled in by Capstan; cannot be changed once set.
+    /// Provider ID of the machine, which is also the `spec.providerID` of its Node. Set by Capstan. Immutable once set.
     #[serde(rename = "providerID")]
     #[schemars(length(min = 1, max = 512))]
     pub provider_id: Option<String>,
 
-    /// Which hosts may be claimed. Any when unset.
+    /// Label selector for the Hosts that may be claimed. Default: all Hosts in the namespace.
     pub host_selector: Option<LabelSelector>,
 
-    /// The host: set it to ask for a certain one, otherwise Capstan fills in the one it has claimed. Cannot be
-    /// changed once set.
+    /// Name of the Host. Set it to request a specific Host; otherwise Capstan sets it to the Host that it claims.
+    /// Immutable once set.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub host_name: Option<String>,
 
-    /// What ties this object to the claim on its host, also after both have been moved to another management
-    /// plane and have other UIDs. Filled in by Capstan before it claims a host; cannot be changed once set.
+    /// ID that ties this object to the claim on its Host. It stays valid after a move to another management plane,
+    /// where both objects get new UIDs. Set by Capstan before it claims a Host. Immutable once set.
     #[serde(rename = "claimID")]
     #[schemars(length(min = 1, max = 64))]
     pub claim_id: Option<String>,
 }
 
-/// What is known of the machine.
+/// Observed state of the machine. Set by Capstan.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct HostMachineStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -111,20 +111,20 @@ pub struct HostMachineStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// How far the first provisioning has come.
+    /// Progress of the first provisioning. Set by the controllers.
     pub initialization: Option<ProvisionedStatus>,
 
-    /// Addresses of the host.
+    /// Addresses of the machine, from its Host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<MachineAddress>,
 
-    /// Failure domain of the host.
+    /// Failure domain of the machine, from its Host.
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
 }
 
-/// What HostMachines made from the template look like.
+/// The template for HostMachines.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -145,49 +145,50 @@ pub struct HostMachineStatus {
     )
 )]
 pub struct HostMachineTemplateSpec {
-    /// The HostMachine to make.
+    /// The template: metadata and spec of the HostMachines.
     pub template: HostMachineTemplateResource,
 }
 
-/// The HostMachine to make.
+/// Metadata and spec of the HostMachines made from a template.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostMachineTemplateResource {
-    /// Labels and annotations of the HostMachine.
+    /// Labels and annotations of the HostMachines.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Spec of the HostMachine, without what belongs to one machine alone.
+    /// Spec of the HostMachines, without the fields that belong to one machine.
     pub spec: HostMachineTemplateResourceSpec,
 }
 
-/// What many HostMachines have in common: no host, no claim and no identity.
+/// The fields of a HostMachine spec that can be in a template: without `hostName`, `claimID` and `providerID`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostMachineTemplateResourceSpec {
-    /// Which hosts may be claimed. Any when unset.
+    /// Label selector for the Hosts that may be claimed. Default: all Hosts in the namespace.
     pub host_selector: Option<LabelSelector>,
 }
 
-/// What is known of machines that do not exist yet.
+/// What is known of machines made from this template before they exist.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostMachineTemplateStatus {
-    /// Resources that every host this template may claim has at least.
+    /// Resources that every Host that the template may claim has at least, as Kubernetes quantities. Capstan does not
+    /// set it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, Quantity>,
 
-    /// Architecture and operating system that all of them share.
+    /// Architecture and operating system that these Hosts share. Capstan does not set it.
     pub node_info: Option<TemplateNodeInfo>,
 
-    /// How many hosts a machine made from this template can claim now: clean, reachable, and free. Absent while that is not
-    /// known. A machine is replaced only while there is one.
+    /// Number of Hosts that a machine made from this template can claim now. Set by Capstan; absent while it is
+    /// unknown. A machine is replaced only while there is at least one.
     #[schemars(range(min = 0))]
     pub claimable_hosts: Option<i32>,
 }
 
-/// Architecture and operating system of machines that do not exist yet.
+/// Architecture and operating system of machines made from a template.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

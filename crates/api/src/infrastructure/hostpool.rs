@@ -1,4 +1,4 @@
-//! HostPool: where hosts come from.
+//! HostPool: a source of Hosts.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -10,7 +10,8 @@ use crate::conditions::Condition;
 use crate::meta::TemplateMetadata;
 use crate::schema::{DNS_SUBDOMAIN, cel};
 
-/// Where the hosts of the pool come from, and what they have in common.
+/// The source of the Hosts of the pool, and their common metadata. Exactly one of `static`, `nspawn` and `simulated` is
+/// set, and it cannot be changed to another one.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -75,14 +76,14 @@ use crate::schema::{DNS_SUBDOMAIN, cel};
     )
 )]
 pub struct HostPoolSpec {
-    /// How many hosts a pool that makes its own should have.
+    /// Number of Hosts that the pool creates. Required for `nspawn` and `simulated`; not allowed for `static`.
     #[schemars(range(min = 0, max = 10000))]
     pub replicas: Option<i32>,
 
-    /// Labels and annotations of the hosts.
+    /// Labels and annotations of the Hosts.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Failure domains to spread the hosts over, in turn.
+    /// Failure domains that the pool assigns to its Hosts in turn. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -91,21 +92,21 @@ pub struct HostPoolSpec {
     )]
     pub failure_domains: Vec<String>,
 
-    /// The hosts are these.
+    /// A fixed list of existing hosts.
     #[serde(rename = "static")]
     pub static_: Option<StaticHosts>,
 
-    /// The hosts are systemd-nspawn machines on the machine Capstan runs on.
+    /// The pool creates systemd-nspawn machines on the machine that Capstan runs on.
     pub nspawn: Option<NspawnHosts>,
 
-    /// The hosts are simulated inside Capstan.
+    /// The pool creates hosts that Capstan simulates.
     pub simulated: Option<SimulatedHost>,
 }
 
 /// A fixed list of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StaticHosts {
-    /// The hosts.
+    /// The hosts, at most 1000.
     #[schemars(
         length(min = 1, max = 1000),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
@@ -118,43 +119,43 @@ pub struct StaticHosts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StaticHost {
-    /// Name of the Host to make.
+    /// Name of the Host object.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
 
-    /// How to reach it.
+    /// SSH access to the host.
     pub ssh: SshAccess,
 
-    /// Failure domain of the host. When unset, the pool assigns its own failure domains in turn.
+    /// Failure domain of the host. Default: the pool assigns one of `spec.failureDomains` in turn.
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
 }
 
-/// Machines made with systemd-nspawn on the machine Capstan runs on.
+/// Hosts that are systemd-nspawn machines on the machine that Capstan runs on.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NspawnHosts {
-    /// Folder with the root file system that each machine gets a copy of.
+    /// Absolute path of a directory with the root file system. Each machine gets a copy of it.
     #[schemars(length(min = 1, max = 4096), regex(pattern = "^/"))]
     pub root_filesystem: String,
 
-    /// Network bridge the machines are attached to.
+    /// Name of the network bridge that the machines are attached to.
     #[schemars(length(min = 1, max = 15))]
     pub bridge: String,
 
-    /// Secret with the SSH key pair that is let in, and that Capstan uses to get in: the keys `ssh-privatekey` and
-    /// `ssh-publickey`.
+    /// Secret in the same namespace with the SSH key pair, in the keys `ssh-privatekey` and `ssh-publickey`. Capstan
+    /// installs the public key on the machines and logs in with the private key.
     pub credentials_ref: SecretReference,
 }
 
-/// What is known of the pool.
+/// Observed state of the pool. Set by Capstan.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct HostPoolStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -162,23 +163,23 @@ pub struct HostPoolStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// Selector of the pool's hosts as text, for the scale subresource.
+    /// Label selector of the pool's Hosts in string form, for the scale subresource.
     #[schemars(length(min = 1, max = 4096))]
     pub selector: Option<String>,
 
-    /// How many hosts there are.
+    /// Number of Hosts.
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
 
-    /// How many of them can be claimed.
+    /// Number of Hosts that can be claimed.
     #[schemars(range(min = 0))]
     pub available_replicas: Option<i32>,
 
-    /// How many of them machines have.
+    /// Number of Hosts that are claimed.
     #[schemars(range(min = 0))]
     pub claimed_replicas: Option<i32>,
 
-    /// How many of them a person must look at.
+    /// Number of Hosts that are quarantined. A person must clean them.
     #[schemars(range(min = 0))]
     pub quarantined_replicas: Option<i32>,
 }

@@ -1,8 +1,8 @@
-//! The kinds of `infrastructure.cluster.x-k8s.io` that Capstan provides: machines that exist before any
-//! cluster does, and outlive it.
+//! The kinds of `infrastructure.cluster.x-k8s.io` that Capstan provides. Their machines exist before a cluster is
+//! created and after it is deleted.
 //!
-//! [`Host`] is the inventory, [`HostPool`] says where hosts come from, [`HostMachine`] claims one for a
-//! Machine, [`HostCluster`] is what a Cluster needs as a whole. What must not be lost (the claim, the
+//! [`Host`] is the inventory, [`HostPool`] is a source of Hosts, [`HostMachine`] claims a Host for a Machine, and
+//! [`HostCluster`] is the infrastructure that the whole Cluster shares. State that must not be lost (the claim, the
 //! quarantine, the pinned host keys) is in spec, because status does not survive a move or a restore.
 
 mod host;

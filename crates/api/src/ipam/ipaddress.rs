@@ -1,4 +1,4 @@
-//! IPAddress: an address that an IPAM provider has given to a claim.
+//! IPAddress: an address that an IPAM provider has assigned to a claim.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde_with::skip_serializing_none;
 use super::IpPoolReference;
 use crate::schema::{DNS_SUBDOMAIN, cel};
 
-/// The address and what belongs to it. Cannot be changed.
+/// The address and its network. Immutable.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -49,26 +49,26 @@ use crate::schema::{DNS_SUBDOMAIN, cel};
     )
 )]
 pub struct IpAddressSpec {
-    /// The claim this address answers.
+    /// The claim to which the address is assigned.
     pub claim_ref: IpAddressClaimReference,
 
-    /// The pool the address was taken from; the same that the claim names.
+    /// The pool of the address; the same as in the claim.
     pub pool_ref: IpPoolReference,
 
-    /// The address, IPv4 or IPv6.
+    /// The IPv4 or IPv6 address.
     #[schemars(length(min = 1, max = 39), extend("x-kubernetes-validations" = ip_address()))]
     pub address: String,
 
-    /// How many leading bits of the address name its network.
+    /// Length of the network prefix, in bits.
     #[schemars(range(min = 0, max = 128))]
     pub prefix: i32,
 
-    /// Address of the network's gateway.
+    /// Address of the gateway.
     #[schemars(length(min = 1, max = 39), extend("x-kubernetes-validations" = ip_address()))]
     pub gateway: Option<String>,
 }
 
-/// Names the claim that an address answers.
+/// Reference to the claim of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct IpAddressClaimReference {
     /// Name of the IPAddressClaim.
@@ -76,7 +76,8 @@ pub struct IpAddressClaimReference {
     pub name: String,
 }
 
-/// What Go's `netip` can parse. `isIP` is stricter: it knows neither zones nor IPv4 addresses mapped to IPv6.
+/// CEL rule: an address that Go's `netip` can parse. `isIP` is stricter: it rejects zones and IPv4-mapped IPv6
+/// addresses.
 fn ip_address() -> serde_json::Value {
     cel([(
         "isIP(self) || (self.matches('^[^%]*:[^%]*%.') && isIP(self.split('%', 2)[0])) || \

@@ -1,4 +1,4 @@
-//! IPAddressClaim: asks an IPAM provider for an address.
+//! IPAddressClaim: requests an address from an IPAM provider.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use crate::conditions::Condition;
 use crate::core::{Deprecated, V1Beta1Conditions};
 use crate::schema::{DNS_SUBDOMAIN, immutable};
 
-/// From where the address should come. Cannot be changed.
+/// The pool for the address. Immutable.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -45,21 +45,21 @@ use crate::schema::{DNS_SUBDOMAIN, immutable};
     )
 )]
 pub struct IpAddressClaimSpec {
-    /// Name of the Cluster the address is for.
+    /// Name of the Cluster for which the address is requested.
     #[schemars(length(min = 1, max = 63))]
     pub cluster_name: Option<String>,
 
-    /// The pool the address should come from.
+    /// The pool for the address.
     pub pool_ref: IpPoolReference,
 }
 
-/// What became of the claim.
+/// Observed state of the claim. Set by the IPAM provider.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct IpAddressClaimStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -67,14 +67,14 @@ pub struct IpAddressClaimStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// The IPAddress that answers the claim.
+    /// The IPAddress that is assigned to the claim.
     pub address_ref: Option<IpAddressReference>,
 
-    /// Fields of earlier API versions.
+    /// Deprecated fields of earlier API versions.
     pub deprecated: Option<Deprecated<V1Beta1Conditions>>,
 }
 
-/// Names the address that answers a claim.
+/// Reference to the IPAddress of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct IpAddressReference {
     /// Name of the IPAddress.

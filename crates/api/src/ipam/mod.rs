@@ -1,4 +1,4 @@
-//! The kinds of `ipam.cluster.x-k8s.io/v1beta2`: how a provider asks for an address and is given one.
+//! The kinds of `ipam.cluster.x-k8s.io/v1beta2`, with which a provider requests and receives an IP address.
 
 mod ipaddress;
 mod ipaddressclaim;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::{DNS_SUBDOMAIN, KIND};
 
-/// Names the pool an address comes from. The pool's kind belongs to an IPAM provider.
+/// Reference to the pool of an address. The kind of the pool belongs to an IPAM provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IpPoolReference {

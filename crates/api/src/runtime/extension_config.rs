@@ -1,4 +1,4 @@
-//! ExtensionConfig: registers a server that serves runtime hooks.
+//! ExtensionConfig: registers a runtime extension, a server that serves hooks.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -12,7 +12,7 @@ use crate::conditions::Condition;
 use crate::core::{Deprecated, V1Beta1Conditions};
 use crate::schema::cel;
 
-/// Where the extension is, and for what it is called.
+/// How to connect to the extension, and for which namespaces it is called.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -57,19 +57,18 @@ use crate::schema::cel;
     )
 )]
 pub struct ExtensionConfigSpec {
-    /// How the extension is reached.
+    /// How to connect to the extension.
     pub client_config: ClientConfig,
 
-    /// The extension is called for objects in these namespaces only, by the labels of the namespace. Empty
-    /// or unset: for all.
+    /// Label selector of the namespaces for whose objects the extension is called. Default: all namespaces.
     pub namespace_selector: Option<LabelSelector>,
 
-    /// Handed to the extension with every call. A ClusterClass may add to them and override them.
+    /// Settings that are sent to the extension with every call. A ClusterClass can add and override settings.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }
 
-/// How an extension is reached: by URL, or as a Service of the management cluster.
+/// How to connect to an extension: by URL, or by a Service of the management cluster.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -81,8 +80,8 @@ pub struct ExtensionConfigSpec {
     )])
 ))]
 pub struct ClientConfig {
-    /// Address of the extension, beginning with `https://`. A path comes before the path of each hook. For
-    /// an extension that runs in the management cluster, use `service`.
+    /// URL of the extension, starting with `https://`. Its path is a prefix of the path of each hook. Use `service` for
+    /// an extension that runs in the management cluster.
     #[schemars(
         length(min = 1, max = 512),
         extend("x-kubernetes-validations" = cel([(
@@ -92,15 +91,15 @@ pub struct ClientConfig {
     )]
     pub url: Option<String>,
 
-    /// The Service behind which the extension runs.
+    /// Service of the extension.
     pub service: Option<ServiceReference>,
 
-    /// Certificates, as PEM, that vouch for the extension's serving certificate.
+    /// CA bundle for the extension's serving certificate, in PEM format.
     #[schemars(with = "Option<String>", length(min = 1, max = 51200), extend("format" = "byte"))]
     pub ca_bundle: Option<ByteString>,
 }
 
-/// Names a Service of the management cluster.
+/// Reference to a Service of the management cluster.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ServiceReference {
@@ -124,7 +123,7 @@ pub struct ServiceReference {
     )]
     pub name: String,
 
-    /// Path that comes before the path of each hook.
+    /// Prefix of the path of each hook.
     #[schemars(
         length(min = 1, max = 512),
         extend("x-kubernetes-validations" = cel([(
@@ -134,18 +133,18 @@ pub struct ServiceReference {
     )]
     pub path: Option<String>,
 
-    /// Port of the Service. 443 when unset.
+    /// Port of the Service. Default: 443.
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
 }
 
-/// What is known of the extension.
+/// Observed state of the extension. Set by core.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ExtensionConfigStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -153,7 +152,7 @@ pub struct ExtensionConfigStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// The handlers that the extension has, as it said when asked.
+    /// Handlers of the extension, as discovered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 512),
@@ -161,32 +160,32 @@ pub struct ExtensionConfigStatus {
     )]
     pub handlers: Vec<ExtensionHandler>,
 
-    /// Fields of earlier API versions.
+    /// Deprecated fields of earlier API versions.
     pub deprecated: Option<Deprecated<V1Beta1Conditions>>,
 }
 
-/// One handler of an extension: the hook it serves and how it wants to be called.
+/// One handler of an extension.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtensionHandler {
-    /// Name of the handler. In a status it ends with a dot and the name of the ExtensionConfig, which makes
-    /// it unique; the extension itself knows it without.
+    /// Name of the handler. In status, a dot and the name of the ExtensionConfig are appended to make it unique; the
+    /// extension uses the name without them.
     #[schemars(length(min = 1, max = 512))]
     pub name: String,
 
-    /// The hook it serves.
+    /// Hook that the handler serves.
     pub request_hook: GroupVersionHook,
 
-    /// How long a call may take. 10 seconds when unset.
+    /// Timeout of a call, in seconds. Default: 10.
     #[schemars(range(min = 1))]
     pub timeout_seconds: Option<i32>,
 
-    /// What follows when the handler cannot be called. `Fail` when unset.
+    /// `Fail`: stop and retry if the handler cannot be called. `Ignore`: continue without it. Default: `Fail`.
     pub failure_policy: Option<FailurePolicy>,
 }
 
-/// Names a hook and the version of its messages.
+/// Reference to a hook and the version of its messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupVersionHook {
@@ -199,13 +198,12 @@ pub struct GroupVersionHook {
     pub hook: String,
 }
 
-/// What follows when an extension cannot be called. `Fail` when unset. An answer of `Failure` is never
-/// ignored.
+/// What happens if an extension cannot be called. A response of `Failure` is never ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FailurePolicy {
-    /// Go on as if there were no extension.
+    /// Continue without the extension.
     Ignore,
-    /// Stop and try again.
+    /// Stop and retry.
     #[default]
     Fail,
 }

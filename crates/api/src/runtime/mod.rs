@@ -1,4 +1,4 @@
-//! Runtime extensions: the kind that registers them, and the messages of the hooks they serve.
+//! Runtime extensions: the kind with which they are registered, and the messages of their hooks.
 
 mod extension_config;
 pub mod hooks;
@@ -7,45 +7,46 @@ pub use extension_config::*;
 
 /// Annotation keys of runtime extensions.
 pub mod annotations {
-    /// On an ExtensionConfig: fill in `caBundle` from this Secret, as `namespace/name`.
+    /// On an ExtensionConfig: Secret from which `caBundle` is set, as `namespace/name`.
     pub const INJECT_CA_FROM_SECRET: &str = "runtime.cluster.x-k8s.io/inject-ca-from-secret";
-    /// Names of hooks that are still to be called for an object, joined by commas.
+    /// Names of hooks that are not yet called for an object, separated by commas.
     pub const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
-    /// On a Cluster: the hook before its deletion has been called and has let it go.
+    /// On a Cluster: the hook before its deletion was called and allows the deletion.
     pub const OK_TO_DELETE: &str = "runtime.cluster.x-k8s.io/ok-to-delete";
 
-    /// On a MachineDeployment, or on a control plane's Machines: whether a machine that Capstan has set up may be
-    /// replaced where a change cannot be made in place. `Never` when unset: such a change is refused. `WhenNeeded`:
-    /// in place where that is possible, otherwise the machine is replaced.
+    /// On a MachineDeployment, or on a Machine of a control plane: whether a machine that Capstan manages may be
+    /// replaced if a change cannot be made in place. `Never`: such a change is refused. `WhenNeeded`: the machine is
+    /// replaced if the change cannot be made in place. Default: `Never`.
     pub const REPLACE_POLICY: &str = "capstan.dev/replace-policy";
 
-    /// How a Machine is handed from one MachineSet to another to be changed in place.
+    /// Annotations for moving a Machine between MachineSets to update it in place.
     ///
-    /// The MachineDeployment lowers the old MachineSet and tells both of the hand-over. The old one gives a Machine
-    /// away instead of deleting it; until the MachineDeployment has counted it, the new one does not count it either.
-    /// Then the new one writes what the Machine should become, and marks the hook as pending that makes it so.
+    /// The MachineDeployment scales the old MachineSet down and sets annotations on both MachineSets. The old
+    /// MachineSet moves a Machine to the new one instead of deleting it. The new MachineSet counts the Machine only
+    /// after the MachineDeployment has acknowledged it. Then the new MachineSet writes the desired state of the Machine
+    /// and marks the update hook as pending.
     pub mod in_place {
-        /// On a Machine and what belongs to it: it is being changed in place.
+        /// On a Machine and its objects: an in-place update is in progress.
         pub const UPDATE_IN_PROGRESS: &str = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
-        /// On a Machine: the MachineDeployment has not counted it to the new MachineSet yet.
+        /// On a Machine: the MachineDeployment has not yet acknowledged the move to the new MachineSet.
         pub const PENDING_ACKNOWLEDGE_MOVE: &str =
             "in-place-updates.internal.cluster.x-k8s.io/pending-acknowledge-move";
-        /// On the old MachineSet: give Machines to this MachineSet.
+        /// On the old MachineSet: name of the MachineSet to which Machines are moved.
         pub const MOVE_MACHINES_TO: &str =
             "in-place-updates.internal.cluster.x-k8s.io/move-machines-to-machineset";
-        /// On the new MachineSet: take Machines from these.
+        /// On the new MachineSet: names of the MachineSets from which Machines are moved.
         pub const RECEIVE_MACHINES_FROM: &str =
             "in-place-updates.internal.cluster.x-k8s.io/receive-machines-from-machinesets";
-        /// On the new MachineSet: these Machines have been counted.
+        /// On the new MachineSet: names of the Machines whose move is acknowledged.
         pub const ACKNOWLEDGED_MOVE: &str = "in-place-updates.internal.cluster.x-k8s.io/acknowledged-move";
     }
 }
 
 /// Condition types and reasons of an ExtensionConfig.
 pub mod conditions {
-    /// Condition: the extension has said which hooks it serves. The reason when it has.
+    /// Condition type: discovery of the extension's hooks. Also the reason when it is true.
     pub const DISCOVERED: &str = "Discovered";
-    /// Reason when it has not.
+    /// Reason when discovery has not succeeded.
     pub const NOT_DISCOVERED: &str = "NotDiscovered";
 }
 

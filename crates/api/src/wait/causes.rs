@@ -1,5 +1,5 @@
-//! What Capstan's own controllers wait for. The words are on the wire: they are only ever added. What stands above each is
-//! printed in `docs/reference/waits.md`.
+//! Causes of waits of Capstan's own controllers. The reasons are part of the API: they are added, but never changed or
+//! removed. The doc comments are printed in `docs/reference/waits.md`.
 
 use super::{Cause, Owner};
 use crate::keep::{HEALED_IN_PLACE, healing};

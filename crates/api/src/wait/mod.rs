@@ -1,8 +1,8 @@
-//! Why an object does not make progress: one type for the controllers that say so and for all that read it.
+//! Waits: why an object does not make progress. One type for the controllers that write it and for all readers.
 //!
-//! A controller makes a [`Wait`] from one of the known [`causes`] and puts it into a condition ([`Wait::condition`]). That
-//! is the only place where it is stored. Everybody else reads it back from there ([`Wait::read`]): the events and metrics of
-//! the managers, `capstan why` and `capstan describe`. Who must act is not stored: it is known from the cause.
+//! A controller creates a [`Wait`] from a [cause](causes) and writes it to a condition ([`Wait::condition`]). It is
+//! stored only there. All others read it from the condition ([`Wait::read`]): the events and metrics of the managers,
+//! `capstan why` and `capstan describe`. The owner, which must act, is not stored: it follows from the cause.
 
 pub mod causes;
 mod page;
@@ -17,7 +17,7 @@ pub use page::page;
 
 use crate::conditions::{Condition, ConditionStatus, NewCondition, types};
 
-/// Conditions that are as they should be when they are false.
+/// Conditions with negative polarity: false is the good status.
 pub const NEGATIVE: [&str; 7] = [
     types::PAUSED,
     types::DELETING,
@@ -28,22 +28,22 @@ pub const NEGATIVE: [&str; 7] = [
     types::REMEDIATING,
 ];
 
-/// Stands between a message and the time of the next attempt.
+/// Separates a message from the time of the next attempt.
 const RETRY: &str = "; next attempt at ";
 
-/// Who must act before it goes on.
+/// The person or component that must act to end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "who", content = "remedy", rename_all = "camelCase")]
 pub enum Owner {
-    /// A person: no controller can do anything about it. What to do.
+    /// A person, because no controller can resolve the wait. The text says what to do.
     Person(&'static str),
-    /// Cluster API's core controllers.
+    /// The core controllers of Cluster API.
     Core,
-    /// The provider of infrastructure.
+    /// The infrastructure provider.
     Infrastructure,
-    /// The provider of bootstrap data.
+    /// The bootstrap provider.
     Bootstrap,
-    /// The provider of the control plane.
+    /// The control plane provider.
     ControlPlane,
     /// The machine.
     Machine,
@@ -54,7 +54,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// One word, as in the label of a metric.
+    /// Short name, used as a metric label.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Person(_) => "person",
@@ -69,7 +69,7 @@ impl Owner {
     }
 }
 
-/// For people.
+/// Text for users.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -85,14 +85,14 @@ impl fmt::Display for Owner {
     }
 }
 
-/// A known reason to wait, and who must act on it. See [`causes`].
+/// A reason to wait, and its owner. See [`causes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Only in this condition; in any if there is none.
+    /// Condition type for which the cause is valid; all types if unset.
     on: Option<&'static str>,
-    /// The reason, as conditions have it.
+    /// Reason of the condition.
     pub reason: &'static str,
-    /// Who must act.
+    /// The person or component that must act.
     pub owner: Owner,
 }
 
@@ -105,50 +105,50 @@ impl Cause {
         Self::new(reason, Owner::Person(remedy))
     }
 
-    /// The same reason means something else in other conditions.
+    /// Limits the cause to one condition type, because the reason has another meaning in others.
     const fn on(self, type_: &'static str) -> Self {
         Self { on: Some(type_), ..self }
     }
 
-    /// The cause that a reason in a condition of this type stands for, if it is a known one.
+    /// The cause for a reason in a condition of this type, if it is in the catalogue.
     pub fn of(type_: &str, reason: &str) -> Option<&'static Self> {
         let fits = |cause: &&Self| cause.reason == reason && cause.on.is_none_or(|on| on == type_);
         causes::ALL.iter().filter(fits).max_by_key(|cause| cause.on.is_some())
     }
 }
 
-/// Something that does not go on.
+/// Why an object does not make progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
-    /// Why, in one CamelCase word.
+    /// Machine-readable reason in CamelCase.
     pub reason: Cow<'static, str>,
-    /// Who must act.
+    /// The person or component that must act.
     pub owner: Owner,
-    /// Since when, if it is known.
+    /// Time at which the wait began, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Why, for people.
+    /// Human-readable explanation.
     pub message: String,
-    /// When it is tried again, if there is a time for it. What goes on as soon as something changes has none.
+    /// Time of the next attempt, if there is one. A wait that ends with an event has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
 }
 
 impl Wait {
-    /// Waits for this cause.
+    /// A wait with this cause.
     pub fn new(cause: &Cause, message: impl Into<String>) -> Self {
         let (reason, message) = (Cow::Borrowed(cause.reason), message.into());
         Self { reason, owner: cause.owner, since: None, message, retry_at: None }
     }
 
-    /// The same, tried again at this time.
+    /// Sets the time of the next attempt.
     #[must_use]
     pub fn until(self, retry_at: Timestamp) -> Self {
         Self { retry_at: Some(retry_at), ..self }
     }
 
-    /// As a condition that is not as it should be: false, or true if it is one of [`NEGATIVE`].
+    /// The wait as a condition: with status false, or true if the type is one of [`NEGATIVE`].
     pub fn condition(&self, type_: &str) -> NewCondition {
         let message = match self.retry_at {
             Some(at) => format!("{}{RETRY}{}", self.message, whole_seconds(at)),
@@ -157,13 +157,13 @@ impl Wait {
         NewCondition::new(type_, NEGATIVE.contains(&type_), self.reason.clone()).message(message)
     }
 
-    /// What a condition waits for; nothing if it is as it should be.
+    /// The wait in a condition; none if the condition has its good status.
     pub fn read(condition: &Condition) -> Option<Self> {
         let Condition { type_, status, reason, message, last_transition_time, .. } = condition;
         Self::of(type_, *status, reason, message, Some(last_transition_time.0))
     }
 
-    /// The same for a condition of any provider's object, read without its type. Fields that it lacks are empty.
+    /// As [`read`](Self::read), for an untyped condition of any provider's object. Missing fields are read as empty.
     pub fn read_untyped(condition: &Value) -> Option<Self> {
         let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
         let status = match text("status") {
@@ -195,7 +195,7 @@ impl Wait {
         Some(Self { reason, owner, since, message, retry_at })
     }
 
-    /// Whether only a person can end it: what is tried again may still end by itself.
+    /// Whether only a person can end the wait. A wait with a next attempt may end without one.
     pub const fn needs_person(&self) -> bool {
         matches!(self.owner, Owner::Person(_)) && self.retry_at.is_none()
     }

@@ -1,4 +1,4 @@
-//! The page of all causes.
+//! The reference page of all causes.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ other conditions, or is another provider's.
 |---|---|---|---|---|
 ";
 
-/// The page, as Markdown.
+/// The page in Markdown.
 pub fn page() -> String {
     let mut rows: Vec<(&Cause, &str)> = ALL.iter().zip(MEANINGS.iter().map(|text| text.trim())).collect();
     rows.sort_by_key(|(cause, _)| (cause.reason, cause.on));

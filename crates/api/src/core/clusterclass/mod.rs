@@ -1,4 +1,4 @@
-//! ClusterClass: the shape of many clusters, with templates, variables and patches.
+//! ClusterClass: a template of clusters, with templates, variables and patches.
 
 mod patches;
 mod variables;
@@ -19,7 +19,7 @@ use crate::conditions::Condition;
 use crate::meta::{ConditionGate, TemplateMetadata};
 use crate::schema::{DNS_SUBDOMAIN, GROUP_VERSION, KIND, cel};
 
-/// The shape of clusters.
+/// Template of clusters.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -55,8 +55,7 @@ use crate::schema::{DNS_SUBDOMAIN, GROUP_VERSION, KIND, cel};
     )
 )]
 pub struct ClusterClassSpec {
-    /// More conditions that must hold before a cluster is Available. A Cluster with a list of its own does
-    /// not use this one.
+    /// Additional conditions that must be met before a cluster is Available. Used for Clusters without their own list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -64,30 +63,30 @@ pub struct ClusterClassSpec {
     )]
     pub availability_gates: Vec<ConditionGate>,
 
-    /// The infrastructure that a whole cluster shares.
+    /// Infrastructure that a whole cluster shares.
     pub infrastructure: InfrastructureClass,
 
     /// The control plane.
     pub control_plane: ControlPlaneClass,
 
-    /// The kinds of workers that clusters can have.
+    /// Classes of workers that clusters can have.
     pub workers: Option<WorkersClass>,
 
-    /// What can be set in each cluster, and used by patches.
+    /// Variables, which each cluster can set and patches can use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
     pub variables: Vec<ClusterClassVariable>,
 
-    /// What is changed in the templates for each cluster, in this order.
+    /// Patches of the templates for each cluster, applied in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
     pub patches: Vec<ClusterClassPatch>,
 
-    /// How clusters are upgraded.
+    /// Settings of upgrades.
     pub upgrade: Option<ClusterClassUpgrade>,
 
-    /// Kubernetes versions that clusters can have, oldest first and with no minor version left out. An upgrade
-    /// over several minor versions goes through them. Any version when unset.
+    /// Kubernetes versions that clusters can have, oldest first, without gaps between minor versions. An upgrade over
+    /// several minor versions goes through them. Default: any version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -97,16 +96,16 @@ pub struct ClusterClassSpec {
     pub kubernetes_versions: Vec<String>,
 }
 
-/// The infrastructure that a whole cluster shares.
+/// Infrastructure that a whole cluster shares.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InfrastructureClass {
-    /// Template of the infrastructure provider's cluster object. Its kind and group cannot be changed.
+    /// Template of the object of the infrastructure provider for the cluster. Its kind and group are immutable.
     #[schemars(extend("x-kubernetes-validations" = same_kind()))]
     pub template_ref: ClusterClassTemplateReference,
 
-    /// How the object made from the template is named.
+    /// Naming of the object that is created from the template.
     pub naming: Option<ClassNamingSpec>,
 }
 
@@ -130,23 +129,23 @@ pub struct ControlPlaneClass {
     /// Labels and annotations of the control plane and its machines.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Template of the control plane provider's object. Its kind and group cannot be changed.
+    /// Template of the object of the control plane provider. Its kind and group are immutable.
     #[schemars(extend("x-kubernetes-validations" = same_kind()))]
     pub template_ref: ClusterClassTemplateReference,
 
-    /// The machines, for control planes that run on machines.
+    /// Template of the machines, for control planes that run on machines.
     pub machine_infrastructure: Option<ClassInfrastructureTemplate>,
 
-    /// How the health of the machines is watched.
+    /// Health check of the machines.
     pub health_check: Option<ClassHealthCheck<MachineHealthCheckRemediation>>,
 
-    /// How the object made from the template is named.
+    /// Naming of the object that is created from the template.
     pub naming: Option<ClassNamingSpec>,
 
-    /// How patient the deletion of machines is.
+    /// Timeouts for the steps of the deletion of Machines.
     pub deletion: Option<MachineDeletionSpec>,
 
-    /// Taints for the Nodes, beside those that others put there.
+    /// Taints that core sets on the Nodes. Taints from other sources are not changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 64),
@@ -154,8 +153,7 @@ pub struct ControlPlaneClass {
     )]
     pub taints: Vec<MachineTaint>,
 
-    /// More conditions that must hold before a machine is Ready. A Cluster with a list of its own does not use
-    /// this one.
+    /// Additional conditions that must be met before a machine is Ready. Used for Clusters without their own list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -164,11 +162,11 @@ pub struct ControlPlaneClass {
     pub readiness_gates: Vec<ConditionGate>,
 }
 
-/// Points to a template in the namespace of the ClusterClass.
+/// Reference to a template in the namespace of the ClusterClass.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterClassTemplateReference {
-    /// Kind of the template, which ends in `Template`.
+    /// Kind of the template. It ends with `Template`.
     #[schemars(
         length(min = 1, max = 63),
         regex(pattern = KIND),
@@ -190,16 +188,16 @@ pub struct ClusterClassTemplateReference {
     pub api_version: String,
 }
 
-/// The template of a machine's infrastructure.
+/// Template of the infrastructure of machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClassInfrastructureTemplate {
-    /// Template of the infrastructure provider's object. Its kind and group cannot be changed.
+    /// Template of the object of the infrastructure provider. Its kind and group are immutable.
     #[schemars(extend("x-kubernetes-validations" = same_kind()))]
     pub template_ref: ClusterClassTemplateReference,
 }
 
-/// Clusters that exist keep the objects they have, so another template must make objects of the same kind.
+/// CEL rule: existing clusters keep their objects, so another template must have the same kind.
 fn same_kind() -> serde_json::Value {
     cel([(
         "self.kind == oldSelf.kind && self.apiVersion.split('/')[0] == oldSelf.apiVersion.split('/')[0]",
@@ -207,60 +205,60 @@ fn same_kind() -> serde_json::Value {
     )])
 }
 
-/// How objects made from a template are named.
+/// Naming of objects that are created from a template.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ClassNamingSpec {
-    /// A Go template for the name. It may use `.cluster.name`, `.random`, which are five characters that keep
-    /// names apart, and for workers `.machineDeployment.topologyName` or `.machinePool.topologyName`. Names
-    /// over 63 characters are cut. When unset, the name is made of all of these.
+    /// Go template of the name. It can use `.cluster.name`, `.random` (five random characters), and for workers
+    /// `.machineDeployment.topologyName` or `.machinePool.topologyName`. Longer names than 63 characters are truncated.
+    /// Default: all of these, joined.
     #[schemars(length(min = 1, max = 1024))]
     pub template: Option<String>,
 }
 
-/// How the health of machines is watched.
+/// Health check of machines.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ClassHealthCheck<Remediation> {
-    /// What makes a machine unhealthy.
+    /// Checks that determine whether a machine is unhealthy.
     pub checks: Option<MachineHealthCheckChecks>,
 
-    /// What is done about unhealthy machines, and when it is held back.
+    /// How unhealthy machines are remediated, and when remediation is suspended.
     pub remediation: Option<Remediation>,
 }
 
-/// How clusters are upgraded.
+/// Settings of upgrades.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ClusterClassUpgrade {
-    /// Runtime extensions that have a say in upgrades.
+    /// Runtime extensions for upgrades.
     pub external: Option<ClusterClassUpgradeExternal>,
 }
 
-/// Runtime extensions that have a say in upgrades.
+/// Runtime extensions for upgrades.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ClusterClassUpgradeExternal {
-    /// Name of the extension that is asked which versions an upgrade goes through.
+    /// Name of the extension that generates the upgrade plan: the versions that an upgrade goes through.
     #[schemars(length(min = 1, max = 512))]
     pub generate_upgrade_plan_extension: Option<String>,
 }
 
-/// What is known of the class.
+/// Observed state of the class. Set by core.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ClusterClassStatus {
-    /// What was observed, one entry for each type of condition.
+    /// Conditions of the object, one entry for each type. Set by the controllers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -268,15 +266,15 @@ pub struct ClusterClassStatus {
     )]
     pub conditions: Vec<Condition>,
 
-    /// All variables of the class: its own, and those that runtime extensions brought in.
+    /// All variables of the class: its own, and those from runtime extensions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
     pub variables: Vec<ClusterClassStatusVariable>,
 
-    /// The generation that core has seen.
+    /// `metadata.generation` of the spec that this status describes. Set by core.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 
-    /// Fields of earlier API versions.
+    /// Deprecated fields of earlier API versions.
     pub deprecated: Option<Deprecated<V1Beta1Conditions>>,
 }

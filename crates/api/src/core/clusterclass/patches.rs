@@ -1,4 +1,4 @@
-//! Patches: what is changed in a class's templates for each cluster.
+//! Patches: changes to the templates of a class for each cluster.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::core::AnyJson;
 use crate::schema::{GROUP_VERSION, KIND, cel};
 
-/// A change to templates, written here or left to a runtime extension.
+/// A patch of templates, defined inline or by runtime extensions.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -19,7 +19,7 @@ use crate::schema::{GROUP_VERSION, KIND, cel};
     )])
 ))]
 pub struct ClusterClassPatch {
-    /// Name of the patch, which no other patch of the class has.
+    /// Name of the patch, unique in the class.
     #[schemars(
         length(min = 1, max = 256),
         extend(
@@ -31,36 +31,36 @@ pub struct ClusterClassPatch {
     )]
     pub name: String,
 
-    /// What the patch is for.
+    /// Purpose of the patch.
     #[schemars(length(min = 1, max = 1024))]
     pub description: Option<String>,
 
-    /// A Go template over the variables; the patch is used where it gives `true`. Everywhere when unset.
+    /// Go template over the variables. The patch is enabled if the result is `true`. Default: enabled.
     #[schemars(length(min = 1, max = 256))]
     pub enabled_if: Option<String>,
 
-    /// The changes, made in this order. Not together with `external`.
+    /// Inline patches, applied in this order. Cannot be combined with `external`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub definitions: Vec<PatchDefinition>,
 
-    /// Runtime extensions that make the changes. Not together with `definitions`.
+    /// Runtime extensions that generate the patch. Cannot be combined with `definitions`.
     pub external: Option<ExternalPatchDefinition>,
 }
 
-/// Changes to certain templates.
+/// JSON patches of selected templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PatchDefinition {
-    /// Which templates are changed.
+    /// Selects the templates to patch.
     pub selector: PatchSelector,
 
-    /// The changes, made in this order.
+    /// JSON patches, applied in this order.
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub json_patches: Vec<JsonPatch>,
 }
 
-/// Which templates are changed: those of a kind, in certain places of the class.
+/// Selects templates by kind and by their place in the class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PatchSelector {
@@ -72,11 +72,11 @@ pub struct PatchSelector {
     #[schemars(length(min = 1, max = 63), regex(pattern = KIND))]
     pub kind: String,
 
-    /// Where in the class the templates are named.
+    /// Places in the class that refer to the templates.
     pub match_resources: PatchSelectorMatch,
 }
 
-/// Places in a class that name templates.
+/// Places in a class that refer to templates.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -94,24 +94,24 @@ pub struct PatchSelector {
     )])
 ))]
 pub struct PatchSelectorMatch {
-    /// Templates of the control plane and of its machines.
+    /// Whether to select the templates of the control plane and of its machines.
     pub control_plane: Option<bool>,
 
-    /// The template of the infrastructure that a whole cluster shares.
+    /// Whether to select the template of the infrastructure cluster.
     pub infrastructure_cluster: Option<bool>,
 
-    /// Templates of certain MachineDeployment classes.
+    /// Selects the templates of MachineDeployment classes.
     pub machine_deployment_class: Option<PatchSelectorMatchClass>,
 
-    /// Templates of certain MachinePool classes.
+    /// Selects the templates of MachinePool classes.
     pub machine_pool_class: Option<PatchSelectorMatchClass>,
 }
 
-/// Classes of workers by name.
+/// Selects worker classes by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PatchSelectorMatchClass {
-    /// Names of the classes. One `*` at the start or the end of a name stands for anything.
+    /// Names of the classes. A `*` at the start or at the end of a name matches any text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 100),
@@ -121,54 +121,54 @@ pub struct PatchSelectorMatchClass {
     pub names: Vec<String>,
 }
 
-/// One change to a template.
+/// One operation of a JSON patch.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JsonPatch {
-    /// What is done.
+    /// Operation: `add`, `replace` or `remove`.
     pub op: JsonPatchOp,
 
-    /// Where it is done, as a JSON pointer that starts with `/spec`. In a list something can be added at the
-    /// start (`/0`) or the end (`/-`); nothing can be replaced or removed.
+    /// JSON pointer to the value, which starts with `/spec`. In a list, values can only be added, at the start (`/0`)
+    /// or at the end (`/-`).
     #[schemars(length(min = 1, max = 512))]
     pub path: String,
 
-    /// The value to add or put in place. Not together with `valueFrom`.
+    /// Value to add or to replace with. Cannot be combined with `valueFrom`.
     pub value: Option<AnyJson>,
 
-    /// How the value is worked out. Not together with `value`.
+    /// Source of the value. Cannot be combined with `value`.
     pub value_from: Option<JsonPatchValue>,
 }
 
-/// Changes there can be.
+/// Operations of a JSON patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum JsonPatchOp {
-    /// Put in what was not there, or put it over what was.
+    /// Add a value, or replace it if it exists.
     Add,
-    /// Put something else in the place of what is there.
+    /// Replace an existing value.
     Replace,
-    /// Take away what is there.
+    /// Remove an existing value.
     Remove,
 }
 
-/// How a value is worked out. One of the two fields is set.
+/// Source of a value. Exactly one field is set.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JsonPatchValue {
-    /// A variable, or a part of one as in `servers.count`. Those that start with `builtin.` come from the
-    /// cluster itself.
+    /// Name of a variable, or path to a part of it, as in `servers.count`. Variables that start with `builtin.` have
+    /// values from the cluster.
     #[schemars(length(min = 1, max = 256))]
     pub variable: Option<String>,
 
-    /// A Go template over the variables that gives YAML or JSON.
+    /// Go template over the variables. The result is YAML or JSON.
     #[schemars(length(min = 1, max = 10240))]
     pub template: Option<String>,
 }
 
-/// Runtime extensions that change or check templates.
+/// Runtime extensions that patch or validate templates.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -179,19 +179,19 @@ pub struct JsonPatchValue {
     )])
 ))]
 pub struct ExternalPatchDefinition {
-    /// Name of the extension that makes changes.
+    /// Name of the extension that generates patches.
     #[schemars(length(min = 1, max = 512))]
     pub generate_patches_extension: Option<String>,
 
-    /// Name of the extension that checks the result.
+    /// Name of the extension that validates the patched topology.
     #[schemars(length(min = 1, max = 512))]
     pub validate_topology_extension: Option<String>,
 
-    /// Name of the extension that brings in variables.
+    /// Name of the extension that defines additional variables.
     #[schemars(length(min = 1, max = 512))]
     pub discover_variables_extension: Option<String>,
 
-    /// What the extensions are told, beside the settings of their ExtensionConfig and over them.
+    /// Settings for the extensions. They override the settings of the ExtensionConfig.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }

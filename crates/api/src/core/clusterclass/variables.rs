@@ -1,4 +1,4 @@
-//! Variables: what can be set in each cluster of a class, and which values are valid.
+//! Variables: values that each cluster of a class can set, with their schemas.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::core::AnyJson;
 use crate::schema::cel;
 
-/// Something that can be set in each cluster.
+/// A value that each cluster can set.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -25,14 +25,14 @@ pub struct ClusterClassVariable {
     )]
     pub name: String,
 
-    /// Whether every cluster must set it. What must be set within it is said by its schema.
+    /// Whether every cluster must set the variable. Required fields inside it are defined by its schema.
     pub required: bool,
 
-    /// Labels and annotations of the variable as v1beta1 kept them. Use `x-metadata` in the schema.
+    /// Labels and annotations of the variable in the v1beta1 format. Deprecated: use `x-metadata` in the schema.
     #[serde(rename = "deprecatedV1Beta1Metadata")]
     pub deprecated_v1beta1_metadata: Option<VariableMetadata>,
 
-    /// Which values are valid.
+    /// Schema of valid values.
     pub schema: VariableSchema,
 }
 
@@ -45,10 +45,10 @@ pub struct ClusterClassStatusVariable {
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
 
-    /// Whether the definitions contradict each other.
+    /// Whether the definitions conflict with each other.
     pub definitions_conflict: Option<bool>,
 
-    /// Who defines the variable, and how.
+    /// Definitions of the variable.
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub definitions: Vec<ClusterClassStatusVariableDefinition>,
 }
@@ -58,19 +58,19 @@ pub struct ClusterClassStatusVariable {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterClassStatusVariableDefinition {
-    /// Where the definition comes from: `inline` for the class itself, otherwise the name of the patch whose
-    /// extension brought it in.
+    /// Source of the definition: `inline` for the class itself, otherwise the name of the patch whose extension defines
+    /// it.
     #[schemars(length(min = 1, max = 256))]
     pub from: String,
 
     /// Whether every cluster must set the variable.
     pub required: bool,
 
-    /// Labels and annotations of the variable as v1beta1 kept them. Use `x-metadata` in the schema.
+    /// Labels and annotations of the variable in the v1beta1 format. Deprecated: use `x-metadata` in the schema.
     #[serde(rename = "deprecatedV1Beta1Metadata")]
     pub deprecated_v1beta1_metadata: Option<VariableMetadata>,
 
-    /// Which values are valid.
+    /// Schema of valid values.
     pub schema: VariableSchema,
 }
 
@@ -79,58 +79,57 @@ pub struct ClusterClassStatusVariableDefinition {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct VariableMetadata {
-    /// Labels, to sort variables by.
+    /// Labels, for example to group variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations, for anything else.
+    /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Which values of a variable are valid.
+/// Schema of the values of a variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VariableSchema {
-    /// An OpenAPI schema of the kind CRDs have, with fewer keywords.
+    /// OpenAPI v3 schema with a subset of the keywords of CRDs.
     #[serde(rename = "openAPIV3Schema")]
     pub open_api_v3_schema: JsonSchemaProps,
 }
 
-/// A schema for a value.
+/// Schema of a value.
 ///
-/// A schema can hold schemas, and a CRD cannot say so: the API server checks this level only. What lies
-/// below it is therefore kept as it came, and may turn out not to be a schema; reading it as
-/// [`JsonSchemaProps`] is up to whoever uses it.
+/// A schema contains schemas, which a CRD schema cannot express: the API server validates only this level. Nested
+/// schemas are stored unchanged and may be invalid. The code that uses them parses them as [`JsonSchemaProps`].
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct JsonSchemaProps {
-    /// What the value is for.
+    /// Description of the value.
     #[schemars(length(min = 1, max = 4096))]
     pub description: Option<String>,
 
-    /// A value that would do.
+    /// Example of a valid value.
     pub example: Option<AnyJson>,
 
-    /// Type of the value.
+    /// Type of the value: `object`, `array`, `string`, `integer`, `number` or `boolean`.
     #[serde(rename = "type")]
     pub type_: Option<JsonSchemaType>,
 
-    /// For an object: its fields, each with its schema. Not together with `additionalProperties`.
+    /// For an object: schemas of its fields. Cannot be combined with `additionalProperties`.
     pub properties: Option<AnyJson>,
 
-    /// For an object that is a map: the schema of its values. Not together with `properties`.
+    /// For a map: schema of its values. Cannot be combined with `properties`.
     pub additional_properties: Option<AnyJson>,
 
-    /// For an object: how many fields it may have.
+    /// For an object: maximum number of fields.
     pub max_properties: Option<i64>,
 
-    /// For an object: how many fields it must have.
+    /// For an object: minimum number of fields.
     pub min_properties: Option<i64>,
 
-    /// For an object: names of the fields it must have.
+    /// For an object: names of required fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 1000),
@@ -142,51 +141,51 @@ pub struct JsonSchemaProps {
     /// For an array: the schema of its items.
     pub items: Option<AnyJson>,
 
-    /// For an array: how many items it may have.
+    /// For an array: maximum number of items.
     pub max_items: Option<i64>,
 
-    /// For an array: how many items it must have.
+    /// For an array: minimum number of items.
     pub min_items: Option<i64>,
 
-    /// For an array: whether no two items may be the same.
+    /// For an array: whether all items must be different.
     pub unique_items: Option<bool>,
 
-    /// For a string: its format, such as `ipv4` or `date-time`. Unknown formats are not validated.
+    /// For a string: format, such as `ipv4` or `date-time`. Unknown formats are not validated.
     #[schemars(length(min = 1, max = 32))]
     pub format: Option<String>,
 
-    /// For a string: how long it may be.
+    /// For a string: maximum length.
     pub max_length: Option<i64>,
 
-    /// For a string: how long it must be.
+    /// For a string: minimum length.
     pub min_length: Option<i64>,
 
-    /// For a string: a regular expression that must match somewhere in it.
+    /// For a string: regular expression that must match a part of it.
     #[schemars(length(min = 1, max = 512))]
     pub pattern: Option<String>,
 
-    /// For a number: how large it may be.
+    /// For a number: maximum.
     pub maximum: Option<i64>,
 
-    /// For a number: whether `maximum` itself is too large.
+    /// For a number: whether `maximum` itself is excluded.
     pub exclusive_maximum: Option<bool>,
 
-    /// For a number: how large it must be.
+    /// For a number: minimum.
     pub minimum: Option<i64>,
 
-    /// For a number: whether `minimum` itself is too small.
+    /// For a number: whether `minimum` itself is excluded.
     pub exclusive_minimum: Option<bool>,
 
-    /// For an object: whether it may have fields that no schema names.
+    /// For an object: whether fields without a schema are allowed.
     #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
     pub preserve_unknown_fields: Option<bool>,
 
-    /// The only values allowed.
+    /// Allowed values.
     #[serde(rename = "enum", default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub enum_: Vec<AnyJson>,
 
-    /// The value when none is set.
+    /// Default value.
     pub default: Option<AnyJson>,
 
     /// CEL rules that the value must satisfy.
@@ -201,20 +200,20 @@ pub struct JsonSchemaProps {
     #[serde(rename = "x-metadata")]
     pub metadata: Option<VariableMetadata>,
 
-    /// Whether the value is an integer or a string; `type` is then left out.
+    /// Whether the value is an integer or a string. `type` must then be unset.
     #[serde(rename = "x-kubernetes-int-or-string")]
     pub int_or_string: Option<bool>,
 
-    /// Schemas that must all fit.
+    /// Schemas that must all match.
     pub all_of: Option<AnyJson>,
 
-    /// Schemas of which exactly one must fit.
+    /// Schemas of which exactly one must match.
     pub one_of: Option<AnyJson>,
 
-    /// Schemas of which at least one must fit.
+    /// Schemas of which at least one must match.
     pub any_of: Option<AnyJson>,
 
-    /// A schema that must not fit.
+    /// A schema that must not match.
     pub not: Option<AnyJson>,
 }
 
@@ -222,17 +221,17 @@ pub struct JsonSchemaProps {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum JsonSchemaType {
-    /// Fields with names.
+    /// An object or a map.
     Object,
-    /// Items in a row.
+    /// An array.
     Array,
-    /// Text.
+    /// A string.
     String,
-    /// A whole number.
+    /// An integer.
     Integer,
-    /// Any number.
+    /// A number.
     Number,
-    /// True or false.
+    /// A boolean.
     Boolean,
 }
 
@@ -241,38 +240,38 @@ pub enum JsonSchemaType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ValidationRule {
-    /// A CEL expression that must be true. `self` is the value; with `oldSelf`, the value before, the rule
-    /// looks at changes only.
+    /// CEL expression that must be true. `self` is the value. If the rule uses `oldSelf`, the previous value, it is
+    /// evaluated only on updates.
     #[schemars(length(min = 1, max = 4096))]
     pub rule: String,
 
-    /// What users read when the rule is broken. The rule itself when unset.
+    /// Message for users when the rule fails. Default: the rule.
     #[schemars(length(min = 1, max = 512))]
     pub message: Option<String>,
 
-    /// A CEL expression that gives the message. Counts instead of `message` when it gives a line of text.
+    /// CEL expression of the message. It overrides `message` if the result is a single line of text.
     #[schemars(length(min = 1, max = 1024))]
     pub message_expression: Option<String>,
 
-    /// What kind of mistake it is, for programs.
+    /// Machine-readable type of the error.
     #[schemars(extend("default" = "FieldValueInvalid"))]
     pub reason: Option<FieldValueErrorReason>,
 
-    /// Which field below the value is to blame, as in `.servers.count`.
+    /// Path of the field that is reported as invalid, relative to the value, as in `.servers.count`.
     #[schemars(length(min = 1, max = 512))]
     pub field_path: Option<String>,
 }
 
-/// Kinds of mistakes in a value.
+/// Types of errors in a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FieldValueErrorReason {
-    /// It is not of the right form.
+    /// The value is invalid.
     #[default]
     FieldValueInvalid,
-    /// It is of the right form, but not allowed here.
+    /// The value is not allowed here.
     FieldValueForbidden,
-    /// It is missing.
+    /// The value is missing.
     FieldValueRequired,
-    /// It is there twice.
+    /// The value is a duplicate.
     FieldValueDuplicate,
 }

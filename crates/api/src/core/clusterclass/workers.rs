@@ -1,4 +1,4 @@
-//! The kinds of workers that clusters of a class can have.
+//! Classes of workers that clusters of a ClusterClass can have.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,12 @@ use crate::core::{
 };
 use crate::meta::{ConditionGate, TemplateMetadata};
 
-/// The kinds of workers that clusters can have.
+/// Classes of workers that clusters can have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct WorkersClass {
-    /// Workers that Cluster API keeps one by one, in MachineDeployments.
+    /// Classes of MachineDeployments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -24,7 +24,7 @@ pub struct WorkersClass {
     )]
     pub machine_deployments: Vec<MachineDeploymentClass>,
 
-    /// Workers that the infrastructure keeps as a group, in MachinePools.
+    /// Classes of MachinePools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
@@ -33,7 +33,7 @@ pub struct WorkersClass {
     pub machine_pools: Vec<MachinePoolClass>,
 }
 
-/// A kind of workers, kept in MachineDeployments.
+/// A class of MachineDeployments.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -41,30 +41,30 @@ pub struct MachineDeploymentClass {
     /// Labels and annotations of the MachineDeployments and their machines.
     pub metadata: Option<TemplateMetadata>,
 
-    /// What this kind of workers is called. Clusters pick it by this name.
+    /// Name of the worker class. Topologies refer to it.
     #[schemars(length(min = 1, max = 256))]
     pub class: String,
 
-    /// Where the data comes from that machines start with.
+    /// Template of the bootstrap data of the machines.
     pub bootstrap: ClassBootstrapTemplate,
 
-    /// What the machines are made of.
+    /// Template of the infrastructure of the machines.
     pub infrastructure: ClassInfrastructureTemplate,
 
-    /// How the health of the machines is watched.
+    /// Health check of the machines.
     pub health_check: Option<ClassHealthCheck<WorkerHealthCheckRemediation>>,
 
-    /// Failure domain the machines should be placed in: one of those the Cluster's status lists.
+    /// Failure domain for the machines: one of those in `status.failureDomains` of the Cluster.
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
 
-    /// How the MachineDeployments are named.
+    /// Naming of the MachineDeployments.
     pub naming: Option<ClassNamingSpec>,
 
-    /// Which machines go first when scaling down, and how patient their deletion is.
+    /// Which Machines are deleted first when scaling down, and the timeouts of their deletion.
     pub deletion: Option<WorkerDeletionSpec>,
 
-    /// Taints for the Nodes, beside those that others put there.
+    /// Taints that core sets on the Nodes. Taints from other sources are not changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 64),
@@ -72,12 +72,11 @@ pub struct MachineDeploymentClass {
     )]
     pub taints: Vec<MachineTaint>,
 
-    /// How long a machine must have been ready before it counts as available. 0 when unset.
+    /// Time that a Machine must be Ready before it counts as Available, in seconds. Default: 0.
     #[schemars(range(min = 0))]
     pub min_ready_seconds: Option<i32>,
 
-    /// More conditions that must hold before a machine is Ready. A topology with a list of its own does not
-    /// use this one.
+    /// Additional conditions that must be met before a machine is Ready. Used for topologies without their own list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 32),
@@ -85,21 +84,21 @@ pub struct MachineDeploymentClass {
     )]
     pub readiness_gates: Vec<ConditionGate>,
 
-    /// How machines are brought to a changed template.
+    /// How changes of the template are rolled out to the machines.
     pub rollout: Option<MachineDeploymentClassRolloutSpec>,
 }
 
-/// How machines of a MachineDeployment are brought to a changed template.
+/// How changes of the template are rolled out to the machines of a MachineDeployment.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDeploymentClassRolloutSpec {
-    /// How machines are replaced.
+    /// How machines are replaced during a rollout.
     pub strategy: Option<MachineDeploymentRolloutStrategy>,
 }
 
-/// A kind of workers, kept in MachinePools.
+/// A class of MachinePools.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -107,17 +106,17 @@ pub struct MachinePoolClass {
     /// Labels and annotations of the MachinePools.
     pub metadata: Option<TemplateMetadata>,
 
-    /// What this kind of workers is called. Clusters pick it by this name.
+    /// Name of the worker class. Topologies refer to it.
     #[schemars(length(min = 1, max = 256))]
     pub class: String,
 
-    /// Where the data comes from that machines start with.
+    /// Template of the bootstrap data of the machines.
     pub bootstrap: ClassBootstrapTemplate,
 
-    /// What the pools are made of.
+    /// Template of the infrastructure of the pools.
     pub infrastructure: ClassInfrastructureTemplate,
 
-    /// Failure domains the pools should be spread over.
+    /// Failure domains that the machines of the pools are spread over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 100),
@@ -126,13 +125,13 @@ pub struct MachinePoolClass {
     )]
     pub failure_domains: Vec<String>,
 
-    /// How the MachinePools are named.
+    /// Naming of the MachinePools.
     pub naming: Option<ClassNamingSpec>,
 
-    /// How patient the deletion of machines is.
+    /// Timeouts for the steps of the deletion of Machines.
     pub deletion: Option<MachineDeletionSpec>,
 
-    /// Taints for the Nodes, beside those that others put there.
+    /// Taints that core sets on the Nodes. Taints from other sources are not changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 64),
@@ -140,15 +139,15 @@ pub struct MachinePoolClass {
     )]
     pub taints: Vec<MachineTaint>,
 
-    /// How long a machine must have been ready before it counts as available. 0 when unset.
+    /// Time that a Machine must be Ready before it counts as Available, in seconds. Default: 0.
     #[schemars(range(min = 0))]
     pub min_ready_seconds: Option<i32>,
 }
 
-/// The template of a machine's bootstrap data.
+/// Template of the bootstrap data of machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClassBootstrapTemplate {
-    /// Template of the bootstrap provider's object.
+    /// Template of the object of the bootstrap provider.
     pub template_ref: ClusterClassTemplateReference,
 }

@@ -1,11 +1,11 @@
-//! Discovery: core asks an extension which hooks it serves.
+//! Discovery: core requests the list of hooks that an extension serves.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Body, CommonResponse, Hook};
 use crate::runtime::ExtensionHandler;
 
-/// The hook that every extension serves, so that the others can be found.
+/// The hook with which core discovers the other hooks. Every extension serves it.
 #[derive(Clone, Copy, Debug)]
 pub enum Discovery {}
 
@@ -15,7 +15,7 @@ impl Hook for Discovery {
     type Response = DiscoveryResponse;
 }
 
-/// Asks which hooks are served. There is nothing more to say.
+/// Request for the list of hooks. It has no fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveryRequest {}
 
@@ -23,14 +23,14 @@ impl Body for DiscoveryRequest {
     const KIND: &'static str = "DiscoveryRequest";
 }
 
-/// Says which hooks are served.
+/// The hooks that an extension serves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveryResponse {
-    /// How the call went.
+    /// Result of the call.
     #[serde(flatten)]
     pub common: CommonResponse,
 
-    /// The handlers of the extension, each under a name of its own.
+    /// Handlers of the extension, each with a unique name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handlers: Vec<ExtensionHandler>,
 }

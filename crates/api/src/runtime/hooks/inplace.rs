@@ -1,5 +1,4 @@
-//! Updates in place: core asks whether an extension could make a change without a new machine, and then to
-//! make it.
+//! In-place updates: core asks an extension which changes it can make without a new machine, and then requests them.
 
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
@@ -9,7 +8,7 @@ use serde_with::skip_serializing_none;
 use super::{Body, CommonRequest, CommonResponse, Hook};
 use crate::core::{Machine, MachineSet};
 
-/// Could a control plane machine be changed in place?
+/// Hook: which changes of a control plane machine can be made in place.
 #[derive(Clone, Copy, Debug)]
 pub enum CanUpdateMachine {}
 
@@ -19,7 +18,7 @@ impl Hook for CanUpdateMachine {
     type Response = CanUpdateMachineResponse;
 }
 
-/// Could the machines of a MachineSet be changed in place?
+/// Hook: which changes of the machines of a MachineSet can be made in place.
 #[derive(Clone, Copy, Debug)]
 pub enum CanUpdateMachineSet {}
 
@@ -29,7 +28,7 @@ impl Hook for CanUpdateMachineSet {
     type Response = CanUpdateMachineSetResponse;
 }
 
-/// Change a machine in place. Called again and again until the extension says that it is done.
+/// Hook: update a machine in place. Core calls it until the extension reports that the update is done.
 #[derive(Clone, Copy, Debug)]
 pub enum UpdateMachine {}
 
@@ -39,17 +38,17 @@ impl Hook for UpdateMachine {
     type Response = UpdateMachineResponse;
 }
 
-/// Asks which changes to one machine the extension could make.
+/// Request: which changes of one machine the extension can make.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CanUpdateMachineRequest {
-    /// Settings from the ExtensionConfig.
+    /// Settings from the ExtensionConfig of the extension.
     #[serde(flatten)]
     pub common: CommonRequest,
 
-    /// The machine as it is.
+    /// The current state of the machine.
     pub current: MachineObjects,
 
-    /// The machine as it should become.
+    /// The desired state of the machine.
     pub desired: MachineObjects,
 }
 
@@ -57,7 +56,7 @@ impl Body for CanUpdateMachineRequest {
     const KIND: &'static str = "CanUpdateMachineRequest";
 }
 
-/// A machine and the two objects it refers to, without status.
+/// A Machine and the two objects that it refers to, without status.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -65,20 +64,20 @@ pub struct MachineObjects {
     /// The Machine.
     pub machine: Machine,
 
-    /// Its infrastructure machine, whatever kind that is.
+    /// Its infrastructure machine, of any kind.
     pub infrastructure_machine: Value,
 
     /// Its bootstrap object, if it has one.
     pub bootstrap_config: Option<Value>,
 }
 
-/// Says which changes to one machine the extension could make: patches that lead from current towards
-/// desired. Only specs count. What remains different after the patches cannot be done in place.
+/// Response: which changes of one machine the extension can make, as patches from the current to the desired state.
+/// Only spec is compared. Differences that remain after the patches cannot be made in place.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CanUpdateMachineResponse {
-    /// How the call went.
+    /// Result of the call.
     #[serde(flatten)]
     pub common: CommonResponse,
 
@@ -96,17 +95,17 @@ impl Body for CanUpdateMachineResponse {
     const KIND: &'static str = "CanUpdateMachineResponse";
 }
 
-/// Asks which changes to the machines of a MachineSet the extension could make.
+/// Request: which changes of the machines of a MachineSet the extension can make.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CanUpdateMachineSetRequest {
-    /// Settings from the ExtensionConfig.
+    /// Settings from the ExtensionConfig of the extension.
     #[serde(flatten)]
     pub common: CommonRequest,
 
-    /// The MachineSet that the machines are in.
+    /// The MachineSet to which the machines belong now.
     pub current: MachineSetObjects,
 
-    /// The MachineSet that they should move to.
+    /// The MachineSet to which they are to be moved.
     pub desired: MachineSetObjects,
 }
 
@@ -114,7 +113,7 @@ impl Body for CanUpdateMachineSetRequest {
     const KIND: &'static str = "CanUpdateMachineSetRequest";
 }
 
-/// A MachineSet and the two templates it refers to, without status.
+/// A MachineSet and the two templates that it refers to, without status.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -122,20 +121,20 @@ pub struct MachineSetObjects {
     /// The MachineSet.
     pub machine_set: MachineSet,
 
-    /// Its infrastructure machine template, whatever kind that is.
+    /// Its infrastructure machine template, of any kind.
     pub infrastructure_machine_template: Value,
 
     /// Its bootstrap template, if it has one.
     pub bootstrap_config_template: Option<Value>,
 }
 
-/// Says which changes to the machines of a MachineSet the extension could make. Only what stands under
-/// `spec.template.spec` counts.
+/// Response: which changes of the machines of a MachineSet the extension can make. Only `spec.template.spec` is
+/// compared.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CanUpdateMachineSetResponse {
-    /// How the call went.
+    /// Result of the call.
     #[serde(flatten)]
     pub common: CommonResponse,
 
@@ -153,14 +152,14 @@ impl Body for CanUpdateMachineSetResponse {
     const KIND: &'static str = "CanUpdateMachineSetResponse";
 }
 
-/// Asks to make a machine what it should become.
+/// Request to update a machine to its desired state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UpdateMachineRequest {
-    /// Settings from the ExtensionConfig.
+    /// Settings from the ExtensionConfig of the extension.
     #[serde(flatten)]
     pub common: CommonRequest,
 
-    /// The machine as it should become.
+    /// The desired state of the machine.
     pub desired: MachineObjects,
 }
 
@@ -168,16 +167,16 @@ impl Body for UpdateMachineRequest {
     const KIND: &'static str = "UpdateMachineRequest";
 }
 
-/// Says how far the update is. Success with a time to come back: it is under way. Success without: it is
-/// done. Failure: it went wrong, and will be tried again.
+/// Progress of the update. Success with a retry time: in progress. Success without a retry time: done. Failure: the
+/// update failed and is retried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateMachineResponse {
-    /// How the call went.
+    /// Result of the call.
     #[serde(flatten)]
     pub common: CommonResponse,
 
-    /// When to call again. 0 when there is no need to.
+    /// Time until core calls again, in seconds. 0: no further call.
     #[serde(default)]
     pub retry_after_seconds: i32,
 }
@@ -186,22 +185,22 @@ impl Body for UpdateMachineResponse {
     const KIND: &'static str = "UpdateMachineResponse";
 }
 
-/// One change to one object.
+/// A patch of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Patch {
-    /// How the patch is written.
+    /// Format of the patch.
     pub patch_type: PatchType,
 
-    /// The patch, as JSON. On the wire it is in base64.
+    /// The patch as JSON, base64-encoded in the message.
     pub patch: ByteString,
 }
 
-/// How a patch is written.
+/// Formats of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PatchType {
-    /// A list of operations, as in RFC 6902.
+    /// A list of operations (RFC 6902).
     JSONPatch,
-    /// An object whose fields replace others, as in RFC 7386.
+    /// A merge patch (RFC 7386).
     JSONMergePatch,
 }

@@ -1,4 +1,4 @@
-//! What all messages have in common.
+//! Types that all messages share.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -8,15 +8,16 @@ use std::collections::BTreeMap;
 
 use super::API_VERSION;
 
-/// What a message says, without the `apiVersion` and `kind` that it travels with.
+/// Content of a message, without `apiVersion` and `kind`.
 pub trait Body {
     /// Kind of the message.
     const KIND: &'static str;
 }
 
-/// A request or response as it goes over the wire: with its `apiVersion` and `kind`.
+/// A request or response as it is sent: with `apiVersion` and `kind`.
 ///
-/// When read, either may be missing, because the path of a call says as much; neither may be another's.
+/// When a message is read, `apiVersion` and `kind` may be missing, because the path identifies the call. They must not
+/// be those of another message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message<B>(pub B);
 
@@ -50,41 +51,41 @@ impl<'de, B: Body + Deserialize<'de>> Deserialize<'de> for Message<B> {
     }
 }
 
-/// What every request carries, except the one for discovery.
+/// Fields of every request, except discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommonRequest {
-    /// Settings from the ExtensionConfig.
+    /// Settings from the ExtensionConfig of the extension.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }
 
-/// What every response carries.
+/// Fields of every response.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommonResponse {
-    /// How the call went.
+    /// Result of the call.
     pub status: ResponseStatus,
 
-    /// Why, for people. Ends up in conditions, so it must not change from call to call.
+    /// Human-readable explanation. It is copied to conditions, so it must not change from call to call.
     pub message: Option<String>,
 }
 
-/// How a call went.
+/// Result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ResponseStatus {
-    /// The extension did what it was asked, or is at it.
+    /// The request is done or in progress.
     Success,
-    /// It did not.
+    /// The request failed.
     Failure,
 }
 
 impl CommonResponse {
-    /// The extension did what it was asked, or is at it.
+    /// A response for a request that is done or in progress.
     pub fn success() -> Self {
         Self { status: ResponseStatus::Success, message: None }
     }
 
-    /// The extension did not do what it was asked, and why.
+    /// A response for a request that failed, with the reason.
     pub fn failure(message: impl Into<String>) -> Self {
         Self { status: ResponseStatus::Failure, message: Some(message.into()) }
     }

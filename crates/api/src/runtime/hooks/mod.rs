@@ -1,8 +1,8 @@
-//! The messages of `hooks.runtime.cluster.x-k8s.io/v1alpha1`: what core asks a runtime extension, and what
-//! the extension answers.
+//! The messages of `hooks.runtime.cluster.x-k8s.io/v1alpha1`: requests of core to a runtime extension, and its
+//! responses.
 //!
-//! These are no objects: nobody stores them. A call is one POST of a [`Message`] with a request to
-//! [`path`], answered by a [`Message`] with the response.
+//! These messages are not stored as objects. A call is one POST of a [`Message`] with the request to [`path`]; the
+//! response is a [`Message`] too.
 
 mod discovery;
 mod inplace;
@@ -18,19 +18,19 @@ pub const GROUP: &str = "hooks.runtime.cluster.x-k8s.io";
 /// Version of the hooks.
 pub const VERSION: &str = "v1alpha1";
 
-/// Group and version, as messages carry them.
+/// API group and version of the messages.
 pub const API_VERSION: &str = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
 
-/// How many seconds a handler is given that asks for no other time.
+/// Default timeout of a handler, in seconds.
 pub const DEFAULT_TIMEOUT_SECONDS: i32 = 10;
 
-/// How many seconds a handler may ask for at most.
+/// Maximum timeout of a handler, in seconds.
 pub const LONGEST_TIMEOUT_SECONDS: i32 = 30;
 
-/// How long a message may be: neither side reads more.
+/// Maximum size of a message, in bytes. Both sides reject larger messages.
 pub const MOST_BYTES: usize = 20 << 20;
 
-/// The hooks of this version. An extension that names another one was made for another version.
+/// The hooks of this version. An extension that names another hook was built for another version.
 pub const NAMES: [&str; 17] = [
     "Discovery",
     "BeforeClusterCreate",
@@ -51,18 +51,18 @@ pub const NAMES: [&str; 17] = [
     "UpdateMachine",
 ];
 
-/// A hook: its name, and the two messages of a call.
+/// A hook: its name and the two messages of a call.
 pub trait Hook {
-    /// Name of the hook, as handlers and annotations give it.
+    /// Name of the hook, as in handlers and annotations.
     const NAME: &'static str;
-    /// What the extension is asked.
+    /// The request.
     type Request: Body;
-    /// What it answers.
+    /// The response.
     type Response: Body;
 }
 
-/// Path at which an extension serves a hook. Every hook but discovery has a handler, under the name by
-/// which the extension itself knows it.
+/// Path at which an extension serves a hook. The path of every hook except discovery ends with the name of the handler,
+/// as the extension knows it.
 pub fn path(hook: &str, handler: Option<&str>) -> String {
     let hook = hook.to_lowercase();
     match handler {
