@@ -136,8 +136,13 @@ async fn works(stage: &Stage) {
     assert_eq!(stage.read("/opt/tool"), "a tool");
     assert!(!stage.at("/etc/app/late").exists());
     stage.plan(&plan, &["go"]).await;
-    stage.says(id, "Applied").await;
+    let applied = stage.says(id, "Applied").await;
     assert_eq!(stage.read("/etc/app/late"), "x");
+    let items = applied["ledger"]["items"].as_array().expect("what the agent has put on the machine");
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    for path in ["/etc/app/config", "/opt/tool", "/etc/app/late"] {
+        assert!(texts.iter().any(|text| text.contains(path)), "{path}: {texts:?}");
+    }
 
     // A step that fails is told with its code and both ends of what it printed, and no secret is.
     let mut failing =
