@@ -136,8 +136,13 @@ pub struct Inputs<'a> {
     pub endpoint: &'a Endpoint,
     /// Addresses inside the cluster. Decided when it begins.
     pub network: &'a Network,
-    /// What a machine shows to be let in.
+    /// The token with which the machine joins. That of servers gives access to the keys of all CAs: workers have one of
+    /// their own, unless the cluster began before they had.
     pub token: &'a SecretText,
+    /// On servers: the token that they accept from workers. None if that is the token of servers.
+    pub agent_token: Option<&'a SecretText>,
+    /// The certificate of the cluster's CA, which a machine that joins must be shown. No input: it never changes.
+    pub ca: Option<&'a Content>,
     /// What servers sign with; workers never see it.
     pub certificates: Option<&'a Certificates>,
     /// Labels its Node registers with. Kept up by core afterwards.

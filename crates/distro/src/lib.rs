@@ -27,7 +27,7 @@ pub use inputs::{Certificates, Endpoint, Heal, Inputs, KeyPair, Network, SecretF
 
 /// Grows when plans are rendered differently. It is written beside a plan for people to read; it is no input, so
 /// no machine gets a new plan because of it.
-pub const RENDERER: u32 = 3;
+pub const RENDERER: u32 = 4;
 
 /// Names of a distribution's software in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,8 @@ pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
         endpoint: &Endpoint { host: String::new(), port: 0 },
         network: &Network::default(),
         token: &SecretText::new(""),
+        agent_token: None,
+        ca: None,
         certificates: None,
         labels: &BTreeMap::new(),
         taints: &[],

@@ -69,6 +69,8 @@ pub(crate) fn rendered(
         endpoint: materials.endpoint,
         network: materials.network,
         token: &materials.keys.token,
+        agent_token: None,
+        ca: Some(&materials.keys.certificates.ca.certificate),
         certificates: role.is_server().then_some(&materials.keys.certificates),
         labels: &labels,
         taints: &taints,
