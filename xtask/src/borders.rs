@@ -54,7 +54,7 @@ const BORDERS: &[Border] = &[
     of("capstan-apiserver-schema", &[]).never(IO),
     of("capstan-apiserver-merge", &[]).never(IO),
     of("capstan-api", &[]).never_itself(&["tokio", "rustls", "reqwest", "hyper"]),
-    of("capstan-distro", &["capstan-api", "capstan-plan", "capstan-planner"]).never_itself(IO),
+    of("capstan-distro", &["capstan-api", "capstan-pki", "capstan-plan", "capstan-planner"]).never_itself(IO),
     of("capstan-components", &["capstan-api", "capstan-text"])
         .never_itself(&["tokio", "kube", "rustls", "hyper"]),
     // Files, connections and certificates. The agent carries `files` and `pki`, so they stay small.

@@ -5,7 +5,7 @@
 //! inputs: leave the input out of the document below while it has its default value, so that the digests of existing
 //! machines do not change. `tests/golden.rs` pins the digests.
 
-use capstan_plan::{Content, Digest};
+use capstan_plan::{Content, Digest, SecretText};
 use serde_json::{Map, Value, json};
 
 use crate::cost::Cost;
@@ -73,7 +73,11 @@ fn restart_document(inputs: &Inputs<'_>, files: &[UserFile]) -> Map<String, Valu
     document.insert("nodeName".to_owned(), json!(inputs.node_name));
     document.insert("providerID".to_owned(), json!(inputs.provider_id));
     document.insert("endpoint".to_owned(), json!(inputs.endpoint.url()));
-    document.insert("token".to_owned(), json!(Digest::of(inputs.token.expose().as_bytes())));
+    let digest = |token: &SecretText| json!(Digest::of(token.expose().as_bytes()));
+    document.insert("token".to_owned(), digest(inputs.token));
+    if let Some(agent_token) = inputs.agent_token.filter(|_| inputs.role.is_server()) {
+        document.insert("agentToken".to_owned(), digest(agent_token));
+    }
     if let Some(certificates) = inputs.certificates.filter(|_| inputs.role.is_server()) {
         let pair = |pair: &KeyPair| json!([pair.certificate.digest(), pair.key.digest()]);
         document.insert("ca".to_owned(), pair(&certificates.ca));

@@ -135,8 +135,13 @@ pub struct Inputs<'a> {
     pub endpoint: &'a Endpoint,
     /// Network settings of the cluster. They are fixed when the cluster is created.
     pub network: &'a Network,
-    /// Token that a machine presents to join the cluster.
+    /// Token that a machine presents to join the cluster. The token of servers gives access to the keys of all CAs: workers
+    /// have one of their own, unless the cluster is older than that.
     pub token: &'a SecretText,
+    /// On servers: the token that they accept from workers. `None` if that is the token of servers.
+    pub agent_token: Option<&'a SecretText>,
+    /// Certificate of the cluster's CA, which a joining machine requires of its server. No input: it never changes.
+    pub ca: Option<&'a Content>,
     /// CAs and signing keys of servers; workers never receive them.
     pub certificates: Option<&'a Certificates>,
     /// Labels that the Node registers with. Core maintains them afterwards.

@@ -27,7 +27,7 @@ pub use inputs::{Certificates, Endpoint, Heal, Inputs, KeyPair, Network, SecretF
 
 /// Version of the renderer; it increases when plans are rendered differently. It is stored beside a plan for people to
 /// read. It is not part of the fingerprint, so it gives no machine a new plan.
-pub const RENDERER: u32 = 3;
+pub const RENDERER: u32 = 4;
 
 /// Names of a distribution's software in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,8 @@ pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
         endpoint: &Endpoint { host: String::new(), port: 0 },
         network: &Network::default(),
         token: &SecretText::new(""),
+        agent_token: None,
+        ca: None,
         certificates: None,
         labels: &BTreeMap::new(),
         taints: &[],

@@ -100,6 +100,8 @@ fn fingerprint(version: &str, config: &CapstanConfigSpec) -> Fingerprint {
         endpoint: &Endpoint { host: "h".to_owned(), port: 6443 },
         network: &Network::default(),
         token: &SecretText::new("t"),
+        agent_token: None,
+        ca: None,
         certificates: Some(&certificates),
         labels: &BTreeMap::new(),
         taints: &[],

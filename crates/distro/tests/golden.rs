@@ -27,6 +27,7 @@ struct Setup {
     heal: Heal<'static>,
     endpoint: Endpoint,
     token: SecretText,
+    agent_token: Option<SecretText>,
     certificates: Certificates,
     labels: BTreeMap<String, String>,
     taints: Vec<String>,
@@ -64,6 +65,7 @@ fn setup() -> Setup {
         heal: Heal::default(),
         endpoint: Endpoint { host: "10.0.0.10".to_owned(), port: 6443 },
         token: SecretText::new("token-of-the-cluster"),
+        agent_token: None,
         certificates: Certificates {
             ca: pair("ca"),
             etcd: pair("etcd"),
@@ -138,10 +140,28 @@ fn artifact(rendered: &Rendered) -> &Artifact {
     artifacts.next_back().unwrap()
 }
 
+/// `config.yaml` of k3s.
+fn config(rendered: &Rendered) -> serde_json::Value {
+    let step = rendered.steps.iter().find(|step| step.name.as_str() == "config").unwrap();
+    let Action::File(file) = &step.action else { panic!("{step:?}") };
+    serde_json::from_slice(file.content.as_bytes()).unwrap()
+}
+
 /// Workers have no settings of servers.
 fn worker() -> Setup {
     let mut setup = setup();
     setup.config.settings.retain(|key, _| key == "kubelet-arg");
+    setup
+}
+
+/// A cluster whose workers have a token of their own.
+fn with_agent_token(setup: Setup) -> Setup {
+    Setup { agent_token: Some(SecretText::new("token-of-workers")), ..setup }
+}
+
+/// The same for one of its workers.
+fn of_worker(mut setup: Setup) -> Setup {
+    setup.token = setup.agent_token.take().unwrap();
     setup
 }
 
@@ -155,6 +175,8 @@ impl Setup {
             provider_id: "host://rack-1/web-0",
             endpoint: &self.endpoint,
             token: &self.token,
+            agent_token: self.agent_token.as_ref(),
+            ca: Some(&self.certificates.ca.certificate),
             certificates: Some(&self.certificates),
             labels: &self.labels,
             taints: &self.taints,
@@ -254,6 +276,9 @@ fn plans_are_as_written_down() {
         ("init-beside-others", Role::Init, Setup { others_serve: true, ..setup() }),
         ("server", Role::Server, setup()),
         ("worker", Role::Worker, worker()),
+        ("init-agent-token", Role::Init, with_agent_token(setup())),
+        ("server-agent-token", Role::Server, with_agent_token(setup())),
+        ("worker-agent-token", Role::Worker, of_worker(with_agent_token(worker()))),
         ("upgrade", Role::Server, upgrade(false)),
         ("upgrade-interrupted", Role::Server, upgrade(true)),
         ("heal-restart", Role::Worker, Setup { heal: RESTART, ..worker() }),
@@ -370,11 +395,6 @@ fn the_first_server_joins_once_there_are_others() {
     let setup = setup();
     let alone = render(&setup.inputs(Role::Init)).unwrap();
     let joined = render(&Inputs { others_serve: true, ..setup.inputs(Role::Init) }).unwrap();
-    let config = |rendered: &Rendered| {
-        let step = rendered.steps.iter().find(|step| step.name.as_str() == "config").unwrap();
-        let Action::File(file) = &step.action else { panic!("{step:?}") };
-        serde_json::from_slice::<serde_json::Value>(file.content.as_bytes()).unwrap()
-    };
     assert_eq!(config(&alone)["cluster-init"], true);
     assert_eq!(config(&alone).get("server"), None);
     assert_eq!(config(&joined).get("cluster-init"), None);
@@ -575,11 +595,67 @@ fn workers_never_see_keys() {
     assert_eq!(render(&alone).unwrap().fingerprint, worker.fingerprint);
 }
 
+/// Everything that reaches the machine: steps, probes and what must not be repeated.
+fn all_text(rendered: &Rendered) -> String {
+    let plan = serde_json::to_string(&sealed(rendered)).unwrap();
+    let redacted: String = rendered.redact.iter().map(|text| text.expose()).collect();
+    format!("{plan}\n{}\n{redacted}", printed(rendered))
+}
+
+#[test]
+fn workers_never_see_the_token_of_servers() {
+    let (server, worker) = (with_agent_token(setup()), of_worker(with_agent_token(worker())));
+    for role in [Role::Init, Role::Server] {
+        let rendered = render(&server.inputs(role)).unwrap();
+        let redacted: Vec<&str> = rendered.redact.iter().map(|text| text.expose()).collect();
+        assert_eq!(redacted, ["token-of-the-cluster", "token-of-workers"], "{role:?}");
+        let config = config(&rendered);
+        let digest = server.certificates.ca.certificate.digest();
+        assert_eq!(config["token"], format!("K10{digest}::server:token-of-the-cluster"), "{role:?}");
+        assert_eq!(config["agent-token"], "token-of-workers", "{role:?}");
+    }
+    // Also if both tokens are given for a worker by mistake.
+    let mistaken = Setup {
+        agent_token: Some(SecretText::new("token-of-the-cluster")),
+        ..of_worker(with_agent_token(self::worker()))
+    };
+    for setup in [worker, mistaken] {
+        let rendered = render(&setup.inputs(Role::Worker)).unwrap();
+        assert!(!all_text(&rendered).contains("token-of-the-cluster"));
+        let (config, digest) = (config(&rendered), setup.certificates.ca.certificate.digest());
+        assert_eq!(config["token"], format!("K10{digest}::node:token-of-workers"));
+        assert_eq!(config.get("agent-token"), None);
+    }
+}
+
+/// Machines of clusters that began before workers had a token of their own are not restarted, and a worker that gets its
+/// own token is restarted without a drain.
+#[test]
+fn a_token_of_workers_restarts_and_does_not_drain() {
+    for (role, before, after) in [
+        (Role::Init, setup(), with_agent_token(setup())),
+        (Role::Server, setup(), with_agent_token(setup())),
+        (Role::Worker, worker(), of_worker(with_agent_token(worker()))),
+    ] {
+        let fingerprint = |setup: &Setup| render(&setup.inputs(role)).unwrap().fingerprint;
+        let (before, after) = (fingerprint(&before), fingerprint(&after));
+        assert!(before.restart != after.restart && before.drain == after.drain, "{role:?}");
+    }
+    // What is only pinned restarts nobody.
+    let setup = setup();
+    let unpinned = Inputs { ca: None, ..setup.inputs(Role::Server) };
+    assert_eq!(
+        render(&unpinned).unwrap().fingerprint,
+        render(&setup.inputs(Role::Server)).unwrap().fingerprint
+    );
+}
+
 #[test]
 fn what_capstan_decides_is_refused_by_name() {
     for (key, value) in [
         ("server", json!("https://evil:6443")),
         ("token", json!("secret-of-mine")),
+        ("agent-token", json!("secret-of-mine")),
         ("cluster-init", json!(true)),
         ("node-name", json!("a")),
         ("data-dir", json!("/a")),

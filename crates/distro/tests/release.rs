@@ -42,6 +42,8 @@ fn script(config: &CapstanConfigSpec) -> String {
         endpoint: &Endpoint { host: "h".to_owned(), port: 6443 },
         network: &Network::default(),
         token: &SecretText::new("t"),
+        agent_token: None,
+        ca: None,
         certificates: None,
         labels: &BTreeMap::new(),
         taints: &[],

@@ -37,9 +37,39 @@ pub fn decode_only(label: &str, text: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(body.concat()).ok()
 }
 
+/// The bytes of every block with this label, in order. Text between blocks, blocks with another label and blocks that are
+/// not base64 are skipped.
+pub fn decode_all(label: &str, text: &str) -> Vec<Vec<u8>> {
+    let (begin, end) = (format!("-----BEGIN {label}-----"), format!("-----END {label}-----"));
+    let mut found = Vec::new();
+    let mut body: Option<String> = None;
+    for line in text.lines().map(str::trim_end) {
+        if line == begin {
+            body = Some(String::new());
+        } else if line == end {
+            found.extend(body.take().and_then(|body| BASE64_STANDARD.decode(body).ok()));
+        } else if let Some(body) = &mut body {
+            body.push_str(line);
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_blocks_of_a_label() {
+        let blocks = [encode("X", &[1; 100]), encode("Y", &[2]), encode("X", &[3])];
+        let text = format!("hello\n{}between\n{}{}end", blocks[0], blocks[1], blocks[2]);
+        assert_eq!(decode_all("X", &text), [vec![1; 100], vec![3]]);
+        assert_eq!(decode_all("X", &text.replace('\n', "\r\n")), [vec![1; 100], vec![3]]);
+        assert_eq!(decode_all("Y", &text), [vec![2]]);
+        for bad in ["", "-----BEGIN X-----", "-----BEGIN X-----\n!\n-----END X-----", "-----END X-----"] {
+            assert!(decode_all("X", bad).is_empty(), "{bad}");
+        }
+    }
 
     #[test]
     fn one_block_and_no_other_text() {

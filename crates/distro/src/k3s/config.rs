@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::settings::{self, On};
+use super::token;
 use crate::Role;
 use crate::error::InputError;
 use crate::inputs::Inputs;
@@ -59,7 +60,10 @@ fn decided(inputs: &Inputs<'_>) -> Map<String, Value> {
     } else {
         put("server", json!(inputs.endpoint.url()));
     }
-    put("token", json!(inputs.token.expose()));
+    put("token", json!(token::shown(inputs.role, inputs.token, inputs.ca)));
+    if let Some(agent_token) = inputs.agent_token.filter(|_| inputs.role.is_server()) {
+        put("agent-token", json!(token::password(agent_token)));
+    }
     put("node-name", json!(inputs.node_name));
     put("kubelet-arg", json!([format!("provider-id={}", inputs.provider_id)]));
     if inputs.role.is_server() {

@@ -34,11 +34,12 @@ mod release;
 mod settings;
 mod software;
 mod steps;
+mod token;
 mod unit;
 
 use capstan_plan::{
     Action, Artifact, Check, Command, Content, EnvVar, File, Gate, HttpUrl, MachinePath, Mode, Probe, Repeat,
-    Retry, Step, StepName, Stop, Target, Undo, Unit,
+    Retry, SecretText, Step, StepName, Stop, Target, Undo, Unit,
 };
 
 use crate::cost::Cost;
@@ -119,7 +120,9 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     // Asked again and again, so it must cost next to nothing; whether the API server answers is seen from outside.
     let kubelet = HttpUrl::new(KUBELET).expect("an address of this module");
     let probes = vec![Probe::new(name("kubelet"), Target::Http(kubelet))];
-    Ok(Rendered { steps, probes, redact: vec![inputs.token.clone()], fingerprint })
+    let tokens = [Some(inputs.token), inputs.agent_token.filter(|_| inputs.role.is_server())];
+    let redact = tokens.into_iter().flatten().map(|token| SecretText::new(token::password(token))).collect();
+    Ok(Rendered { steps, probes, redact, fingerprint })
 }
 
 fn script(content: String) -> Step {

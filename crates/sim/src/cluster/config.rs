@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::vm::state::{K3sRole, State};
+use super::token::JoinToken;
+use crate::vm::state::{K3sRole, Membership, State};
 
 const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 const TLS: &str = "/var/lib/rancher/k3s/server/tls";
@@ -20,7 +21,11 @@ pub struct Start {
     /// The port of the API server of its cluster.
     pub port: u16,
     /// Join token: a server that starts a cluster sets it, every other machine must present it. Never printed.
-    pub token: String,
+    pub token: JoinToken,
+    /// On servers: the token that workers must present, if it is another one.
+    pub agent_token: Option<JoinToken>,
+    /// Whether the machine has joined before: its client certificate counts as much as its token.
+    pub has_certificate: bool,
     /// The Node that it registers.
     pub node: NodeFacts,
     /// CAs and certificate names; servers only.
@@ -66,6 +71,7 @@ struct Config {
     cluster_init: bool,
     server: Option<String>,
     token: Option<String>,
+    agent_token: Option<String>,
     node_name: Option<String>,
     kubelet_arg: Words,
     https_listen_port: Option<u16>,
@@ -129,8 +135,12 @@ impl Start {
             K3sRole::Server => Some(authorities(state, config.tls_san.0)?),
             K3sRole::Agent => None,
         };
-        let token = config.token.filter(|token| !token.is_empty()).ok_or("--token is required")?;
-        Ok(Self { kind, is_init, port, token, node, authorities })
+        let token = JoinToken::parse(&config.token.unwrap_or_default())?;
+        let agent_token = config.agent_token.filter(|token| !token.is_empty() && kind == K3sRole::Server);
+        let agent_token = agent_token.map(|token| JoinToken::parse(&token)).transpose()?;
+        let is_own = |data: &Membership| (data.port, data.kind) == (port, kind) && data.node == node.name;
+        let has_certificate = state.data.as_ref().is_some_and(is_own);
+        Ok(Self { kind, is_init, port, token, agent_token, has_certificate, node, authorities })
     }
 }
 

@@ -8,11 +8,12 @@ mod etcd;
 mod objects;
 mod running;
 mod tls;
+mod token;
 
 pub use config::{Authorities, NodeFacts, Start};
+pub use token::JoinToken;
 
 use capstan_files::Durability;
-use capstan_plan::Digest;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,6 +26,7 @@ use tokio::sync::Mutex;
 use crate::task::Task;
 use crate::vm::state::{K3sRole, Membership, State};
 use running::Running;
+use token::Door;
 
 pub use etcd::SimulatedEtcd;
 
@@ -43,7 +45,7 @@ pub struct Clusters {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record {
-    /// Of the token: what must be shown is not kept.
+    /// Of the password of servers: what must be shown is not kept.
     token_digest: String,
     /// Names of the Nodes that are part of etcd, so that they may start alone.
     servers: BTreeSet<String>,
@@ -54,6 +56,8 @@ struct Cluster {
     record: Option<Record>,
     /// Servers whose k3s runs in this process.
     up: BTreeSet<String>,
+    /// What each of them asks of those who join.
+    doors: BTreeMap<String, Door>,
     running: Option<Running>,
     /// Answers for etcd while the API server runs.
     etcd: Option<Task>,
@@ -87,15 +91,20 @@ impl Clusters {
     pub async fn start(&self, start: Start) -> Result<Membership, String> {
         let shared = self.cluster(start.port);
         let mut cluster = shared.lock().await;
-        let digest = Digest::of(start.token.as_bytes()).to_string();
+        let digest = start.token.digest();
+        let is_server = start.kind == K3sRole::Server;
         let is_member =
             cluster.record.as_ref().is_some_and(|record| record.servers.contains(&start.node.name));
         match &cluster.record {
-            Some(record) if record.token_digest != digest => return Err("token is not valid".to_owned()),
+            Some(record) if is_server && record.token_digest != digest => {
+                return Err("token is not valid".to_owned());
+            }
             None if !start.is_init => return Err(refused(start.port)),
             _ => {}
         }
-        let is_server = start.kind == K3sRole::Server;
+        // Any of them may be the one that is asked.
+        let others = cluster.doors.iter().filter(|(name, _)| **name != start.node.name);
+        others.map(|(_, door)| door).try_for_each(|door| door.admits(&start))?;
         if cluster.running.is_none() && !(is_server && (start.is_init || is_member)) {
             return Err(refused(start.port));
         }
@@ -111,8 +120,9 @@ impl Clusters {
         }
         let Some(running) = &cluster.running else { return Err(refused(start.port)) };
         running.register(&start.node, start.kind).await?;
-        if is_server {
+        if let Some(door) = Door::of(&start).filter(|_| is_server) {
             cluster.up.insert(start.node.name.clone());
+            cluster.doors.insert(start.node.name.clone(), door);
             tell_etcd(&cluster).await;
         }
         Ok(Membership { port: start.port, node: start.node.name, kind: start.kind })
@@ -127,6 +137,8 @@ impl Clusters {
         let shared = self.cluster(start.port);
         let mut cluster = shared.lock().await;
         self.serve(&shared, &mut cluster, &start).await?;
+        let door = Door::of(&start);
+        cluster.doors.extend(door.map(|door| (start.node.name.clone(), door)));
         cluster.up.insert(start.node.name);
         tell_etcd(&cluster).await;
         Ok(())
@@ -160,6 +172,7 @@ impl Clusters {
             return;
         }
         cluster.up.remove(&membership.node);
+        cluster.doors.remove(&membership.node);
         let folder = self.folder.join(membership.port.to_string());
         if for_good && let Some(record) = &mut cluster.record {
             record.servers.remove(&membership.node);
