@@ -293,7 +293,7 @@ async fn controllers_run_as_flags_say_and_are_counted() {
             Ok(text) => break assert_eq!(text, ready),
             Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     plane.stop();
 }
