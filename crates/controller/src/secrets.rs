@@ -35,6 +35,10 @@ pub mod plan_key {
 /// Key of Secrets with a single value.
 pub const VALUE: &str = "value";
 
+/// Key of the Secret with tokens: the token with which workers join. [`VALUE`] is that of servers. A cluster that began
+/// before workers had a token of their own has no such key.
+pub const AGENT_TOKEN: &str = "agent";
+
 /// The purpose of a Secret of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
@@ -46,7 +50,7 @@ pub enum Purpose {
     Proxy,
     /// The signing key pair for service account tokens.
     ServiceAccounts,
-    /// The token with which machines join.
+    /// The tokens with which machines join.
     Token,
     /// The signing key for plans.
     PlanKey,

@@ -18,7 +18,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
-use crate::certificates::{Keys, NEEDED, contents};
+use crate::certificates::{Keys, NEEDED, Separation, contents};
 use crate::observe;
 use crate::plans::{Begun, Decision, Materials, Shelf, Written, decide, prepare, seal};
 
@@ -62,7 +62,7 @@ impl Fleet {
             }))?,
             endpoint: Endpoint { host: "10.0.0.10".to_owned(), port: 6443 },
             network: Network::default(),
-            keys: Keys::read(&found, "c")?,
+            keys: Keys::read(&found, "c", Separation::Complete)?,
             catalog: Catalog::default().with(
                 "k3s",
                 VERSION,

@@ -68,7 +68,7 @@ async fn stands(world: &World) -> Result<(BTreeMap<String, String>, Value)> {
         machines.insert(name, plan.map(|plan| plan.id().to_string()).unwrap_or_default());
     }
     let owner = world.control_plane().await?;
-    let noted = ["init-machine", "initialized", "next-machine", "cluster-network"];
+    let noted = ["init-machine", "initialized", "next-machine", "cluster-network", "key-digests"];
     let noted = noted.map(|name| owner.annotations().get(&format!("capstan.dev/{name}")).cloned());
     Ok((machines, json!(noted)))
 }

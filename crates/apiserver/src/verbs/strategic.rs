@@ -138,7 +138,9 @@ fn merge_list(schema: &Value, items: &mut Vec<Value>, patch: &[Value], order: &[
     let mut others = others.into_iter().peekable();
     for item in named {
         let now = place_before(&item);
-        while let Some(other) = others.next_if(|other| place_before(other).is_some_and(|then| Some(then) < now)) {
+        while let Some(other) =
+            others.next_if(|other| place_before(other).is_some_and(|then| Some(then) < now))
+        {
             items.push(other);
         }
         items.push(item);
@@ -171,10 +173,8 @@ fn merge_items(schema: &Value, key: Option<&str>, items: &mut Vec<Value>, patch:
         let deleted: HashSet<&Value> = deleted.into_iter().filter_map(|item| item.get(key)).collect();
         items.retain(|item| item.get(key).is_none_or(|identity| !deleted.contains(identity)));
     }
-    let mut places: HashMap<Value, usize> = places(Some(key), items)
-        .into_iter()
-        .map(|(identity, place)| (identity.clone(), place))
-        .collect();
+    let mut places: HashMap<Value, usize> =
+        places(Some(key), items).into_iter().map(|(identity, place)| (identity.clone(), place)).collect();
     for item in merged {
         match places.entry(item[key].clone()) {
             Entry::Occupied(place) => {

@@ -8,6 +8,10 @@ use k8s_openapi::api::core::v1::Secret;
 use std::collections::BTreeMap;
 
 use super::decide::{NEEDED, keys};
+use super::tokens;
+
+/// Under which the token of workers is recorded, which not every cluster has.
+const AGENT_TOKEN: &str = "AgentToken";
 
 /// Digests of what counts in each Secret, by its purpose.
 pub(crate) type KeyDigests = BTreeMap<String, String>;
@@ -19,26 +23,38 @@ pub(crate) fn digests(found: &BTreeMap<Purpose, Secret>) -> KeyDigests {
         found.get(&purpose).and_then(|secret| secrets::get(secret, key)).unwrap_or_default().to_vec()
     };
     let salt = bytes(Purpose::Ca, pair::KEY);
-    let digest = |purpose: Purpose| {
+    let digest = |values: &[&[u8]]| {
         let mut all = salt.clone();
-        for key in keys(purpose) {
-            let value = bytes(purpose, key);
+        for value in values {
             all.extend(u64::try_from(value.len()).unwrap_or(u64::MAX).to_be_bytes());
-            all.extend(value);
+            all.extend(*value);
         }
         Digest::of(&all).to_string()
     };
-    NEEDED.into_iter().map(|purpose| (format!("{purpose:?}"), digest(purpose))).collect()
+    let of_purpose = |purpose: Purpose| {
+        let values: Vec<Vec<u8>> = keys(purpose).iter().map(|key| bytes(purpose, key)).collect();
+        digest(&values.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    };
+    let agent_token = found.get(&Purpose::Token).and_then(tokens::agent_token);
+    let agent_token = agent_token.map(|token| (AGENT_TOKEN.to_owned(), digest(&[token])));
+    NEEDED
+        .into_iter()
+        .map(|purpose| (format!("{purpose:?}"), of_purpose(purpose)))
+        .chain(agent_token)
+        .collect()
+}
+
+/// Whether the token of workers is recorded.
+pub(crate) fn has_agent_token(recorded: &KeyDigests) -> bool {
+    recorded.contains_key(AGENT_TOKEN)
 }
 
 /// Why nothing may be made from these Secrets: the first that is not what it was. A change of the CA changes the salt of all
 /// others, so it comes first.
 pub(crate) fn changed(recorded: &KeyDigests, now: &KeyDigests, cluster: &str) -> Option<String> {
-    let differs = |purpose: &Purpose| {
-        let name = format!("{purpose:?}");
-        recorded.get(&name).is_some_and(|recorded| now.get(&name) != Some(recorded))
-    };
-    let purpose = NEEDED.into_iter().find(differs)?;
+    let differs = |name: &str| recorded.get(name).is_some_and(|recorded| now.get(name) != Some(recorded));
+    let changed = NEEDED.into_iter().find(|purpose| differs(&format!("{purpose:?}")));
+    let purpose = changed.or_else(|| differs(AGENT_TOKEN).then_some(Purpose::Token))?;
     Some(format!(
         "Secret {} was changed after the cluster began, and its machines hold the original: restore the Secret from a \
          backup. Nothing is changed on any machine until then",
@@ -57,6 +73,30 @@ mod tests {
             build("default", "c", purpose.secret_name("c"), data)
         };
         NEEDED.into_iter().map(|purpose| (purpose, secret(purpose))).collect()
+    }
+
+    /// Clusters that began without a token of workers may get one; none loses it again unnoticed.
+    #[test]
+    fn a_token_of_workers_may_come_and_must_stay() {
+        let with = |token: Option<&str>| {
+            let mut found = all();
+            let data = found.get_mut(&Purpose::Token).and_then(|secret| secret.data.as_mut()).expect("data");
+            let token = token.map(|token| k8s_openapi::ByteString(token.as_bytes().to_vec()));
+            data.extend(token.map(|token| (secrets::AGENT_TOKEN.to_owned(), token)));
+            digests(&found)
+        };
+        for (recorded, now, is_changed) in [
+            (None, None, false),
+            (None, Some("a"), false),
+            (Some("a"), Some("a"), false),
+            (Some("a"), Some("b"), true),
+            (Some("a"), None, true),
+        ] {
+            let why = changed(&with(recorded), &with(now), "c");
+            assert_eq!(why.is_some(), is_changed, "{recorded:?} and {now:?}");
+            assert!(why.is_none_or(|why| why.contains("Secret c-token")));
+            assert_eq!(has_agent_token(&with(recorded)), recorded.is_some());
+        }
     }
 
     #[test]

@@ -97,9 +97,11 @@ pub(crate) fn contents(purpose: Purpose, now: Timestamp) -> Result<Data, MakeErr
         Purpose::Etcd => pair_of(authority("etcd-ca", now)?),
         Purpose::Proxy => pair_of(authority("front-proxy-ca", now)?),
         Purpose::ServiceAccounts => pair_of(signing_pair()?),
-        Purpose::Token | Purpose::Kubeconfig => {
-            vec![(secrets::VALUE, identity::random_secret().into_bytes())]
+        Purpose::Token => {
+            let token = || identity::random_secret().into_bytes();
+            vec![(secrets::VALUE, token()), (secrets::AGENT_TOKEN, token())]
         }
+        Purpose::Kubeconfig => vec![(secrets::VALUE, identity::random_secret().into_bytes())],
         Purpose::PlanKey => {
             let key = SigningKey::generate().map_err(|_| MakeError::Key)?;
             let private = key.to_pkcs8().map_err(|_| MakeError::Key)?;

@@ -1,13 +1,15 @@
-//! What a cluster is made from and kept by: CAs, service account keys, the token to join with, and the key that plans
-//! are signed with. Made before the first machine starts, and never again.
+//! What a cluster is made from and kept by: CAs, service account keys, the tokens to join with, and the key that plans
+//! are signed with. Made before the first machine starts, and never again, except for the token of workers in a cluster
+//! that began without one.
 
 mod act;
 mod changed;
 mod decide;
 mod make;
 mod observe;
+mod tokens;
 
-pub(crate) use act::{keys, recorded};
+pub(crate) use act::{keys, let_workers_follow, recorded};
 pub(crate) use changed::{KeyDigests, changed, digests};
 pub(crate) use decide::{Decision, NEEDED, decide};
 #[cfg(feature = "bench")]
@@ -16,3 +18,5 @@ pub(crate) use make::contents;
 pub(crate) use make::tests_ca;
 pub(crate) use make::{MakeError, client};
 pub(crate) use observe::Keys;
+#[cfg(feature = "bench")]
+pub(crate) use tokens::Separation;

@@ -8,18 +8,23 @@ use k8s_openapi::api::core::v1::Secret;
 use std::collections::BTreeMap;
 
 use super::decide::{FIRST_EPOCH, epoch};
+use super::tokens::{JoinTokens, Separation, agent_token};
 
 /// Everything a cluster is kept by, as it is used.
 pub(crate) struct Keys {
     pub(crate) certificates: Certificates,
-    pub(crate) token: SecretText,
+    pub(crate) tokens: JoinTokens,
     pub(crate) signing: SigningKey,
     pub(crate) epoch: Epoch,
 }
 
 impl Keys {
     /// Reads what [`decide`](super::decide()) has found to be complete.
-    pub(crate) fn read(found: &BTreeMap<Purpose, Secret>, cluster: &str) -> Result<Self> {
+    pub(crate) fn read(
+        found: &BTreeMap<Purpose, Secret>,
+        cluster: &str,
+        separation: Separation,
+    ) -> Result<Self> {
         let get = |purpose: Purpose, key: &str| {
             found.get(&purpose).and_then(|secret| secrets::get(secret, key)).ok_or_else(|| {
                 Error::user(format!("Secret {}", purpose.secret_name(cluster)), format!("has no key {key}"))
@@ -32,9 +37,13 @@ impl Keys {
                 key: bytes(purpose, pair::KEY)?,
             })
         };
-        let token = std::str::from_utf8(get(Purpose::Token, secrets::VALUE)?).map_err(|_| {
-            Error::user(format!("Secret {}", Purpose::Token.secret_name(cluster)), "must be text")
-        })?;
+        let token = |bytes| {
+            let text = std::str::from_utf8(bytes).map(SecretText::new);
+            text.map_err(|_| {
+                Error::user(format!("Secret {}", Purpose::Token.secret_name(cluster)), "must be text")
+            })
+        };
+        let agent = found.get(&Purpose::Token).and_then(agent_token).map(token).transpose()?;
         let signing = SigningKey::from_pkcs8(get(Purpose::PlanKey, plan_key::PRIVATE)?).map_err(|error| {
             Error::user(format!("Secret {}", Purpose::PlanKey.secret_name(cluster)), error.to_string())
         })?;
@@ -46,7 +55,7 @@ impl Keys {
                 proxy: pair(Purpose::Proxy)?,
                 service_accounts: pair(Purpose::ServiceAccounts)?,
             },
-            token: SecretText::new(token),
+            tokens: JoinTokens { server: token(get(Purpose::Token, secrets::VALUE)?)?, agent, separation },
             signing,
             epoch: Epoch(epoch),
         })

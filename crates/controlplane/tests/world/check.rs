@@ -1,6 +1,7 @@
 //! What must hold at any moment, and what must hold in the end.
 
 use anyhow::{Result, ensure};
+use capstan_plan::VerifiedPlan;
 use kube::ResourceExt;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -22,6 +23,9 @@ impl World {
             let unnamed: Vec<String> =
                 wiped(&plan).into_iter().filter(|path| !self.named.contains(path)).collect();
             ensure!(unnamed.is_empty(), "{name} would remove {unnamed:?}, which nobody has named");
+            if !is_server(machine) {
+                self.has_own_token(scene, &name, &plan)?;
+            }
             if config["cluster-init"] != json!(true) {
                 ensure!(config["server"] == "https://10.0.0.10:6443", "{config}");
                 ensure!(
@@ -56,6 +60,33 @@ impl World {
         let stopped: Vec<String> = self.workload.all_stopped().difference(&leaving).cloned().collect();
         ensure!(stopped.len() <= 1, "over budget: {stopped:?} were stopped at the same time");
         self.workload.check()
+    }
+
+    /// No worker is told the token of servers, which opens the keys of all CAs. In a cluster that began before workers had
+    /// their own, a worker is told its own when every server accepts it, and never the other one again.
+    fn has_own_token(&mut self, scene: &Scene, worker: &str, plan: &VerifiedPlan) -> Result<()> {
+        let Some([server, agent]) = tokens(scene) else {
+            ensure!(self.began_without_agent_token, "there is no token of workers");
+            return Ok(());
+        };
+        if !Scene::tells(plan, &agent) {
+            let may_have_another = self.began_without_agent_token && !self.separate.contains(worker);
+            ensure!(may_have_another, "worker {worker} is not told its own token");
+            return Ok(());
+        }
+        ensure!(!Scene::tells(plan, &server), "worker {worker} is told the token of servers");
+        if self.separate.insert(worker.to_owned()) {
+            for machine in scene.machines.iter().filter(|machine| is_server(machine)) {
+                let Some(plan) = scene.plan(&machine.name_any())? else { continue };
+                let has = config_of(&plan)["agent-token"] == agent.as_str();
+                ensure!(
+                    has,
+                    "worker {worker} has its own token, and {} does not accept it",
+                    machine.name_any()
+                );
+            }
+        }
+        Ok(())
     }
 
     /// One machine begins the cluster. Another one may only if that is gone, with all it had, and nobody had joined.
@@ -108,4 +139,11 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// The values of the Secret with tokens: of servers, and of workers.
+fn tokens(scene: &Scene) -> Option<[String; 2]> {
+    let data = scene.secrets.get("c-token")?.data.as_ref()?;
+    let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
+    Some([text("value")?, text("agent")?])
 }

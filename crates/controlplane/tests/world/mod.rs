@@ -65,6 +65,10 @@ pub(crate) struct World {
     pub(crate) named: BTreeSet<String>,
     /// Machines that run, and whose agent does not reach the manager.
     pub(crate) unheard: BTreeSet<String>,
+    /// The cluster began before workers had a token of their own.
+    pub(crate) began_without_agent_token: bool,
+    /// Workers that were told a token of their own.
+    pub(crate) separate: BTreeSet<String>,
     /// How the others behave.
     pub(crate) mood: Mood,
     pub(crate) now: Timestamp,
@@ -86,6 +90,8 @@ impl World {
             ever_lost: BTreeSet::new(),
             named: BTreeSet::new(),
             unheard: BTreeSet::new(),
+            began_without_agent_token: false,
+            separate: BTreeSet::new(),
             mood: Mood::default(),
             now: Timestamp::now(),
         };

@@ -98,6 +98,18 @@ impl Scene {
         Ok(Some(plan))
     }
 
+    /// Whether a text is anywhere in a plan.
+    pub(crate) fn tells(plan: &VerifiedPlan, text: &str) -> bool {
+        let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        let plan = plan.plan();
+        plan.redact.iter().any(|redacted| redacted.expose().contains(text))
+            || plan.steps.iter().any(|step| match &step.action {
+                Action::File(file) => holds(file.content.as_bytes()),
+                Action::Unit(unit) => holds(unit.content.as_bytes()),
+                other => holds(serde_json::to_string(other).unwrap().as_bytes()),
+            })
+    }
+
     /// What the user wants in a machine's `config.yaml`.
     pub(crate) fn settings(&self, machine: &str) -> serde_json::Map<String, Value> {
         let config = self.configs.get(machine).map(|config| serde_json::to_value(&config.spec).unwrap());
