@@ -3,11 +3,18 @@
 
 #![cfg(test)]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use capstan_testkit::TestMachine;
-use capstan_tests::{K3S, Yard};
+use anyhow::{Context as _, Result, ensure};
+use capstan_api::controlplane::CapstanControlPlane;
+use capstan_testkit::{TestMachine, eventually};
+use capstan_tests::{Cluster, K3S, Yard};
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+
+const DEADLINE: Duration = Duration::from_secs(300);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_of_two_is_made_changed_in_place_and_deleted() {
@@ -36,8 +43,105 @@ async fn a_cluster_of_two_is_made_changed_in_place_and_deleted() {
     assert_eq!(process(worker, "k3s-agent").await, started[1], "the worker was started again");
     assert_eq!(cluster.kept().await.unwrap(), before);
 
+    workers_cannot_use_what_servers_can(&yard, &cluster).await.unwrap();
+    let began = Instant::now();
+    become_as_before(&yard, &cluster).await.unwrap();
+    separate_tokens(&yard, &cluster).await.unwrap();
+    eprintln!("without a token of workers, and with one again, after {:.1} s", began.elapsed().as_secs_f64());
+    workers_cannot_use_what_servers_can(&yard, &cluster).await.unwrap();
+    cluster.until_ready(2, K3S[0]).await.unwrap();
+    assert_eq!(cluster.kept().await.unwrap(), before);
+
     cluster.delete().await.unwrap();
     yard.until_available(&["first", "second"]).await.unwrap();
+}
+
+/// Tokens of servers, and of workers.
+async fn tokens(yard: &Yard) -> Result<(String, Option<String>)> {
+    let data = yard.api::<Secret>().get("small-token").await?.data.unwrap_or_default();
+    let text = |key: &str| data.get(key).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
+    Ok((text("value").context("no token of servers")?, text("agent")))
+}
+
+async fn config(machine: &TestMachine) -> Result<Value> {
+    Ok(serde_json::from_str(&machine.run("cat /etc/rancher/k3s/config.yaml").await?)?)
+}
+
+/// The keys of the CAs are for servers only: nothing on a worker opens them.
+async fn workers_cannot_use_what_servers_can(yard: &Yard, cluster: &Cluster<'_>) -> Result<()> {
+    let (server_token, agent_token) = tokens(yard).await?;
+    let agent_token = agent_token.context("no token of workers")?;
+    let worker = yard.machine("second")?;
+    let endpoint = config(worker).await?["server"].as_str().context("no endpoint")?.to_owned();
+    for (user, password, allowed) in [
+        ("server", &server_token, true),
+        ("server", &agent_token, false),
+        ("node", &agent_token, false),
+        ("node", &server_token, false),
+    ] {
+        let ask = format!(
+            "curl --silent --insecure --output /dev/null --write-out '%{{http_code}}' --user {user}:{password} \
+             {endpoint}/v1-k3s/server-bootstrap"
+        );
+        let code = worker.run(&ask).await?;
+        let expected: &[&str] = if allowed { &["200"] } else { &["401", "403"] };
+        ensure!(expected.contains(&code.trim()), "user {user}: {code} instead of one of {expected:?}");
+    }
+    let holding = async |machine: &TestMachine, token: &str| {
+        let search = "grep --recursive --files-with-matches --no-messages --fixed-strings --devices=skip";
+        machine
+            .run(&format!("{search} -- {token} /etc /opt/capstan /var/lib/capstan /var/lib/rancher || true"))
+            .await
+    };
+    let found = holding(worker, &server_token).await?;
+    ensure!(found.trim().is_empty(), "the token of servers is on a worker: {found}");
+    let found = holding(worker, &agent_token).await?;
+    ensure!(found.contains("/etc/rancher/k3s/config.yaml"), "nothing was searched: {found}");
+    let found = holding(yard.machine("first")?, &server_token).await?;
+    ensure!(found.contains("/etc/rancher/k3s/config.yaml"), "a server has no token: {found}");
+    ensure!(cluster.nodes().await?.len() == 2, "a Node is missing");
+    Ok(())
+}
+
+/// Makes of the cluster one that began before workers had a token of their own.
+async fn become_as_before(yard: &Yard, cluster: &Cluster<'_>) -> Result<()> {
+    let planes = yard.api::<CapstanControlPlane>();
+    let name = cluster.control_plane();
+    let noted = planes.get(&name).await?.annotations().get("capstan.dev/key-digests").cloned();
+    let mut noted: Value = serde_json::from_str(&noted.context("no digests")?)?;
+    noted.as_object_mut().and_then(|noted| noted.remove("AgentToken")).context("no digest of the token")?;
+    // In this order: a token without its record would be recorded again at once.
+    let taken_out = json!({"data": {"agent": null}});
+    yard.api::<Secret>().patch("small-token", &PatchParams::default(), &Patch::Merge(taken_out)).await?;
+    let noted = json!({"metadata": {"annotations": {"capstan.dev/key-digests": noted.to_string()}}});
+    planes.patch(&name, &PatchParams::default(), &Patch::Merge(noted)).await?;
+    let server_token = tokens(yard).await?.0;
+    eventually(DEADLINE, "one token for all", async || {
+        let (server, worker) =
+            (config(yard.machine("first")?).await?, config(yard.machine("second")?).await?);
+        ensure!(server.get("agent-token").is_none(), "the server has a token of workers");
+        let ends = worker["token"].as_str().is_some_and(|token| token.ends_with(&server_token));
+        ensure!(ends, "the worker has another token");
+        Ok(())
+    })
+    .await?;
+    cluster.until_ready(2, K3S[0]).await
+}
+
+/// The user asks for a token of workers, and all machines get theirs in place.
+async fn separate_tokens(yard: &Yard, cluster: &Cluster<'_>) -> Result<()> {
+    let asked = json!({"metadata": {"annotations": {"capstan.dev/separate-agent-token": ""}}});
+    let planes = yard.api::<CapstanControlPlane>();
+    planes.patch(&cluster.control_plane(), &PatchParams::default(), &Patch::Merge(asked)).await?;
+    eventually(DEADLINE, "a token of workers", async || {
+        let agent_token = tokens(yard).await?.1.context("no token of workers")?;
+        let worker = config(yard.machine("second")?).await?;
+        let ends = worker["token"].as_str().is_some_and(|token| token.ends_with(&agent_token));
+        ensure!(ends, "the worker has another token");
+        Ok(())
+    })
+    .await?;
+    cluster.until_ready(2, K3S[0]).await
 }
 
 /// The process of a unit that runs, told from any that ran before it.
