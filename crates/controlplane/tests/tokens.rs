@@ -2,6 +2,7 @@
 //! own goes on as it is; asked for, its servers learn the token of workers first, and its workers get it then.
 
 #![cfg(test)]
+#![allow(clippy::large_futures, reason = "a test has room on its stack")]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 mod world;

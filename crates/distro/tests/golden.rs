@@ -598,7 +598,7 @@ fn workers_never_see_keys() {
 /// Everything that reaches the machine: steps, probes and what must not be repeated.
 fn all_text(rendered: &Rendered) -> String {
     let plan = serde_json::to_string(&sealed(rendered)).unwrap();
-    let redacted: String = rendered.redact.iter().map(|text| text.expose()).collect();
+    let redacted: String = rendered.redact.iter().map(SecretText::expose).collect();
     format!("{plan}\n{}\n{redacted}", printed(rendered))
 }
 
@@ -607,7 +607,7 @@ fn workers_never_see_the_token_of_servers() {
     let (server, worker) = (with_agent_token(setup()), of_worker(with_agent_token(worker())));
     for role in [Role::Init, Role::Server] {
         let rendered = render(&server.inputs(role)).unwrap();
-        let redacted: Vec<&str> = rendered.redact.iter().map(|text| text.expose()).collect();
+        let redacted: Vec<&str> = rendered.redact.iter().map(SecretText::expose).collect();
         assert_eq!(redacted, ["token-of-the-cluster", "token-of-workers"], "{role:?}");
         let config = config(&rendered);
         let digest = server.certificates.ca.certificate.digest();

@@ -142,7 +142,7 @@ impl Life {
         match self.edited.take() {
             None => {
                 self.tell("the user edits the token");
-                self.edited = data.insert("value".to_owned(), ByteString(b"another".to_vec()));
+                self.edited = data.insert("value".to_owned(), ByteString(b"edited-by-the-user".to_vec()));
             }
             Some(original) => {
                 self.tell("the user puts the token back");
