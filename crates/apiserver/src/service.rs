@@ -119,7 +119,7 @@ where
     let response = response.map(|body| body.map_frame(move |frame| (&held, frame).1).boxed_unsync());
     match guard {
         Some(guard) if code == 200 => response
-            .map(|body| StreamBody::new(BodyStream::new(body).take_until(guard.is_lost())).boxed_unsync()),
+            .map(|body| StreamBody::new(BodyStream::new(body).take_until(guard.until_lost())).boxed_unsync()),
         _ => response,
     }
 }

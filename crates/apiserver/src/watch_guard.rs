@@ -36,7 +36,7 @@ pub(crate) struct GuardedWatch {
 
 impl GuardedWatch {
     /// Waits until the client has lost its right to the watch.
-    pub(crate) async fn is_lost(self) {
+    pub(crate) async fn until_lost(self) {
         let mut rights = Rights::of(&self.plane);
         loop {
             tokio::time::sleep(self.plane.limits.recheck).await;
