@@ -390,6 +390,7 @@ fn what_the_plane_makes_of_it_is_looked_at() {
     ] {
         let mut world = asked();
         spoil(world.csr.as_mut().unwrap());
+        world.now += 30;
         assert!(matches!(world.decide().step, EnrolmentStep::Forget(_)));
         world.settle();
         assert_eq!(world.reason(), ENROLLED);
