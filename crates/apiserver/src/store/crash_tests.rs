@@ -263,10 +263,10 @@ impl History {
     }
 
     /// Why what is read back is not what it must be.
-    fn complaint(&self, acknowledged: usize, content: Vec<u8>) -> Option<String> {
+    fn complaint(&self, acknowledged: usize, content: &[u8]) -> Option<String> {
         let backend = InMemoryBackend::new();
         backend.set_len(content.len() as u64).unwrap();
-        backend.write(0, &content).unwrap();
+        backend.write(0, content).unwrap();
         let read = std::panic::catch_unwind(move || {
             let database =
                 Database::builder().create_with_backend(backend).map_err(|error| error.to_string())?;
@@ -311,7 +311,7 @@ fn first_complaint(lies: bool, dice: &mut Dice) -> Option<String> {
     assert!(!history.run(&disk), "this disk does not fail");
     let images = std::mem::take(&mut disk.content().images);
     assert!(images.len() > COMMITS * 4, "{} images", images.len());
-    images.into_iter().find_map(|(acknowledged, content)| history.complaint(acknowledged, content))
+    images.into_iter().find_map(|(acknowledged, content)| history.complaint(acknowledged, &content))
 }
 
 #[test]
@@ -345,11 +345,7 @@ fn acknowledged_commits_survive_a_disk_that_fails() {
                 continue;
             }
             for image in [&content.synced, &content.current] {
-                assert_eq!(
-                    history.complaint(content.acknowledged, image.clone()),
-                    None,
-                    "from {from}: {kind}"
-                );
+                assert_eq!(history.complaint(content.acknowledged, image), None, "from {from}: {kind}");
             }
         }
     }
