@@ -78,14 +78,18 @@ pub(crate) fn build_program(name: &str, more: &[&str], log: &Log) -> Result<Path
     let bin = format!("--bin={name}");
     let words = ["build", "--locked", "--workspace", &bin, "--message-format=json-render-diagnostics"];
     let messages = output(&[&words[..], more].concat(), log)?;
-    executable(&String::from_utf8_lossy(&messages))
+    executable(name, &String::from_utf8_lossy(&messages))
         .with_context(|| format!("cargo did not print the path of {name}"))
 }
 
-/// The program that cargo's messages name.
-fn executable(messages: &str) -> Option<PathBuf> {
+/// The path of a program in cargo's messages, which may also name its tests.
+fn executable(name: &str, messages: &str) -> Option<PathBuf> {
     let message = |line: &str| serde_json::from_str::<Value>(line).ok();
-    messages.lines().filter_map(message).find_map(|it| it["executable"].as_str().map(PathBuf::from))
+    let is_it = |it: &Value| {
+        it["target"]["name"] == name && it["target"]["kind"][0] == "bin" && it["profile"]["test"] == false
+    };
+    let found = messages.lines().filter_map(message).find(is_it)?;
+    found["executable"].as_str().map(PathBuf::from)
 }
 
 /// What cargo knows of the workspace and of all that it depends on, as JSON.
@@ -112,9 +116,19 @@ mod tests {
 
     #[test]
     fn the_path_of_a_program_is_found() {
-        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
-                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/capstan\"}\n";
-        assert_eq!(executable(messages), Some(PathBuf::from("/t/capstan")));
-        assert_eq!(executable("not JSON"), None);
+        let artifact = |kind: &str, is_test: bool, path: &str| {
+            let target = serde_json::json!({"name": "capstan", "kind": [kind]});
+            let profile = serde_json::json!({"test": is_test});
+            format!("{}\n", serde_json::json!({"target": target, "profile": profile, "executable": path}))
+        };
+        let messages = [
+            artifact("lib", false, "/t/lib"),
+            artifact("bin", true, "/t/capstan-test"),
+            artifact("bin", false, "/t/capstan"),
+        ]
+        .concat();
+        assert_eq!(executable("capstan", &messages), Some(PathBuf::from("/t/capstan")));
+        assert_eq!(executable("other", &messages), None);
+        assert_eq!(executable("capstan", "not JSON"), None);
     }
 }

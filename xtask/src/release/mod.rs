@@ -74,7 +74,8 @@ pub(crate) fn check_packing(log: &Log) -> Result<()> {
     let programs = Programs {
         capstan: place.join("capstan"),
         agent: place.join("capstan-agent"),
-        teller: cargo::build_program("capstan", &[], log)?,
+        // With the tests, which are compiled already: they turn on features that would have it compiled once more.
+        teller: cargo::build_program("capstan", &["--tests", "--features=capstan-tests/real"], log)?,
     };
     for (path, text) in
         [(&programs.capstan, "in place of capstan"), (&programs.agent, "in place of its agent")]
