@@ -3,18 +3,13 @@
 
 #![cfg(test)]
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use capstan_api::controlplane::CapstanControlPlane;
-use capstan_testkit::{TestMachine, eventually};
+use capstan_testkit::TestMachine;
 use capstan_tests::{Cluster, K3S, Yard};
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt as _;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-
-const DEADLINE: Duration = Duration::from_secs(300);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_of_two_is_made_changed_in_place_and_deleted() {
@@ -44,14 +39,6 @@ async fn a_cluster_of_two_is_made_changed_in_place_and_deleted() {
     assert_eq!(cluster.kept().await.unwrap(), before);
 
     workers_cannot_use_what_servers_can(&yard, &cluster).await.unwrap();
-    let began = Instant::now();
-    become_as_before(&yard, &cluster).await.unwrap();
-    separate_tokens(&yard, &cluster).await.unwrap();
-    eprintln!("without a token of workers, and with one again, after {:.1} s", began.elapsed().as_secs_f64());
-    workers_cannot_use_what_servers_can(&yard, &cluster).await.unwrap();
-    cluster.until_ready(2, K3S[0]).await.unwrap();
-    assert_eq!(cluster.kept().await.unwrap(), before);
-
     cluster.delete().await.unwrap();
     yard.until_available(&["first", "second"]).await.unwrap();
 }
@@ -101,47 +88,6 @@ async fn workers_cannot_use_what_servers_can(yard: &Yard, cluster: &Cluster<'_>)
     ensure!(found.contains("/etc/rancher/k3s/config.yaml"), "a server has no token: {found}");
     ensure!(cluster.nodes().await?.len() == 2, "a Node is missing");
     Ok(())
-}
-
-/// Makes of the cluster one that began before workers had a token of their own.
-async fn become_as_before(yard: &Yard, cluster: &Cluster<'_>) -> Result<()> {
-    let planes = yard.api::<CapstanControlPlane>();
-    let name = cluster.control_plane();
-    let noted = planes.get(&name).await?.annotations().get("capstan.dev/key-digests").cloned();
-    let mut noted: Value = serde_json::from_str(&noted.context("no digests")?)?;
-    noted.as_object_mut().and_then(|noted| noted.remove("AgentToken")).context("no digest of the token")?;
-    // In this order: a token without its record would be recorded again at once.
-    let taken_out = json!({"data": {"agent": null}});
-    yard.api::<Secret>().patch("small-token", &PatchParams::default(), &Patch::Merge(taken_out)).await?;
-    let noted = json!({"metadata": {"annotations": {"capstan.dev/key-digests": noted.to_string()}}});
-    planes.patch(&name, &PatchParams::default(), &Patch::Merge(noted)).await?;
-    let server_token = tokens(yard).await?.0;
-    eventually(DEADLINE, "one token for all", async || {
-        let (server, worker) =
-            (config(yard.machine("first")?).await?, config(yard.machine("second")?).await?);
-        ensure!(server.get("agent-token").is_none(), "the server has a token of workers");
-        let ends = worker["token"].as_str().is_some_and(|token| token.ends_with(&server_token));
-        ensure!(ends, "the worker has another token");
-        Ok(())
-    })
-    .await?;
-    cluster.until_ready(2, K3S[0]).await
-}
-
-/// The user asks for a token of workers, and all machines get theirs in place.
-async fn separate_tokens(yard: &Yard, cluster: &Cluster<'_>) -> Result<()> {
-    let asked = json!({"metadata": {"annotations": {"capstan.dev/separate-agent-token": ""}}});
-    let planes = yard.api::<CapstanControlPlane>();
-    planes.patch(&cluster.control_plane(), &PatchParams::default(), &Patch::Merge(asked)).await?;
-    eventually(DEADLINE, "a token of workers", async || {
-        let agent_token = tokens(yard).await?.1.context("no token of workers")?;
-        let worker = config(yard.machine("second")?).await?;
-        let ends = worker["token"].as_str().is_some_and(|token| token.ends_with(&agent_token));
-        ensure!(ends, "the worker has another token");
-        Ok(())
-    })
-    .await?;
-    cluster.until_ready(2, K3S[0]).await
 }
 
 /// The process of a unit that runs, told from any that ran before it.

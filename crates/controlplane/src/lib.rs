@@ -241,7 +241,6 @@ impl<W: Workload> ControlPlane<W> {
         machines::step(seen, &endpoint, workload).await?;
         if act::elect(seen).await? {
             plans::plan(seen, &endpoint, &keys, tools, workload).await?;
-            certificates::let_workers_follow(seen, &keys).await?;
         }
         Ok(())
     }

@@ -33,10 +33,6 @@ pub(crate) const HEALING: &str = "capstan.dev/healing";
 /// On a CapstanControlPlane: digests of what the cluster was made from, since it has begun.
 pub(crate) const KEY_DIGESTS: &str = "capstan.dev/key-digests";
 
-/// On a CapstanControlPlane, set by the user: the workers of a cluster that began before they had a token of their own get
-/// one. Any value.
-pub(crate) const SEPARATE_AGENT_TOKEN: &str = "capstan.dev/separate-agent-token";
-
 /// On a control plane Machine: keeps its host until it has left etcd.
 pub(crate) const LEAVE_ETCD_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/capstan";
 

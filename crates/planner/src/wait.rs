@@ -30,11 +30,6 @@ pub fn architecture() -> Wait {
     "waits for the machine to say its architecture".to_owned()
 }
 
-/// A worker joins when every control plane Machine accepts its token.
-pub fn agent_token() -> Wait {
-    "waits until all control plane Machines accept the token of workers".to_owned()
-}
-
 /// The user has excluded the Machine.
 pub fn kept_out() -> Wait {
     format!("nothing is changed on the Machine, because it has the annotation {HOLD}")

@@ -4,7 +4,6 @@ use capstan_api::controlplane::CapstanControlPlane;
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::secrets::{self, Purpose};
 use capstan_controller::{identity, owners};
-use capstan_planner::plans::servers_are_done;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -18,7 +17,7 @@ use super::decide::take_over;
 use super::make::contents;
 use super::tokens::{self, Separation};
 use super::{Decision, KeyDigests, Keys, changed, decide, digests};
-use crate::names::{KEY_DIGESTS, SEPARATE_AGENT_TOKEN};
+use crate::names::KEY_DIGESTS;
 use crate::observe::Observed;
 
 /// What the cluster is kept by; made if it may be.
@@ -71,7 +70,7 @@ pub(crate) async fn keys(seen: &mut Observed<'_>) -> Result<Option<Keys>> {
     Ok(Some(keys))
 }
 
-/// Sees that there is a token of workers, if there should be one, and says how far the cluster has come with it.
+/// Sees that there is a token of workers, if there should be one, and says which token workers join with.
 async fn agent_token(seen: &mut Observed<'_>) -> Result<Separation> {
     let scope = seen.scope;
     let Some(secret) = seen.secrets.by_purpose.get(&Purpose::Token) else { return Ok(Separation::None) };
@@ -80,7 +79,6 @@ async fn agent_token(seen: &mut Observed<'_>) -> Result<Separation> {
         is_recorded: scope.key_digests().is_some_and(|recorded| has_agent_token(&recorded)),
         is_elected: scope.elected().is_some(),
         is_initialized: seen.initialized,
-        is_asked_for: scope.owner.annotations().contains_key(SEPARATE_AGENT_TOKEN),
     };
     if known.is_due() {
         let token = ByteString(identity::random_secret().into_bytes());
@@ -93,18 +91,6 @@ async fn agent_token(seen: &mut Observed<'_>) -> Result<Separation> {
         known.is_there = true;
     }
     Ok(known.separation())
-}
-
-/// Records the token of workers once every server accepts it, so that workers get it from then on.
-pub(crate) async fn let_workers_follow(seen: &mut Observed<'_>, keys: &Keys) -> Result<()> {
-    let is_due = keys.tokens.separation == Separation::Servers && servers_are_done(&seen.facts, &seen.plans);
-    if is_due {
-        let digests = recorded(&digests(&seen.secrets.by_purpose))?;
-        seen.scope.record(seen.scope.owner, &[(KEY_DIGESTS, Some(&digests))]).await?;
-        tracing::info!("every server accepts the token of workers, who get it now");
-        seen.again();
-    }
-    Ok(())
 }
 
 /// Digests as they are recorded.

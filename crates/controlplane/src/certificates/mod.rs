@@ -9,7 +9,7 @@ mod make;
 mod observe;
 mod tokens;
 
-pub(crate) use act::{keys, let_workers_follow, recorded};
+pub(crate) use act::{keys, recorded};
 pub(crate) use changed::{KeyDigests, changed, digests};
 pub(crate) use decide::{Decision, NEEDED, decide};
 #[cfg(feature = "bench")]

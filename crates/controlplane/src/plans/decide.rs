@@ -68,10 +68,6 @@ pub(crate) fn prepare(
     let is_to_come_back = plans::is_to_come_back(own, facts);
     let role = plans::role(own, cluster.elected.as_ref(), cluster.initialized, is_to_come_back)
         .map_err(Outcome::Waiting)?;
-    let joins = own.plan.is_none() && own.reported_revision.is_none();
-    if joins && role == Role::Worker && !materials.keys.tokens.workers_may_join() {
-        return Err(Outcome::Waiting(wait::agent_token()));
-    }
     let version = own.version.as_deref().unwrap_or_default();
     let installed = own.plan.as_ref().map(|plan| plan.programs.as_slice()).unwrap_or_default();
     let about = About { architecture: own.architecture.as_deref(), os_image: own.os_image.as_deref() };
