@@ -1,4 +1,4 @@
-//! Requests that need much CPU time do not hold up the threads that serve all other clients.
+//! Requests that need much CPU time do not block the threads that serve all other clients.
 //!
 //! Parsing, merging and validating take time in proportion to the size of an object, and do not yield. A request with a large
 //! object is therefore polled outside of the runtime's workers: another thread takes over their tasks meanwhile.
@@ -14,7 +14,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// A request about this many bytes is heavy. Smaller ones take less than a few milliseconds.
 const HEAVY_BYTES: usize = 64 << 10;
 
-/// Polls the work on a request about so many bytes where it holds up nobody.
+/// Polls the work on a request about this many bytes outside of the runtime's workers, if that is much.
 pub(crate) fn off_the_workers<F: Future>(bytes: usize, work: F) -> OffTheWorkers<F> {
     // A runtime with one thread, as in some tests, has no other one that could take over.
     let is_multi_thread =

@@ -1,5 +1,5 @@
-//! The tokens with which machines join. Workers never have that of servers. A cluster that began before workers had their
-//! own goes on as it is; asked for, its servers learn the token of workers first, and its workers get it then.
+//! The tokens with which machines join. Workers never have that of servers, except in a cluster that began before they had
+//! one of their own.
 
 #![cfg(test)]
 #![allow(clippy::large_futures, reason = "a test has room on its stack")]
@@ -17,13 +17,11 @@ use capstan_controller::external::Externals;
 use capstan_controller::{Caches, Reconciler as _};
 use capstan_controlplane::ControlPlane;
 use capstan_plan::Digest;
-use capstan_testkit::crash::{CrashPoint, NEVER};
 use capstan_testkit::install_crds;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use tower::Layer as _;
 
 use world::{Scene, V1, V2, Workload, World, config_of, is_server, tools};
 
@@ -43,33 +41,24 @@ impl Stage {
         Self { plane, world }
     }
 
-    /// A manager that dies at the n-th write.
-    fn manager(&self, writes: i64) -> (ControlPlane<Workload>, CrashPoint) {
-        let crash_point = CrashPoint::new(writes, writes % 2 == 0);
-        let client = Client::new(crash_point.layer(self.plane.service(User::admin())), "default");
-        let workload = self.world.workload.seen_by(&crash_point);
+    fn manager(&self) -> ControlPlane<Workload> {
+        let client = Client::new(self.plane.service(User::admin()), "default");
+        let workload = self.world.workload.clone();
         let tools = tools(&workload);
         let (caches, externals) = (Caches::live(client.clone()), Externals::new(client));
-        (ControlPlane::new(caches, externals, workload, tools), crash_point)
+        ControlPlane::new(caches, externals, workload, tools)
     }
 
-    /// Goes on until `done`; gives how many writes it took if nobody died.
-    async fn until(
-        &mut self,
-        writes: i64,
-        what: &str,
-        done: impl AsyncFn(&World) -> Result<()>,
-    ) -> Result<i64> {
-        let (mut manager, mut crash_point) = self.manager(writes);
+    /// Reconciles until `done`.
+    async fn until(&mut self, what: &str, done: impl AsyncFn(&World) -> Result<()>) -> Result<()> {
+        let manager = self.manager();
         let mut last = None;
         for _ in 0..200 {
             let object = self.world.control_plane().await?;
-            if manager.reconcile(Arc::new(object)).await.is_err() && crash_point.is_dead() {
-                (manager, crash_point) = self.manager(NEVER);
-            }
+            manager.reconcile(Arc::new(object)).await?;
             self.world.tick().await?;
             match done(&self.world).await {
-                Ok(()) => return Ok(writes - crash_point.left()),
+                Ok(()) => return Ok(()),
                 Err(not_yet) => last = Some(not_yet),
             }
         }
@@ -81,7 +70,7 @@ impl Stage {
             world.stands(replicas, version).await?;
             all_applied(world).await
         };
-        self.until(NEVER, "the cluster", stands).await.unwrap();
+        self.until("the cluster", stands).await.unwrap();
     }
 
     async fn replicas(&mut self, replicas: i32) {
@@ -118,7 +107,7 @@ impl Stage {
             }
             Ok(())
         };
-        stage.until(NEVER, "the cluster of before", shared).await.unwrap();
+        stage.until("the cluster of before", shared).await.unwrap();
         stage
     }
 }

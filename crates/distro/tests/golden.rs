@@ -641,7 +641,7 @@ fn a_token_of_workers_restarts_and_does_not_drain() {
         let (before, after) = (fingerprint(&before), fingerprint(&after));
         assert!(before.restart != after.restart && before.drain == after.drain, "{role:?}");
     }
-    // What is only pinned restarts nobody.
+    // A pinned CA alone restarts no machine.
     let setup = setup();
     let unpinned = Inputs { ca: None, ..setup.inputs(Role::Server) };
     assert_eq!(

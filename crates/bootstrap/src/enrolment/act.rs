@@ -138,7 +138,7 @@ impl Bootstrap {
             status: None,
         };
         match api.create(&PostParams::default(), &csr).await {
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => is_ours(&api, &name).await,
             made => made.map(|_| ()).doing(|| format!("cannot make CertificateSigningRequest {name}")),
         }
     }
@@ -155,5 +155,18 @@ impl Bootstrap {
             .await
             .map(|_| ())
             .doing(|| format!("cannot approve CertificateSigningRequest {name}"))
+    }
+}
+
+/// A CertificateSigningRequest without our label is not in the cache, so it would never be noticed.
+async fn is_ours(api: &Api<CertificateSigningRequest>, name: &str) -> Result<()> {
+    let doing = || format!("cannot read CertificateSigningRequest {name}");
+    match api.get_opt(name).await.doing(doing)? {
+        Some(found) if !found.labels().contains_key(REQUEST_LABEL) => Err(Error::user(
+            format!("CertificateSigningRequest {name}"),
+            "it is in the way of the machine's request, and Capstan did not create it: delete it",
+        )),
+        // Another replica has created it, or it has just been deleted.
+        _ => Ok(()),
     }
 }

@@ -12,6 +12,7 @@ use kube::config::Kubeconfig;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Write as _;
+use std::time::Duration;
 
 use crate::table::table;
 use crate::up::pki::{ADMINISTRATOR, MASTERS, Pki};
@@ -20,6 +21,8 @@ use args::{KubeconfigArgs, RevocationsArgs, RevokeArgs};
 
 /// Where an embedded plane keeps revocations.
 const PATH: &str = "/capstan/v1/revocations";
+/// The end of the second of a revocation is not further away, if the clocks of both machines agree.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(verb: &AdminVerb) -> Result<()> {
     match verb {
@@ -74,6 +77,10 @@ async fn revoke(args: &RevokeArgs) -> Result<()> {
     let request =
         Request::post(PATH).header("Content-Type", "application/json").body(body.to_string().into_bytes())?;
     let revoked: Revocation = asked(&client, request).await?;
+    // Credentials tell the second of their issue, and those of this second are revoked, too: the next command must not issue
+    // another one of them.
+    let left = revoked.issued_before.duration_since(Timestamp::now());
+    tokio::time::sleep(Duration::try_from(left).unwrap_or_default().min(LONGEST_WAIT)).await;
     eprintln!("{revoked}: rejected from now on");
     Ok(())
 }

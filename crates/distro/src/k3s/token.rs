@@ -51,7 +51,7 @@ fn ca_digest(file: &Content) -> Option<Digest> {
     for _ in &chain {
         let issuers: Vec<&Names<'_>> = others.iter().filter(|other| other.subject == last.issuer).collect();
         match issuers[..] {
-            // k3s finds no chain, and takes the file.
+            // k3s finds no chain of certificates, and hashes the file.
             [] => return Some(file.digest()),
             // A self-signed CA beside another one of the same name: k3s looks at keys and signatures.
             [issuer] if first.is_self_issued() && issuer.der != first.der => return None,

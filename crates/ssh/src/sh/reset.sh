@@ -8,7 +8,6 @@ hold reset
 [ ! -e "$dir/reset.result" ] || exit 0
 : >"$dir/reset.left"
 left() { printf '%s\n' "$1" >>"$dir/reset.left"; }
-limit() { if has timeout; then timeout "$@"; else shift && "$@"; fi; }
 was_there() { grep -qxF "$1" "$dir/before" 2>/dev/null; }
 exec >>"$dir/reset.log" 2>&1 </dev/null
 
