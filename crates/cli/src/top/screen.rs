@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use ratatui::DefaultTerminal;
+use ratatui::crossterm::{cursor, execute};
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,9 +28,10 @@ impl Screen {
     pub(super) fn enter() -> Result<Self> {
         let has_panicked = Arc::new(AtomicBool::new(false));
         let (note, print) = (Arc::clone(&has_panicked), std::panic::take_hook());
-        // The terminal is given back by the hook that `try_init` puts before this one.
+        // The hook that `try_init` puts before this one restores everything but the cursor.
         std::panic::set_hook(Box::new(move |panic| {
             note.store(true, Ordering::Relaxed);
+            _ = execute!(std::io::stdout(), cursor::Show);
             print(panic);
         }));
         match ratatui::try_init() {

@@ -4,13 +4,18 @@
 #![cfg(test)]
 
 mod plane;
+// No key makes `capstan top` panic, so this program does it with the same screen.
+#[path = "../../src/top/screen.rs"]
+mod screen;
 mod terminal;
 
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use plane::{CAPSTAN, Plane, hostile, shop};
+use screen::Screen;
 use terminal::Terminal;
 
 const ENTER: &str = "\r";
@@ -173,4 +178,34 @@ fn without_a_terminal_it_names_the_remedy() {
         complaint.contains("needs a terminal") && complaint.contains("capstan get clusters"),
         "{complaint}"
     );
+}
+
+/// Says to the program in the terminal that it is that one.
+const PANICS: &str = "CAPSTAN_TEST_PANICS";
+const PANICKED: i32 = 3;
+
+#[test]
+fn a_panic_restores_the_terminal_and_can_be_read() {
+    if std::env::var_os(PANICS).is_some() {
+        panic_on_a_key();
+    }
+    let program = std::env::current_exe().unwrap();
+    let args = ["--exact", "a_panic_restores_the_terminal_and_can_be_read", "--nocapture"];
+    let mut terminal = Terminal::run(program.to_str().unwrap(), &args, &[(PANICS, "1")]);
+    terminal.shows(&["a screen of its own"]);
+    terminal.press("x");
+    assert_eq!(terminal.ended(), PANICKED);
+    assert!(terminal.text().contains("a task fails"), "{}", terminal.text());
+}
+
+fn panic_on_a_key() -> ! {
+    screen::ensure_terminal().unwrap();
+    let mut screen = Screen::enter().unwrap();
+    screen.terminal.draw(|frame| frame.render_widget("a screen of its own", frame.area())).unwrap();
+    screen.ensure_sound().unwrap();
+    std::io::stdin().read_exact(&mut [0]).unwrap();
+    std::thread::spawn(|| panic!("a task fails")).join().unwrap_err();
+    screen.ensure_sound().unwrap_err();
+    // Without a drop, which would restore the terminal, too.
+    std::process::exit(PANICKED)
 }

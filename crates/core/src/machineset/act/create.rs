@@ -109,12 +109,12 @@ impl MachineSetReconciler {
         let clone_reference = clone_reference(reference, name);
         let api = self.core.externals.api(&clone_reference, &namespace).await?;
         let clone = desired::cloned(template, reference, set, name, owners::plain(set));
-        // Two managers, so that labels and annotations can change later without touching the rest: the first holds
-        // everything for now, and lets go of all but labels and annotations when it first hands those down.
-        let created = self.metadata.apply(&api, None, &clone).await?;
-        let mut rest = desired::without_handed_down(&clone, set);
-        rest.metadata.uid = created.and_then(|created| created.uid());
-        self.spec.apply(&api, None, &rest).await?;
+        // Two managers, so that labels and annotations can change later without touching the rest.
+        let created = self.spec.apply(&api, None, &desired::without_handed_down(&clone, set)).await?;
+        // With the UID, so that an object that was deleted meanwhile is not created again without a spec.
+        let mut handed_down = desired::only_metadata(&clone, set);
+        handed_down.metadata.uid = created.and_then(|created| created.uid());
+        self.metadata.apply(&api, None, &handed_down).await?;
         Ok(clone_reference)
     }
 }

@@ -164,11 +164,13 @@ pub(crate) fn cloned_from(template: &ContractVersionedObjectReference) -> BTreeM
 }
 
 /// The part of a clone that is not handed down in place: all but the labels and annotations of the MachineSet's
-/// template. Those of the clone's own template stay with it.
+/// template. Those of the clone's own template stay with it, and the label of its cluster, which never changes: a clone has it
+/// from its beginning.
 pub(crate) fn without_handed_down(clone: &DynamicObject, set: &MachineSet) -> DynamicObject {
     let mut bare = clone.clone();
-    let (labels, annotations) = (machine_labels(set), machine_annotations(set));
-    bare.metadata.labels.get_or_insert_default().retain(|key, _| !labels.contains_key(key));
+    let (handed_down, annotations) = (machine_labels(set), machine_annotations(set));
+    let stays = |key: &str| key == labels::CLUSTER_NAME || !handed_down.contains_key(key);
+    bare.metadata.labels.get_or_insert_default().retain(|key, _| stays(key));
     bare.metadata.annotations.get_or_insert_default().retain(|key, _| !annotations.contains_key(key));
     bare
 }
