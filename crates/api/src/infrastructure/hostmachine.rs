@@ -182,8 +182,8 @@ pub struct HostMachineTemplateStatus {
     /// Architecture and operating system that these Hosts share. Capstan does not set it.
     pub node_info: Option<TemplateNodeInfo>,
 
-    /// Number of Hosts that a machine made from this template can claim now. Set by Capstan; absent while it is
-    /// unknown. A machine is replaced only while there is at least one.
+    /// Number of Hosts that a machine made from this template can claim now: exact up to 20, then rounded down to its
+    /// first digit. Set by Capstan; absent while it is unknown. A machine is replaced only while there is at least one.
     #[schemars(range(min = 0))]
     pub claimable_hosts: Option<i32>,
 }

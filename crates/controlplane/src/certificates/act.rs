@@ -11,6 +11,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 use std::collections::BTreeMap;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::changed::has_agent_token;
 use super::decide::take_over;
@@ -109,12 +110,21 @@ async fn create(
 ) -> Result<()> {
     let name = purpose.secret_name(cluster);
     let doing = || format!("cannot make Secret {namespace}/{name}");
-    let data = contents(purpose, now).map_err(|error| Error::transient(doing(), error))?;
+    let data =
+        off_the_workers(|| contents(purpose, now)).map_err(|error| Error::transient(doing(), error))?;
     let mut secret = secrets::build(namespace, cluster, name.clone(), data);
     secret.metadata.owner_references = owners::controller(owner).map(|owner| vec![owner]);
     match api.create(&PostParams::default(), &secret).await {
         // Made by another replica, or by the user just now: that one counts.
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
         made => made.map(|_| ()).doing(doing),
+    }
+}
+
+/// Makes a key without blocking the threads that serve everybody else, if there are several.
+fn off_the_workers<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }

@@ -8,7 +8,7 @@ use capstan_plan::SigningKey;
 use jiff::{Timestamp, ToSpan as _};
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
-    PKCS_RSA_SHA256, RsaKeySize,
+    PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RsaKeySize,
 };
 
 use super::decide::FIRST_EPOCH;
@@ -33,23 +33,20 @@ pub(crate) enum MakeError {
     Key,
 }
 
-/// A new CA with an RSA key.
+/// A new CA with an ECDSA key, as k3s makes its own: an RSA key takes a thousand times as long.
 pub(crate) fn authority(name: &str, now: Timestamp) -> Result<Identity, MakeError> {
-    let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?;
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut params = CertificateParams::default();
     params.distinguished_name = issue::subject(name, None);
     issue::valid_until(&mut params, now, utc_date(now).checked_add(CA_YEARS.years())?)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![
-        KeyUsagePurpose::DigitalSignature,
-        KeyUsagePurpose::KeyEncipherment,
-        KeyUsagePurpose::KeyCertSign,
-    ];
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
     let certificate = params.self_signed(&key)?.pem();
-    Ok(Identity { certificate, key: pkcs1_pem(&key)? })
+    Ok(Identity { certificate, key: key.serialize_pem() })
 }
 
-/// A new RSA key, and its public half in the place of the certificate.
+/// A new RSA key, because not everybody who checks tokens knows other ones, and its public half in the place of the
+/// certificate.
 pub(crate) fn signing_pair() -> Result<Identity, MakeError> {
     let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?;
     Ok(Identity { certificate: key.public_key_pem(), key: pkcs1_pem(&key)? })
@@ -87,7 +84,7 @@ fn unwrapped(pkcs8: &[u8]) -> Option<&[u8]> {
 /// What a Secret holds, by key.
 type Data = Vec<(&'static str, Vec<u8>)>;
 
-/// What goes into a Secret that is made.
+/// What goes into a Secret that is made. An RSA key takes some hundred milliseconds.
 pub(crate) fn contents(purpose: Purpose, now: Timestamp) -> Result<Data, MakeError> {
     let pair_of = |pair: Identity| {
         vec![(pair::CERTIFICATE, pair.certificate.into_bytes()), (pair::KEY, pair.key.into_bytes())]
@@ -129,7 +126,7 @@ mod tests {
     fn a_ca_signs_clients_after_being_read_back() {
         let now: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
         let ca = authority("kubernetes", now).expect("a CA");
-        assert!(ca.key.starts_with("-----BEGIN RSA PRIVATE KEY-----\n"));
+        assert!(ca.key.starts_with("-----BEGIN PRIVATE KEY-----"), "PKCS#8");
         let expires = "2027-11-15T12:00:00Z".parse().expect("a time");
         let client = client(&ca, "kubernetes-admin", "system:masters", expires, now).expect("a certificate");
         assert!(client.certificate.contains("BEGIN CERTIFICATE"));

@@ -23,8 +23,8 @@ enum Audience {
     OfCluster(ClusterKey),
     /// The Machine of this Node.
     OfNode(ClusterKey, NodeIdentity),
-    /// All Machines with this label.
-    Labelled { namespace: String, label: &'static str, value: String },
+    /// All Machines of a Cluster with this label.
+    Labelled { cluster: ClusterKey, label: &'static str, value: String },
 }
 
 /// Runs the controller until `stop` completes.
@@ -52,12 +52,14 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
                     deployment.annotations().clone(),
                 )
             })
-            .map(|deployment| of_label(deployment.as_ref(), labels::DEPLOYMENT_NAME))
+            .map(|deployment| {
+                of_label(deployment.as_ref(), &deployment.spec.cluster_name, labels::DEPLOYMENT_NAME)
+            })
             .boxed(),
         core.caches
             .of::<MachineSet>()
             .changed(|set| (set.spec.template.clone(), set.annotations().clone()))
-            .map(|set| of_label(set.as_ref(), labels::SET_NAME))
+            .map(|set| of_label(set.as_ref(), &set.spec.cluster_name, labels::SET_NAME))
             .boxed(),
     ]);
     let machines = core.caches.of::<Machine>();
@@ -72,9 +74,9 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
     capstan_controller::run::run(MachineReconciler::new(core), cache, scope, also, stop).await;
 }
 
-fn of_label(object: &impl kube::ResourceExt, label: &'static str) -> Audience {
-    let namespace = object.namespace().unwrap_or_default();
-    Audience::Labelled { namespace, label, value: label_value(&object.name_any()) }
+fn of_label(object: &impl kube::ResourceExt, cluster: &str, label: &'static str) -> Audience {
+    let cluster = (object.namespace().unwrap_or_default(), cluster.to_owned());
+    Audience::Labelled { cluster, label, value: label_value(&object.name_any()) }
 }
 
 fn of_node(change: ChangedNode) -> Audience {
@@ -87,10 +89,11 @@ fn of_node(change: ChangedNode) -> Audience {
 impl Audience {
     async fn find(&self, machines: &Cache<Machine>) -> Vec<ObjectRef<Machine>> {
         let found = match self {
-            Self::OfCluster((namespace, cluster)) | Self::OfNode((namespace, cluster), _) => {
+            Self::OfCluster((namespace, cluster))
+            | Self::OfNode((namespace, cluster), _)
+            | Self::Labelled { cluster: (namespace, cluster), .. } => {
                 machines.of_cluster(namespace, cluster).await
             }
-            Self::Labelled { namespace, .. } => machines.in_namespace(namespace).await,
         };
         match found {
             Ok(found) => {

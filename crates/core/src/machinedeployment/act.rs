@@ -91,7 +91,13 @@ impl MachineDeploymentReconciler {
     ) -> Result<()> {
         let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
         let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
-        let listed = api.list(&ListParams::default()).await.doing(|| "cannot list MachineSets".to_owned())?;
+        let doing = || "cannot list MachineSets".to_owned();
+        let of_cluster = format!("{}={}", labels::CLUSTER_NAME, deployment.spec.cluster_name);
+        let mut listed = api.list(&ListParams::default().labels(&of_cluster)).await.doing(doing)?;
+        for new in new {
+            // One of another cluster may have the name.
+            listed.items.extend(api.get_opt(&new.name_any()).await.doing(doing)?);
+        }
         let is_news = |live: &MachineSet| {
             let is_seen = seen.iter().any(|seen| seen.uid() == live.uid());
             let is_in_the_way = new.iter().any(|new| new.name_any() == live.name_any());

@@ -25,16 +25,20 @@ use crate::runtime::{CallError, Handler};
 pub(super) struct Sets {
     /// Those that belong to it, or may be adopted by it.
     pub(super) ours: Vec<MachineSet>,
-    /// Names of all others that begin like those of its own.
+    /// Names of all others of its cluster that begin like those of its own.
     pub(super) others: Vec<String>,
 }
 
-/// The MachineSets in the namespace of the MachineDeployment.
+/// The MachineSets of the cluster of the MachineDeployment.
 pub(super) async fn sets(core: &Core, deployment: &MachineDeployment) -> Result<Sets> {
     let namespace = deployment.namespace().unwrap_or_default();
     let selector = selector(&deployment.spec.selector, "MachineDeployment", &deployment.name_any())?;
-    // All of them: one that is ours may have lost the labels that say so.
-    let listed = core.caches.of::<MachineSet>().in_namespace(&namespace).await?;
+    // By owner, too: one that is ours may have lost the labels that say so.
+    let cache = core.caches.of::<MachineSet>();
+    let mut listed = cache.of_cluster(&namespace, &deployment.spec.cluster_name).await?;
+    listed.extend(cache.of_owner(&deployment.uid().unwrap_or_default()).await?);
+    listed.sort_by_key(|set| set.name_any());
+    listed.dedup_by_key(|set| set.uid());
     let base = draft_name::base(deployment);
     let mut sets = Sets { ours: vec![], others: vec![] };
     for set in &listed {

@@ -161,8 +161,11 @@ impl MachineSetReconciler {
             vec![]
         });
         steps.check(self.clean_up(set, &leftovers).await);
-        if scale::decide(set, remembered, self.core.now()) == scale::Scale::Stay {
-            return;
+        match scale::decide(set, remembered, self.core.now()) {
+            scale::Scale::Stay => return,
+            // While a check fails nothing is made, and nobody needs to be asked what there is.
+            scale::Scale::Create(_) if !self.passes_preflight(situation, seen, steps).await => return,
+            _ => {}
         }
         // The cache may be a moment old. What makes or deletes something is decided by a live read.
         let machines = match self.machines(set, From::Server).await {

@@ -71,7 +71,8 @@ pub(super) async fn machines(core: &Core, set: &MachineSet, from: From) -> Resul
     let selector = selector(&set.spec.selector, "MachineSet", &set.name_any())?;
     let mut machines: Vec<Machine> = match from {
         From::Memory => {
-            let all = core.caches.of::<Machine>().in_namespace(&namespace).await?;
+            // By cluster, because there may be many of them. Core labels every Machine with its cluster.
+            let all = core.caches.of::<Machine>().of_cluster(&namespace, &set.spec.cluster_name).await?;
             let ours = all.iter().filter(|machine| selector.matches(machine.labels()));
             ours.map(|machine| machine.as_ref().clone()).collect()
         }

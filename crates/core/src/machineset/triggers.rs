@@ -35,14 +35,18 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
                 let control_plane = status.and_then(|status| status.control_plane.clone());
                 (cluster.spec.paused, cluster.spec.control_plane_ref.clone(), control_plane)
             })
-            .then(move |cluster| sets_labelled(of_clusters.clone(), cluster, labels::CLUSTER_NAME))
+            .then(move |cluster| {
+                let name = cluster.name_any();
+                sets_labelled(of_clusters.clone(), cluster, name, labels::CLUSTER_NAME)
+            })
             .flat_map(iter)
             .boxed(),
         core.caches
             .of::<MachineDeployment>()
             .changed(|deployment| (deployment.annotations().clone(), deployment.spec.remediation.clone()))
             .then(move |deployment| {
-                sets_labelled(of_deployments.clone(), deployment, labels::DEPLOYMENT_NAME)
+                let cluster = deployment.spec.cluster_name.clone();
+                sets_labelled(of_deployments.clone(), deployment, cluster, labels::DEPLOYMENT_NAME)
             })
             .flat_map(iter)
             .boxed(),
@@ -79,13 +83,15 @@ async fn sets_of_machine(all: Cache<MachineSet>, machine: Arc<Machine>) -> Vec<O
     found.iter().filter(|set| wants(set)).map(|found| ObjectRef::from_obj(found.as_ref())).collect()
 }
 
+/// MachineSets of a Cluster whose label names the object.
 async fn sets_labelled(
     all: Cache<MachineSet>,
     object: Arc<impl ResourceExt>,
+    cluster: String,
     label: &'static str,
 ) -> Vec<ObjectRef<MachineSet>> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let found = all.in_namespace(&namespace).await.unwrap_or_default();
+    let found = all.of_cluster(&namespace, &cluster).await.unwrap_or_default();
     let found = found.iter().filter(|set| set.labels().get(label) == Some(&name));
     found.map(|found| ObjectRef::from_obj(found.as_ref())).collect()
 }

@@ -6,7 +6,7 @@ use capstan_api::infrastructure::{CompleteApiEndpoint, HostCluster};
 use capstan_controller::Result;
 use capstan_controller::error::{Doing as _, Error};
 use kube::ResourceExt as _;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::Clusters;
@@ -24,12 +24,9 @@ pub(super) async fn endpoint(
         Endpoint::Known | Endpoint::Wait(_) => Ok(host_cluster.clone()),
         Endpoint::TakeOver(endpoint) => write(infrastructure, host_cluster, endpoint).await,
         Endpoint::Reserve => {
+            // Written by this process alone, one after the other, and what it has written is in memory at once.
             let _turn = clusters.reserving.lock().await;
-            let all = infrastructure
-                .all::<HostCluster>()
-                .list(&ListParams::default())
-                .await
-                .doing(|| "cannot list HostClusters".to_owned())?;
+            let all = infrastructure.caches.of::<HostCluster>().all().await?;
             let endpoints = all.iter().filter_map(|other| other.spec.control_plane_endpoint.as_ref());
             let promised = endpoints.map(|endpoint| endpoint.port).collect();
             let host = infrastructure.simulated_at.clone();

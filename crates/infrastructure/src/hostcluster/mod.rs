@@ -7,6 +7,7 @@
 //! status.
 
 mod act;
+mod coalesce;
 mod decide;
 mod observe;
 mod status;

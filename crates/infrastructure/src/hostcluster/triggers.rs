@@ -2,13 +2,15 @@
 
 use capstan_api::core::Cluster;
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine, HostMachineTemplate};
-use capstan_controller::{Cache, owners, run};
+use capstan_api::meta::labels;
+use capstan_controller::{Cache, run};
 use futures::stream::{BoxStream, iter};
 use futures::{Stream, StreamExt as _};
+use kube::api::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
-use std::sync::Arc;
 
+use super::coalesce::{coalesced, rest};
 use crate::context::Infrastructure;
 use crate::driver::HostKind;
 use crate::host::is_reachability_known;
@@ -18,19 +20,53 @@ use crate::hostmachine::Obstacle;
 pub(super) fn all(infrastructure: &Infrastructure) -> BoxStream<'static, ObjectRef<HostCluster>> {
     let caches = &infrastructure.caches;
     let known = caches.of::<HostCluster>();
-    let of_hosts = caches.of::<Host>().changed(host_facts);
-    let of_machines = caches.of::<HostMachine>().changed(|_| ());
+    let namespace_of = |meta: &ObjectMeta| meta.namespace.clone().unwrap_or_default();
+    let of_hosts = caches.of::<Host>().changed(host_facts).map(move |host| namespace_of(&host.metadata));
     let of_templates = caches
         .of::<HostMachineTemplate>()
-        .changed(|template| template.spec.template.spec.host_selector.clone());
+        .changed(|template| template.spec.template.spec.host_selector.clone())
+        .map(move |template| namespace_of(&template.metadata));
+    let changed = futures::stream::select(of_hosts, of_templates).boxed();
     futures::stream::select_all([
         of_clusters(infrastructure).boxed(),
         of_control_planes(infrastructure, known.clone()).boxed(),
-        beside(of_hosts, known.clone()).boxed(),
-        beside(of_machines, known.clone()).boxed(),
-        beside(of_templates, known).boxed(),
+        of_machines(infrastructure, known.clone()).boxed(),
+        beside(changed, known, caches.of()).boxed(),
     ])
     .boxed()
+}
+
+/// A HostMachine that comes or goes is news for the HostCluster of its cluster.
+fn of_machines(
+    infrastructure: &Infrastructure,
+    known: Cache<HostCluster>,
+) -> impl Stream<Item = ObjectRef<HostCluster>> + use<> {
+    infrastructure
+        .caches
+        .of::<HostMachine>()
+        .changed(|machine| machine.labels().get(labels::CLUSTER_NAME).cloned())
+        .then(move |machine| {
+            let known = known.clone();
+            async move {
+                let namespace = machine.namespace().unwrap_or_default();
+                match machine.labels().get(labels::CLUSTER_NAME) {
+                    Some(cluster) => of_cluster(&known, &namespace, cluster).await,
+                    None => Vec::new(),
+                }
+            }
+        })
+        .flat_map(iter)
+}
+
+/// The HostCluster of a Cluster, which core labels with its name.
+async fn of_cluster(
+    known: &Cache<HostCluster>,
+    namespace: &str,
+    cluster: &str,
+) -> Vec<ObjectRef<HostCluster>> {
+    // A kind that was not listed yet: each object is looked at when it is.
+    let found = known.of_cluster(namespace, cluster).await.unwrap_or_default();
+    found.iter().map(|found| ObjectRef::from_obj(found.as_ref())).collect()
 }
 
 /// All by which a Host counts: where it is, and whether a machine can have it.
@@ -76,31 +112,30 @@ fn of_control_planes(
         .changes::<Cluster>()
         .then(move |cluster| {
             let known = known.clone();
-            async move {
-                let namespace = cluster.namespace.clone().unwrap_or_default();
-                let is_of = |host_cluster: &HostCluster| {
-                    let owner = owners::of_kind(host_cluster.meta(), "Cluster", &Cluster::group(&()));
-                    owner.is_some_and(|owner| owner.name == cluster.name)
-                };
-                // A kind that was not listed yet: each object is looked at when it is.
-                let all = known.in_namespace(&namespace).await.unwrap_or_default();
-                let found = all.iter().filter(|host_cluster| is_of(host_cluster));
-                found.map(|found| ObjectRef::from_obj(found.as_ref())).collect::<Vec<_>>()
-            }
+            async move { of_cluster(&known, &cluster.namespace.unwrap_or_default(), &cluster.name).await }
         })
         .flat_map(iter)
 }
 
-/// All HostClusters in the namespace of what has changed.
-fn beside<K: kube::Resource + Send + Sync>(
-    changed: impl Stream<Item = Arc<K>>,
+/// All HostClusters of namespaces in which something has changed, not more often than they can look at it.
+fn beside(
+    changed: BoxStream<'static, String>,
     known: Cache<HostCluster>,
+    hosts: Cache<Host>,
 ) -> impl Stream<Item = ObjectRef<HostCluster>> {
-    changed
-        .then(move |object| {
+    let counted = known.clone();
+    let rest_of = move |namespace: String| {
+        let (known, hosts) = (counted.clone(), hosts.clone());
+        async move {
+            let clusters = known.in_namespace(&namespace).await.unwrap_or_default();
+            let hosts = hosts.in_namespace(&namespace).await.unwrap_or_default();
+            rest(clusters.len(), hosts.len())
+        }
+    };
+    coalesced(changed, rest_of)
+        .then(move |namespace| {
             let known = known.clone();
             async move {
-                let namespace = object.meta().namespace.clone().unwrap_or_default();
                 let all = known.in_namespace(&namespace).await.unwrap_or_default();
                 all.iter().map(|found| ObjectRef::from_obj(found.as_ref())).collect::<Vec<_>>()
             }

@@ -1,4 +1,4 @@
-//! When the hosts of a template were counted last.
+//! When the hosts of a template were counted last, and what was counted for others that want the same hosts.
 
 use capstan_api::infrastructure::HostMachineTemplate;
 use kube::ResourceExt as _;
@@ -33,6 +33,41 @@ impl Counted {
     }
 }
 
+/// A count is shared for so long by templates that want the same hosts.
+const SHARED: Duration = Duration::from_secs(10);
+
+/// Numbers of hosts, by namespace and selectors. Most templates of a large namespace want the same hosts, and each count looks at
+/// all of them.
+#[derive(Default)]
+pub(super) struct SharedCounts(Mutex<HashMap<(String, String), Count>>);
+
+/// A number of hosts, if it is known, and when they were counted.
+type Count = (Option<usize>, Instant);
+
+impl SharedCounts {
+    /// What was counted a moment ago, or what `count` says now.
+    pub(super) fn get(
+        &self,
+        (namespace, selectors): (String, String),
+        now: Instant,
+        count: impl FnOnce() -> Option<usize>,
+    ) -> Option<usize> {
+        let is_fresh = |at: &Instant| now.saturating_duration_since(*at) < SHARED;
+        let key = (namespace, selectors);
+        // What is inside spares work, nothing more: a panic elsewhere has not broken it.
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((counted, at)) = counts.get(&key)
+            && is_fresh(at)
+        {
+            return *counted;
+        }
+        counts.retain(|_, (_, at)| is_fresh(at));
+        let counted = count();
+        counts.insert(key, (counted, now));
+        counted
+    }
+}
+
 fn looks_of(template: &HostMachineTemplate) -> Looks {
     let owners = template.owner_references().iter().map(|owner| owner.uid.clone());
     (template.metadata.generation, owners.collect())
@@ -41,6 +76,16 @@ fn looks_of(template: &HostMachineTemplate) -> Looks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn templates_with_the_same_selectors_share_a_count_for_a_while() {
+        let (counts, now) = (SharedCounts::default(), Instant::now());
+        let key = |selectors: &str| ("n".to_owned(), selectors.to_owned());
+        assert_eq!(counts.get(key("a"), now, || Some(3)), Some(3));
+        assert_eq!(counts.get(key("a"), now + SHARED / 2, || unreachable!("it is known")), Some(3));
+        assert_eq!(counts.get(key("b"), now, || None), None);
+        assert_eq!(counts.get(key("a"), now + SHARED, || Some(4)), Some(4));
+    }
 
     #[test]
     fn a_count_holds_for_a_while_and_until_the_template_changes() {

@@ -1,7 +1,7 @@
 //! HostMachineTemplate: says how many hosts a machine made from it could have now.
 //!
-//! Counted once a minute and when the template is new or changes, not with every host that is claimed: in a large namespace
-//! each of many templates would be written for each of many hosts.
+//! Counted once a minute and when the template is new or changes, and rounded if there are many, not written with every host
+//! that is claimed: in a large namespace each of many templates would be written for each of many hosts.
 //!
 //! Reads: the template, the Cluster that owns it, the HostCluster of that, and the Hosts of its namespace. Writes:
 //! `status.claimableHosts`. Nothing but the template itself and the clock wakes it, so it has no triggers.
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::context::Infrastructure;
-use counted::Counted;
+use counted::{Counted, SharedCounts};
 
 /// How often hosts are counted.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -31,6 +31,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 struct Templates {
     infrastructure: Infrastructure,
     counted: Counted,
+    shared_counts: SharedCounts,
 }
 
 /// Runs the controller until `stop` completes.
@@ -38,7 +39,7 @@ pub async fn run(infrastructure: Infrastructure, stop: impl Future<Output = ()> 
     let also = futures::stream::pending();
     let (cache, scope) = (infrastructure.caches.of(), infrastructure.scope.clone());
     capstan_controller::run::run(
-        Templates { infrastructure, counted: Counted::default() },
+        Templates { infrastructure, counted: Counted::default(), shared_counts: SharedCounts::default() },
         cache,
         scope,
         also,
@@ -71,8 +72,13 @@ impl Reconciler for Templates {
         }
         let host_cluster = observe::host_cluster(infrastructure, cluster.as_deref(), &namespace).await?;
         let hosts = infrastructure.remembered_hosts(&namespace).await?;
-        let claimable =
-            decide(&Observed { template: &template, host_cluster: host_cluster.as_deref(), hosts: &hosts });
+        let selector = &template.spec.template.spec.host_selector;
+        let selectors =
+            (selector, host_cluster.as_ref().map(|host_cluster| &host_cluster.spec.host_selector));
+        let key = (namespace, format!("{selectors:?}"));
+        let claimable = self.shared_counts.get(key, Instant::now(), || {
+            decide(&Observed { template: &template, host_cluster: host_cluster.as_deref(), hosts: &hosts })
+        });
         self.counted.note(&template, Instant::now());
         if let Some(patch) = status::patch(&template, claimable) {
             act::write(infrastructure, &template, &patch).await?;

@@ -3,9 +3,25 @@
 use capstan_api::infrastructure::HostMachineTemplate;
 use serde_json::{Value, json};
 
+/// Numbers up to this one are exact in status.
+const EXACT: usize = 20;
+
+/// A number of hosts as status shows it: exact if there are few, else rounded down to its first digit. With the exact number
+/// each of many templates would be written for each of many hosts that is claimed.
+fn shown(mut count: usize) -> usize {
+    let mut unit = 1;
+    if count > EXACT {
+        while count >= 10 {
+            count /= 10;
+            unit *= 10;
+        }
+    }
+    count * unit
+}
+
 /// What is to be written so that status says how many hosts could be claimed; nothing, if it says so already.
 pub(super) fn patch(template: &HostMachineTemplate, claimable: Option<usize>) -> Option<Value> {
-    let number = claimable.and_then(|number| i32::try_from(number).ok());
+    let number = claimable.and_then(|number| i32::try_from(shown(number)).ok());
     let before = template.status.as_ref().and_then(|status| status.claimable_hosts);
     (number != before).then(|| json!({"status": {"claimableHosts": number}}))
 }
@@ -28,5 +44,14 @@ mod tests {
         assert_eq!(patch(&new, None), None);
         assert_eq!(patch(&counted, Some(2)), None);
         assert_eq!(patch(&counted, None), Some(json!({"status": {"claimableHosts": null}})));
+    }
+
+    #[test]
+    fn many_hosts_are_rounded_down_and_few_are_exact() {
+        for (count, expected) in
+            [(0, 0), (1, 1), (20, 20), (21, 20), (29, 20), (99, 90), (100, 100), (4_321, 4_000)]
+        {
+            assert_eq!(shown(count), expected, "{count}");
+        }
     }
 }

@@ -22,9 +22,10 @@ impl MachineSetReconciler {
         if clones.is_empty() {
             return Ok(clones);
         }
-        // All Machines of the namespace: one that was handed over may still have a clone that this MachineSet owns.
+        // All Machines of the cluster: one that was handed over may still have a clone that this MachineSet owns.
         let namespace = set.namespace().unwrap_or_default();
-        let machines = self.core.caches.of::<Machine>().in_namespace(&namespace).await?;
+        let machines = self.core.caches.of::<Machine>();
+        let machines = machines.of_cluster(&namespace, &set.spec.cluster_name).await?;
         clones.retain(|clone| !is_named(&clone.reference, machines.iter().map(AsRef::as_ref)));
         Ok(clones)
     }

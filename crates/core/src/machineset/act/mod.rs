@@ -64,9 +64,21 @@ impl MachineSetReconciler {
     }
 
     async fn scale_up(&self, situation: &Situation<'_>, number: usize, seen: &mut Seen, steps: &mut Steps) {
+        if self.passes_preflight(situation, seen, steps).await {
+            steps.check(self.create(situation.set, situation.templates, number).await);
+        }
+    }
+
+    /// Whether Machines may be created now. Says so where they may not.
+    pub(super) async fn passes_preflight(
+        &self,
+        situation: &Situation<'_>,
+        seen: &mut Seen,
+        steps: &mut Steps,
+    ) -> bool {
         let Situation { cluster, set, templates, .. } = situation;
         match self.preflight(cluster, set, templates).await {
-            Ok(failures) if failures.is_empty() => steps.check(self.create(set, templates, number).await),
+            Ok(failures) if failures.is_empty() => return true,
             Ok(failures) => {
                 seen.preflight_failures = failures;
                 steps.add(Ok(Next::After(preflight::RETRY)));
@@ -76,6 +88,7 @@ impl MachineSetReconciler {
                 steps.check(Err(problem));
             }
         }
+        false
     }
 
     /// Takes over those of the Machines that nobody controls.
