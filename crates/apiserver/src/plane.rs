@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::{
     audit::Audit,
     auth::{
-        User,
+        User, authorize,
         revocation::Revocations,
         service_account::Issuer,
         token::{self, TokenKey},
@@ -72,6 +72,7 @@ impl Plane {
         let registry: SharedRegistry = Arc::new(RwLock::new(Arc::new(registry)));
         let observed = Arc::clone(&registry);
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
+        authorize::index_bindings(&store);
         let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
         let Options {
             clock,

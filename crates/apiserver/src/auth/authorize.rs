@@ -142,6 +142,37 @@ impl fmt::Display for Grant<'_> {
     }
 }
 
+/// Bindings are found by their subjects: there are two for each machine.
+pub(crate) fn index_bindings(store: &Store) {
+    for resource in ["clusterrolebindings", "rolebindings"] {
+        store.index(&GroupResource::new(RBAC, resource), binding_keys);
+    }
+}
+
+fn binding_keys(binding: &Stored) -> Vec<String> {
+    let subjects = binding.value.get("subjects").and_then(Value::as_array).into_iter().flatten();
+    let key = |subject: &Value| {
+        let name = object::text(subject, &["name"]);
+        match object::text(subject, &["kind"]) {
+            "User" => Some(format!("user {name}")),
+            "Group" => Some(format!("group {name}")),
+            "ServiceAccount" => {
+                let own = object::text(subject, &["namespace"]);
+                let own = if own.is_empty() { &binding.key.namespace } else { own };
+                Some(format!("user {SERVICE_ACCOUNT}{own}:{name}"))
+            }
+            _ => None,
+        }
+    };
+    subjects.filter_map(key).collect()
+}
+
+/// The keys of bindings that may name a user.
+fn subject_keys(user: &User) -> Vec<String> {
+    let groups = user.groups.iter().map(|group| format!("group {group}"));
+    groups.chain([format!("user {}", user.name)]).collect()
+}
+
 /// Shows the rules of each binding that names the user, or why there are none, until told to stop.
 fn visit(
     store: &Store,
@@ -151,7 +182,7 @@ fn visit(
 ) -> ControlFlow<()> {
     let scopes = [("clusterrolebindings", None), ("rolebindings", Some(namespace))];
     for (resource, within) in scopes.into_iter().filter(|(_, within)| *within != Some("")) {
-        for binding in &store.list(&GroupResource::new(RBAC, resource), within).items {
+        for binding in &store.list_by(&GroupResource::new(RBAC, resource), within, &subject_keys(user)) {
             let Some(subject) = subject(&binding.value, user, within.unwrap_or_default()) else { continue };
             let rules = match role(store, &binding.value, &binding.key.namespace) {
                 Some(role) => Ok(Rule::of(&role.value)),

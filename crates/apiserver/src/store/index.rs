@@ -4,7 +4,7 @@
 //! current one with the window's events undone, which is how consistent pages are served.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -32,7 +32,38 @@ pub(crate) struct Batch {
 
 type Name = (String, String);
 
+/// Says under which keys an object is found.
+pub(crate) type Keys = fn(&Stored) -> Vec<String>;
+
+/// Names of objects by keys that are computed from them.
+struct Index {
+    keys: Keys,
+    names: HashMap<String, BTreeSet<Name>>,
+}
+
+impl Index {
+    fn add(&mut self, object: &Stored) {
+        for key in (self.keys)(object) {
+            self.names.entry(key).or_default().insert(name(&object.key));
+        }
+    }
+
+    fn remove(&mut self, object: &Stored) {
+        for key in (self.keys)(object) {
+            if let Some(names) = self.names.get_mut(&key) {
+                names.remove(&name(&object.key));
+                if names.is_empty() {
+                    self.names.remove(&key);
+                }
+            }
+        }
+    }
+}
+
 struct Collection {
+    index: Option<Index>,
+    /// The revision of the newest of its events that is no longer in the window.
+    floor: u64,
     objects: BTreeMap<Name, Arc<Stored>>,
     events: VecDeque<Arc<Event>>,
     published: watch::Sender<u64>,
@@ -40,7 +71,8 @@ struct Collection {
 
 impl Default for Collection {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), events: VecDeque::new(), published: watch::Sender::new(0) }
+        let (objects, events) = (BTreeMap::new(), VecDeque::new());
+        Self { index: None, floor: 0, objects, events, published: watch::Sender::new(0) }
     }
 }
 
@@ -49,6 +81,8 @@ pub(super) struct State {
     revision: u64,
     /// Events after this revision are in the window.
     floor: u64,
+    /// The floor when the store was opened: nobody knows which resources the events before had been about.
+    opened_at: u64,
     collections: HashMap<GroupResource, Collection>,
     events: VecDeque<Arc<Event>>,
     /// Of all events together.
@@ -61,6 +95,7 @@ impl State {
         let mut state = Self {
             revision,
             floor,
+            opened_at: floor,
             collections: HashMap::new(),
             events: VecDeque::new(),
             weight: 0,
@@ -85,12 +120,18 @@ impl State {
         for event in events {
             let key = &event.object.key;
             let collection = self.collections.entry(key.resource.clone()).or_default();
-            match event.change {
+            let before = match event.change {
                 Change::Deleted => collection.objects.remove(&name(key)),
                 Change::Created | Change::Updated => {
                     collection.objects.insert(name(key), Arc::clone(&event.object))
                 }
             };
+            if let Some(index) = &mut collection.index {
+                before.iter().for_each(|before| index.remove(before));
+                if event.change != Change::Deleted {
+                    index.add(&event.object);
+                }
+            }
             collection.events.push_back(Arc::clone(event));
             self.events.push_back(Arc::clone(event));
             self.weight += event.weight();
@@ -103,6 +144,7 @@ impl State {
             self.weight -= event.weight();
             if let Some(collection) = self.collections.get_mut(&event.object.key.resource) {
                 collection.events.pop_front();
+                collection.floor = event.revision;
             }
         }
         self.floor = floor;
@@ -146,6 +188,28 @@ impl State {
             range(&collection.objects, namespace).map(|(_, object)| Arc::clone(object)).collect()
         });
         Listing { items, revision: self.revision }
+    }
+
+    /// Keeps an index of a resource from now on.
+    pub(super) fn index(&mut self, resource: &GroupResource, keys: Keys) {
+        let collection = self.collections.entry(resource.clone()).or_default();
+        let mut index = Index { keys, names: HashMap::new() };
+        collection.objects.values().for_each(|object| index.add(object));
+        collection.index = Some(index);
+    }
+
+    /// Objects with one of these keys, in order of namespace and name. All of them, if there is no index.
+    pub(super) fn list_by(
+        &self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+        keys: &[String],
+    ) -> Vec<Arc<Stored>> {
+        let Some(collection) = self.collections.get(resource) else { return Vec::new() };
+        let Some(index) = &collection.index else { return self.list(resource, namespace).items };
+        let names: BTreeSet<&Name> = keys.iter().filter_map(|key| index.names.get(key)).flatten().collect();
+        let here = names.into_iter().filter(|name| namespace.is_none_or(|namespace| name.0 == namespace));
+        here.filter_map(|name| collection.objects.get(name).cloned()).collect()
     }
 
     pub(super) fn list_at(
@@ -193,13 +257,24 @@ impl State {
             .collect()
     }
 
+    /// Events of a resource after this revision are in the window. Those of a resource that changes seldom stay complete while
+    /// others fill the window, so that its watches need not begin again.
+    fn floor_of(&self, resource: Option<&GroupResource>) -> u64 {
+        match resource {
+            None => self.floor,
+            Some(resource) => {
+                self.opened_at.max(self.collections.get(resource).map_or(0, |collection| collection.floor))
+            }
+        }
+    }
+
     pub(super) fn events_after(
         &self,
         resource: Option<&GroupResource>,
         revision: u64,
         limit: usize,
     ) -> Option<Batch> {
-        if revision < self.floor {
+        if revision < self.floor_of(resource) {
             return None;
         }
         let events = match resource {

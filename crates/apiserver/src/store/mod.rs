@@ -34,7 +34,7 @@ use capstan_text::health::Health;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
-pub(crate) use index::{Batch, Listing};
+pub(crate) use index::{Batch, Keys, Listing};
 pub(crate) use key::{GroupResource, Key};
 pub(crate) use stored::Stored;
 
@@ -252,6 +252,21 @@ impl Store {
     /// All objects of a resource, or those of one namespace, in order of namespace and name.
     pub(crate) fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Listing {
         self.read().list(resource, namespace)
+    }
+
+    /// Keeps an index of a resource from now on, for [`Self::list_by`].
+    pub(crate) fn index(&self, resource: &GroupResource, keys: Keys) {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).index(resource, keys);
+    }
+
+    /// Objects of a resource with one of these keys of its index, in order of namespace and name.
+    pub(crate) fn list_by(
+        &self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+        keys: &[String],
+    ) -> Vec<Arc<Stored>> {
+        self.read().list_by(resource, namespace, keys)
     }
 
     /// The same list as it was at an earlier revision; nothing if that is beyond the window.

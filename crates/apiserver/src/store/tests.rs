@@ -160,3 +160,61 @@ async fn an_object_grows_only_so_far() {
     let fits = json!({"metadata": {}, "n": "x".repeat(MOST_BYTES - 100)});
     assert!(store.write(write(fits)).await.is_ok());
 }
+
+#[tokio::test]
+async fn an_index_finds_what_a_search_would_find() {
+    fn odd_or_even(object: &Stored) -> Vec<String> {
+        let number = object.value["n"].as_u64().unwrap_or_default();
+        vec![(number % 2).to_string(), format!("by three {}", number % 3)]
+    }
+    let store = store(&Storage::Memory, 10);
+    // Objects from before the index count, too.
+    for n in 0..5 {
+        put(&store, &format!("a-{n}"), n, Expect::Absent).await.unwrap();
+    }
+    store.index(&resource(), odd_or_even);
+    for n in 0..60_u64 {
+        let name = format!("a-{}", n * 7 % 13);
+        match store.get(&key(&name)) {
+            Some(found) if n % 5 == 0 => _ = remove(&store, &name, found.revision).await,
+            Some(found) => _ = put(&store, &name, n, Expect::Revision(found.revision)).await.unwrap(),
+            None => _ = put(&store, &name, n, Expect::Absent).await.unwrap(),
+        }
+        for keys in [&["0"][..], &["1", "by three 0"], &["none"], &[]] {
+            let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+            let mut expected = store.list(&resource(), None).items;
+            expected.retain(|object| odd_or_even(object).iter().any(|key| keys.contains(key)));
+            let names = |objects: &[Arc<Stored>]| {
+                objects.iter().map(|object| (object.key.name.clone(), object.revision)).collect::<Vec<_>>()
+            };
+            let found = store.list_by(&resource(), Some("default"), &keys);
+            assert_eq!(names(&found), names(&expected), "{keys:?}");
+            assert!(store.list_by(&resource(), Some("other"), &keys).is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_resource_that_changes_seldom_keeps_its_events_complete() {
+    let store = store(&Storage::Memory, 10);
+    let seldom = GroupResource::new("", "secrets");
+    let value = json!({"metadata": {"name": "s"}});
+    let write = Write {
+        key: Key::new(seldom.clone(), "default", "s"),
+        expect: Expect::Absent,
+        action: Action::Put(value),
+        guards: vec![],
+    };
+    let revision = store.write(write).await.unwrap().revision;
+    let first = put(&store, "first", 0, Expect::Absent).await.unwrap();
+    for n in 0..50 {
+        put(&store, &format!("a-{n}"), n, Expect::Absent).await.unwrap();
+    }
+    // Of what changes often, events are gone.
+    assert!(store.events_after(Some(&resource()), first, 10).is_none());
+    let quiet = store.events_after(Some(&seldom), revision, 10).expect("nothing of it is gone");
+    assert!(quiet.events.is_empty() && quiet.through == store.revision());
+    // The creation itself is gone.
+    assert!(store.events_after(Some(&seldom), revision - 1, 10).is_none());
+    assert!(store.events_after(None, revision, 10).is_none());
+}
