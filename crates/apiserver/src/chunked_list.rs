@@ -33,7 +33,11 @@ pub(crate) async fn list(
     output: Output,
     include: Include,
 ) -> Result<Response<Body>> {
-    let Page { items, metadata } = page;
+    let Page { items, mut metadata } = page;
+    // Only lists of whole custom objects say that there is no more.
+    if output.form != Form::Object && metadata["continue"] == "" {
+        metadata.as_object_mut().map(|metadata| metadata.remove("continue"));
+    }
     let size: usize = items.iter().map(|stored| stored.json.len()).sum();
     let now = call.plane.now();
     let envelope = envelope(call, &metadata, output.form, include, now);

@@ -83,7 +83,8 @@ where
         RequestInfo::Resource(request) => {
             authorize::require(&plane.store, &user, &request.access())?;
             let call = Call::new(plane, &request, user, manager(&headers))?;
-            let incoming = Incoming { headers, body: body.read().await? };
+            let (body, _seat) = body.read_and_sit().await?;
+            let incoming = Incoming { headers, body };
             let stored = plane.store.get(&call.key()).map_or(0, |stored| stored.json.len());
             let bytes = incoming.body.len().max(stored);
             let work = resource(&call, &request, &query, &incoming, shutdown);

@@ -1,5 +1,6 @@
-//! Nobody takes so much that others wait: how many requests and watches one client may have at once, and how fast it may
-//! ask. Administrators and whoever is in this process are let through, so that a plane that is pressed can still be put right.
+//! Nobody takes so much that others wait: how many requests and watches one client may have at once, how fast it may ask, and
+//! how many requests are worked on at the same time. Administrators and whoever is in this process are let through, so that a
+//! plane that is pressed can still be put right.
 
 use std::{
     collections::HashMap,
@@ -16,6 +17,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{
     auth::{ANONYMOUS, MASTERS, User},
+    fair_seats::{FairSeats, Seat},
     status::{ApiError, Result},
 };
 
@@ -25,9 +27,11 @@ pub(crate) const MOST_BYTES: usize = 3 << 20;
 /// Failed authentications that an address may have.
 const FAILURES: Rate = Rate { per_second: 10.0, burst: 100.0 };
 
-/// Limits for each client.
+/// Lower limits for each member of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct GroupLimits {
+    /// The group of users.
+    pub group: &'static str,
     /// Concurrent requests other than watches.
     pub requests: usize,
     /// Concurrent watches.
@@ -38,6 +42,28 @@ pub struct Limits {
     pub burst: f64,
     /// Bytes of request bodies that are being read or processed.
     pub bytes: usize,
+}
+
+/// Limits for each client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Lower limits for the members of a group.
+    pub group: Option<GroupLimits>,
+    /// Concurrent requests other than watches.
+    pub requests: usize,
+    /// Concurrent watches.
+    pub watches: usize,
+    /// Sustained requests per second.
+    pub per_second: f64,
+    /// Requests that an idle client may send at once.
+    pub burst: f64,
+    /// Bytes of request bodies that are being read or processed.
+    pub bytes: usize,
+    /// Bytes of request bodies of all clients together.
+    pub all_bytes: usize,
+    /// Requests other than watches that are worked on at the same time. Clients take turns, and one has at most half of
+    /// them.
+    pub seats: usize,
     /// Connections from one address.
     pub connections: usize,
     /// Connections from all addresses together. One address gets at most as many as are left for the others, so that
@@ -56,13 +82,17 @@ impl Default for Limits {
     fn default() -> Self {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self {
+            group: None,
             requests: 200,
             watches: 1000,
             per_second: 1000.0,
             burst: 4000.0,
             bytes: 32 << 20,
-            connections: 1000,
-            all_connections: usize::try_from(files / 2).unwrap_or(usize::MAX).min(4000),
+            all_bytes: 256 << 20,
+            seats: 32,
+            // As many machines as a site behind one address has.
+            connections: 5000,
+            all_connections: usize::try_from(files / 2).unwrap_or(usize::MAX).min(20_000),
             unauthenticated: Duration::from_secs(30),
             recheck: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(60),
@@ -70,14 +100,27 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Those of one user.
+    fn of(&self, user: &User) -> GroupLimits {
+        let Self { group, requests, watches, per_second, burst, bytes, .. } = *self;
+        let lower = group.filter(|lower| user.groups.iter().any(|group| group == lower.group));
+        lower.unwrap_or(GroupLimits { group: "", requests, watches, per_second, burst, bytes })
+    }
+}
+
 /// Who is in, and how much each has taken.
 pub(crate) struct Gate {
     limits: Limits,
     clients: Mutex<HashMap<String, Client>>,
+    /// Bytes of all bodies.
+    bytes: AtomicUsize,
+    seats: Arc<FairSeats>,
     failures: AddressRate,
 }
 
 struct Client {
+    limits: GroupLimits,
     requests: usize,
     watches: usize,
     bytes: usize,
@@ -97,7 +140,13 @@ pub(crate) struct Pass {
 
 impl Gate {
     pub(crate) fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(Self { limits, clients: Mutex::default(), failures: AddressRate::each(FAILURES) })
+        Arc::new(Self {
+            limits,
+            clients: Mutex::default(),
+            bytes: AtomicUsize::new(0),
+            seats: FairSeats::new(limits.seats),
+            failures: AddressRate::each(FAILURES),
+        })
     }
 
     /// Counts a failed authentication, and says whether it is within the limits of its address. One that is not is
@@ -117,14 +166,15 @@ impl Gate {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(None);
         }
-        let limits = self.limits;
+        let limits = self.limits.of(user);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || Client { requests: 0, watches: 0, bytes: 0, left: limits.burst, counted: now };
+        let fresh = || Client { limits, requests: 0, watches: 0, bytes: 0, left: limits.burst, counted: now };
         // Anonymous clients are as many as there are addresses.
         let is_anonymous = user.name == ANONYMOUS;
         let who = if is_anonymous { format!("{ANONYMOUS} {address}") } else { user.name.clone() };
         let client = clients.entry(who.clone()).or_insert_with(fresh);
-        client.refill(&limits, now);
+        client.limits = limits;
+        client.refill(now);
         let (running, most) = if watches {
             (&mut client.watches, limits.watches)
         } else {
@@ -144,19 +194,29 @@ impl Pass {
     pub(crate) fn weigh(&self, bytes: usize) -> Result<()> {
         let mut clients = self.gate.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(client) = clients.get_mut(&self.who) else { return Ok(()) };
-        if client.bytes + bytes > self.gate.limits.bytes {
+        let all = self.gate.bytes.load(Ordering::Relaxed);
+        if client.bytes + bytes > client.limits.bytes || all + bytes > self.gate.limits.all_bytes {
             return Err(ApiError::too_many_requests());
         }
         client.bytes += bytes;
+        // Under the lock of all clients, as every change of it.
+        self.gate.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 }
 
+impl Pass {
+    /// Waits until the request may be worked on. Not while its body is read: a slow client would keep others waiting.
+    pub(crate) async fn seat(&self) -> Option<Seat> {
+        if self.watches { None } else { Some(self.gate.seats.take(&self.who).await) }
+    }
+}
+
 impl Client {
-    fn refill(&mut self, limits: &Limits, now: Instant) {
+    fn refill(&mut self, now: Instant) {
         let rested = now.saturating_duration_since(self.counted).as_secs_f64();
-        self.left = (self.left + rested * limits.per_second).min(limits.burst);
+        self.left = (self.left + rested * self.limits.per_second).min(self.limits.burst);
         self.counted = now;
     }
 }
@@ -167,10 +227,12 @@ impl Drop for Pass {
         let Some(client) = clients.get_mut(&self.who) else { return };
         let running = if self.watches { &mut client.watches } else { &mut client.requests };
         *running -= 1;
-        client.bytes -= self.bytes.load(Ordering::Relaxed);
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        client.bytes -= bytes;
+        self.gate.bytes.fetch_sub(bytes, Ordering::Relaxed);
         // Whoever has nothing running and has rested is as good as new, and need not be remembered.
-        client.refill(&self.gate.limits, Instant::now());
-        if client.requests == 0 && client.watches == 0 && client.left >= self.gate.limits.burst {
+        client.refill(Instant::now());
+        if client.requests == 0 && client.watches == 0 && client.left >= client.limits.burst {
             clients.remove(&self.who);
         }
     }
@@ -233,6 +295,31 @@ mod tests {
         assert!(other.weigh(10).is_ok(), "others have theirs");
         drop(first);
         assert!(second.weigh(6).is_ok());
+    }
+
+    #[test]
+    fn all_bodies_together_are_limited() {
+        let limits = Limits { bytes: 10, all_bytes: 15, ..Limits::default() };
+        let (gate, now) = (Gate::new(limits), Instant::now());
+        let [a, b] = ["a", "b"].map(|name| gate.enter(&user(name), HERE, false, now).unwrap().unwrap());
+        assert!(a.weigh(10).is_ok() && b.weigh(6).is_err() && b.weigh(5).is_ok());
+        drop(a);
+        assert!(b.weigh(5).is_ok(), "there is room again");
+    }
+
+    #[test]
+    fn members_of_a_group_have_their_own_limits() {
+        let lower =
+            GroupLimits { group: "machines", requests: 1, watches: 1, per_second: 1.0, burst: 2.0, bytes: 5 };
+        let gate = Gate::new(Limits { group: Some(lower), ..Limits::default() });
+        let now = Instant::now();
+        let machine = User { groups: vec!["machines".to_owned()], ..user("m") };
+        let pass = gate.enter(&machine, HERE, false, now).unwrap().unwrap();
+        assert!(gate.enter(&machine, HERE, false, now).is_err());
+        assert!(pass.weigh(6).is_err() && pass.weigh(5).is_ok());
+        for _ in 0..10 {
+            assert!(gate.enter(&user("a"), HERE, false, now).is_ok());
+        }
     }
 
     #[test]

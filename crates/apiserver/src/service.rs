@@ -23,6 +23,7 @@ use crate::{
     audit::Entry,
     auth::{User, authenticate::ClientCertificate, impersonate},
     dispatch,
+    fair_seats::Seat,
     limits::{MOST_BYTES, Pass},
     metrics::Labels,
     plane::Plane,
@@ -187,6 +188,17 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    /// Reads it whole, and waits until the request may be worked on.
+    pub(crate) async fn read_and_sit(self) -> Result<(Bytes, Option<Seat>)> {
+        let pass = self.pass;
+        let bytes = self.read().await?;
+        let seat = match pass {
+            Some(pass) => pass.seat().await,
+            None => None,
+        };
+        Ok((bytes, seat))
+    }
+
     /// Reads it whole.
     pub(crate) async fn read(self) -> Result<Bytes> {
         let announced = self.body.size_hint().exact().and_then(|size| usize::try_from(size).ok());

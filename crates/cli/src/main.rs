@@ -28,6 +28,7 @@ mod logs;
 mod machines;
 mod manager;
 mod movement;
+mod open_files;
 mod output;
 mod pages;
 mod plan;

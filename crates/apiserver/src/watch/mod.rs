@@ -112,7 +112,7 @@ impl Lines {
 
     /// A line that says only how far the stream is.
     fn bookmark(&mut self, call: &Call, revision: u64, initial_events_end: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_events_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

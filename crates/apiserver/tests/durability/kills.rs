@@ -20,7 +20,7 @@ async fn serve() {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
+pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect(name))
 }
 

@@ -12,14 +12,15 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// Megabytes that a server may have grown by: far less than what is thrown at it.
 const GROWN: u64 = 350;
 
-/// Lets mallory do with ConfigMaps and widgets of the namespace as she likes.
+/// Lets mallory and bob do with ConfigMaps and widgets of the namespace as they like.
 async fn let_in(server: &Server) {
     let mut admin = server.client("admin").many().await;
     let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
     let rules = json!([{"apiGroups": ["", "example.com"], "resources": ["configmaps", "widgets", "widgets/status"], "verbs": ["*"]}]);
     let role = json!({"metadata": {"name": "r"}, "rules": rules});
     let binding = json!({
-        "metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "mallory"}],
+        "metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"},
+        "subjects": [{"kind": "User", "name": "mallory"}, {"kind": "User", "name": "bob"}],
     });
     let crd = crate::support::widgets();
     let crds = crate::support::CRDS.to_owned();
@@ -314,6 +315,49 @@ async fn requests_that_are_taken_back_are_forgotten() {
     };
     timeout(SOON, counts_no_longer).await.expect("what was taken back no longer counts");
     assert!(server.memory() < before + GROWN, "from {before} to {} MB", server.memory());
+}
+
+/// Mallory's requests wait for a webhook that never answers. She has only half of the seats, and bob is answered before any of
+/// them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_whose_requests_hang_leaves_seats_to_others() {
+    let server = Server::start();
+    let_in(&server).await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/hangs", silent.local_addr().unwrap());
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
+    let hook = json!({
+        "metadata": {"name": "hangs"},
+        "webhooks": [{
+            "name": "hangs.example.com", "rules": [rule], "clientConfig": {"url": url}, "timeoutSeconds": 30,
+            "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        }],
+    });
+    let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let mut admin = server.client("admin").many().await;
+    let (code, text) = send(&mut admin, "POST", hooks, "application/json", &hook.to_string()).await;
+    assert_eq!(code, 201, "{text}");
+
+    let mallory = server.client("mallory").many().await;
+    let hanging: Vec<_> = (0..LIMITS().requests)
+        .map(|number| {
+            let (mut mallory, map) = (mallory.clone(), json!({"metadata": {"name": format!("m{number}")}}));
+            tokio::spawn(async move {
+                let request = request("POST", MAPS, "application/json", &map.to_string());
+                mallory.send_request(request).await.map(|response| response.status())
+            })
+        })
+        .collect();
+    let mut asked = Vec::new();
+    for _ in 0..LIMITS().seats / 2 {
+        asked.push(timeout(SOON, silent.accept()).await.expect("as many as she has seats").unwrap());
+    }
+    let mut bob = server.client("bob").many().await;
+    let (code, text) = send(&mut bob, "GET", MAPS, "", "").await;
+    assert_eq!(code, 200, "{text}");
+    assert!(hanging.iter().all(|request| !request.is_finished()), "bob has waited for mallory");
+    hanging.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(asked);
 }
 
 /// Each request would take minutes if a list were searched once for each of its items.

@@ -31,7 +31,7 @@ use crate::support::pki;
 
 pub(crate) const FOLDER: &str = "CAPSTAN_HOSTILE_FOLDER";
 const READY: &str = "ready to be attacked";
-const USERS: [(&str, &str); 2] = [("admin", "system:masters"), ("mallory", "x")];
+const USERS: [(&str, &str); 3] = [("admin", "system:masters"), ("mallory", "x"), ("bob", "y")];
 /// What any answer may take on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 

@@ -31,6 +31,7 @@ const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 const NAMESPACE: &str = "capstan-system";
 
 pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
+    crate::open_files::allow_all();
     let level = log::to_stderr(args.tuning.verbosity);
     let config = args.plane.config().await?;
     let plane = plane::of(args, &config)?;

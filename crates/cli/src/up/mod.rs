@@ -7,7 +7,7 @@ mod renewal;
 
 use anyhow::{Context, Result, bail};
 use capstan_apiserver::{
-    ApiServer, Authority, OpenError, Options, Restriction, StartError, Storage, Tls, User,
+    ApiServer, Authority, GroupLimits, OpenError, Options, Restriction, StartError, Storage, Tls, User,
 };
 use capstan_controller::{Metrics, Scope};
 use capstan_pki::issue::Identity;
@@ -46,10 +46,21 @@ const MACHINE_LEASES: Restriction = Restriction {
     bytes: 8 << 10,
 };
 
+/// An agent has two watches and writes a few times a minute. A stolen credential of a machine is worth no more.
+const MACHINE_LIMITS: GroupLimits = GroupLimits {
+    group: capstan_bootstrap::GROUP,
+    requests: 8,
+    watches: 8,
+    per_second: 10.0,
+    burst: 200.0,
+    bytes: 4 << 20,
+};
+
 /// File of the data folder that keeps the port.
 const PORT: &str = "port";
 
 pub(crate) async fn run(args: &UpArgs) -> Result<()> {
+    crate::open_files::allow_all();
     log::to_stderr(args.tuning.verbosity);
     let data_dir = match &args.data_dir {
         Some(folder) => folder.clone(),
@@ -198,6 +209,7 @@ impl RunningPlane {
         options.checks = process.checks;
         options.backup_files = folder::backup_files(data_dir);
         options.restrictions = vec![MACHINE_LEASES];
+        options.limits.group = Some(MACHINE_LIMITS);
         let Identity { certificate, key } = pki.authority.clone();
         options.client_authority = Some(Authority { certificate, key });
         let metrics = Metrics::default();

@@ -7,6 +7,7 @@ use super::{
     ROW,
 };
 use crate::{
+    object,
     registry::kinds::{self, cells},
     virtual_resources::{access, identity, token_request},
 };
@@ -22,8 +23,11 @@ pub(super) const TOKEN_REQUEST: BuiltIn = BuiltIn {
 };
 
 /// A time, not an age.
-const ROLE_COLUMNS: &[(&str, &str, CellOf)] =
-    &[("Created At", "string", Path(&["metadata", "creationTimestamp"]))];
+const ROLE_COLUMNS: &[(&str, &str, CellOf)] = &[(
+    "Created At",
+    "date",
+    Computed(|role, _| object::text(role, &["metadata", "creationTimestamp"]).into()),
+)];
 
 const BINDING_COLUMNS: &[(&str, &str, CellOf)] = &[
     ("Role", "string", Computed(cells::role_ref)),

@@ -70,7 +70,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         kind: "Secret",
         schema: "io.k8s.api.core.v1.Secret",
         selectable: &["type"],
-        columns: &[("Type", "string", Path(&["type"])), ("Data", "integer", Computed(cells::data_count))],
+        columns: &[("Type", "string", Path(&["type"])), ("Data", "string", Computed(cells::data_count))],
         rules: &kinds::SECRET,
         ..ROW
     },
@@ -79,7 +79,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         kind: "ConfigMap",
         schema: "io.k8s.api.core.v1.ConfigMap",
         short_names: &["cm"],
-        columns: &[("Data", "integer", Computed(cells::data_count))],
+        columns: &[("Data", "string", Computed(cells::data_count))],
         rules: &kinds::CONFIG_MAP,
         ..ROW
     },
@@ -198,7 +198,11 @@ pub(super) const TABLE: &[BuiltIn] = &[
         resource: "leases",
         kind: "Lease",
         schema: "io.k8s.api.coordination.v1.Lease",
-        columns: &[("Holder", "string", Path(&["spec", "holderIdentity"]))],
+        columns: &[(
+            "Holder",
+            "string",
+            Computed(|lease, _| object::text(lease, &["spec", "holderIdentity"]).into()),
+        )],
         rules: &kinds::LEASE,
         ..ROW
     },
@@ -249,8 +253,8 @@ pub(super) const TABLE: &[BuiltIn] = &[
         scale: true,
         columns: &[
             ("Ready", "string", Computed(cells::deployment_ready)),
-            ("Up-to-date", "integer", Computed(|it, _| cells::number(it, "updatedReplicas"))),
-            ("Available", "integer", Computed(|it, _| cells::number(it, "availableReplicas"))),
+            ("Up-to-date", "string", Computed(|it, _| cells::number(it, "updatedReplicas"))),
+            ("Available", "string", Computed(|it, _| cells::number(it, "availableReplicas"))),
             ("Age", "string", Computed(cells::age)),
             ("Containers", "string", Wide(|it, _| cells::containers_of(it, "name"))),
             ("Images", "string", Wide(|it, _| cells::containers_of(it, "image"))),

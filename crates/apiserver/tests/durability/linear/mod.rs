@@ -1,0 +1,50 @@
+//! Clients that contend for the same objects are told one story, also over kills: reads, conditional writes and deletions of
+//! each object have one order, revisions grow with time over all objects, and lists are states that existed.
+//!
+//! `CAPSTAN_KILLS` says how often the server is killed, `CAPSTAN_SEED` repeats a run's choices.
+
+mod checker;
+mod clients;
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clients::History;
+
+use crate::{clients::Dice, kills::number, server::Server};
+
+const KILLS: u64 = 6;
+const CLIENTS: u64 = 5;
+/// Answers in each life, at least.
+const ANSWERS: usize = 40;
+/// Long, for a machine that is busy with other things.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_are_told_one_story_over_kills() {
+    _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
+    let seed = number("CAPSTAN_SEED").unwrap_or_else(|| now.into());
+    let kills = number("CAPSTAN_KILLS").unwrap_or(KILLS);
+    eprintln!("CAPSTAN_SEED={seed} CAPSTAN_KILLS={kills}");
+    let (mut dice, history) = (Dice(seed), History::default());
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..=kills {
+        let mut server = Server::spawn(folder.path());
+        let client = server.client().await;
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..CLIENTS {
+            tasks.spawn(history.clone().contend(client.clone(), dice.below(1 << 31)));
+        }
+        tasks.spawn(history.clone().list(client));
+        let (before, started) = (history.answers(), Instant::now());
+        while history.answers() < before + ANSWERS {
+            assert!(started.elapsed() < DEADLINE, "few answers: {}", history.answers() - before);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(dice.below(300))).await;
+        server.kill();
+        tasks.join_all().await;
+    }
+    history.check();
+    eprintln!("{} answers and {} lists are explained", history.answers(), history.lists());
+}
