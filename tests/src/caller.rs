@@ -116,6 +116,24 @@ impl Caller {
         self.send(method, path, media, bytes, headers).await
     }
 
+    /// Sends a body of any media type, and returns the body of the response as it is.
+    pub async fn fetch(
+        &self,
+        method: &str,
+        path: &str,
+        media: &str,
+        bytes: Vec<u8>,
+        headers: &[(&str, &str)],
+    ) -> Result<(http::response::Parts, Vec<u8>)> {
+        let mut request = http::Request::builder().method(method).uri(path).header("content-type", media);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = self.0.send(request.body(Body::from(bytes))?).await?;
+        let (head, body) = response.into_parts();
+        Ok((head, body.collect_bytes().await?.to_vec()))
+    }
+
     /// Sends a body of any media type.
     pub async fn send(
         &self,
@@ -125,15 +143,10 @@ impl Caller {
         bytes: Vec<u8>,
         headers: &[(&str, &str)],
     ) -> Result<Answer> {
-        let mut request = http::Request::builder().method(method).uri(path).header("content-type", media);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let response = self.0.send(request.body(Body::from(bytes))?).await?;
-        let code = response.status().as_u16();
-        let warnings = response.headers().get_all("warning").iter();
+        let (head, bytes) = self.fetch(method, path, media, bytes, headers).await?;
+        let code = head.status.as_u16();
+        let warnings = head.headers.get_all("warning").iter();
         let warnings = warnings.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-        let bytes = response.into_body().collect_bytes().await?;
         let body = serde_json::from_slice(&bytes).ok().or_else(|| {
             let line = bytes.split(|byte| *byte == b'\n').next()?;
             serde_json::from_slice(line).ok()

@@ -1,4 +1,4 @@
-//! The RBAC rules of each group of controllers on the management plane: least privilege, as data.
+//! The RBAC rules of each group of controllers and of machines on the management plane: least privilege, as data.
 //!
 //! Rules have one of three scopes:
 //!
@@ -105,6 +105,22 @@ pub fn metrics_reader() -> Vec<PolicyRule> {
     }]
 }
 
+/// Rules of a machine before it has a certificate: it asks for one in its report.
+pub fn enrolling_machine(report: &str) -> Vec<PolicyRule> {
+    vec![
+        named(rule(AGENT, &["machinereports"], &[&READ]), report),
+        named(rule(AGENT, &["machinereports/status"], &[&["get", "update", "patch"]]), report),
+    ]
+}
+
+/// Rules of a machine that has enrolled: it reads its plan, writes its report and renews its Lease.
+pub fn machine(report: &str, plan: &str, lease: &str) -> Vec<PolicyRule> {
+    let mut rules = vec![named(rule("", &["secrets"], &[&READ]), plan)];
+    rules.extend(enrolling_machine(report));
+    rules.push(named(rule(COORDINATION, &["leases"], &[&["get", "update", "patch"]]), lease));
+    rules
+}
+
 /// The minimal rules of each group of controllers.
 pub fn access() -> Vec<GroupAccess> {
     let mut all = vec![core(), infrastructure(), bootstrap(), control_plane(), hooks()];
@@ -193,7 +209,8 @@ fn bootstrap() -> GroupAccess {
             rule("", &["secrets"], &[&READ, &["create", "update", "patch", "delete"]]),
             rule("", &["serviceaccounts"], &[&made]),
             rule("", &["serviceaccounts/token"], &[&["create"]]),
-            rule(RBAC, &["roles", "rolebindings"], &[&made]),
+            // Watched, too: rights of a machine that somebody widens are taken back at once.
+            rule(RBAC, &["roles", "rolebindings"], &[&made, &["list", "watch"]]),
             rule(COORDINATION, &["leases"], &[&made, &["update"]]),
             // Machines are given this; whoever gives it must hold it.
             rule(AGENT, &["machinereports/status"], &[&["get", "update", "patch"]]),

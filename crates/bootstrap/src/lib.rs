@@ -17,7 +17,7 @@ mod enrolment;
 mod names;
 mod this_plane;
 mod userdata;
-mod verified_rights;
+mod verified_objects;
 
 use capstan_artifacts::Software;
 use capstan_controller::{Caches, Scope, run};

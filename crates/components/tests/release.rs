@@ -105,7 +105,14 @@ fn everything_bears_the_label_of_its_provider_and_one_namespace() {
                 provider.label(),
                 "{object}"
             );
-            let everywhere = ["Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"];
+            let everywhere = [
+                "Namespace",
+                "CustomResourceDefinition",
+                "ClusterRole",
+                "ClusterRoleBinding",
+                "ValidatingAdmissionPolicy",
+                "ValidatingAdmissionPolicyBinding",
+            ];
             let namespace = object["metadata"]["namespace"].as_str();
             match object["kind"].as_str() {
                 Some(kind) if everywhere.contains(&kind) => assert_eq!(namespace, None),
@@ -118,7 +125,8 @@ fn everything_bears_the_label_of_its_provider_and_one_namespace() {
 #[test]
 fn clusterctl_can_remove_what_bears_no_namespace() {
     for provider in providers() {
-        for kind in ["ClusterRole", "ClusterRoleBinding"] {
+        let policies = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
+        for kind in ["ClusterRole", "ClusterRoleBinding"].into_iter().chain(policies) {
             for object in of_kind(provider, kind) {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
                 assert!(name.starts_with(&format!("{}-", provider.namespace())), "{name}");
@@ -217,6 +225,33 @@ fn the_manifest_says_which_callers_the_hooks_serve() {
         let text = to_yaml(&of_kind(provider, "Deployment"));
         assert!(!text.contains("hooks-client-ca") && !text.contains("--hooks"), "{provider:?}");
     }
+}
+
+/// Every port that a pod names is open to somebody, and the hooks only to namespaces of providers.
+#[test]
+fn a_network_policy_names_who_may_connect() {
+    for provider in providers() {
+        let [policy] = &of_kind(provider, "NetworkPolicy")[..] else { panic!("one NetworkPolicy each") };
+        let deployment = of_kind(provider, "Deployment").remove(0);
+        let pod = &deployment["spec"]["template"];
+        assert_eq!(policy["spec"]["podSelector"]["matchLabels"], pod["metadata"]["labels"]);
+        assert_eq!(policy["spec"]["policyTypes"], serde_json::json!(["Ingress"]));
+        let rules = policy["spec"]["ingress"].as_array().expect("rules");
+        for port in pod["spec"]["containers"][0]["ports"].as_array().expect("ports") {
+            let number = &port["containerPort"];
+            let is_of = |rule: &&Value| {
+                rule["ports"].as_array().expect("ports").iter().any(|open| open["port"] == *number)
+            };
+            let open: Vec<&Value> = rules.iter().filter(is_of).collect();
+            let [rule] = open[..] else { panic!("{provider:?}: {port} is in one rule") };
+            assert_eq!(rule.get("from").is_some(), port["name"] == "hooks", "{provider:?}: {port}");
+        }
+    }
+    let policy = of_kind(Provider::Hooks, "NetworkPolicy").remove(0);
+    let label = &policy["spec"]["ingress"][1]["from"][0]["namespaceSelector"]["matchExpressions"][0];
+    let namespace = of_kind(Provider::Core, "Namespace").remove(0);
+    let key = label["key"].as_str().expect("a label");
+    assert!(namespace["metadata"]["labels"].get(key).is_some(), "core's namespace has the label {key}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub mod throttle;
 // The vocabulary of the planner, which controllers share: it knows no Kubernetes library.
 pub use capstan_planner::{knowledge, text};
 
-pub use cache::{Cache, Caches};
+pub use cache::{Cache, Cached, Caches};
 pub use destroy::Grounds;
 pub use error::{Error, Result};
 pub use knowledge::Knowledge;

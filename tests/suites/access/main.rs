@@ -4,6 +4,7 @@
 #![cfg(test)]
 #![allow(clippy::needless_pass_by_value, reason = "a script reads best with its values in place")]
 
+mod closure;
 mod kubectl;
 mod machine;
 mod rights;
@@ -26,6 +27,11 @@ async fn a_machine_gets_its_credential_alike() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rights_are_judged_alike() {
     both(async |script| rights::are_judged(script).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_reach_what_is_documented() {
+    both(async |script| closure::is_as_documented(script).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +73,9 @@ async fn both(play: impl AsyncFn(&mut Script)) {
     let (real, embedded) = tokio::join!(RealPlane::start(), Embedded::start());
     let (real, embedded) = (real.unwrap(), embedded.unwrap());
     let mut transcripts = Vec::new();
-    for (plane, kubeconfig) in [("real", real.kubeconfig().to_owned()), ("embedded", embedded.kubeconfig())] {
+    for (plane, kubeconfig) in
+        [("real", real.kubeconfig().to_owned()), (script::EMBEDDED, embedded.kubeconfig())]
+    {
         let mut script = Script::new(plane, &kubeconfig).await.unwrap();
         play(&mut script).await;
         transcripts.push(script.into_transcript());

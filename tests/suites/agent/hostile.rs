@@ -1,9 +1,11 @@
 //! What somebody can do who has taken a machine over: speak for it, and nothing else.
 
+use anyhow::ensure;
+use capstan_testkit::eventually;
 use capstan_tests::Credential;
 use serde_json::{Value, json};
 
-use crate::stage::{MACHINE, NAMESPACE, REQUESTS, Stage, core, group, leases, reports};
+use crate::stage::{DEADLINE, MACHINE, NAMESPACE, REQUESTS, Stage, core, group, leases, reports};
 
 /// With the token that the machine starts with.
 pub(crate) async fn with_the_token(stage: &Stage, token: &str) {
@@ -41,7 +43,30 @@ pub(crate) async fn with_the_certificate(stage: &Stage) {
         ("GET", leases(""), Value::Null),
         ("GET", format!("{}?{}", leases(""), named(&agent)), Value::Null),
     ]);
+    // A real API server knows a new policy a little later.
+    let [first, ..] = &more_of_its_lease()[..] else { unreachable!("some") };
+    eventually(DEADLINE, "the policy to be known", async || {
+        let answer = thief.ask(first.0, &format!("{}?dryRun=All", first.1), &first.2).await?;
+        ensure!(answer.code == 403, "{answer:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    tried.extend(more_of_its_lease());
     refused(&thief, tried).await;
+}
+
+/// Of its Lease a machine changes what a sign of life needs, and nothing that others act on.
+fn more_of_its_lease() -> Vec<(&'static str, String, Value)> {
+    let owner = json!([{"apiVersion": "v1", "kind": "Secret", "name": "s", "uid": "u"}]);
+    let changes = [
+        json!({"metadata": {"finalizers": ["example.com/forever"]}}),
+        json!({"metadata": {"ownerReferences": owner}}),
+        json!({"metadata": {"labels": {"a": "b"}}}),
+        json!({"metadata": {"annotations": {"a": "b"}}}),
+        json!({"spec": {"holderIdentity": "x".repeat(10_000)}}),
+    ];
+    changes.map(|change| ("PATCH", leases(&format!("/{MACHINE}-agent")), change)).to_vec()
 }
 
 /// What neither may.

@@ -16,7 +16,7 @@ use capstan_plan::{
     Action, Argv, Artifact, Check, Command, Digest, EnvVar, File, Gate, Mode, Repeat, Source, Step, Target,
 };
 use capstan_testkit::{RealPlane, eventually, install_crds};
-use capstan_tests::Embedded;
+use capstan_tests::{Embedded, capstan};
 use serde_json::{Value, json};
 use stage::{DEADLINE, MACHINE, Stage, leases, reports};
 
@@ -46,6 +46,7 @@ async fn stage(kubeconfig: &Path) -> Stage {
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_real_plane() {
     let plane = RealPlane::start().await.unwrap();
+    plane.apply_yaml(&policies()).await.unwrap();
     everything(plane.kubeconfig()).await;
 }
 
@@ -53,6 +54,19 @@ async fn on_a_real_plane() {
 async fn on_the_embedded_plane() {
     let plane = Embedded::start().await.unwrap();
     everything(&plane.kubeconfig()).await;
+}
+
+/// The admission policies of the bootstrap provider, from its release.
+fn policies() -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = folder.path().to_str().unwrap();
+    capstan(&["release", "--version", "v0.1.0", "--out", repository]).unwrap();
+    let manifests = folder.path().join("bootstrap-capstan/v0.1.0/bootstrap-components.yaml");
+    let manifests = fs::read_to_string(manifests).unwrap();
+    let is_policy = |text: &&str| text.contains("\nkind: ValidatingAdmissionPolicy");
+    let policies: Vec<&str> = manifests.split("\n---\n").filter(is_policy).collect();
+    assert_eq!(policies.len(), 2, "{manifests}");
+    policies.join("\n---\n")
 }
 
 async fn everything(kubeconfig: &Path) {

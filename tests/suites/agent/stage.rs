@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use capstan_api::access;
 use capstan_plan::{
     Digest, Epoch, MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SealedPlan, SigningKey, Step,
 };
@@ -85,10 +86,6 @@ impl Stage {
     /// What the bootstrap provider makes for a machine.
     async fn objects(&self, name: &str, machine_id: &str) {
         let (plan, agent, enrol) = (format!("{name}-plan"), format!("{name}-agent"), format!("{name}-enrol"));
-        let rule = |group: &str, resource: &str, name: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": verbs});
-        let (look, change) = (["get", "list", "watch"], ["get", "update", "patch"]);
-        let own = rule("agent.capstan.dev", "machinereports", name, &look);
-        let status = rule("agent.capstan.dev", "machinereports/status", name, &change);
         let rbac = |path: &str| group(RBAC, "v1", path);
         let binding = |role: &str, subject: Value| {
             let role_ref = json!({"apiGroup": RBAC, "kind": "Role", "name": role});
@@ -105,15 +102,14 @@ impl Stage {
         });
         self.make(&reports(""), report).await;
         self.make(&leases(""), json!({"metadata": {"name": agent}, "spec": {}})).await;
-        self.make(&rbac("roles"), json!({"metadata": {"name": enrol}, "rules": [own, status]})).await;
+        self.make(
+            &rbac("roles"),
+            json!({"metadata": {"name": enrol}, "rules": access::enrolling_machine(name)}),
+        )
+        .await;
         let account = json!({"kind": "ServiceAccount", "name": agent, "namespace": NAMESPACE});
         self.make(&rbac("rolebindings"), binding(&enrol, account)).await;
-        let rules = json!([
-            rule("", "secrets", &plan, &look),
-            own,
-            status,
-            rule("coordination.k8s.io", "leases", &agent, &change),
-        ]);
+        let rules = access::machine(name, &plan, &agent);
         self.make(&rbac("roles"), json!({"metadata": {"name": agent}, "rules": rules})).await;
         let user = json!({"kind": "User", "name": format!("capstan:machine:{NAMESPACE}:{machine_id}"), "apiGroup": RBAC});
         self.make(&rbac("rolebindings"), binding(&agent, user)).await;

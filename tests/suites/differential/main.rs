@@ -9,6 +9,7 @@ mod definitions;
 mod generate;
 mod kinds;
 mod play;
+mod reading;
 mod rules;
 mod same;
 
@@ -91,6 +92,13 @@ async fn rules_are_judged_alike() {
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_are_judged_alike() {
     let differences = definitions::differences(&Trial::start().await.planes).await;
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_shown_alike() {
+    let mut trial = Trial::start().await;
+    let differences = reading::differences(&trial.planes, &mut trial.runner).await;
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
 }
 

@@ -87,6 +87,11 @@ impl Planes {
         }
     }
 
+    /// First the real plane, then the embedded one.
+    pub(crate) fn each(&self) -> [&Caller; 2] {
+        [&self.real, &self.embedded]
+    }
+
     /// What both answer to a request without placeholders: first the real plane, then the embedded one.
     pub(crate) async fn both(&self, request: &Request) -> [Answer; 2] {
         let [real, embedded] = [&self.real, &self.embedded].map(|plane| send(plane, request, "", ""));

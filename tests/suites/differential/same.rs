@@ -25,6 +25,19 @@ pub(crate) fn difference(real: &Answer, embedded: &Answer, left_alone: &[&str]) 
     (!differences.is_empty()).then(|| differences.concat())
 }
 
+/// The same for what is no answer.
+pub(crate) fn difference_of_values(real: &Value, embedded: &Value, left_alone: &[&str]) -> Option<String> {
+    let [one, other] = [real, embedded].map(|value| {
+        let mut value = value.clone();
+        normalise(&mut value);
+        leave_alone(&mut value, left_alone);
+        value
+    });
+    let mut differences = Vec::new();
+    compare("", &one, &other, &mut differences);
+    (!differences.is_empty()).then(|| differences.concat())
+}
+
 fn compare(path: &str, real: &Value, embedded: &Value, differences: &mut Vec<String>) {
     match (real, embedded) {
         (Value::Object(one), Value::Object(other)) => {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use capstan_api::access::{GroupAccess, access};
+use capstan_api::access::access;
 use capstan_testkit::{RealPlane, eventually, install_crds};
-use capstan_tests::{Running, capstan};
+use capstan_tests::{Running, capstan, installed_access, let_in};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -16,7 +16,6 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
 pub(crate) const VERSION: &str = "v1.36.0+k3s1";
 /// Where the managers are installed.
 const HOME: &str = "capstan-system";
-const RBAC: &str = "rbac.authorization.k8s.io";
 
 pub(crate) struct Stage {
     pub(crate) plane: RealPlane,
@@ -51,16 +50,13 @@ impl Stage {
 
     /// Makes the service account of each group, with its rights everywhere and at home.
     pub(crate) async fn install(&self) {
-        let objects = access().iter().flat_map(installed).collect();
+        let objects = access().iter().flat_map(|group| installed_access(group, HOME)).collect();
         self.apply(objects).await;
     }
 
     /// Lets all groups work in a namespace with clusters.
     pub(crate) async fn let_in(&self, namespace: &str) {
-        let bindings = access().into_iter().map(|group| {
-            let name = format!("capstan-{}-clusters", group.controllers);
-            binding("RoleBinding", "ClusterRole", &name, Some(namespace), group.controllers)
-        });
+        let bindings = access().into_iter().map(|group| let_in(&group, HOME, namespace));
         self.apply(bindings.collect()).await;
     }
 
@@ -199,27 +195,4 @@ impl Replica {
 
 fn account(group: &str) -> String {
     format!("capstan-{group}")
-}
-
-/// What an installation makes for a group.
-fn installed(group: &GroupAccess) -> Vec<Value> {
-    let (name, of_clusters) = (account(group.controllers), format!("capstan-{}-clusters", group.controllers));
-    let role = |kind: &str, name: &str, namespace: Option<&str>, rules: &Value| json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": {"name": name, "namespace": namespace}, "rules": rules});
-    vec![
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": HOME}}),
-        role("ClusterRole", &name, None, &json!(group.everywhere)),
-        role("ClusterRole", &of_clusters, None, &json!(group.cluster_namespaces)),
-        role("Role", &name, Some(HOME), &json!(group.own_namespace)),
-        binding("ClusterRoleBinding", "ClusterRole", &name, None, group.controllers),
-        binding("RoleBinding", "Role", &name, Some(HOME), group.controllers),
-    ]
-}
-
-fn binding(kind: &str, role: &str, name: &str, namespace: Option<&str>, group: &str) -> Value {
-    json!({
-        "apiVersion": format!("{RBAC}/v1"), "kind": kind,
-        "metadata": {"name": name, "namespace": namespace},
-        "roleRef": {"apiGroup": RBAC, "kind": role, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": account(group), "namespace": HOME}],
-    })
 }

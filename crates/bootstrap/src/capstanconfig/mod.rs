@@ -30,7 +30,7 @@ use std::time::Instant;
 use crate::PlaneAddress;
 use crate::enrolment::{self, EnrolmentStep};
 use crate::this_plane::PlanKeys;
-use crate::verified_rights::VerifiedRights;
+use crate::verified_objects::VerifiedObjects;
 use decide::Decision;
 use status::OWNED;
 
@@ -43,7 +43,7 @@ pub struct Bootstrap {
     pub(crate) caches: Caches,
     pub(crate) plane: PlaneAddress,
     pub(crate) software: Software,
-    pub(crate) verified_rights: VerifiedRights,
+    pub(crate) verified_objects: VerifiedObjects,
     pub(crate) plan_keys: PlanKeys,
     /// Which plane it is, whatever its address.
     pub(crate) name: PlaneName,
@@ -54,8 +54,8 @@ impl Bootstrap {
     /// `software`.
     pub fn new(caches: Caches, plane: PlaneAddress, software: Software) -> Self {
         let name = PlaneName::of(caches.client().clone());
-        let (verified_rights, plan_keys) = (VerifiedRights::default(), PlanKeys::default());
-        Self { caches, plane, software, verified_rights, plan_keys, name }
+        let (verified_objects, plan_keys) = (VerifiedObjects::default(), PlanKeys::default());
+        Self { caches, plane, software, verified_objects, plan_keys, name }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -99,9 +99,9 @@ impl Reconciler for Bootstrap {
                 Some(observed) => enrolment::decide(&observed, now),
                 None => enrolment::Decision::too_early(),
             };
-            if seen.own.as_ref().is_some_and(|own| !own.has_verified_rights) {
+            if seen.own.as_ref().is_some_and(|own| !own.are_verified) {
                 let uid = config.uid().unwrap_or_default();
-                self.verified_rights.seen(&uid, enrolment.has_verified_rights(), Instant::now());
+                self.verified_objects.seen(&uid, enrolment.has_verified_objects(), Instant::now());
             }
             if seen.data.is_none() && seen.own.is_some() && enrolment.step == EnrolmentStep::Rest {
                 // What is not in memory may be there all the same, without the label. What comes next rests on it.

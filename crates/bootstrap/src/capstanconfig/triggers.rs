@@ -11,13 +11,15 @@ use futures::stream::iter;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt as _;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::ResourceExt;
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 
 use crate::names::{REQUEST_LABEL, REQUESTED_FOR};
 
-/// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a certificate, or got one.
+/// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a certificate or got one, or has
+/// other rights than before.
 pub(crate) fn configs(
     caches: &Caches,
     scope: &Scope,
@@ -48,18 +50,28 @@ pub(crate) fn configs(
             let version = status.and_then(|status| status.agent_version.clone());
             (report.uid(), report.spec.clone(), asked, version)
         })
-        .flat_map(|report| iter(config_of_report(&report)));
+        .flat_map(|report| iter(config_of_owned(report.as_ref())));
     let requests = caches
         .of_labelled::<CertificateSigningRequest>(REQUEST_LABEL)
         .changed(|request| (request.uid(), request.status.clone()))
         .flat_map(|request| iter(config_of_request(&request)));
+    let roles = scope
+        .beside_clusters(caches, |role: &Role| (role.uid(), role.rules.clone()))
+        .flat_map(|role| iter(config_of_owned(role.as_ref())));
+    let bindings = scope
+        .beside_clusters(caches, |binding: &RoleBinding| {
+            (binding.uid(), binding.role_ref.clone(), binding.subjects.clone())
+        })
+        .flat_map(|binding| iter(config_of_owned(binding.as_ref())));
+    let rights = futures::stream::select(roles, bindings);
     let of_machines = futures::stream::select(machines, futures::stream::select(reports, requests));
-    futures::stream::select(of_machines, of_clusters)
+    futures::stream::select(futures::stream::select(of_machines, rights), of_clusters)
 }
 
-fn config_of_report(report: &MachineReport) -> Option<ObjectRef<CapstanConfig>> {
-    let owner = owners::of_kind(&report.metadata, "CapstanConfig", "bootstrap.cluster.x-k8s.io")?;
-    Some(reference(&report.namespace().unwrap_or_default(), &owner.name))
+/// Whose object this is.
+fn config_of_owned(object: &impl ResourceExt) -> Option<ObjectRef<CapstanConfig>> {
+    let owner = owners::of_kind(object.meta(), "CapstanConfig", "bootstrap.cluster.x-k8s.io")?;
+    Some(reference(&object.namespace().unwrap_or_default(), &owner.name))
 }
 
 fn config_of_request(request: &CertificateSigningRequest) -> Option<ObjectRef<CapstanConfig>> {

@@ -142,7 +142,7 @@ impl Decision {
 
     /// Whether the objects of the machine were looked at and found to be as they should be. A machine that must part from
     /// another plane has not had them looked at yet.
-    pub(crate) fn has_verified_rights(&self) -> bool {
+    pub(crate) fn has_verified_objects(&self) -> bool {
         self.blocked.is_none() && !matches!(self.step, EnrolmentStep::Objects(_) | EnrolmentStep::Part { .. })
     }
 

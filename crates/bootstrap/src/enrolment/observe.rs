@@ -3,18 +3,21 @@
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_controller::error::{Doing as _, Error, Result};
-use capstan_controller::{Cache, owners};
+use capstan_controller::{Cache, Cached, owners};
 use futures::future::try_join_all;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use kube::ResourceExt as _;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DynamicObject};
+use kube::core::NamespaceResourceScope;
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Resource, ResourceExt as _};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::decide::csr_name;
-use super::decide::objects::{self, REPORT, ResourceKind, SECRET};
+use super::decide::objects::{self, REPORT, ROLE, ROLE_BINDING, ResourceKind, SECRET, Wanted};
 use super::decide::request::check;
 use crate::capstanconfig::Bootstrap;
 use crate::names::{Names, REQUEST_LABEL};
@@ -24,8 +27,8 @@ pub(crate) struct Own {
     pub(crate) names: Names,
     pub(crate) owner: Value,
     pub(crate) found: Vec<Option<Value>>,
-    /// Whether the machine's rights were not read, but taken to be what they were a moment ago.
-    pub(crate) has_verified_rights: bool,
+    /// Whether its ServiceAccount and its Lease were not read, but taken to be what they were a moment ago.
+    pub(crate) are_verified: bool,
     pub(crate) enrolment: Option<Value>,
     pub(crate) report: Option<MachineReport>,
     pub(crate) csr: Option<Arc<CertificateSigningRequest>>,
@@ -44,15 +47,8 @@ impl Bootstrap {
         let owner = serde_json::to_value(owner)
             .map_err(|error| Error::transient("cannot write a reference to an owner", error))?;
         let wanted = objects::wanted(&names, &owner);
-        let has_verified_rights =
-            self.verified_rights.holds(&config.uid().unwrap_or_default(), Instant::now());
-        let found = try_join_all(wanted.iter().map(async |object| {
-            match has_verified_rights && object.kind != REPORT {
-                true => Ok(Some(object.object.clone())),
-                false if object.kind == REPORT => self.report(&names, &object.name).await,
-                false => self.find(&names, object.kind, &object.name).await,
-            }
-        }));
+        let are_verified = self.verified_objects.holds(&config.uid().unwrap_or_default(), Instant::now());
+        let found = try_join_all(wanted.iter().map(|object| self.found(&names, object, are_verified)));
         let (found, enrolment) = futures::try_join!(found, self.enrolment(&names))?;
         let report = wanted
             .iter()
@@ -72,7 +68,7 @@ impl Bootstrap {
             true => self.requests().peek_named(&csr_name(&names)).await?,
             false => None,
         };
-        Ok(Own { names, owner, found, has_verified_rights, enrolment, report, csr })
+        Ok(Own { names, owner, found, are_verified, enrolment, report, csr })
     }
 
     /// Any object of the machine's namespace, as it is on the wire.
@@ -88,9 +84,38 @@ impl Bootstrap {
         found.map(serde_json::to_value).transpose().map_err(|error| Error::transient(doing(), error))
     }
 
-    async fn report(&self, names: &Names, name: &str) -> Result<Option<Value>> {
-        let found = self.caches.of::<MachineReport>().get(&names.namespace, name).await?;
-        found.map(|report| value(report.as_ref())).transpose()
+    /// An object of the machine as it is. What grants nothing is taken to be as wanted, if it was a moment ago.
+    async fn found(&self, names: &Names, wanted: &Wanted, are_verified: bool) -> Result<Option<Value>> {
+        let (kind, name) = (wanted.kind, &wanted.name);
+        if kind == REPORT {
+            return self.cached(&self.caches.of::<MachineReport>(), names, name).await;
+        }
+        // What these grant is looked at every time: whoever widens it is undone at once.
+        if kind == ROLE {
+            return self.cached(&self.beside::<Role>(names), names, name).await;
+        }
+        if kind == ROLE_BINDING {
+            return self.cached(&self.beside::<RoleBinding>(names), names, name).await;
+        }
+        match are_verified {
+            true => Ok(Some(wanted.object.clone())),
+            false => self.find(names, kind, name).await,
+        }
+    }
+
+    fn beside<K>(&self, names: &Names) -> Cache<K>
+    where
+        K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        self.caches.beside_clusters(&names.namespace)
+    }
+
+    async fn cached<K>(&self, cache: &Cache<K>, names: &Names, name: &str) -> Result<Option<Value>>
+    where
+        K: Cached + Serialize + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let found = cache.get(&names.namespace, name).await?;
+        found.map(|found| value(found.as_ref())).transpose()
     }
 
     /// The Secret that the token hangs on: nothing is in it.
@@ -102,6 +127,6 @@ impl Bootstrap {
     }
 }
 
-fn value(object: &impl serde::Serialize) -> Result<Value> {
+fn value(object: &impl Serialize) -> Result<Value> {
     serde_json::to_value(object).map_err(|error| Error::transient("cannot write an object down", error))
 }

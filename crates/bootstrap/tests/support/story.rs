@@ -37,6 +37,27 @@ async fn has_events(stage: &Stage, name: &str, expected: &[&str]) {
     .unwrap();
 }
 
+/// Nobody waits for the next look at the machine.
+async fn widened_rights_are_taken_back(stage: &Stage) {
+    let (roles, bindings) = (stage.api::<Role>(), stage.api::<RoleBinding>());
+    let before = (roles.get("web-0-agent").await.unwrap(), bindings.get("web-0-agent").await.unwrap());
+    let wide = json!({"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]});
+    roles.patch("web-0-agent", &PatchParams::default(), &Patch::Merge(wide)).await.unwrap();
+    let more =
+        json!({"subjects": [{"kind": "User", "name": "mallory", "apiGroup": "rbac.authorization.k8s.io"}]});
+    bindings.patch("web-0-agent", &PatchParams::default(), &Patch::Merge(more)).await.unwrap();
+    eventually(DEADLINE, "the rights to be what they were", async || {
+        let (role, binding) = (roles.get("web-0-agent").await?, bindings.get("web-0-agent").await?);
+        ensure!(
+            role.rules == before.0.rules && binding.subjects == before.1.subjects,
+            "{role:?} {binding:?}"
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
 /// From the token to the certificate and to the end of a machine's rights, and what a hostile machine may try on the way.
 pub(crate) async fn story(stage: &Stage) {
     let _running = stage.run();
@@ -83,6 +104,8 @@ pub(crate) async fn story(stage: &Stage) {
     })
     .await
     .unwrap();
+
+    widened_rights_are_taken_back(stage).await;
 
     // Another key, even with its own certificate; then the same key again.
     let stolen = request(&machine.user, capstan_bootstrap::GROUP, &KeyPair::generate().unwrap(), |_| {});

@@ -9,9 +9,9 @@ use super::{Options, selector};
 use crate::Provider;
 
 /// Where the manager answers how it does.
-const HEALTH_PORT: u16 = 9440;
+pub(super) const HEALTH_PORT: u16 = 9440;
 /// Where scrapers find its metrics, as upstream's.
-const METRICS_PORT: u16 = 8443;
+pub(super) const METRICS_PORT: u16 = 8443;
 /// The only place it may write to.
 const DATA: &str = "/var/lib/capstan";
 /// The ConfigMap with an index of software, in its key `index.yaml`.

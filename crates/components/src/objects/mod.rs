@@ -2,6 +2,8 @@
 
 mod access;
 mod deployment;
+mod machine_leases;
+mod network;
 mod service;
 
 use capstan_api::crd::{self, CustomResourceDefinition};
@@ -38,6 +40,8 @@ pub fn components(provider: Provider, options: &Options) -> Vec<Value> {
     let mut objects = vec![namespace(options)];
     objects.extend(crds(provider).iter().map(to_value));
     objects.extend(access::objects(provider, options));
+    objects.extend(machine_leases::objects(provider, options));
+    objects.push(network::object(provider, options));
     objects.extend(service::objects(provider, options));
     objects.push(deployment::object(provider, options));
     for object in &mut objects {

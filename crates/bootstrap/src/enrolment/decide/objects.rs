@@ -1,5 +1,6 @@
 //! The objects that a machine's rights are made of, and what is to be done where they are not so. Pure.
 
+use capstan_api::access;
 use capstan_api::meta::labels;
 use capstan_controller::{identity, names::label_value};
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ pub(crate) const SECRET: ResourceKind = kind("", "v1", "Secret", "secrets");
 pub(crate) const REPORT: ResourceKind =
     kind("agent.capstan.dev", "v1alpha1", "MachineReport", "machinereports");
 const LEASE: ResourceKind = kind("coordination.k8s.io", "v1", "Lease", "leases");
-const ROLE: ResourceKind = kind(RBAC, "v1", "Role", "roles");
+pub(crate) const ROLE: ResourceKind = kind(RBAC, "v1", "Role", "roles");
 pub(crate) const ROLE_BINDING: ResourceKind = kind(RBAC, "v1", "RoleBinding", "rolebindings");
 
 /// An object that should be there, as far as it is ours to say.
@@ -46,14 +47,6 @@ pub(crate) struct Wanted {
 pub(crate) fn wanted(names: &Names, owner: &Value) -> Vec<Wanted> {
     let (report, plan, lease, agent, enrol) =
         (names.report(), names.plan(), names.lease(), names.agent(), names.enrol());
-    let rule = |kind: ResourceKind, resource: &str, name: &str, verbs: &[&str]| json!({"apiGroups": [kind.group], "resources": [resource], "resourceNames": [name], "verbs": verbs});
-    let look = ["get", "list", "watch"];
-    let change = ["get", "update", "patch"];
-    let own_report = [
-        rule(REPORT, REPORT.plural, &report, &look),
-        rule(REPORT, "machinereports/status", &report, &change),
-    ];
-    let [own, status] = own_report.clone();
     let service_account = json!({"kind": "ServiceAccount", "name": agent, "namespace": names.namespace});
     let user = json!({"kind": "User", "name": names.user(), "apiGroup": RBAC});
     let binding = |role: &str, subject: Value| json!({"roleRef": {"apiGroup": RBAC, "kind": "Role", "name": role}, "subjects": [subject]});
@@ -61,18 +54,9 @@ pub(crate) fn wanted(names: &Names, owner: &Value) -> Vec<Wanted> {
         (SERVICE_ACCOUNT, &agent, json!({"automountServiceAccountToken": false})),
         (REPORT, &report, json!({"spec": {"machineName": names.machine, "machineID": names.machine_id}})),
         (LEASE, &lease, json!({})),
-        (ROLE, &enrol, json!({"rules": own_report})),
+        (ROLE, &enrol, json!({"rules": access::enrolling_machine(&report)})),
         (ROLE_BINDING, &enrol, binding(&enrol, service_account)),
-        (
-            ROLE,
-            &agent,
-            json!({"rules": [
-                rule(SECRET, SECRET.plural, &plan, &look),
-                own,
-                status,
-                rule(LEASE, LEASE.plural, &lease, &change),
-            ]}),
-        ),
+        (ROLE, &agent, json!({"rules": access::machine(&report, &plan, &lease)})),
         (ROLE_BINDING, &agent, binding(&agent, user)),
     ]
     .into_iter()

@@ -1,20 +1,21 @@
-//! A cache of machines whose rights were verified recently, so that they are not read again at every reconcile.
+//! Machines whose ServiceAccount and Lease were verified recently, so that these are not read again at every reconcile. They
+//! grant nothing.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After this time the rights are verified again.
+/// After this time they are verified again.
 const TRUSTED: Duration = Duration::from_secs(600);
 /// At most this many machines are cached. Then the cache is cleared, which costs a few requests for each machine.
 const MOST: usize = 20_000;
 
 /// By UID of the CapstanConfig: when all its objects were verified.
 #[derive(Debug, Default)]
-pub(crate) struct VerifiedRights(Mutex<HashMap<String, Instant>>);
+pub(crate) struct VerifiedObjects(Mutex<HashMap<String, Instant>>);
 
-impl VerifiedRights {
-    /// Whether the rights need not be verified now.
+impl VerifiedObjects {
+    /// Whether they need not be verified now.
     pub(crate) fn holds(&self, uid: &str, now: Instant) -> bool {
         self.lock().get(uid).is_some_and(|seen| now.saturating_duration_since(*seen) < TRUSTED)
     }
@@ -44,12 +45,12 @@ mod tests {
 
     #[test]
     fn what_was_right_is_trusted_for_a_while() {
-        let (verified_rights, now) = (VerifiedRights::default(), Instant::now());
-        assert!(!verified_rights.holds("a", now));
-        verified_rights.seen("a", true, now);
-        assert!(verified_rights.holds("a", now + TRUSTED / 2) && !verified_rights.holds("b", now));
-        assert!(!verified_rights.holds("a", now + TRUSTED));
-        verified_rights.seen("a", false, now);
-        assert!(!verified_rights.holds("a", now));
+        let (verified_objects, now) = (VerifiedObjects::default(), Instant::now());
+        assert!(!verified_objects.holds("a", now));
+        verified_objects.seen("a", true, now);
+        assert!(verified_objects.holds("a", now + TRUSTED / 2) && !verified_objects.holds("b", now));
+        assert!(!verified_objects.holds("a", now + TRUSTED));
+        verified_objects.seen("a", false, now);
+        assert!(!verified_objects.holds("a", now));
     }
 }
