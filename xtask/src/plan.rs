@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use std::process::Command;
 
 use crate::log::Log;
-use crate::suite::{Suite, Tests};
+use crate::suite::{Load, Suite, Tests};
 use crate::{cargo, install, licences, release, tidy, words};
 
 /// What to run before every commit.
@@ -17,7 +17,8 @@ pub(crate) fn check() -> Vec<Suite> {
 /// What decides whether a change lands.
 pub(crate) fn test() -> Vec<Suite> {
     let mut suites = rules();
-    suites.extend([lints(), compile(), unit(), simulation(), packing(), complexity()]);
+    // What needs the machine for itself comes before what shares it: a place would be empty while it waits.
+    suites.extend([lints(), compile(), differential(), unit(), simulation(), packing(), complexity()]);
     suites.extend(builds());
     suites.extend(real_suites());
     suites
@@ -89,7 +90,8 @@ fn compile() -> Suite {
 
 fn unit() -> Suite {
     let run = |log: &Log| cargo::test(&["test", "--locked", "--workspace", "--no-fail-fast"], log);
-    Suite::new("unit", "unit tests, and tests of crates that need no third-party program", run).alone()
+    // Not alone: its programs run one after the other, and most of them wait for something most of the time.
+    Suite::new("unit", "unit tests, and tests of crates that need no third-party program", run)
 }
 
 fn packing() -> Suite {
@@ -118,8 +120,6 @@ fn builds() -> Vec<Suite> {
 /// Suites against real programs, the long ones first: a long one that starts last would run alone at the end.
 fn real_suites() -> Vec<Suite> {
     vec![
-        real("differential", "generated requests, answered alike by the embedded plane and a real one")
-            .alone(),
         real("lifecycle", "life of a cluster on simulated hosts, also with the process killed"),
         real("upstream_managers", "upstream's four managers with our CRDs"),
         real("in_place", "workers changed in place through hooks, by upstream's core and by ours"),
@@ -143,6 +143,10 @@ fn real_suites() -> Vec<Suite> {
             "real cluster of one server and one worker: created, changed in place, deleted",
         ),
     ]
+}
+
+fn differential() -> Suite {
+    real("differential", "generated requests, answered alike by the embedded plane and a real one").alone()
 }
 
 /// The long forms, and what takes hours.
@@ -214,6 +218,7 @@ fn long(
 
 fn simulation() -> Suite {
     long("simulation", "500 seeded lives of control planes", "simulation", ("CAPSTAN_SIMULATIONS", "500"))
+        .load(Load::Shared)
 }
 
 fn simulation_long() -> Suite {

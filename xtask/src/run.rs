@@ -51,10 +51,10 @@ pub(crate) fn all(suites: &[Suite], not_covered: &str) -> Result<ExitCode> {
     Ok(if is_green(&outcomes, strict) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One for each core, and at least two: the suites that share a machine wait most of the time.
+/// One more than there are cores: the suites that share a machine wait most of the time.
 fn places() -> usize {
     let named = std::env::var(PLACES).ok().and_then(|value| value.parse().ok()).filter(|places| *places > 0);
-    named.unwrap_or_else(|| thread::available_parallelism().map_or(2, |cores| cores.get().max(2)))
+    named.unwrap_or_else(|| thread::available_parallelism().map_or(2, |cores| cores.get() + 1))
 }
 
 /// A suite that has ended, by its index.
