@@ -274,6 +274,9 @@ impl Side {
         }
         ensure!(all.len() == 2 && nodes.len() == 2, "{} machines, {} Nodes", all.len(), nodes.len());
         ensure!(self.list(INFRASTRUCTURE, "Host").await?.len() == 3, "not three hosts");
+        // An old MachineSet that goes during a move stops clusterctl, which has already listed it.
+        let sets = self.list(CORE, "MachineSet").await?;
+        ensure!(sets.len() == 1, "{} MachineSets", sets.len());
         Ok(Standing(all))
     }
 
