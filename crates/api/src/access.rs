@@ -209,7 +209,7 @@ fn bootstrap() -> GroupAccess {
             rule("", &["secrets"], &[&READ, &["create", "update", "patch", "delete"]]),
             rule("", &["serviceaccounts"], &[&made]),
             rule("", &["serviceaccounts/token"], &[&["create"]]),
-            // Watched, too: rights of a machine that somebody widens are taken back at once.
+            // Watched, too: when rights of a machine are widened, the manager takes them back at once.
             rule(RBAC, &["roles", "rolebindings"], &[&made, &["list", "watch"]]),
             rule(COORDINATION, &["leases"], &[&made, &["update"]]),
             // Machines are given this; whoever gives it must hold it.

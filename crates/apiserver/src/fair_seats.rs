@@ -1,8 +1,8 @@
 //! Requests that are worked on at the same time, shared fairly between clients.
 //!
-//! There are so many seats. A client that floods the server waits in its own queue: clients with waiting requests take turns, and
-//! one client never has more than half of the seats. Whoever is exempt takes no seat, so controllers and administrators
-//! compete with few requests, however many clients flood the server.
+//! A request that is worked on takes a seat, and the number of seats is fixed. A client that floods the server waits in its own
+//! queue: clients with waiting requests take turns, and one client never has more than half of the seats. Controllers and
+//! administrators are exempt: they take no seat and never wait.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// A longer queue is searched for requests that nobody waits for any more.
+/// A longer queue is searched for requests whose clients have gone.
 const MOST_UNCHECKED: usize = 64;
 
 /// All seats.
@@ -61,7 +61,7 @@ impl FairSeats {
             }
         }
         self.hand_out();
-        // Nobody drops a sender but with a seat in it, or together with the seats, and then nobody waits.
+        // A sender is dropped only with a seat in it, or together with the seats, when no request waits.
         receiver.await.unwrap_or(Seat { owner: None })
     }
 
@@ -70,7 +70,7 @@ impl FairSeats {
         loop {
             let Some((client, sender)) = self.lock().next(self.most_each) else { return };
             let seat = Seat { owner: Some((Arc::clone(self), Arc::clone(&client))) };
-            // Whoever has gone meanwhile needs none. Not dropped as it is: that would call this function again.
+            // A client that has gone needs no seat. Not dropped as it is: that would call this function again.
             if let Err(mut refused) = sender.send(seat) {
                 refused.owner = None;
                 self.lock().give_back(&client);
@@ -194,8 +194,20 @@ mod tests {
         assert!(poll!(&mut third).is_ready());
     }
 
-    /// For any order of asking, leaving and giving back there are never more seats than there are, and at the end nobody
-    /// waits and nothing is held.
+    /// Moves the seats that are there by now to `held`.
+    async fn those_still_waiting<'a>(waiting: Vec<Taking<'a>>, held: &mut Vec<Seat>) -> Vec<Taking<'a>> {
+        let mut still = Vec::new();
+        for mut taking in waiting {
+            match poll!(&mut taking) {
+                Poll::Ready(seat) => held.push(seat),
+                Poll::Pending => still.push(taking),
+            }
+        }
+        still
+    }
+
+    /// For any order of asking, leaving and giving back no more seats are held than exist, and at the end all seats are free
+    /// and the queue is empty.
     #[tokio::test]
     async fn every_order_ends_with_all_seats_free() {
         const CLIENTS: [&str; 3] = ["a", "b", "c"];
@@ -214,29 +226,15 @@ mod tests {
                     3 if !waiting.is_empty() => drop(waiting.swap_remove(choice / 4 % waiting.len())),
                     _ => {}
                 }
-                let mut still = Vec::new();
-                for mut taking in waiting {
-                    match poll!(&mut taking) {
-                        Poll::Ready(seat) => held.push(seat),
-                        Poll::Pending => still.push(taking),
-                    }
-                }
-                waiting = still;
+                waiting = those_still_waiting(waiting, &mut held).await;
                 assert!(held.len() <= 3, "seed {seed}");
                 assert_eq!(seats.lock().free, 3 - held.len(), "seed {seed}");
             }
             while let Some(seat) = held.pop() {
                 drop(seat);
-                let mut still = Vec::new();
-                for mut taking in waiting {
-                    match poll!(&mut taking) {
-                        Poll::Ready(seat) => held.push(seat),
-                        Poll::Pending => still.push(taking),
-                    }
-                }
-                waiting = still;
+                waiting = those_still_waiting(waiting, &mut held).await;
             }
-            assert!(waiting.is_empty(), "seed {seed}: nobody waits for ever");
+            assert!(waiting.is_empty(), "seed {seed}: requests wait without end");
             let state = seats.lock();
             assert_eq!((state.free, state.held.len(), state.waiting.len()), (3, 0, 0), "seed {seed}");
             assert!(state.turns.is_empty(), "seed {seed}");

@@ -1,6 +1,6 @@
-//! Nobody takes so much that others wait: how many requests and watches one client may have at once, how fast it may ask, and
-//! how many requests are worked on at the same time. Administrators and whoever is in this process are let through, so that a
-//! plane that is pressed can still be put right.
+//! One client cannot make others wait: limits of its requests and watches at the same time, of its rate, and of the requests that
+//! are worked on at the same time. Administrators and the controllers of this process are not limited, so that they can repair a
+//! plane under load.
 
 use std::{
     collections::HashMap,

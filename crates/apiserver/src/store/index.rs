@@ -81,7 +81,7 @@ pub(super) struct State {
     revision: u64,
     /// Events after this revision are in the window.
     floor: u64,
-    /// The floor when the store was opened: nobody knows which resources the events before had been about.
+    /// The floor when the store was opened: of the events before it the resource is not known.
     opened_at: u64,
     collections: HashMap<GroupResource, Collection>,
     events: VecDeque<Arc<Event>>,

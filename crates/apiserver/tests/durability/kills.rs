@@ -3,10 +3,11 @@
 //!
 //! `CAPSTAN_KILLS` says how often it is killed, `CAPSTAN_SEED` repeats a run's choices.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use crate::{
-    clients::{Dice, Ledger, Watched},
+    clients::{Ledger, Watched},
+    run::Run,
     server::{self, Server},
 };
 
@@ -20,18 +21,9 @@ async fn serve() {
     }
 }
 
-pub(crate) fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect(name))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_writes_survive_kills() {
-    _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
-    let seed = number("CAPSTAN_SEED").unwrap_or_else(|| now.into());
-    let kills = number("CAPSTAN_KILLS").unwrap_or(KILLS);
-    eprintln!("CAPSTAN_SEED={seed} CAPSTAN_KILLS={kills}");
-    let mut dice = Dice(seed);
+    let Run { mut dice, kills } = Run::start(KILLS);
     let folder = tempfile::tempdir().unwrap();
     let ledger = Ledger::default();
     let watched = Watched::default();

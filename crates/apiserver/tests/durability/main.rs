@@ -9,6 +9,7 @@ mod clock;
 mod disk_full;
 mod kills;
 mod linear;
+mod run;
 mod server;
 #[path = "../support/mod.rs"]
 mod support;

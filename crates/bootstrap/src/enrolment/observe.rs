@@ -90,7 +90,7 @@ impl Bootstrap {
         if kind == REPORT {
             return self.cached(&self.caches.of::<MachineReport>(), names, name).await;
         }
-        // What these grant is looked at every time: whoever widens it is undone at once.
+        // What these grant is compared every time, so that wider rights are taken back at once.
         if kind == ROLE {
             return self.cached(&self.beside::<Role>(names), names, name).await;
         }

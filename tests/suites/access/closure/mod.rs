@@ -114,7 +114,8 @@ async fn managers(script: &Script) -> Vec<Identity> {
     let mut identities = Vec::new();
     for group in access::access() {
         let home = Scope::Managers.namespace();
-        for object in installed_access(&group, home).into_iter().chain([group_in(&group, NAMESPACE)]) {
+        let clusters = capstan_tests::let_in(&group, home, NAMESPACE);
+        for object in installed_access(&group, home).into_iter().chain([clusters]) {
             script.make(&path_of(&object), object).await;
         }
         let name = format!("manager of group {}", group.controllers);
@@ -122,10 +123,6 @@ async fn managers(script: &Script) -> Vec<Identity> {
         identities.push(Identity::account(&name, Scope::Managers, &account));
     }
     identities
-}
-
-fn group_in(group: &access::GroupAccess, namespace: &str) -> Value {
-    capstan_tests::let_in(group, Scope::Managers.namespace(), namespace)
 }
 
 /// A machine before and after it has enrolled.

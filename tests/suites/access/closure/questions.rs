@@ -62,10 +62,6 @@ fn in_namespace(scope: Scope) -> Vec<Question> {
         },
         Question { right: Right::CreateSecrets(scope), any_of: here(&["create"], &[("", "secrets")]) },
         Question {
-            right: Right::ChangeSecrets(scope),
-            any_of: here(&["update", "patch"], &[("", "secrets")]),
-        },
-        Question {
             right: Right::RequestTokens(scope),
             any_of: here(&["create"], &[("", "serviceaccounts/token")]),
         },

@@ -47,8 +47,6 @@ pub(super) enum Right {
     ReadSecrets(Scope),
     /// Creates Secrets, which may be tokens of a service account.
     CreateSecrets(Scope),
-    /// Changes every Secret.
-    ChangeSecrets(Scope),
     /// Requests tokens of every service account.
     RequestTokens(Scope),
     /// Runs something with any service account: pods, and what makes pods.

@@ -66,7 +66,7 @@ fn number(map: &ConfigMap) -> u64 {
 fn is_refused(error: &kube::Error) -> Option<bool> {
     match error {
         kube::Error::Api(status) if [404, 409].contains(&status.code) => Some(true),
-        kube::Error::Api(status) => panic!("an answer that nobody expects: {status:?}"),
+        kube::Error::Api(status) => panic!("unexpected response: {status:?}"),
         _ => None,
     }
 }

@@ -6,11 +6,11 @@
 mod checker;
 mod clients;
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use clients::History;
 
-use crate::{clients::Dice, kills::number, server::Server};
+use crate::{run::Run, server::Server};
 
 const KILLS: u64 = 6;
 const CLIENTS: u64 = 5;
@@ -21,12 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_are_told_one_story_over_kills() {
-    _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
-    let seed = number("CAPSTAN_SEED").unwrap_or_else(|| now.into());
-    let kills = number("CAPSTAN_KILLS").unwrap_or(KILLS);
-    eprintln!("CAPSTAN_SEED={seed} CAPSTAN_KILLS={kills}");
-    let (mut dice, history) = (Dice(seed), History::default());
+    let (Run { mut dice, kills }, history) = (Run::start(KILLS), History::default());
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..=kills {
         let mut server = Server::spawn(folder.path());
