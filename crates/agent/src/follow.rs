@@ -5,7 +5,7 @@
 //! behind it finds no hearing any more: neither its plans nor another hand-over. So a plane that was left behind, or is
 //! brought back from a backup, cannot take a machine back.
 
-use capstan_plan::{Epoch, MachineIdentity, PublicKey};
+use capstan_plan::{Epoch, KeyId, MachineIdentity, PublicKey, Successions};
 
 /// The management plane that a machine obeys, or is asked to obey.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Allegiance {
     pub namespace: String,
     /// Public key that verifies plans.
     pub plan_key: PublicKey,
+    /// How keys have followed each other.
+    pub successions: Successions,
     /// Name of the plane; empty if it is unknown.
     pub plane: String,
     /// Epoch of the manager.
@@ -42,11 +44,17 @@ pub enum Refusal {
         /// Who we are.
         ours: Box<MachineIdentity>,
     },
-    /// The plan key differs.
+    /// The plan key differs, and has not followed the one that the machine trusts.
     #[error(
-        "it comes with another plan key: a hand-over cannot change the key that signs plans for this machine"
+        "it comes with plan key {theirs}, which has not followed {ours}: a hand-over cannot change the key that signs plans for \
+         this machine"
     )]
-    OtherKey,
+    OtherKey {
+        /// The key of the hand-over.
+        theirs: KeyId,
+        /// The key that the machine trusts.
+        ours: KeyId,
+    },
     /// A manager of a later epoch has taken over.
     #[error(
         "it is of manager epoch {theirs}, and this machine has followed epoch {known}: another management plane has \
@@ -81,8 +89,9 @@ pub fn decide(ours: &Allegiance, obeyed: Epoch, theirs: &Allegiance, has_credent
             ours: Box::new(ours.machine.clone()),
         });
     }
-    if ours.plan_key != theirs.plan_key {
-        return Verdict::Refuse(Refusal::OtherKey);
+    if theirs.successions.heir(ours.plan_key) != theirs.plan_key {
+        let (theirs, ours) = (theirs.plan_key.id(), ours.plan_key.id());
+        return Verdict::Refuse(Refusal::OtherKey { theirs, ours });
     }
     let known = ours.epoch.max(obeyed);
     let is_same_plane = ours.plane == theirs.plane && !theirs.plane.is_empty();
@@ -99,6 +108,11 @@ pub fn decide(ours: &Allegiance, obeyed: Epoch, theirs: &Allegiance, has_credent
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_plan::SigningKey;
+
+    fn key(seed: u8) -> SigningKey {
+        SigningKey::from_seed(&[seed; 32])
+    }
 
     fn of(plane: &str, epoch: u64) -> Allegiance {
         Allegiance {
@@ -107,7 +121,8 @@ mod tests {
                 machine_id: "life-1".parse().unwrap(),
             },
             namespace: "default".to_owned(),
-            plan_key: PublicKey::from_bytes(&[7; 32]).unwrap(),
+            plan_key: key(7).public(),
+            successions: Successions::default(),
             plane: plane.to_owned(),
             epoch: Epoch(epoch),
             server: format!("https://{plane}"),
@@ -161,7 +176,18 @@ mod tests {
             let verdict = decide(&ours, Epoch(1), &theirs, true);
             assert!(matches!(verdict, Verdict::Refuse(Refusal::OtherMachine { .. })), "{verdict:?}");
         }
-        let key = Allegiance { plan_key: PublicKey::from_bytes(&[8; 32]).unwrap(), ..of("b", 9) };
-        assert_eq!(decide(&ours, Epoch(1), &key, true), Verdict::Refuse(Refusal::OtherKey));
+        let stranger = Allegiance { plan_key: key(8).public(), ..of("b", 9) };
+        let verdict = decide(&ours, Epoch(1), &stranger, true);
+        assert!(matches!(verdict, Verdict::Refuse(Refusal::OtherKey { .. })), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_machine_follows_to_a_key_that_has_followed_its_own_and_not_back() {
+        let (old, links) = (of("a", 1), Successions::default().followed_by(&key(7), key(8).public()));
+        let new = Allegiance { plan_key: key(8).public(), successions: links, ..of("b", 2) };
+        assert_eq!(decide(&old, Epoch(1), &new, true), Verdict::Follow);
+        let back = Allegiance { epoch: Epoch(3), ..old };
+        let verdict = decide(&new, Epoch(2), &back, true);
+        assert!(matches!(verdict, Verdict::Refuse(Refusal::OtherKey { .. })), "{verdict:?}");
     }
 }

@@ -4,8 +4,8 @@
 //! newest of each counts, so that nobody has to catch up.
 
 use capstan_plan::{
-    Epoch, MachineIdentity, OpenGates, Phase, Progress, Report, SecretData, SignedGates, SignedPlan,
-    Standing, TrustedKeys, VerifiedPlan,
+    Epoch, KeyId, MachineIdentity, OpenGates, Phase, Progress, PublicKey, Report, SecretData, SignedGates,
+    SignedPlan, Standing, Successions, TrustedKeys, VerifiedPlan,
 };
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -22,8 +22,10 @@ use crate::store::Store;
 pub struct Identity {
     /// Identity of the machine.
     pub machine: MachineIdentity,
-    /// Keys that verify plans.
-    pub keys: TrustedKeys,
+    /// Key that verifies plans, unless the journal has a later one.
+    pub plan_key: PublicKey,
+    /// Keys that have followed earlier ones.
+    pub successions: Successions,
     /// The epoch of the last hand-over: plans of earlier epochs are rejected.
     pub epoch: Epoch,
 }
@@ -44,18 +46,17 @@ impl Orders {
     ///
     /// # Errors
     /// If the plan is rejected, with the state to report.
-    pub fn read(data: &SecretData, identity: &Identity) -> Result<Self, Box<Standing>> {
+    pub fn read(data: &SecretData, machine: &MachineIdentity, key: PublicKey) -> Result<Self, Box<Standing>> {
+        let keys: TrustedKeys = [key].into_iter().collect();
         let signed = SignedPlan::from_secret_data(data)
             .map_err(|error| Box::new(Standing::Unreadable { message: error.to_string() }))?;
         let plan = signed
-            .verify(&identity.keys, &identity.machine)
+            .verify(&keys, machine)
             .map_err(|error| Box::new(Standing::Plan(Progress::refused(signed.id(), error))))?;
         let gates = SignedGates::from_secret_data(data).map_err(|error| error.to_string());
         let gates = gates.and_then(|signed| match signed {
             None => Ok(OpenGates::none(plan.id())),
-            Some(signed) => {
-                OpenGates::verify(&signed, &identity.keys, plan.id()).map_err(|error| error.to_string())
-            }
+            Some(signed) => OpenGates::verify(&signed, &keys, plan.id()).map_err(|error| error.to_string()),
         });
         // A plan is not refused for its gates: they are closed, and it says why.
         Ok(match gates {
@@ -104,7 +105,9 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
     let mut prober = Prober::default();
     loop {
         let data = plans.borrow_and_update().clone();
-        let orders = match data.as_ref().map(|data| Orders::read(data, identity)) {
+        let key = trusted(engine, identity, data.as_ref()).await?;
+        let reports = Reports { sender: reports, plan_key: key.id() };
+        let orders = match data.as_ref().map(|data| Orders::read(data, &identity.machine, key)) {
             None => Err(Standing::Idle),
             Some(Err(standing)) => Err(*standing),
             Some(Ok(orders)) => Ok(orders),
@@ -114,7 +117,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
         let standing = match orders {
             Err(standing) => standing,
             Ok(orders) => {
-                let Some(progress) = carry_out(engine, &orders, plans, reports, &prober, &looking).await?
+                let Some(progress) = carry_out(engine, &orders, plans, &reports, &prober, &looking).await?
                 else {
                     continue;
                 };
@@ -127,7 +130,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                 Standing::Plan(progress)
             }
         };
-        tell(engine, &prober, standing.clone(), reports).await;
+        reports.tell(engine, &prober, standing.clone()).await;
         // At rest, until there is another plan; the probes go on meanwhile.
         loop {
             let next = prober.next().unwrap_or(Timestamp::MAX).min(overdue);
@@ -141,7 +144,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                         break;
                     }
                     if prober.probe_due(engine.machine(), engine.clock()).await {
-                        tell(engine, &prober, standing.clone(), reports).await;
+                        reports.tell(engine, &prober, standing.clone()).await;
                     }
                 }
             }
@@ -149,12 +152,29 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
     }
 }
 
+/// The key that verifies plans: the pinned one, or the last that has followed it. Recorded before it is used, so that the key
+/// before it is never trusted again.
+async fn trusted<M: Machine, S: Store, C: Clock>(
+    engine: &mut Engine<M, S, C>,
+    identity: &Identity,
+    data: Option<&SecretData>,
+) -> Result<PublicKey, EngineError> {
+    let known = engine.history().plan_key.unwrap_or(identity.plan_key);
+    // Links that cannot be read lead nowhere; the plan beside them is rejected with the reason.
+    let links = data.and_then(|data| Successions::from_secret_data(data).ok()).unwrap_or_default();
+    let heir = links.heir(identity.successions.heir(known));
+    if heir != known {
+        engine.trust(heir).await?;
+    }
+    Ok(heir)
+}
+
 /// Carries a plan out to its end, or to a gate that is closed. `None` when a newer one has come.
 async fn carry_out<M: Machine, S: Store, C: Clock>(
     engine: &mut Engine<M, S, C>,
     orders: &Orders,
     plans: &mut Plans,
-    reports: &watch::Sender<Report>,
+    reports: &Reports<'_>,
     prober: &Prober,
     looking: &impl Fn(&M, Moment),
 ) -> Result<Option<Progress>, EngineError> {
@@ -167,7 +187,7 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
         let now = engine.clock().now();
         let mut on = |progress: &Progress| {
             let standing = Standing::Plan(orders.complain(progress.clone()));
-            reports.send_replace(report::report(standing, &history, prober.results(), facts.clone(), now));
+            reports.send(report::report(standing, &history, prober.results(), facts.clone(), now));
         };
         let turn = engine.advance(&orders.plan, &orders.gates, &mut on).await?;
         looking(engine.machine(), Moment::Done);
@@ -191,13 +211,25 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
     }
 }
 
-async fn tell<M: Machine, S: Store, C: Clock>(
-    engine: &Engine<M, S, C>,
-    prober: &Prober,
-    standing: Standing,
-    reports: &watch::Sender<Report>,
-) {
-    let facts = engine.machine().facts().await;
-    let now = engine.clock().now();
-    reports.send_replace(report::report(standing, engine.history(), prober.results(), facts, now));
+/// Where reports go, and the key that plans are verified with, which each of them names.
+struct Reports<'a> {
+    sender: &'a watch::Sender<Report>,
+    plan_key: KeyId,
+}
+
+impl Reports<'_> {
+    fn send(&self, report: Report) {
+        self.sender.send_replace(Report { plan_key: Some(self.plan_key.clone()), ..report });
+    }
+
+    async fn tell<M: Machine, S: Store, C: Clock>(
+        &self,
+        engine: &Engine<M, S, C>,
+        prober: &Prober,
+        standing: Standing,
+    ) {
+        let facts = engine.machine().facts().await;
+        let now = engine.clock().now();
+        self.send(report::report(standing, engine.history(), prober.results(), facts, now));
+    }
 }

@@ -7,7 +7,7 @@ mod support;
 use capstan_agent::obey::{Identity, Orders, obey};
 use capstan_agent::{Clock, Engine, Journal};
 use capstan_plan::{
-    Epoch, MachinePlan, OpenGates, Phase, Progress, Report, SecretData, SigningKey, Standing,
+    Epoch, MachinePlan, OpenGates, Phase, Progress, Report, SecretData, SigningKey, Standing, Successions,
 };
 use jiff::{SignedDuration, Timestamp};
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ fn key() -> SigningKey {
 }
 
 fn identity() -> Identity {
-    Identity { machine: machine(), keys: [key().public()].into_iter().collect(), epoch: Epoch(1) }
+    let successions = Successions::default();
+    Identity { machine: machine(), plan_key: key().public(), successions, epoch: Epoch(1) }
 }
 
 fn secret(plan: &MachinePlan) -> SecretData {
@@ -58,7 +59,10 @@ impl Drop for Agent {
 
 impl Agent {
     async fn start() -> Self {
-        let world = World::default();
+        Self::on(World::default()).await
+    }
+
+    async fn on(world: World) -> Self {
         let journal = Journal::open(world.clone()).await.unwrap();
         let mut engine = Engine::new(world.clone(), journal, Wall(Instant::now()));
         let (plans, mut seen) = watch::channel(None);
@@ -182,6 +186,56 @@ async fn what_must_not_be_obeyed_is_refused_told_and_touches_nothing() {
     assert_eq!(agent.world.state().nodes, nodes);
 }
 
+/// Also one that was away while the key was replaced twice. Its plan stays the same, so it has nothing to do.
+#[tokio::test]
+async fn a_machine_follows_to_the_newest_key_and_never_back() {
+    let mut agent = Agent::start().await;
+    let wanted = plan(1, vec![run("a", "a"), gate("go"), run("b", "b")]);
+    let id = wanted.clone().seal().unwrap().id();
+    let signed = |plan: &MachinePlan, by: &SigningKey, links: &Successions| {
+        let mut data = plan.clone().seal().unwrap().sign(by).to_secret_data();
+        data.extend(links.to_secret_data());
+        data
+    };
+    agent.plans.send_replace(Some(secret(&wanted)));
+    agent.phase(Phase::Waiting).await;
+    let reported = agent.until("its key", |report| report.plan_key.is_some()).await;
+    assert_eq!(reported.plan_key, Some(key().public().id()));
+
+    let [second, third, stranger] = [2, 3, 9].map(|seed| SigningKey::from_seed(&[seed; 32]));
+    let links = Successions::default();
+    let links = links.followed_by(&key(), second.public()).followed_by(&second, third.public());
+    let mut data = signed(&wanted, &third, &links);
+    data.extend(OpenGates::new(id, [name("go")]).seal(&third).to_secret_data());
+    agent.plans.send_replace(Some(data));
+    agent.phase(Phase::Applied).await;
+    let reported = agent.until("the new key", |report| report.plan_key == Some(third.public().id())).await;
+    assert_eq!(reported.applied(), Some(id));
+    assert_eq!((agent.world.started("a"), agent.world.started("b")), (1, 1));
+
+    // Those who have an old key, and what they sign now; also after the agent was started again.
+    let evil = plan(2, vec![run("evil", "evil")]);
+    let late = Successions::default().followed_by(&key(), stranger.public());
+    for restarted in [false, true] {
+        if restarted {
+            agent = Agent::on(agent.world.clone()).await;
+        }
+        for data in
+            [signed(&evil, &key(), &links), signed(&evil, &second, &links), signed(&evil, &stranger, &late)]
+        {
+            agent.plans.send_replace(Some(data));
+            let refused = agent.phase(Phase::Refused).await;
+            assert!(refused.message.unwrap().contains("which this machine does not trust"));
+            agent.plans.send_replace(None);
+            agent.until("idle", |report| report.standing == Standing::Idle).await;
+        }
+    }
+    assert_eq!(agent.world.started("evil"), 0);
+    agent.plans.send_replace(Some(signed(&plan(2, vec![run("c", "c")]), &third, &links)));
+    agent.phase(Phase::Applied).await;
+    assert_eq!(agent.world.started("c"), 1);
+}
+
 /// A signed plan with a field that this agent does not know. It cannot be made with the types.
 #[test]
 fn a_signed_plan_with_an_unknown_field_is_refused() {
@@ -189,7 +243,7 @@ fn a_signed_plan_with_an_unknown_field_is_refused() {
     let text = String::from_utf8(data["plan"].clone()).unwrap();
     let text = text.replacen("\"steps\"", "\"surprise\":1,\"steps\"", 1);
     assert!(capstan_plan::SealedPlan::parse(text.as_bytes()).unwrap_err().to_string().contains("surprise"));
-    let orders = Orders::read(&data, &identity()).unwrap();
+    let orders = Orders::read(&data, &machine(), key().public()).unwrap();
     assert!(orders.complaint.is_none());
 }
 

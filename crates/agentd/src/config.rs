@@ -6,6 +6,7 @@ use capstan_agent::follow::Allegiance;
 use capstan_agent::obey::Identity;
 use capstan_plan::{
     Digest, Epoch, HttpsUrl, MachineId, MachineIdentity, MachineName, PublicKey, SecretText, SourceUrl,
+    Successions,
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -28,6 +29,9 @@ struct Document {
     #[serde(rename = "machineID")]
     machine_id: MachineId,
     plan_public_key: String,
+    /// How plan keys have followed each other, if one ever was replaced.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    plan_key_successions: String,
     /// Which plane that is, whatever its address.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     plane: String,
@@ -61,7 +65,6 @@ pub(crate) struct Config {
     pub(crate) ca: Vec<u8>,
     /// Who we are, and whose plans we carry out.
     pub(crate) identity: Identity,
-    plan_key: PublicKey,
 }
 
 impl Config {
@@ -99,16 +102,23 @@ impl Config {
         let plan_key = PublicKey::from_bytes(&key).map_err(|error| format!("planPublicKey: {error}"))?;
         let machine =
             MachineIdentity { name: document.machine.clone(), machine_id: document.machine_id.clone() };
-        let identity = Identity { machine, keys: [plan_key].into_iter().collect(), epoch: document.epoch };
-        Ok(Self { document, server, ca, identity, plan_key })
+        let successions = BASE64_STANDARD
+            .decode(&document.plan_key_successions)
+            .map_err(|_| "planKeySuccessions is not base64")?;
+        let successions = Successions::from_bytes(&successions)
+            .map_err(|_| "planKeySuccessions is not a list of links between keys")?;
+        let identity = Identity { machine, plan_key, successions, epoch: document.epoch };
+        Ok(Self { document, server, ca, identity })
     }
 
-    /// Whom we obey, as far as a hand-over is concerned.
-    pub(crate) fn allegiance(&self) -> Allegiance {
+    /// Whom we obey, as far as a hand-over is concerned. `known` is the key in the journal, if that has one.
+    pub(crate) fn allegiance(&self, known: Option<PublicKey>) -> Allegiance {
+        let Identity { machine, plan_key, successions, .. } = &self.identity;
         Allegiance {
-            machine: self.identity.machine.clone(),
+            machine: machine.clone(),
             namespace: self.document.namespace.clone(),
-            plan_key: self.plan_key,
+            plan_key: successions.heir(known.unwrap_or(*plan_key)),
+            successions: successions.clone(),
             plane: self.document.plane.clone(),
             epoch: self.document.epoch,
             server: self.document.server.clone(),
@@ -214,6 +224,7 @@ mod tests {
             ("namespace", json!("a/b")),
             ("namespace", json!("")),
             ("planPublicKey", json!("AAAA")),
+            ("planKeySuccessions", json!("AAAA")),
         ] {
             let mut document = document();
             document[field] = value;

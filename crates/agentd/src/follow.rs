@@ -77,7 +77,8 @@ fn look(paths: &Paths, theirs: &Config) -> Result<Verdict, Failure> {
     }
     let key = Key::read(paths)?;
     let certificate = key.map(|key| Certificate::read(paths, &ours, &key)).transpose()?.flatten();
-    Ok(decide(&ours.allegiance(), history.epoch, &theirs.allegiance(), certificate.is_some()))
+    let ours = ours.allegiance(history.plan_key);
+    Ok(decide(&ours, history.epoch, &theirs.allegiance(None), certificate.is_some()))
 }
 
 #[cfg(test)]

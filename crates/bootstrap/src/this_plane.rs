@@ -44,6 +44,8 @@ impl ThisPlane {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlanKey {
     pub(crate) public: Vec<u8>,
+    /// How keys have followed each other; empty if the key was never replaced.
+    pub(crate) successions: Vec<u8>,
     pub(crate) epoch: u64,
     /// The plane that signs with the key, if it is recorded.
     pub(crate) plane: Option<String>,
@@ -54,6 +56,7 @@ impl PlanKey {
         let text = |key| secrets::get(secret, key).and_then(|bytes| std::str::from_utf8(bytes).ok());
         Some(Self {
             public: secrets::get(secret, plan_key::PUBLIC)?.to_vec(),
+            successions: secrets::get(secret, plan_key::SUCCESSIONS).unwrap_or_default().to_vec(),
             epoch: text(plan_key::EPOCH).and_then(|epoch| epoch.parse().ok()).unwrap_or(1),
             plane: text(plan_key::PLANE).map(str::to_owned),
         })

@@ -22,6 +22,7 @@ use crate::manager::args::ManagerArgs;
 use crate::movement::MoveArgs;
 use crate::release::ReleaseArgs;
 use crate::rollout::{Alpha, RolloutVerb};
+use crate::rotate::RotateVerb;
 use crate::show::ShowArgs;
 use crate::support::SupportVerb;
 use crate::top::TopArgs;
@@ -112,6 +113,10 @@ pub(crate) enum Verb {
     /// Restart, pause or resume rollouts of control planes and MachineDeployments
     #[command(subcommand)]
     Rollout(RolloutVerb),
+
+    /// Replace keys
+    #[command(subcommand)]
+    Rotate(RotateVerb),
 
     /// Collect data to analyse a problem
     #[command(subcommand)]

@@ -35,6 +35,7 @@ mod plan;
 mod progress;
 mod release;
 mod rollout;
+mod rotate;
 mod show;
 mod software;
 mod stop;
@@ -102,6 +103,7 @@ async fn run(args: Args) -> Result<()> {
         Verb::Ui(args) => ui::run(&args).await,
         Verb::Logs(args) => logs::run(&args).await,
         Verb::Rollout(verb) | Verb::Alpha(Alpha::Rollout(verb)) => rollout::run(&verb).await,
+        Verb::Rotate(verb) => rotate::run(&verb).await,
         Verb::Support(verb) => support::run(&verb).await,
         Verb::Admin(verb) => admin::run(&verb).await,
         Verb::Complete(args) => complete::run(&args).await,

@@ -30,6 +30,12 @@ pub mod plan_key {
     /// The plane that signs with the key: see [`plane`](crate::plane). On another plane, the key was moved there and
     /// is not taken over yet.
     pub const PLANE: &str = "plane";
+    /// The next key in PKCS#8, while one replaces the other.
+    pub const NEXT: &str = "next-private";
+    /// How keys have followed each other: see `capstan_plan::Successions`. If absent, the key was never replaced.
+    pub const SUCCESSIONS: &str = "successions";
+    /// The last request for another key that was served: the value of the annotation.
+    pub const ROTATION: &str = "rotation";
 }
 
 /// Key of Secrets with a single value.

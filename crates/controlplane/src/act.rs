@@ -107,6 +107,7 @@ pub(crate) async fn finish(
         etcd: seen.etcd.clone(),
         held: seen.held.clone(),
         deleting: seen.ending.as_ref().map(status::deleting),
+        plan_key: seen.plan_key.clone(),
         now: seen.scope.now,
     };
     let mut updated = owner.clone();

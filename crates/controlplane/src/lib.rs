@@ -221,6 +221,13 @@ impl<W: Workload> ControlPlane<W> {
             return Ok(());
         }
         let Some(keys) = certificates::keys(seen).await? else { return Ok(()) };
+        if certificates::is_plan_key_switched(seen) {
+            plans::sign_again(seen, &keys).await?;
+        }
+        if certificates::rotate(seen, &keys).await? {
+            seen.again();
+            return Ok(());
+        }
         seen.look(Some(&keys));
         let Some(endpoint) = scope.endpoint() else {
             seen.step = MachineStep::Wait(wait::endpoint());

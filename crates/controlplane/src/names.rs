@@ -1,5 +1,6 @@
 //! Names that only this provider uses, and the few of its plans that others read.
 
+pub(crate) use capstan_api::controlplane::ROTATE_PLAN_KEY;
 pub(crate) use capstan_controller::plans::{PLAN_SETUP, PLANNED, secret_name as plan_secret};
 pub(crate) use capstan_planner::annotations::RETRY;
 

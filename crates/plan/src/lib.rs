@@ -25,6 +25,7 @@ mod schema;
 mod sealed;
 mod secret;
 mod signature;
+mod succession;
 mod text;
 mod time;
 
@@ -47,4 +48,5 @@ pub use secret::{SECRET_TYPE, SecretData, SecretError, keys};
 pub use signature::{
     KeyError, KeyId, PublicKey, SignedPlan, SigningKey, TrustedKeys, VerifiedPlan, VerifyError,
 };
+pub use succession::Successions;
 pub use text::{MachineId, MachineName, RestartToken, StepName, TextError, UnitName};

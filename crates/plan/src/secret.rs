@@ -28,7 +28,12 @@ pub mod keys {
     /// The 64 bytes of the signature of the open gates.
     pub const GATES_SIGNATURE: &str = "gates-signature";
 
-    pub(super) const ALL: [&str; 7] = [PLAN, DIGEST, REVISION, KEY, SIGNATURE, GATES, GATES_SIGNATURE];
+    /// How keys have followed each other: for each link the two public keys and the signature of the former. If absent, the
+    /// key was never replaced.
+    pub const SUCCESSIONS: &str = "key-successions";
+
+    pub(super) const ALL: [&str; 8] =
+        [PLAN, DIGEST, REVISION, KEY, SIGNATURE, GATES, GATES_SIGNATURE, SUCCESSIONS];
 }
 
 /// Why a Secret does not contain a signed plan.

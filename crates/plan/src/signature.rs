@@ -4,10 +4,11 @@
 //! machine". So a signature is valid only for one machine, one revision and one purpose.
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::base64_text;
 use crate::{Digest, MachineIdentity, MachinePlan, ParseError, PlanId, Revision, SealedPlan, Step, StepName};
 
 const DOMAIN: &[u8] = b"capstan.dev/machine-plan/v1\0";
@@ -37,9 +38,21 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// A public key, with which a machine verifies the plans of its manager.
+/// A public key, with which a machine verifies the plans of its manager. Base64 in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublicKey([u8; 32]);
+
+impl Serialize for PublicKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        base64_text::serialize(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for PublicKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_bytes(&base64_text::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
 
 impl PublicKey {
     /// The key with these bytes.
@@ -60,7 +73,7 @@ impl PublicKey {
         KeyId(Digest::of(&self.0).short())
     }
 
-    fn has_signed(&self, sentence: &[u8], signature: &[u8]) -> bool {
+    pub(crate) fn has_signed(&self, sentence: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.0).verify(sentence, signature).is_ok()
     }
 }
@@ -114,7 +127,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// The keys that a machine trusts. There is more than one only while a key is being replaced.
+/// The keys that plans are verified with. A machine trusts one; the planner also knows the plans that it signed with earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedKeys(BTreeMap<KeyId, PublicKey>);
 

@@ -9,7 +9,7 @@ use capstan_agent::follow::Allegiance;
 use capstan_agent::obey::{Identity, Moment, Plans, obey};
 use capstan_agent::store::DiskStore;
 use capstan_agent::{Engine, Journal, SystemClock, report};
-use capstan_plan::{Epoch, MachineIdentity, MachinePath, PublicKey, Report, SecretData};
+use capstan_plan::{Epoch, MachineIdentity, MachinePath, PublicKey, Report, SecretData, Successions};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
@@ -57,6 +57,8 @@ struct Config {
     machine_id: String,
     plan_public_key: String,
     #[serde(default)]
+    plan_key_successions: String,
+    #[serde(default)]
     plane: String,
     #[serde(default)]
     epoch: Epoch,
@@ -72,22 +74,25 @@ impl Home {
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let config: Config =
             serde_json::from_slice(bytes).map_err(|_| format!("{CONFIG} is not an AgentConfig"))?;
-        let key =
-            BASE64_STANDARD.decode(&config.plan_public_key).map_err(|_| "planPublicKey is not base64")?;
-        let key = PublicKey::from_bytes(&key).map_err(|error| format!("planPublicKey: {error}"))?;
+        let decode = |text: &str| BASE64_STANDARD.decode(text).map_err(|_| format!("{CONFIG} is not base64"));
+        let plan_key = PublicKey::from_bytes(&decode(&config.plan_public_key)?)
+            .map_err(|error| format!("planPublicKey: {error}"))?;
+        let successions = Successions::from_bytes(&decode(&config.plan_key_successions)?)
+            .map_err(|error| format!("planKeySuccessions: {error}"))?;
         let name = config.machine.parse().map_err(|error| format!("machine: {error}"))?;
         let machine_id = config.machine_id.parse().map_err(|error| format!("machineID: {error}"))?;
         let machine = MachineIdentity { name, machine_id };
         let allegiance = Allegiance {
             machine: machine.clone(),
             namespace: config.namespace.clone(),
-            plan_key: key,
+            plan_key,
+            successions: successions.clone(),
             plane: config.plane,
             epoch: config.epoch,
             server: config.server,
             ca: config.ca_data.into_bytes(),
         };
-        let identity = Identity { machine, keys: [key].into_iter().collect(), epoch: config.epoch };
+        let identity = Identity { machine, plan_key, successions, epoch: config.epoch };
         Ok(Self { namespace: config.namespace, identity, allegiance })
     }
 }

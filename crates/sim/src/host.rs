@@ -153,8 +153,8 @@ impl SimHost {
     }
 
     async fn hand_over(&self, hand_over: &HandOver) -> io::Result<Followed> {
-        let obeyed = agent::open(&self.vm, &self.machine).await?.history().epoch;
-        agent::follow(&self.vm, obeyed, &hand_over.0)
+        let engine = agent::open(&self.vm, &self.machine).await?;
+        agent::follow(&self.vm, engine.history(), &hand_over.0)
     }
 
     pub(crate) async fn reset(self: &Arc<Self>, claim_id: &str) -> Result<ResetState, DriverError> {

@@ -40,7 +40,8 @@ async fn agents_follow_a_cluster_to_another_plane_and_back() {
     second.asks_for(NEW).await.unwrap();
     let changed = second.until_settled(NEW, 2).await.unwrap();
     moved.is_the_same_with_other_plans(&changed).unwrap();
-    second.an_order_of_before_is_refused("the plan is from manager epoch 1").await.unwrap();
+    let key = second.plan_key().await.unwrap();
+    second.is_refused(&key, 1, "the plan is from manager epoch 1").await.unwrap();
     second.until_settled(NEW, 2).await.unwrap();
     for manager in [&mut left, &mut manager] {
         manager.ensure_running().unwrap();
@@ -107,4 +108,37 @@ async fn says_why(side: &Side) -> Result<()> {
     let clusters = side.list(CORE, "Cluster").await?;
     ensure!(clusters.len() == 1 && clusters[0].data["spec"]["paused"] != json!(true));
     Ok(())
+}
+
+/// The key that signs plans is replaced: the machines follow without any other change, obey the new key, and nobody who has
+/// the old one. And they follow to another plane with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn machines_follow_to_another_plan_key() {
+    let yard = Yard::new();
+    let (first, second) = (Side::start("here").await.unwrap(), Side::start("there").await.unwrap());
+    let mut manager = first.manager(yard.hosts());
+    first.makes_a_cluster().await.unwrap();
+    let made = first.until_settled(OLD, 1).await.unwrap();
+    let machines = yard.machines().unwrap();
+    let old = first.plan_key().await.unwrap();
+
+    let said = first.rotates_the_plan_key().unwrap();
+    let new = first.plan_key().await.unwrap();
+    assert_ne!(new.public().id(), old.public().id());
+    assert!(said.contains(&new.public().id().to_string()), "{said}");
+    let followed = first.until_settled(OLD, 1).await.unwrap();
+    assert_eq!(followed, made, "machines, claims and plans are the same");
+    assert_eq!(yard.machines().unwrap(), machines, "machines have changed by trusting another key");
+
+    first.is_refused(&old, 1, "which this machine does not trust").await.unwrap();
+    first.asks_for(NEW).await.unwrap();
+    let changed = first.until_settled(NEW, 1).await.unwrap();
+    made.is_the_same_with_other_plans(&changed).unwrap();
+    manager.ensure_running().unwrap();
+
+    first.move_to(&second).await.unwrap();
+    drop(manager);
+    let _manager = second.manager(yard.hosts());
+    let moved = second.until_settled(NEW, 2).await.unwrap();
+    changed.is_the_same_elsewhere(&moved).unwrap();
 }

@@ -290,21 +290,31 @@ impl Side {
         Ok(nodes.list(&ListParams::default()).await?.items)
     }
 
-    /// Somebody who has the key, and speaks in the epoch before the move: what the plane that was left could have
-    /// written, had its manager not been stopped in time.
-    pub(crate) async fn an_order_of_before_is_refused(&self, said: &str) -> Result<()> {
+    /// The key that signs plans.
+    pub(crate) async fn plan_key(&self) -> Result<SigningKey> {
+        let key = self.secrets().get("moving-plan-key").await?.data.context("no key")?;
+        Ok(SigningKey::from_pkcs8(&key["private"].0)?)
+    }
+
+    /// Replaces the key that signs plans, and gives what the command prints.
+    pub(crate) fn rotates_the_plan_key(&self) -> Result<String> {
+        let kubeconfig = self.plane.kubeconfig().to_str().context("a path")?;
+        capstan(&["rotate", "plan-key", CLUSTER, "--namespace", "default", "--kubeconfig", kubeconfig])
+    }
+
+    /// A machine refuses a plan that somebody has signed with this key for this epoch: what the plane that was left could have
+    /// written, had its manager not been stopped in time, or somebody who has found an old key.
+    pub(crate) async fn is_refused(&self, key: &SigningKey, epoch: u64, said: &str) -> Result<()> {
         let paused = |so: Option<bool>| Patch::Merge(json!({"spec": {"paused": so}}));
         let (clusters, parameters) = (self.of(CORE, "Cluster"), PatchParams::default());
         clusters.patch(CLUSTER, &parameters, &paused(Some(true))).await?;
         let machine = self.list(CORE, "Machine").await?[0].name_any();
-        let key = self.secrets().get("moving-plan-key").await?.data.context("no key")?;
-        let key = SigningKey::from_pkcs8(&key["private"].0)?;
         let name = format!("{machine}-plan");
         let data = self.secrets().get(&name).await?.data.context("no plan")?;
         let mut plan = SealedPlan::parse(&data["plan"].0)?.plan().clone();
         plan.revision = plan.revision.next().context("a revision")?;
-        plan.epoch = Epoch(1);
-        let forged = plan.seal()?.sign(&key).to_secret_data();
+        plan.epoch = Epoch(epoch);
+        let forged = plan.seal()?.sign(key).to_secret_data();
         let forged: BTreeMap<String, ByteString> =
             forged.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
         self.secrets().patch(&name, &parameters, &Patch::Merge(json!({"data": forged}))).await?;

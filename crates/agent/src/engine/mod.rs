@@ -14,7 +14,7 @@ mod unit;
 
 pub use reset::{Leftover, Reset};
 
-use capstan_plan::{Action, Epoch, MachinePath, OpenGates, Phase, Progress, VerifiedPlan};
+use capstan_plan::{Action, Epoch, MachinePath, OpenGates, Phase, Progress, PublicKey, VerifiedPlan};
 use jiff::Timestamp;
 
 use crate::clock::Clock;
@@ -188,6 +188,14 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             self.journal.append(Entry::Follows { epoch }).await?;
         }
         Ok(())
+    }
+
+    /// Verifies plans with this key from now on, and no longer with the one before.
+    ///
+    /// # Errors
+    /// If the journal fails.
+    pub async fn trust(&mut self, key: PublicKey) -> Result<(), EngineError> {
+        Ok(self.journal.append(Entry::Trusts { key }).await?)
     }
 
     async fn accept(&mut self, plan: &VerifiedPlan) -> Result<(), EngineError> {

@@ -1,7 +1,7 @@
 //! The lines of the journal.
 
 use capstan_plan::{
-    Digest, Epoch, MachineIdentity, MachinePath, PlanId, StepName, StepOutput, Undo, UnitName,
+    Digest, Epoch, MachineIdentity, MachinePath, PlanId, PublicKey, StepName, StepOutput, Undo, UnitName,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,11 @@ pub enum Entry {
     Follows {
         /// Which.
         epoch: Epoch,
+    },
+    /// The key that verified plans is followed by another one, and is no longer trusted.
+    Trusts {
+        /// Which one is trusted from now on.
+        key: PublicKey,
     },
     /// A step is about to be tried. Written before it.
     Began {

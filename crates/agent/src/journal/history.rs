@@ -1,7 +1,7 @@
 //! The sum of the journal: what is known of this machine's plans.
 
 use capstan_plan::{
-    Digest, Epoch, MachineIdentity, MachinePath, PlanId, Revision, StepName, StepOutput, UnitName,
+    Digest, Epoch, MachineIdentity, MachinePath, PlanId, PublicKey, Revision, StepName, StepOutput, UnitName,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ pub struct History {
     pub machine: Option<MachineIdentity>,
     /// The last epoch that was obeyed or followed. It only increases.
     pub epoch: Epoch,
+    /// The key that verifies plans, if it is no longer the one that the machine began with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_key: Option<PublicKey>,
     /// The current plan, or the last one.
     pub current: Option<Current>,
     /// The last plan that was applied.
@@ -190,6 +193,7 @@ impl History {
                 self.current = Some(Current::new(plan));
             }
             Entry::Follows { epoch } => self.epoch = self.epoch.max(epoch),
+            Entry::Trusts { key } => self.plan_key = Some(key),
             Entry::Began { step, inputs, once, undo, at } => {
                 if let Some((undo, timeout)) = undo {
                     self.ledger.owe(step.clone(), undo, timeout);

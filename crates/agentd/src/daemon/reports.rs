@@ -19,7 +19,7 @@ use crate::status::Board;
 const COMPARING: Duration = Duration::from_secs(600);
 
 /// What is ours to write. A request for a certificate is written elsewhere, and others may add to what they understand.
-const OURS: [&str; 12] = [
+const OURS: [&str; 13] = [
     "plan",
     "phase",
     "step",
@@ -30,6 +30,7 @@ const OURS: [&str; 12] = [
     "probes",
     "facts",
     "ledger",
+    "planKey",
     "agentVersion",
     "lastUpdated",
 ];

@@ -152,6 +152,11 @@ pub struct MachineReportStatus {
     /// What the agent has created on the machine and reverts in a reset.
     pub ledger: Option<LedgerSummary>,
 
+    /// ID of the key with which the agent verifies plans. Agents of earlier versions, which cannot follow to another key,
+    /// do not report it.
+    #[schemars(regex(pattern = "^[0-9a-f]{16}$"))]
+    pub plan_key: Option<String>,
+
     /// Version of the agent.
     #[schemars(length(min = 1, max = 64))]
     pub agent_version: Option<String>,

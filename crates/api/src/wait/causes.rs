@@ -123,6 +123,13 @@ causes! {
         Cause::person("TokenExpired", "run the bootstrap data on the machine again, or delete the Machine");
     /// There is no key to sign plans with, or it speaks for another management plane.
     WAITING_FOR_PLAN_KEY = Cause::new("WaitingForPlanKey", Owner::ControlPlane);
+    /// Agents of an earlier version do not report the key they trust, and cannot follow to another one.
+    AGENTS_CANNOT_FOLLOW =
+        Cause::person("AgentsCannotFollow", "replace the machines that are named, or leave the key as it is");
+    /// Another key for plans takes the place of the old one.
+    REPLACING_PLAN_KEY = Cause::new("ReplacingPlanKey", Owner::ControlPlane);
+    /// Machines that were away, or are about to, have not followed to the new key for plans.
+    MACHINES_FOLLOW_TO_KEY = Cause::new("MachinesFollowToKey", Owner::Agent);
     /// Objects of a former machine of the same name are still being deleted.
     WAITING_FOR_FORMER_MACHINE = Cause::new("WaitingForFormerMachine", Owner::Core);
     /// The Secret with the bootstrap data was deleted after the machine may have started with it.

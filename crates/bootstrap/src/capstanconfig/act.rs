@@ -57,6 +57,7 @@ impl Bootstrap {
             machine: &names.machine,
             machine_id: &names.machine_id,
             plan_public_key: &key.public,
+            plan_key_successions: &key.successions,
             plane_name: seen.this_plane.plane(),
             epoch: key.epoch,
         };

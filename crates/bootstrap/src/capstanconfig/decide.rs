@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn key(plane: Option<&str>) -> PlanKey {
-        PlanKey { public: vec![7; 32], epoch: 1, plane: plane.map(str::to_owned) }
+        PlanKey { public: vec![7; 32], successions: Vec::new(), epoch: 1, plane: plane.map(str::to_owned) }
     }
 
     fn now() -> Timestamp {

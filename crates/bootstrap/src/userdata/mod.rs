@@ -30,6 +30,8 @@ pub(crate) struct Agent<'a> {
     pub(crate) machine: &'a str,
     pub(crate) machine_id: &'a str,
     pub(crate) plan_public_key: &'a [u8],
+    /// How plan keys have followed each other, for a machine that knows an earlier one.
+    pub(crate) plan_key_successions: &'a [u8],
     /// Name of the plane, whatever its address.
     pub(crate) plane_name: &'a str,
     /// The how manieth manager of this machine it has.
@@ -39,7 +41,7 @@ pub(crate) struct Agent<'a> {
 impl Agent<'_> {
     /// What the agent reads.
     pub(crate) fn config(&self) -> Value {
-        json!({
+        let mut config = json!({
             "apiVersion": "agent.capstan.dev/v1alpha1",
             "kind": "AgentConfig",
             "server": self.plane.server,
@@ -51,7 +53,12 @@ impl Agent<'_> {
             "planPublicKey": BASE64_STANDARD.encode(self.plan_public_key),
             "plane": self.plane_name,
             "epoch": self.epoch,
-        })
+        });
+        // Agents of earlier versions refuse what they do not know.
+        if !self.plan_key_successions.is_empty() {
+            config["planKeySuccessions"] = BASE64_STANDARD.encode(self.plan_key_successions).into();
+        }
+        config
     }
 
     /// The bootstrap data in a format, and what the contract calls that format.

@@ -19,6 +19,7 @@ fn agent(plane: &PlaneAddress) -> Agent<'_> {
         machine: "web-0",
         machine_id: "0123",
         plan_public_key: &[7; 32],
+        plan_key_successions: &[],
         plane_name: "plane-a",
         epoch: 3,
     }

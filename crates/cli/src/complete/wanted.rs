@@ -102,7 +102,7 @@ fn of_flag(id: &str) -> Option<Wanted> {
 
 fn of_position(path: &[&str], position: usize, typed: &str) -> Option<Wanted> {
     let kinds = match (path, position) {
-        (["get", "clusters"], _) | (["describe", "cluster"] | ["get", "kubeconfig"], 0) => {
+        (["get", "clusters"], _) | (["describe", "cluster"] | ["get", "kubeconfig"] | ["rotate", _], 0) => {
             vec![(CompletableKind::Cluster, "")]
         }
         (["get", "machines"], _) => vec![(CompletableKind::Machine, "")],

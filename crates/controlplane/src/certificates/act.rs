@@ -2,8 +2,9 @@
 
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_controller::error::{Doing as _, Error, Result};
-use capstan_controller::secrets::{self, Purpose};
+use capstan_controller::secrets::{self, Purpose, plan_key};
 use capstan_controller::{identity, owners};
+use capstan_plan::SigningKey;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -16,9 +17,10 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use super::changed::has_agent_token;
 use super::decide::take_over;
 use super::make::contents;
+use super::rotation::{self, Replacement, Rotation};
 use super::tokens::{self, Separation};
 use super::{Decision, KeyDigests, Keys, changed, decide, digests};
-use crate::names::KEY_DIGESTS;
+use crate::names::{KEY_DIGESTS, ROTATE_PLAN_KEY, plan_secret};
 use crate::observe::Observed;
 
 /// What the cluster is kept by; made if it may be.
@@ -69,6 +71,72 @@ pub(crate) async fn keys(seen: &mut Observed<'_>) -> Result<Option<Keys>> {
     let keys = Keys::read(&seen.secrets.by_purpose, &cluster, separation)?;
     seen.certificates = None;
     Ok(Some(keys))
+}
+
+/// Does the next write that replaces the key of plans, if a user asks for another key. Whether something was written.
+pub(crate) async fn rotate(seen: &mut Observed<'_>, keys: &Keys) -> Result<bool> {
+    let scope = seen.scope;
+    let (Some(key), Some(recorded)) =
+        (seen.secrets.by_purpose.get(&Purpose::PlanKey), scope.key_digests().filter(|_| seen.initialized))
+    else {
+        return Ok(false);
+    };
+    let asked = scope.owner.annotations().get(ROTATE_PLAN_KEY).map(String::as_str);
+    let now = digests(&seen.secrets.by_purpose);
+    let unable = machines_by_key(seen, |key| key.is_none());
+    let change = match rotation::decide(rotation::Seen { asked, key, recorded: &recorded, now: &now, unable })
+    {
+        Rotation::Rest => {
+            let current = keys.signing.public().id();
+            let behind = machines_by_key(seen, |key| key != Some(current.to_string().as_str()));
+            seen.plan_key = asked.map(|_| match behind.is_empty() {
+                true => Replacement::Done(current),
+                false => Replacement::Behind(behind),
+            });
+            return Ok(false);
+        }
+        Rotation::Wait(machines) => {
+            seen.plan_key = Some(Replacement::Unable(machines));
+            return Ok(false);
+        }
+        Rotation::Record(digests) => {
+            scope.record(scope.owner, &[(KEY_DIGESTS, Some(&self::recorded(&digests)?))]).await?;
+            seen.plan_key = Some(Replacement::Underway);
+            return Ok(true);
+        }
+        Rotation::Begin => {
+            let next = SigningKey::generate().and_then(|key| key.to_pkcs8());
+            let next = next.map_err(|error| Error::transient("cannot make the next plan key", error))?;
+            let asked = asked.unwrap_or_default().as_bytes().to_vec();
+            vec![(plan_key::NEXT, Some(next)), (plan_key::ROTATION, Some(asked))]
+        }
+        Rotation::Switch => {
+            let name = key.name_any();
+            let unreadable =
+                || Error::user(format!("Secret {name}"), "has a key that is not Ed25519 in PKCS#8");
+            rotation::switched(key).ok_or_else(unreadable)?.to_vec()
+        }
+    };
+    let data: BTreeMap<&str, Option<ByteString>> =
+        change.into_iter().map(|(key, value)| (key, value.map(ByteString))).collect();
+    let patch = json!({"metadata": {"resourceVersion": key.resource_version()}, "data": data});
+    scope.patch::<Secret>(&key.name_any(), &patch).await?;
+    seen.plan_key = Some(Replacement::Underway);
+    Ok(true)
+}
+
+/// Whether the key of plans was replaced just now: see [`rotation::is_switched`].
+pub(crate) fn is_plan_key_switched(seen: &Observed<'_>) -> bool {
+    let recorded = seen.scope.key_digests().unwrap_or_default();
+    rotation::is_switched(&recorded, &digests(&seen.secrets.by_purpose))
+}
+
+/// The machines with a plan whose report says this of the key they trust.
+fn machines_by_key(seen: &Observed<'_>, is: impl Fn(Option<&str>) -> bool) -> Vec<String> {
+    let trusted = |name: &String| seen.objects.reports.get(name)?.status.as_ref()?.plan_key.as_deref();
+    let machines = seen.objects.machines.keys();
+    let with_plan = machines.filter(|name| seen.secrets.plans.contains_key(&plan_secret(name)));
+    with_plan.filter(|name| is(trusted(name))).cloned().collect()
 }
 
 /// Sees that there is a token of workers, if there should be one, and says which token workers join with.

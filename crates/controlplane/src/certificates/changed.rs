@@ -2,8 +2,8 @@
 //!
 //! Machines hold the originals: plans made from others would lock every machine out, one after the other.
 
-use capstan_controller::secrets::{self, Purpose, pair};
-use capstan_plan::Digest;
+use capstan_controller::secrets::{self, Purpose, pair, plan_key};
+use capstan_plan::{Digest, SigningKey};
 use k8s_openapi::api::core::v1::Secret;
 use std::collections::BTreeMap;
 
@@ -12,6 +12,12 @@ use super::tokens;
 
 /// Under which the token of workers is recorded, which not every cluster has.
 const AGENT_TOKEN: &str = "AgentToken";
+
+/// Under which the plan key is recorded: the name of its purpose.
+pub(super) const PLAN_KEY: &str = "PlanKey";
+
+/// Under which the key is recorded that will replace the plan key.
+pub(super) const NEXT_PLAN_KEY: &str = "NextPlanKey";
 
 /// Digests of what counts in each Secret, by its purpose.
 pub(crate) type KeyDigests = BTreeMap<String, String>;
@@ -37,10 +43,17 @@ pub(crate) fn digests(found: &BTreeMap<Purpose, Secret>) -> KeyDigests {
     };
     let agent_token = found.get(&Purpose::Token).and_then(tokens::agent_token);
     let agent_token = agent_token.map(|token| (AGENT_TOKEN.to_owned(), digest(&[token])));
+    // The digest that the plan key will have when this is the current one.
+    let next = found.get(&Purpose::PlanKey).and_then(|secret| secrets::get(secret, plan_key::NEXT));
+    let next = next.and_then(|private| {
+        let public = SigningKey::from_pkcs8(private).ok()?.public();
+        Some((NEXT_PLAN_KEY.to_owned(), digest(&[private, public.as_bytes()])))
+    });
     NEEDED
         .into_iter()
         .map(|purpose| (format!("{purpose:?}"), of_purpose(purpose)))
         .chain(agent_token)
+        .chain(next)
         .collect()
 }
 
@@ -52,7 +65,13 @@ pub(crate) fn has_agent_token(recorded: &KeyDigests) -> bool {
 /// Why nothing may be made from these Secrets: the first that is not what it was. A change of the CA changes the salt of all
 /// others, so it comes first.
 pub(crate) fn changed(recorded: &KeyDigests, now: &KeyDigests, cluster: &str) -> Option<String> {
-    let differs = |name: &str| recorded.get(name).is_some_and(|recorded| now.get(name) != Some(recorded));
+    let is_announced = |name: &str| {
+        name == PLAN_KEY && recorded.get(NEXT_PLAN_KEY).is_some_and(|next| now.get(PLAN_KEY) == Some(next))
+    };
+    let differs = |name: &str| {
+        let changed = recorded.get(name).is_some_and(|recorded| now.get(name) != Some(recorded));
+        changed && !is_announced(name)
+    };
     let changed = NEEDED.into_iter().find(|purpose| differs(&format!("{purpose:?}")));
     let purpose = changed.or_else(|| differs(AGENT_TOKEN).then_some(Purpose::Token))?;
     Some(format!(

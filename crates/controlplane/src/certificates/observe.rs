@@ -3,11 +3,12 @@
 use capstan_controller::error::{Error, Result};
 use capstan_controller::secrets::{self, Purpose, pair, plan_key};
 use capstan_distro::{Certificates, KeyPair};
-use capstan_plan::{Epoch, SecretText, SigningKey};
+use capstan_plan::{Epoch, SecretText, SigningKey, Successions};
 use k8s_openapi::api::core::v1::Secret;
 use std::collections::BTreeMap;
 
 use super::decide::{FIRST_EPOCH, epoch};
+use super::rotation::successions;
 use super::tokens::{JoinTokens, Separation, agent_token};
 
 /// Everything a cluster is kept by, as it is used.
@@ -15,6 +16,8 @@ pub(crate) struct Keys {
     pub(crate) certificates: Certificates,
     pub(crate) tokens: JoinTokens,
     pub(crate) signing: SigningKey,
+    /// How keys of plans have followed each other.
+    pub(crate) successions: Successions,
     pub(crate) epoch: Epoch,
 }
 
@@ -57,6 +60,7 @@ impl Keys {
             },
             tokens: JoinTokens { server: token(get(Purpose::Token, secrets::VALUE)?)?, agent, separation },
             signing,
+            successions: found.get(&Purpose::PlanKey).map(successions).unwrap_or_default(),
             epoch: Epoch(epoch),
         })
     }

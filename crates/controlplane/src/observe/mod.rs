@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub(crate) use objects::{Machines, Secrets};
 
-use crate::certificates::Keys;
+use crate::certificates::{Keys, Replacement};
 use crate::scope::Scope;
 use crate::workload::Workload;
 
@@ -44,6 +44,8 @@ pub(crate) struct Observed<'a> {
     pub(crate) held: BTreeMap<String, String>,
     /// Why certificates are missing; `None` when they are there.
     pub(crate) certificates: Option<String>,
+    /// How far the key of plans is replaced, if a user has asked for another one.
+    pub(crate) plan_key: Option<Replacement>,
     pub(crate) step: MachineStep,
     /// How healing goes, by machine.
     pub(crate) healing: BTreeMap<String, Healing>,
@@ -68,6 +70,7 @@ impl<'a> Observed<'a> {
             etcd: EtcdView::unknown("it was not asked"),
             held: BTreeMap::new(),
             certificates: Some("Waiting for the infrastructure of the Cluster".to_owned()),
+            plan_key: None,
             step: MachineStep::Nothing,
             healing: BTreeMap::new(),
             plans: BTreeMap::new(),

@@ -69,6 +69,18 @@ pub(crate) async fn plan(
     Ok(())
 }
 
+/// Signs plans again that an earlier key has signed.
+pub(crate) async fn sign_again(seen: &mut Observed<'_>, keys: &Keys) -> Result<()> {
+    for name in seen.objects.machines.keys() {
+        let secret = plan_secret(name);
+        let Some(read) = seen.secrets.plans.get(&secret) else { continue };
+        if let Some(written) = write::sign_again(seen.scope, read, name, keys).await? {
+            seen.secrets.plans.insert(secret, Arc::new(written));
+        }
+    }
+    Ok(())
+}
+
 /// What the planner goes by, beside the machines themselves.
 struct Planner<'a, W> {
     scope: &'a Scope<'a>,

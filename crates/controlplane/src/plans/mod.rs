@@ -9,10 +9,11 @@ mod act;
 mod decide;
 mod inputs;
 mod observe;
+mod signature;
 mod software;
 mod write;
 
-pub(crate) use act::plan;
+pub(crate) use act::{plan, sign_again};
 pub(crate) use inputs::restart_after;
 pub(crate) use observe::plan_facts;
 pub use software::Spare;

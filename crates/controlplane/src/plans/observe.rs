@@ -49,7 +49,7 @@ pub(super) fn is_of(secret: &Secret, plan: PlanId) -> bool {
 }
 
 /// What is in a Secret.
-fn data_of(secret: &Secret) -> SecretData {
+pub(super) fn data_of(secret: &Secret) -> SecretData {
     secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }
 

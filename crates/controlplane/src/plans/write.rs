@@ -75,6 +75,7 @@ pub(crate) async fn plan(
     let mut secret = secrets::build(scope.namespace, &cluster, name.clone(), []);
     secret.type_ = Some(SECRET_TYPE.to_owned());
     let mut data = plan.sealed.sign(&keys.signing).to_secret_data();
+    data.extend(keys.successions.to_secret_data());
     if plan.is_open {
         data.extend(gates(plan.sealed.id(), keys));
     }
@@ -124,6 +125,20 @@ pub(crate) async fn open_gate(scope: &Scope<'_>, read: &Secret, plan: PlanId, ke
         gates(plan, keys).into_iter().map(|(key, value)| (key, ByteString(value))).collect();
     let patch = json!({"metadata": {"resourceVersion": read.resource_version()}, "data": data});
     scope.patch::<Secret>(&read.name_any(), &patch).await.map(|_| ())
+}
+
+/// Signs the plan in a Secret again, if an earlier key has signed it, unless the Secret has changed since it was read.
+pub(crate) async fn sign_again(
+    scope: &Scope<'_>,
+    read: &Secret,
+    machine: &str,
+    keys: &Keys,
+) -> Result<Option<Secret>> {
+    let Some(data) = super::signature::signed_again(read, machine, keys) else { return Ok(None) };
+    let data: BTreeMap<String, ByteString> =
+        data.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
+    let patch = json!({"metadata": {"resourceVersion": read.resource_version()}, "data": data});
+    scope.patch::<Secret>(&read.name_any(), &patch).await.map(Some)
 }
 
 /// Writes down since when pods are being moved away for the plan in a Secret.

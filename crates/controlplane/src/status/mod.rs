@@ -6,6 +6,7 @@ use capstan_api::conditions::{
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::Machine;
 use capstan_api::meta::{StatusVersion, labels};
+use capstan_api::wait::{Cause, causes};
 use capstan_controller::names::label_value;
 use capstan_distro::Version;
 use capstan_planner::ending::Ending;
@@ -17,6 +18,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
+use crate::certificates::Replacement;
 use crate::names::UP_TO_DATE;
 use crate::scope::replicas;
 
@@ -28,12 +30,16 @@ pub(crate) const CERTIFICATES_AVAILABLE: &str = "CertificatesAvailable";
 /// Condition: every member of etcd is well.
 pub(crate) const ETCD_HEALTHY: &str = "EtcdClusterHealthy";
 
+/// Condition: the key of plans that a user has asked for signs them, and every machine trusts it. Absent until a user asks.
+pub(crate) const PLAN_KEY_REPLACED: &str = "PlanKeyReplaced";
+
 /// Conditions whose value is this controller's to say.
-pub(crate) const OWNED: [&str; 10] = [
+pub(crate) const OWNED: [&str; 11] = [
     types::AVAILABLE,
     INITIALIZED,
     CERTIFICATES_AVAILABLE,
     ETCD_HEALTHY,
+    PLAN_KEY_REPLACED,
     types::MACHINES_READY,
     types::MACHINES_UP_TO_DATE,
     types::ROLLING_OUT,
@@ -59,6 +65,8 @@ pub(crate) struct Seen<'a> {
     /// Machines on their way out that must stay for now, and why.
     pub(crate) held: BTreeMap<String, String>,
     pub(crate) deleting: Option<NewCondition>,
+    /// How far the key of plans is replaced, if a user has asked for another one.
+    pub(crate) plan_key: Option<Replacement>,
     pub(crate) now: Timestamp,
 }
 
@@ -127,11 +135,37 @@ fn conditions(seen: &Seen<'_>, wanted: usize) -> Vec<NewCondition> {
         rolling_out(seen),
     ];
     all.extend(etcd(seen));
+    all.extend(seen.plan_key.as_ref().map(plan_key));
     all.extend(scaling(seen, wanted));
     all.push(seen.deleting.clone().unwrap_or_else(|| {
         NewCondition::new(types::DELETING, ConditionStatus::False, reasons::NOT_DELETING)
     }));
     all
+}
+
+fn plan_key(replacement: &Replacement) -> NewCondition {
+    let waits = |cause: Cause, message: String| {
+        NewCondition::new(PLAN_KEY_REPLACED, ConditionStatus::False, cause.reason).message(message)
+    };
+    match replacement {
+        Replacement::Unable(machines) => waits(
+            causes::AGENTS_CANNOT_FOLLOW,
+            format!(
+                "The agents of these machines cannot follow to another plan key: {}",
+                machines.join(", ")
+            ),
+        ),
+        Replacement::Underway => waits(
+            causes::REPLACING_PLAN_KEY,
+            "Another key is made and takes the place of the old one".to_owned(),
+        ),
+        Replacement::Behind(machines) => waits(
+            causes::MACHINES_FOLLOW_TO_KEY,
+            format!("Machines that do not trust the new plan key yet: {}", machines.join(", ")),
+        ),
+        Replacement::Done(key) => NewCondition::new(PLAN_KEY_REPLACED, ConditionStatus::True, "Replaced")
+            .message(format!("All machines trust plan key {key}")),
+    }
 }
 
 fn available(seen: &Seen<'_>) -> NewCondition {

@@ -46,6 +46,7 @@ fn seen() -> Seen<'static> {
         etcd: EtcdView::Known(members("a+ b+ c+")),
         held: BTreeMap::new(),
         deleting: None,
+        plan_key: None,
         now: Timestamp::UNIX_EPOCH,
     }
 }

@@ -49,7 +49,8 @@ impl Life {
 
     /// The user changes their mind.
     async fn user(&mut self) -> Result<()> {
-        match self.random.random_range(0..11) {
+        match self.random.random_range(0..12) {
+            11 => self.ask_for_another_plan_key().await,
             9 => self.edit_token().await,
             10 => self.name_paths().await,
             0 | 1 => {
@@ -129,6 +130,14 @@ impl Life {
             self.world.patch::<CapstanConfig>(&format!("w{number}"), &json!({"spec": release})).await?;
         }
         self.world.patch::<CapstanControlPlane>("cp", &json!({"spec": {"config": release}})).await
+    }
+
+    /// The user wants plans to be signed with another key, of which machines notice nothing else.
+    async fn ask_for_another_plan_key(&mut self) -> Result<()> {
+        self.tell("the user wants another plan key");
+        let asked =
+            json!({"metadata": {"annotations": {"capstan.dev/rotate-plan-key": self.now().to_string()}}});
+        self.world.patch::<CapstanControlPlane>("cp", &asked).await
     }
 
     /// The user edits the Secret with the token, which must change nothing, or puts it back.

@@ -125,6 +125,24 @@ impl Life {
             let is_there = |(key, value): (&String, &Value)| has.get(key) == Some(value);
             ensure!(wanted.iter().all(is_there), "{name} has {has}, and {wanted:?} is wanted");
         }
+        self.trust_the_key_that_was_asked_for(&scene)
+    }
+
+    /// The last request for another plan key is served, and all machines trust that key. A machine that has never reported may
+    /// have an agent that cannot follow, so that the key stays.
+    fn trust_the_key_that_was_asked_for(&self, scene: &Scene) -> Result<()> {
+        let Some(asked) = scene.noted("capstan.dev/rotate-plan-key") else { return Ok(()) };
+        if !self.world.lost.is_empty() {
+            return Ok(());
+        }
+        let served = scene.secrets["c-plan-key"].data.as_ref().and_then(|data| data.get("rotation"));
+        ensure!(served.is_some_and(|served| served.0 == asked.as_bytes()), "no other plan key was made");
+        let key = scene.key()?.id().to_string();
+        for machine in &scene.machines {
+            let status = scene.reports.get(&machine.name_any()).and_then(|report| report.status.as_ref());
+            let trusts = status.and_then(|status| status.plan_key.as_ref());
+            ensure!(trusts == Some(&key), "{} trusts {trusts:?} and not {key}", machine.name_any());
+        }
         Ok(())
     }
 }

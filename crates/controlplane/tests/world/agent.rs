@@ -36,6 +36,18 @@ impl World {
         let Some(plan) = scene.plan(&name)? else { return Ok(()) };
         let Some(report) = scene.reports.get(&name) else { return Ok(()) };
         ensure!(report.spec.machine_id == format!("id-{name}"), "the report of {name} is of another life");
+        let uid = machine.uid().unwrap_or_default();
+        let before = self.trusted.get(&name).filter(|(of, _)| *of == uid).map(|(_, key)| *key);
+        let key = match scene.followed(&name, before.unwrap_or(scene.key()?)) {
+            // It began with a key that this plan is not signed with yet.
+            Err(_) if before.is_none() => return Ok(()),
+            followed => followed?,
+        };
+        let is_away = self.lost.contains(&name) || self.unheard.contains(&name);
+        if before != Some(key) && !is_away {
+            self.trusted.insert(name.clone(), (uid, key));
+            self.report(&name, json!({})).await?;
+        }
         if scene.is_applied(&name, &plan) && self.applied.contains(&name) {
             return Ok(());
         }
@@ -119,7 +131,10 @@ impl World {
         }
     }
 
-    async fn report(&self, machine: &str, status: Value) -> Result<()> {
+    async fn report(&self, machine: &str, mut status: Value) -> Result<()> {
+        if let Some((_, key)) = self.trusted.get(machine).filter(|_| !self.old_agents.contains(machine)) {
+            status["planKey"] = key.id().to_string().into();
+        }
         self.patch_status::<MachineReport>(machine, &json!({"status": status})).await
     }
 

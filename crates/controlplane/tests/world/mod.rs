@@ -29,7 +29,7 @@ use capstan_api::infrastructure::{HostMachine, HostMachineTemplate};
 use capstan_artifacts::{Arch, ArtifactRef, Catalog, Software, Source};
 use capstan_controller::owners;
 use capstan_controlplane::Tools;
-use capstan_plan::{Digest, VerifiedPlan};
+use capstan_plan::{Digest, PublicKey, VerifiedPlan};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -69,6 +69,10 @@ pub(crate) struct World {
     pub(crate) began_without_agent_token: bool,
     /// Workers that were told a token of their own.
     pub(crate) separate: BTreeSet<String>,
+    /// The key that each agent trusts, with the UID of its Machine, by name. Names may come again.
+    trusted: BTreeMap<String, (String, PublicKey)>,
+    /// Machines whose agents are of before keys were replaced.
+    pub(crate) old_agents: BTreeSet<String>,
     /// How the others behave.
     pub(crate) mood: Mood,
     pub(crate) now: Timestamp,
@@ -92,6 +96,8 @@ impl World {
             unheard: BTreeSet::new(),
             began_without_agent_token: false,
             separate: BTreeSet::new(),
+            trusted: BTreeMap::new(),
+            old_agents: BTreeSet::new(),
             mood: Mood::default(),
             now: Timestamp::now(),
         };

@@ -10,7 +10,8 @@ use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::Machine;
 use capstan_api::infrastructure::HostMachine;
 use capstan_plan::{
-    Action, MachineIdentity, OpenGates, PublicKey, SecretData, SignedGates, SignedPlan, VerifiedPlan,
+    Action, MachineIdentity, OpenGates, PublicKey, SecretData, SignedGates, SignedPlan, Successions,
+    TrustedKeys, VerifiedPlan,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -75,13 +76,31 @@ impl Scene {
     pub(crate) fn is_open(&self, machine: &str, plan: &VerifiedPlan) -> Result<bool> {
         let data = data(&self.secrets[&format!("{machine}-plan")]);
         let Some(signed) = SignedGates::from_secret_data(&data)? else { return Ok(false) };
-        let gates = OpenGates::verify(&signed, &[self.key()?].into_iter().collect(), plan.id())?;
+        let gates = OpenGates::verify(&signed, &self.keys()?, plan.id())?;
         Ok(gates.is_open(plan.id(), &"drained".parse()?))
     }
 
-    fn key(&self) -> Result<PublicKey> {
+    /// The key that signs plans.
+    pub(crate) fn key(&self) -> Result<PublicKey> {
         let key = self.secrets.get("c-plan-key").and_then(|key| key.data.as_ref()).unwrap();
         Ok(PublicKey::from_bytes(&key["public"].0)?)
+    }
+
+    /// The key that signs plans, and those that it has followed.
+    fn keys(&self) -> Result<TrustedKeys> {
+        let (key, data) = (self.key()?, self.secrets["c-plan-key"].data.as_ref());
+        let links = data.and_then(|data| data.get("successions")).map(|bytes| bytes.0.as_slice());
+        let links = Successions::from_bytes(links.unwrap_or_default())?;
+        Ok(links.before(key).chain([key]).collect())
+    }
+
+    /// The key that an agent trusts once it has seen its plan, which must be signed with it.
+    pub(super) fn followed(&self, machine: &str, known: PublicKey) -> Result<PublicKey> {
+        let data = data(&self.secrets[&format!("{machine}-plan")]);
+        let key = Successions::from_secret_data(&data)?.heir(known);
+        let ours = MachineIdentity { name: machine.parse()?, machine_id: format!("id-{machine}").parse()? };
+        SignedPlan::from_secret_data(&data)?.verify(&[key].into_iter().collect(), &ours)?;
+        Ok(key)
     }
 
     pub(crate) fn plan(&self, machine: &str) -> Result<Option<Arc<VerifiedPlan>>> {
@@ -90,10 +109,9 @@ impl Scene {
         if let Some(plan) = self.read.0.lock().unwrap().get(&version) {
             return Ok(Some(Arc::clone(plan)));
         }
-        let public = self.key()?;
         let signed = SignedPlan::from_secret_data(&data(secret))?;
         let ours = MachineIdentity { name: machine.parse()?, machine_id: format!("id-{machine}").parse()? };
-        let plan = Arc::new(signed.verify(&[public].into_iter().collect(), &ours)?);
+        let plan = Arc::new(signed.verify(&self.keys()?, &ours)?);
         self.read.0.lock().unwrap().insert(version, Arc::clone(&plan));
         Ok(Some(plan))
     }

@@ -9,7 +9,7 @@ mod wire;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{PlanId, StepName};
+use crate::{KeyId, PlanId, StepName};
 
 /// The report of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct Report {
 
     /// The agent's ledger; none if there is nothing to undo.
     pub ledger: Option<Ledger>,
+
+    /// ID of the key that the agent verifies plans with. Agents that cannot follow to another key do not report it.
+    pub plan_key: Option<KeyId>,
 
     /// Version of the agent.
     pub agent_version: Option<String>,

@@ -7,7 +7,7 @@ use super::{
     Excerpt, Facts, HostileReport, Ledger, LedgerItem, Phase, ProbeResult, Progress, Report, Standing,
     StepOutput, StepProgress,
 };
-use crate::{PlanId, limits};
+use crate::{KeyId, PlanId, limits};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,6 +33,8 @@ pub(super) struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ledger: Option<Ledger>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    plan_key: Option<KeyId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     agent_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
     last_updated: Option<Timestamp>,
@@ -52,6 +54,7 @@ impl From<Report> for Status {
             probes: report.probes.into_iter().take(limits::PROBES).map(probe).collect(),
             facts: report.facts.map(facts).filter(|facts| *facts != Facts::default()),
             ledger: report.ledger.map(ledger),
+            plan_key: report.plan_key,
             agent_version: text(report.agent_version, 64),
             last_updated: report.last_updated,
         };
@@ -105,6 +108,7 @@ impl TryFrom<Status> for Report {
             probes: status.probes,
             facts: status.facts,
             ledger: status.ledger,
+            plan_key: status.plan_key,
             agent_version: status.agent_version,
             last_updated: status.last_updated,
         })

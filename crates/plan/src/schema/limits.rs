@@ -36,6 +36,9 @@ pub const GATES: usize = 128;
 /// Bytes of the open gates of a plan.
 pub const GATES_BYTES: usize = 12 * 1024;
 
+/// Links between plan keys in a Secret.
+pub const SUCCESSIONS: usize = 32;
+
 /// A violated limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be {least} to {most}, not {found}")]

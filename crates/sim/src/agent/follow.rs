@@ -1,8 +1,9 @@
 //! A simulated machine follows its cluster to another management plane, with the decision function of the real agent.
 
 use capstan_agent::follow::{Refusal, Verdict, decide};
+use capstan_agent::journal::History;
 use capstan_agent::machine::Metadata;
-use capstan_plan::{Epoch, MachinePath};
+use capstan_plan::MachinePath;
 use std::io;
 
 use super::enrol::{CERTIFICATE, REQUEST};
@@ -29,17 +30,19 @@ pub(crate) fn has_config(vm: &Vm, config: &[u8]) -> bool {
     vm.look(|state| state.files.read(CONFIG) == Some(config))
 }
 
-/// Takes another `agent.json`, if the machine may. `obeyed` is the last manager that was obeyed.
+/// Takes another `agent.json`, if the machine may. `history` says which manager and which key it has obeyed.
 ///
 /// # Errors
 /// If there is no agent, what was sent is no agent.json, or the machine cannot be written down.
-pub(crate) fn follow(vm: &Vm, obeyed: Epoch, config: &[u8]) -> io::Result<Followed> {
+pub(crate) fn follow(vm: &Vm, history: &History, config: &[u8]) -> io::Result<Followed> {
     let ours = vm.look(|state| state.files.read(CONFIG).map(<[u8]>::to_vec));
     let ours = ours.ok_or_else(|| io::Error::other(format!("{CONFIG} is missing")))?;
     let (now, then) = (Home::parse(&ours), Home::parse(config));
-    let (now, then) = (now.map_err(io::Error::other)?, then.map_err(io::Error::other)?);
+    let (mut now, then) = (now.map_err(io::Error::other)?, then.map_err(io::Error::other)?);
+    let known = history.plan_key.unwrap_or(now.allegiance.plan_key);
+    now.allegiance.plan_key = now.allegiance.successions.heir(known);
     let has_credential = vm.look(|state| state.files.read(CERTIFICATE).is_some());
-    match decide(&now.allegiance, obeyed, &then.allegiance, has_credential) {
+    match decide(&now.allegiance, history.epoch, &then.allegiance, has_credential) {
         Verdict::Stay => Ok(Followed::Stays),
         Verdict::Refuse(why) => Ok(Followed::Refused(why)),
         // In one moment: the old certificate is of no use at the new plane.

@@ -1,0 +1,232 @@
+//! Replaces the key that signs plans, when a user asks for it. Pure.
+//!
+//! It takes four writes, and the process may die after each:
+//!
+//! 1. Secret: the next key, beside the current one;
+//! 2. CapstanControlPlane: the digest of the next key, because a Secret that changes unannounced is refused;
+//! 3. Secret: the next key becomes the current one, with a link that the old key has signed; the old private key is gone;
+//! 4. CapstanControlPlane: the digest of what is now the current key.
+//!
+//! Between the third and the fourth write all plans are signed again, and never later: a plan that somebody signs with the old
+//! key afterwards is not taken for ours. Plans carry the links, so that a machine follows from the key it knows, however long it
+//! was away.
+
+use capstan_controller::secrets::{self, plan_key};
+use capstan_plan::{KeyId, SigningKey, Successions};
+use k8s_openapi::api::core::v1::Secret;
+
+use super::changed::{KeyDigests, NEXT_PLAN_KEY, PLAN_KEY};
+
+/// The next write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Rotation {
+    /// Nothing: no other key is asked for.
+    Rest,
+    /// Nothing yet: the agents of these machines cannot follow to another key.
+    Wait(Vec<String>),
+    /// Make the next key.
+    Begin,
+    /// Record these digests.
+    Record(KeyDigests),
+    /// Sign with the next key from now on.
+    Switch,
+}
+
+/// How far a replacement is, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Replacement {
+    /// The agents of these machines cannot follow to another key.
+    Unable(Vec<String>),
+    /// The key is being replaced.
+    Underway,
+    /// These machines do not trust the new key yet.
+    Behind(Vec<String>),
+    /// Every machine trusts this key.
+    Done(KeyId),
+}
+
+/// What is known about the key.
+pub(crate) struct Seen<'a> {
+    /// The request, as the user has annotated it.
+    pub(crate) asked: Option<&'a str>,
+    /// The Secret.
+    pub(crate) key: &'a Secret,
+    /// Digests of what the cluster was made from.
+    pub(crate) recorded: &'a KeyDigests,
+    /// Digests of what is there.
+    pub(crate) now: &'a KeyDigests,
+    /// Machines with a plan whose agents cannot follow to another key, by name.
+    pub(crate) unable: Vec<String>,
+}
+
+/// Whether the key was replaced just now, so that plans which the key before has signed are signed again.
+pub(crate) fn is_switched(recorded: &KeyDigests, now: &KeyDigests) -> bool {
+    let next = recorded.get(NEXT_PLAN_KEY);
+    next.is_some() && now.get(PLAN_KEY) == next
+}
+
+pub(crate) fn decide(seen: Seen<'_>) -> Rotation {
+    let (next, announced) = (seen.now.get(NEXT_PLAN_KEY), seen.recorded.get(NEXT_PLAN_KEY));
+    if next != announced {
+        return Rotation::Record(with_plan_keys(seen.recorded, seen.now));
+    }
+    if next.is_some() {
+        return Rotation::Switch;
+    }
+    let served = secrets::get(seen.key, plan_key::ROTATION);
+    match seen.asked {
+        Some(asked) if !asked.is_empty() && served != Some(asked.as_bytes()) => {
+            match seen.unable.is_empty() {
+                true => Rotation::Begin,
+                false => Rotation::Wait(seen.unable),
+            }
+        }
+        _ => Rotation::Rest,
+    }
+}
+
+/// The recorded digests with those of the plan keys as they are now. The others stay: they may have been recorded on purpose.
+fn with_plan_keys(recorded: &KeyDigests, now: &KeyDigests) -> KeyDigests {
+    let mut digests = recorded.clone();
+    for name in [PLAN_KEY, NEXT_PLAN_KEY] {
+        match now.get(name) {
+            Some(digest) => digests.insert(name.to_owned(), digest.clone()),
+            None => digests.remove(name),
+        };
+    }
+    digests
+}
+
+/// The links of a Secret. Ones that cannot be read count as none: then the old key has signed nothing that anybody can use.
+pub(super) fn successions(key: &Secret) -> Successions {
+    let bytes = secrets::get(key, plan_key::SUCCESSIONS).unwrap_or_default();
+    Successions::from_bytes(bytes).unwrap_or_default()
+}
+
+/// What the Secret holds once the next key is the current one; `None` if one of the keys cannot be read.
+pub(crate) fn switched(key: &Secret) -> Option<[(&'static str, Option<Vec<u8>>); 4]> {
+    let read = |field| SigningKey::from_pkcs8(secrets::get(key, field)?).ok();
+    let (old, new) = (read(plan_key::PRIVATE)?, read(plan_key::NEXT)?);
+    let links = successions(key).followed_by(&old, new.public());
+    Some([
+        (plan_key::PRIVATE, secrets::get(key, plan_key::NEXT).map(<[u8]>::to_vec)),
+        (plan_key::PUBLIC, Some(new.public().as_bytes().to_vec())),
+        (plan_key::SUCCESSIONS, Some(links.to_bytes())),
+        (plan_key::NEXT, None),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::changed::{changed, digests};
+    use super::super::decide::NEEDED;
+    use super::*;
+    use capstan_controller::secrets::{Purpose, build};
+    use k8s_openapi::ByteString;
+    use std::collections::BTreeMap;
+
+    fn key(seed: u8) -> SigningKey {
+        SigningKey::from_seed(&[seed; 32])
+    }
+
+    /// A cluster's Secrets, and what is recorded of them.
+    struct Cluster {
+        secrets: BTreeMap<Purpose, Secret>,
+        recorded: KeyDigests,
+    }
+
+    impl Cluster {
+        fn new() -> Self {
+            let plan = [
+                (plan_key::PRIVATE, key(1).to_pkcs8().unwrap()),
+                (plan_key::PUBLIC, key(1).public().as_bytes().to_vec()),
+            ];
+            let secret = |purpose: Purpose| {
+                let name = purpose.secret_name("c");
+                match purpose {
+                    Purpose::PlanKey => build("default", "c", name, plan.clone()),
+                    _ => {
+                        build("default", "c", name, [("tls.crt", b"x".to_vec()), ("tls.key", b"y".to_vec())])
+                    }
+                }
+            };
+            let secrets: BTreeMap<_, _> = NEEDED.map(|purpose| (purpose, secret(purpose))).into();
+            let recorded = digests(&secrets);
+            Self { secrets, recorded }
+        }
+
+        fn key(&self) -> &Secret {
+            &self.secrets[&Purpose::PlanKey]
+        }
+
+        fn write(&mut self, change: impl IntoIterator<Item = (&'static str, Option<Vec<u8>>)>) {
+            let data = self.secrets.get_mut(&Purpose::PlanKey).and_then(|key| key.data.as_mut()).unwrap();
+            for (field, value) in change {
+                match value {
+                    Some(value) => data.insert(field.to_owned(), ByteString(value)),
+                    None => data.remove(field),
+                };
+            }
+        }
+
+        fn next(&self, asked: Option<&str>, unable: &[&str]) -> Rotation {
+            let unable = unable.iter().map(|&name| name.to_owned()).collect();
+            let now = digests(&self.secrets);
+            assert_eq!(changed(&self.recorded, &now, "c"), None, "the change was not announced");
+            decide(Seen { asked, key: self.key(), recorded: &self.recorded, now: &now, unable })
+        }
+    }
+
+    #[test]
+    fn a_key_is_replaced_in_four_writes_and_once_for_each_request() {
+        let mut cluster = Cluster::new();
+        assert_eq!(cluster.next(None, &[]), Rotation::Rest);
+        assert_eq!(cluster.next(Some("monday"), &["w0"]), Rotation::Wait(vec!["w0".to_owned()]));
+        assert_eq!(cluster.next(Some("monday"), &[]), Rotation::Begin);
+        cluster.write([
+            (plan_key::NEXT, Some(key(2).to_pkcs8().unwrap())),
+            (plan_key::ROTATION, Some(b"monday".to_vec())),
+        ]);
+        let Rotation::Record(announced) = cluster.next(Some("monday"), &[]) else { panic!("not announced") };
+        cluster.recorded = announced;
+        assert_eq!(cluster.next(Some("monday"), &[]), Rotation::Switch);
+        assert!(!is_switched(&cluster.recorded, &digests(&cluster.secrets)));
+        let switched = switched(cluster.key()).unwrap();
+        cluster.write(switched);
+        assert!(is_switched(&cluster.recorded, &digests(&cluster.secrets)));
+        let Rotation::Record(settled) = cluster.next(Some("monday"), &[]) else { panic!("not settled") };
+        assert_eq!(settled.keys().collect::<Vec<_>>(), Cluster::new().recorded.keys().collect::<Vec<_>>());
+        cluster.recorded = settled;
+        assert!(!is_switched(&cluster.recorded, &digests(&cluster.secrets)), "old signatures count no more");
+        assert_eq!(cluster.next(Some("monday"), &[]), Rotation::Rest, "the request is served");
+        assert_eq!(cluster.next(Some("tuesday"), &[]), Rotation::Begin);
+        assert_eq!(successions(cluster.key()).heir(key(1).public()), key(2).public());
+        assert_eq!(secrets::get(cluster.key(), plan_key::PRIVATE), Some(&key(2).to_pkcs8().unwrap()[..]));
+        assert_eq!(secrets::get(cluster.key(), plan_key::NEXT), None);
+    }
+
+    /// Another key without the four writes is somebody's mistake, and stops everything.
+    #[test]
+    fn a_key_that_was_not_announced_is_refused() {
+        let mut cluster = Cluster::new();
+        cluster.write([
+            (plan_key::PRIVATE, Some(key(2).to_pkcs8().unwrap())),
+            (plan_key::PUBLIC, Some(key(2).public().as_bytes().to_vec())),
+        ]);
+        assert!(changed(&cluster.recorded, &digests(&cluster.secrets), "c").is_some());
+    }
+
+    #[test]
+    fn a_next_key_that_vanishes_is_forgotten() {
+        let mut cluster = Cluster::new();
+        cluster.write([
+            (plan_key::NEXT, Some(key(2).to_pkcs8().unwrap())),
+            (plan_key::ROTATION, Some(b"monday".to_vec())),
+        ]);
+        let Rotation::Record(announced) = cluster.next(Some("monday"), &[]) else { panic!("not announced") };
+        cluster.recorded = announced;
+        cluster.write([(plan_key::NEXT, None)]);
+        let Rotation::Record(digests) = cluster.next(Some("monday"), &[]) else { panic!("not forgotten") };
+        assert_eq!(digests, Cluster::new().recorded);
+    }
+}
