@@ -9,6 +9,7 @@ mod bench;
 mod book;
 mod borders;
 mod cargo;
+mod claims;
 mod demo;
 mod display;
 mod durations;

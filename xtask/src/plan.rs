@@ -1,11 +1,12 @@
 //! Which suites there are, what each needs and how much of the machine it takes. Quick ones come first.
 
 use anyhow::{Context as _, Result, bail, ensure};
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use crate::log::Log;
 use crate::suite::{Load, Suite, Tests};
-use crate::{cargo, install, licences, release, tidy, words};
+use crate::{cargo, claims, install, licences, paths, release, tidy, words};
 
 /// What to run before every commit.
 pub(crate) fn check() -> Vec<Suite> {
@@ -50,7 +51,21 @@ pub(crate) fn not_covered() -> String {
     let suites = nightly();
     let width = suites.iter().map(|suite| suite.name.len()).max().unwrap_or_default();
     let lines = suites.iter().map(|suite| format!("  {:<width$}  {}\n", suite.name, suite.about));
-    format!("\nnot covered by `make test`, only by `make test-all`:\n{}", lines.collect::<String>())
+    let readme = paths::root().ok().and_then(|root| std::fs::read_to_string(root.join("README.md")).ok());
+    let features = features_of_the_night(&readme.unwrap_or_default());
+    let features =
+        features.iter().map(|(suite, features)| format!("  {suite:<width$}  {}\n", features.join("; ")));
+    format!(
+        "\nnot covered by `make test`, only by `make test-all`:\n{}\nfeatures of the README that only these show:\n{}",
+        lines.collect::<String>(),
+        features.collect::<String>()
+    )
+}
+
+/// The features of the README that no suite of `make test` shows, by the suite that does.
+fn features_of_the_night(readme: &str) -> BTreeMap<String, Vec<String>> {
+    let nightly = nightly();
+    claims::only_nightly(readme, &|name| nightly.iter().any(|suite| suite.name == name))
 }
 
 /// Checks of files and of metadata: seconds.
@@ -306,15 +321,32 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_every_suite() {
-        let path = crate::paths::root().unwrap().join("docs/contributing/testing.md");
+        let path = paths::root().unwrap().join("docs/contributing/testing.md");
         let text = fs::read_to_string(path).unwrap();
         let (_, lists) = text.split_once("## Suites of `make test`").unwrap();
         let (short, long) = lists.split_once("## What only `make test-all` covers").unwrap();
+        let (long, _) = long.split_once("\n## ").unwrap();
         for (section, suites) in [(short, test()), (long, nightly())] {
             let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).collect();
             let expected: Vec<String> =
                 suites.iter().map(|suite| format!("| `{}` | {} |", suite.name, suite.about)).collect();
             assert_eq!(rows, expected, "the rows should be:\n{}", expected.join("\n"));
         }
+    }
+
+    /// So that everybody knows what `make test` says nothing about.
+    #[test]
+    fn the_documentation_lists_features_that_are_checked_at_night() {
+        let root = paths::root().unwrap();
+        let text = fs::read_to_string(root.join("docs/contributing/testing.md")).unwrap();
+        let (_, section) = text.split_once("## Features that only `make test-all` checks").unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).collect();
+        let readme = fs::read_to_string(root.join("README.md")).unwrap();
+        let expected: Vec<String> = features_of_the_night(&readme)
+            .into_iter()
+            .map(|(suite, features)| format!("| `{suite}` | {} |", features.join("; ")))
+            .collect();
+        assert_eq!(rows, expected, "the rows should be:\n{}", expected.join("\n"));
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::log::Log;
-use crate::{borders, cargo, links, paths};
+use crate::{borders, cargo, claims, links, paths, plan};
 
 /// A file longer than this is two rooms.
 const MOST_LINES: usize = 800;
@@ -26,6 +26,10 @@ pub(crate) fn check(log: &Log) -> Result<()> {
     }
     let broken = links::faults(&pages, &|path| root.join(path).exists());
     faults.extend(broken.into_iter().map(|fault| format!("  {fault}")));
+    let suites = plan::test_all();
+    let is_suite = |name: &str| suites.iter().any(|suite| suite.name == name);
+    let unshown = claims::faults(&pages, &is_suite, &|path| root.join(path).exists());
+    faults.extend(unshown.into_iter().map(|fault| format!("  {fault}")));
     let crossed = borders::faults(&cargo::metadata(log)?)?;
     faults.extend(crossed.into_iter().map(|fault| format!("  {fault}")));
     if !faults.is_empty() {
