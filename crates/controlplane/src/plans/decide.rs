@@ -129,7 +129,8 @@ pub(crate) fn decide(
     }
     let version = own.version.as_deref().unwrap_or_default();
     let setup = Setup::new(version, &rendered.fingerprint);
-    let record = Record { setup, ran, attempt, written: Some(now), retry: own.retry.clone() };
+    let first = plans::is_first(own);
+    let record = Record { setup, ran, first, attempt, written: Some(now), retry: own.retry.clone() };
     Decision::Write(Box::new(Written { rendered, record, revision }))
 }
 

@@ -282,9 +282,11 @@ impl MachineFacts {
         self.deleting && self.hook == Hook::None && etcd.is_known_and(|members| !is_member(members))
     }
 
-    /// Whether it carries out its first plan and was never a Node, so that it cannot be a member of etcd that others need.
+    /// Whether it has never applied a plan and was never a Node, so that it cannot be a member of etcd that others need.
     pub(crate) fn is_joining(&self) -> bool {
-        let first = |plan: &PlanFacts| plan.record.ran.is_none() && plan.progress != Progress::Applied;
+        let first = |plan: &PlanFacts| {
+            (plan.record.ran.is_none() || plan.record.first) && plan.progress != Progress::Applied
+        };
         !self.has_node && self.plan.as_ref().is_some_and(first)
     }
 

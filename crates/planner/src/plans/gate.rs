@@ -287,6 +287,16 @@ mod tests {
         };
         let joining = MachineFacts::server("b").planned(1, "a");
         assert_eq!(gate(&stopped, &[stopped.clone(), joining.clone()], &view), Gate::Open);
+        // Its first plan was let through and then replaced, so that what it runs is not certain. Nobody needs it all the same.
+        let first = |m: &mut MachineFacts| m.plan.as_mut().expect("a plan").record.first = true;
+        let superseded = at_gate(MachineFacts::server("b"), Some(("", ""))).with(|m| m.has_node = false);
+        let again = superseded.clone().with(first);
+        assert_eq!(gate(&stopped, &[stopped.clone(), again], &view), Gate::Open);
+        assert_eq!(
+            gate(&stopped, &[stopped.clone(), superseded], &view),
+            Gate::Leave,
+            "it may have been one"
+        );
         // One that was a Node may be a member: etcd must be known.
         let member = joining.with(|m| m.has_node = true);
         assert_eq!(gate(&stopped, &[stopped.clone(), member], &view), Gate::Leave);

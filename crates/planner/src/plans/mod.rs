@@ -13,7 +13,7 @@ pub use gate::{Gate, View, drain_timeout, gate, is_drained_first, is_to_be_uncor
 pub use outcome::Outcome;
 #[cfg(test)]
 pub(crate) use record::MOST_ATTEMPTS;
-pub use record::{RECORD_ANNOTATION, Record, Setup, runs};
+pub use record::{RECORD_ANNOTATION, Record, Setup, is_first, runs};
 
 /// The gate in every plan before the restart of Kubernetes.
 pub const RESTART_GATE: &str = "drained";

@@ -44,6 +44,10 @@ pub struct Record {
     /// The setup of the machine when the plan was written; `None` if it never ran anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<Setup>,
+    /// Whether no plan of the machine had been applied when this one was written. An earlier one may have been let through and
+    /// not come to its end, so that `ran` is uncertain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first: bool,
     /// The number of the attempt with these inputs, from 1.
     pub attempt: u32,
     /// When the plan was written.
@@ -101,6 +105,14 @@ impl Record {
     }
 }
 
+/// Whether no plan of the machine was ever applied, as far as anybody remembers.
+pub fn is_first(machine: &MachineFacts) -> bool {
+    match &machine.plan {
+        Some(plan) => plan.record.first && plan.progress != Progress::Applied,
+        None => !machine.was_planned(),
+    }
+}
+
 /// The current setup of a machine, as far as its plan tells.
 pub fn runs(machine: &MachineFacts) -> Option<Setup> {
     match machine.plan.as_ref().filter(|plan| plan.sound) {
@@ -122,7 +134,8 @@ mod tests {
     }
 
     fn record(ran: Option<Setup>, to: &str) -> Record {
-        Record { setup: setup(to), ran, attempt: 1, written: Some(Timestamp::UNIX_EPOCH), retry: None }
+        let written = Some(Timestamp::UNIX_EPOCH);
+        Record { setup: setup(to), ran, first: false, attempt: 1, written, retry: None }
     }
 
     #[test]
