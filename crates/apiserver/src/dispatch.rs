@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch as signal;
 
 use crate::{
-    auth::{MASTERS, User, authorize, impersonate, revocation, rule::Access},
+    auth::{MASTERS, User, authorize, impersonate, revocation, rule::Access, token_keys},
     chunked_list, discovery, health, heavy, openapi,
     plane::Plane,
     request::{
@@ -34,6 +34,9 @@ use crate::{
 
 /// Where credentials are revoked.
 const REVOCATIONS: &str = "/capstan/v1/revocations";
+
+/// Where the key of tokens is replaced.
+const TOKEN_KEYS: &str = "/capstan/v1/token-keys";
 
 /// Where a backup is taken from.
 const BACKUP: &str = "/capstan/v1/backup";
@@ -113,6 +116,15 @@ where
                     let answer = match method {
                         Method::GET => revocation::list(plane)?,
                         Method::POST => revocation::add(plane, &body.read().await?).await?,
+                        _ => return Err(ApiError::method_not_allowed("")),
+                    };
+                    Ok(respond::value(StatusCode::OK, &answer, Output::JSON.format))
+                }
+                TOKEN_KEYS => {
+                    above_all_roles(&user, &headers)?;
+                    let answer = match method {
+                        Method::GET => plane.issuer.keys.list(),
+                        Method::POST => token_keys::replace(plane, &body.read().await?).await?,
                         _ => return Err(ApiError::method_not_allowed("")),
                     };
                     Ok(respond::value(StatusCode::OK, &answer, Output::JSON.format))

@@ -58,7 +58,7 @@ mod watch;
 mod watch_guard;
 mod webhook;
 
-pub use auth::{User, token::KeyError};
+pub use auth::{User, token_keys::KeyError};
 pub use capstan_text::health::{Check, Health};
 pub use certificates::authority::{Authority, AuthorityError};
 pub use limits::{GroupLimits, Limits};

@@ -15,7 +15,7 @@ use crate::{
         User, authorize,
         revocation::Revocations,
         service_account::Issuer,
-        token::{self, TokenKey},
+        token_keys::{self, TokenKeys},
     },
     health::ListenerCertificates,
     limits::{Gate, Limits},
@@ -73,7 +73,7 @@ impl Plane {
         let observed = Arc::clone(&registry);
         let store = opened.start(Box::new(move |events| observe(&observed, &definitions, events)))?;
         authorize::index_bindings(&store);
-        let issuer = Issuer::new(TokenKey::open(&options.storage)?, options.issuer);
+        let issuer = Issuer::new(TokenKeys::open(&options.storage)?, options.issuer);
         let Options {
             clock,
             version,
@@ -86,7 +86,7 @@ impl Plane {
             checks,
             ..
         } = options;
-        backup_files.extend(token::own_files(&options.storage));
+        backup_files.extend(token_keys::own_files(&options.storage));
         Ok(Self {
             store,
             registry,

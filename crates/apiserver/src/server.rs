@@ -27,7 +27,7 @@ use crate::{
     auth::{
         User,
         authenticate::{self, ClientCertificate},
-        token::KeyError,
+        token_keys::KeyError,
     },
     bootstrap,
     certificates::{

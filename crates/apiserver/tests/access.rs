@@ -72,6 +72,47 @@ async fn tokens_outlive_the_server() {
     assert!(!is_believed(&other, &token).await, "another plane has another key");
 }
 
+/// The key of tokens is replaced: those of before are believed as long as the administrator says, and new ones are.
+#[tokio::test]
+async fn another_key_signs_tokens() {
+    const KEYS: &str = "/capstan/v1/token-keys";
+    let now = Arc::new(AtomicI64::new(1_800_000_000));
+    let folder = tempfile::tempdir().unwrap();
+    let open = || {
+        let mut options = Options::new(Storage::Folder(folder.path().join("store")));
+        let clock = Arc::clone(&now);
+        options.clock = Arc::new(move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap());
+        TestPlane::open(options)
+    };
+    let plane = open().await;
+    plane.admin.make(ACCOUNTS, &named("m")).await;
+    let token = async |plane: &TestPlane| {
+        plane.admin.make(&format!("{ACCOUNTS}/m/token"), &json!({})).await["status"]["token"].clone()
+    };
+    let first = token(&plane).await;
+    let before = plane.admin.get(KEYS).await.1["signs"].clone();
+    let until = Timestamp::from_second(1_800_000_600).unwrap();
+    let (status, shown) = plane.admin.post(KEYS, &json!({"keepOldUntil": until})).await;
+    assert_eq!((status, &shown["earlier"][0]["id"]), (200, &before), "{shown}");
+    assert_ne!(shown["signs"], before);
+    let second = token(&plane).await;
+    assert!(is_believed(&plane, &first).await && is_believed(&plane, &second).await);
+    // Also by a server that is started again, until the time that was given.
+    plane.server.shutdown().await;
+    drop(plane);
+    let plane = open().await;
+    assert!(is_believed(&plane, &first).await && is_believed(&plane, &second).await);
+    now.fetch_add(600, Ordering::Relaxed);
+    assert!(!is_believed(&plane, &first).await && is_believed(&plane, &second).await);
+    // After a leak.
+    plane.admin.post(KEYS, &json!({})).await;
+    assert!(!is_believed(&plane, &second).await);
+    assert!(is_believed(&plane, &token(&plane).await).await);
+    assert_eq!(plane.admin.post(KEYS, &json!({"keepOld": 1})).await.0, 400);
+    let other = plane.caller(User::new("kim", ["system:authenticated"]));
+    assert_eq!((other.get(KEYS).await.0, other.post(KEYS, &json!({})).await.0), (403, 403));
+}
+
 #[tokio::test]
 async fn a_rule_by_name_lets_one_object_be_listed_and_watched() {
     let plane = TestPlane::start().await;

@@ -3,6 +3,7 @@
 use capstan_artifacts::Arch;
 use capstan_plan::Digest;
 use clap::{Parser, Subcommand, ValueEnum};
+use jiff::{SignedDuration, Span, SpanRelativeTo};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -181,6 +182,12 @@ pub(crate) struct WhyArgs {
 
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
+}
+
+/// Parses a duration with units up to days.
+pub(crate) fn duration(text: &str) -> Result<SignedDuration, String> {
+    let span: Span = text.parse().map_err(|_| "use a number and a unit, such as 12h or 30d".to_owned())?;
+    span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|error| error.to_string())
 }
 
 /// A machine-readable format.

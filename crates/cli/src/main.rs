@@ -15,6 +15,7 @@ mod controllers;
 mod crds;
 mod demo;
 mod describe;
+mod embedded;
 mod etcd;
 mod extensions;
 mod generate;

@@ -8,6 +8,7 @@ pub(crate) mod revocation;
 pub(crate) mod rule;
 pub(crate) mod service_account;
 pub(crate) mod token;
+pub(crate) mod token_keys;
 
 use std::collections::BTreeMap;
 

@@ -7,11 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{
-    User,
-    rule::go_list,
-    token::{self, TokenKey},
-};
+use super::{User, rule::go_list, token, token_keys::TokenKeys};
 use crate::{
     object,
     store::{GroupResource, Key, Store, Stored},
@@ -22,7 +18,7 @@ const LEEWAY: i64 = 60;
 
 /// Issues and checks tokens.
 pub(crate) struct Issuer {
-    key: TokenKey,
+    pub(crate) keys: TokenKeys,
     /// Who says so, in every token.
     name: String,
 }
@@ -55,8 +51,8 @@ pub(crate) struct Authenticated {
 }
 
 impl Issuer {
-    pub(crate) fn new(key: TokenKey, name: String) -> Self {
-        Self { key, name }
+    pub(crate) fn new(keys: TokenKeys, name: String) -> Self {
+        Self { keys, name }
     }
 
     /// Whom a token is for if nobody says.
@@ -75,7 +71,7 @@ impl Issuer {
             }
         }
         let now = grant.now.as_second();
-        self.key.sign(&json!({
+        self.keys.sign(&json!({
             "aud": grant.audiences,
             "exp": now.saturating_add(grant.seconds),
             "iat": now,
@@ -97,7 +93,7 @@ impl Issuer {
     ) -> Option<Result<Authenticated, String>> {
         // As upstream: what another has issued is another's business.
         token::unverified_issuer(token).filter(|issuer| *issuer == self.name)?;
-        let Some(claims) = self.key.verify(token) else {
+        let Some(claims) = self.keys.verify(token, now) else {
             return Some(Err("the signature is not ours".to_owned()));
         };
         Some(self.check(store, now, &claims, audiences))

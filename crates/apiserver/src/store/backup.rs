@@ -132,7 +132,7 @@ impl Backup {
         let opened = Store::open(&storage, usize::MAX)?;
         let everything = opened.everything();
         let mut files = files.clone();
-        files.extend(crate::auth::token::own_files(&storage));
+        files.extend(crate::auth::token_keys::own_files(&storage));
         let (revision, objects) = (everything.revision, everything.items);
         Ok(Self { revision, taken: Timestamp::now(), objects, files: read(&files)? })
     }

@@ -1,10 +1,10 @@
 //! What can be asked of `capstan admin`.
 
 use clap::Subcommand;
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+use jiff::{SignedDuration, Timestamp};
 use std::path::PathBuf;
 
-use crate::args::Output;
+use crate::args::{Output, duration};
 use crate::client::PlaneArgs;
 
 /// The longest life of an administrator's certificate.
@@ -76,8 +76,7 @@ pub(crate) struct RevocationsArgs {
 }
 
 fn life(text: &str) -> Result<SignedDuration, String> {
-    let span: Span = text.parse().map_err(|_| "use a number and a unit, such as 12h or 30d".to_owned())?;
-    let life = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|error| error.to_string())?;
+    let life = duration(text)?;
     if !(SHORTEST..=LONGEST).contains(&life) {
         return Err("use at least 10m and at most 365d".to_owned());
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 use std::time::Duration;
 
+use crate::embedded;
 use crate::table::table;
 use crate::up::pki::{ADMINISTRATOR, MASTERS, Pki};
 use crate::up::{default_data_dir, folder, kubeconfig, write_secret};
@@ -76,7 +77,7 @@ async fn revoke(args: &RevokeArgs) -> Result<()> {
     }
     let request =
         Request::post(PATH).header("Content-Type", "application/json").body(body.to_string().into_bytes())?;
-    let revoked: Revocation = asked(&client, request).await?;
+    let revoked: Revocation = embedded::asked(&client, request).await?;
     // Credentials tell the second of their issue, and those of this second are revoked, too: the next command must not issue
     // another one of them.
     let left = revoked.issued_before.duration_since(Timestamp::now());
@@ -128,17 +129,8 @@ impl Revocation {
 
 /// All revocations of an embedded plane.
 pub(crate) async fn all(client: &Client) -> Result<Vec<Revocation>> {
-    let mut answer: Value = asked(client, Request::get(PATH).body(Vec::new())?).await?;
+    let mut answer: Value = embedded::asked(client, Request::get(PATH).body(Vec::new())?).await?;
     serde_json::from_value(answer["revocations"].take()).context("cannot read the revocations")
-}
-
-async fn asked<T: serde::de::DeserializeOwned>(client: &Client, request: Request<Vec<u8>>) -> Result<T> {
-    client.request(request).await.map_err(|error| match &error {
-        kube::Error::Api(status) if status.code == 404 => anyhow::anyhow!(
-            "this management plane is not an embedded one (`capstan up`): its own tools revoke credentials"
-        ),
-        _ => anyhow::Error::new(error).context("the plane did not answer as it should"),
-    })
 }
 
 #[cfg(test)]

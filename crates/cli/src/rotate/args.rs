@@ -1,13 +1,47 @@
 //! What can be asked of `capstan rotate`.
 
 use clap::Subcommand;
+use jiff::SignedDuration;
 
-use crate::args::{ClusterArgs, Output};
+use crate::args::{ClusterArgs, Output, duration};
+use crate::client::PlaneArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RotateVerb {
     /// Replace the key that signs the plans of a cluster's machines
     PlanKey(PlanKeyArgs),
+
+    /// Replace the key that signs tokens of service accounts on an embedded plane
+    TokenKey(TokenKeyArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Only for embedded planes, and only for the group system:masters. New tokens are signed with the new key at once. With \
+--keep-old-for 0s every token of before is rejected from now on, and open watches with one end within seconds; machines that are \
+about to enrol get another token by themselves.")]
+pub(crate) struct TokenKeyArgs {
+    /// How long tokens that were signed with earlier keys stay valid, such as 0s, 1h or 7d
+    #[arg(long, value_name = "DURATION", default_value = "48h", value_parser = overlap)]
+    pub(crate) keep_old_for: SignedDuration,
+
+    /// For programs: json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<Output>,
+
+    #[command(flatten)]
+    pub(crate) plane: PlaneArgs,
+}
+
+/// Tokens that live longer than this are rare, and have to be issued again.
+const LONGEST_OVERLAP: SignedDuration = SignedDuration::from_hours(365 * 24);
+
+fn overlap(text: &str) -> Result<SignedDuration, String> {
+    let duration = duration(text)?;
+    match (SignedDuration::ZERO..=LONGEST_OVERLAP).contains(&duration) {
+        true => Ok(duration),
+        false => Err("must be between 0s and 365d".to_owned()),
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -27,7 +61,7 @@ pub(crate) struct PlanKeyArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub(crate) timeout: u64,
 
-    /// Print the result as a document
-    #[arg(short, long, value_enum)]
+    /// For programs: json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
     pub(crate) output: Option<Output>,
 }
