@@ -18,8 +18,8 @@ pub(crate) enum RotateVerb {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Only for embedded planes, and only for the group system:masters. New tokens are signed with the new key at once. With \
---keep-old-for 0s every token of before is rejected from now on, and open watches with one end within seconds; machines that are \
-about to enrol get another token by themselves.")]
+--keep-old-for 0s every token of before is rejected from now on, and open watches with one end within seconds. Machines that have \
+not enrolled yet hold such a token: run their bootstrap data again, or delete their Machines.")]
 pub(crate) struct TokenKeyArgs {
     /// How long tokens that were signed with earlier keys stay valid, such as 0s, 1h or 7d
     #[arg(long, value_name = "DURATION", default_value = "48h", value_parser = overlap)]
