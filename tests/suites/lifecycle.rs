@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use capstan_api::declared::controllers;
+use capstan_plan::Digest;
 use capstan_testkit::{Manager, RealPlane, UpstreamManagers, eventually, install_crds};
 use capstan_tests::{Running, capstan, kubectl, simulated_hosts};
 use serde_json::Value;
@@ -104,15 +105,50 @@ async fn a_plane_that_is_restarted_writes_nothing() {
     user.ready().await;
     user.comes().await;
     let before = user.settled_versions().await;
-    plane.terminate().unwrap();
-    plane.ended(DEADLINE).await.unwrap();
-    std::fs::remove_file(folder.kubeconfig()).unwrap();
-    plane = folder.up();
+    plane = folder.restarted(plane).await;
     user.ready().await;
     // Every controller has looked at its objects, and has nothing left to look at.
     user.controllers_have_looked().await;
     let after = user.settled_versions().await;
     assert_eq!(before, after, "an object was written after the restart although nothing had changed");
+    plane.ensure_running().unwrap();
+}
+
+/// The CA of the plane is replaced with an overlap, and then the old one is of no use any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn machines_follow_to_another_ca_of_their_plane() {
+    let folder = Folder::new();
+    let plane = folder.up();
+    let user = User::of(folder.kubeconfig());
+    user.ready().await;
+    user.comes().await;
+    let (machines, nodes) = (user.machines(), user.nodes("{.metadata.uid}").unwrap());
+    let old = folder.path("old.kubeconfig");
+    std::fs::copy(folder.kubeconfig(), &old).unwrap();
+
+    folder.rotate(&[]).unwrap();
+    let refused = folder.rotate(&["--finish"]).unwrap_err().to_string();
+    assert!(refused.contains("machines that do not trust the new CA yet: lifecycle-"), "{refused}");
+    let plane = folder.restarted(plane).await;
+    user.ready().await;
+    kubectl(&old, &["get", "clusters"], "").unwrap();
+    eventually(DEADLINE, "the machines to trust both", async || folder.rotate(&["--finish"])).await.unwrap();
+    let mut plane = folder.restarted(plane).await;
+    user.ready().await;
+    let refused = kubectl(&old, &["get", "clusters"], "").unwrap_err().to_string();
+    assert!(refused.contains("certificate"), "{refused}");
+    let new = Digest::of(&std::fs::read(folder.path("data/pki/ca.crt")).unwrap()).to_string();
+    eventually(DEADLINE, "the machines to trust the new one only", async || {
+        let path = r#"jsonpath={range .items[*]}{.spec.enrolledWith.caDigest}{"\n"}{end}"#;
+        let trusted = user.kubectl(&["get", "machinereports", "-o", path], "")?;
+        let trusted: Vec<&str> = trusted.lines().collect();
+        ensure!(trusted.len() == 5 && trusted.iter().all(|digest| *digest == new), "{trusted:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert_eq!((user.machines(), user.nodes("{.metadata.uid}").unwrap()), (machines, nodes));
+    user.changes().await;
     plane.ensure_running().unwrap();
 }
 
@@ -161,6 +197,19 @@ impl Folder {
             controllers,
         ];
         Running::start(&args, &self.path("capstan.log")).unwrap()
+    }
+
+    /// Replaces the CA of the plane.
+    fn rotate(&self, more: &[&str]) -> Result<String> {
+        let data = self.path("data");
+        capstan(&[&["rotate", "plane-ca", "--data-dir", data.to_str().unwrap()], more].concat())
+    }
+
+    async fn restarted(&self, mut plane: Running) -> Running {
+        plane.terminate().unwrap();
+        plane.ended(DEADLINE).await.unwrap();
+        std::fs::remove_file(self.kubeconfig()).unwrap();
+        self.up()
     }
 
     /// Lets the plane run for a while, kills it, and starts it anew on the same folder.

@@ -47,6 +47,14 @@ impl KeptAuthority {
     /// # Errors
     /// If the folder cannot be read or written, or holds no usable CA.
     pub fn open(folder: &Path, params: &CertificateParams) -> Result<Self, FolderError> {
+        Self::named(folder, "ca", params)
+    }
+
+    /// The same with `name.crt` and `name.key`.
+    ///
+    /// # Errors
+    /// If the folder cannot be read or written, or holds no usable CA of that name.
+    pub fn named(folder: &Path, name: &str, params: &CertificateParams) -> Result<Self, FolderError> {
         let failed = |doing, path: &Path| {
             let path = path.to_owned();
             move |source| FolderError::Io { doing, path, source }
@@ -54,7 +62,7 @@ impl KeptAuthority {
         let unusable = |source| FolderError::Certificate { path: folder.to_owned(), source };
         fs::create_dir_all(folder).map_err(failed("make", folder))?;
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(failed("protect", folder))?;
-        let (certificate, key) = (folder.join("ca.crt"), folder.join("ca.key"));
+        let (certificate, key) = (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
         // The certificate is written last: when it exists, its key exists.
         if !certificate.exists() {
             let new = self_signed(params).map_err(unusable)?;

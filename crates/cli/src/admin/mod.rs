@@ -54,7 +54,7 @@ fn issue(args: &KubeconfigArgs) -> Result<()> {
         })?;
     let now = Timestamp::now();
     let pki = Pki::open(&keys, &[], now)?;
-    let text = kubeconfig::text(&server, &pki.authority, &pki.administrator(now, args.valid_for)?)?;
+    let text = kubeconfig::text(&server, &pki.bundle, &pki.administrator(now, args.valid_for)?)?;
     match &args.kubeconfig_out {
         Some(path) => {
             write_secret(path, &text)?;

@@ -44,7 +44,7 @@ async fn of_folder(data_dir: &Path, file: &Path) -> Result<Backup> {
     }
     match DataFolder::try_take(data_dir)? {
         Taken::Ours(_held) => {
-            Backup::of_folder(&store, &folder::backup_files(data_dir))?.write(file)?;
+            Backup::of_folder(&store, &folder::existing_backup_files(data_dir))?.write(file)?;
             Ok(Backup::read(file)?)
         }
         Taken::Theirs(who) => {

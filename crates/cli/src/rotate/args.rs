@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use jiff::SignedDuration;
+use std::path::PathBuf;
 
 use crate::args::{ClusterArgs, Output, duration};
 use crate::client::PlaneArgs;
@@ -13,6 +14,29 @@ pub(crate) enum RotateVerb {
 
     /// Replace the key that signs tokens of service accounts on an embedded plane
     TokenKey(TokenKeyArgs),
+
+    /// Replace the CA of an embedded plane on this machine, which machines and kubeconfigs trust
+    PlaneCa(PlaneCaArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+1. `capstan rotate plane-ca`, then restart `capstan up`: machines follow to both CAs by themselves, and get certificates of the new one. \
+Copies of admin.kubeconfig stay valid as long as their certificate; make new ones now.\n\
+2. `capstan rotate plane-ca --finish`, then restart `capstan up`: the old CA is not trusted any more. The command refuses and names \
+machines that have not followed.")]
+pub(crate) struct PlaneCaArgs {
+    /// Data folder of the plane [default: ~/.local/share/capstan]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Give up the old CA; every machine must have followed
+    #[arg(long)]
+    pub(crate) finish: bool,
+
+    /// With --finish: give up machines that have not followed. They lose contact and must be set up again
+    #[arg(long, requires = "finish")]
+    pub(crate) abandon_machines: bool,
 }
 
 #[derive(Debug, clap::Args)]

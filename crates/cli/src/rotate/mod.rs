@@ -2,6 +2,7 @@
 
 mod args;
 mod decide;
+mod plane_ca;
 
 pub(crate) use args::RotateVerb;
 
@@ -31,6 +32,7 @@ pub(crate) async fn run(verb: &RotateVerb) -> Result<()> {
     match verb {
         RotateVerb::PlanKey(args) => plan_key(args).await,
         RotateVerb::TokenKey(args) => token_key(args).await,
+        RotateVerb::PlaneCa(args) => plane_ca::run(args).await,
     }
 }
 

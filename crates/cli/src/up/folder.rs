@@ -8,6 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use super::authorities;
 use super::pki::write_secret;
 
 const LOCK: &str = "lock";
@@ -141,10 +142,18 @@ pub(crate) fn kubeconfig(data_dir: &Path) -> PathBuf {
     data_dir.join("admin.kubeconfig")
 }
 
-/// Files of a backup in addition to the objects, by their path in the folder: the CA, by which machines verify the
+/// Files that a backup may have in addition to the objects, by their path in the folder: the CAs, by which machines verify the
 /// plane.
 pub(crate) fn backup_files(data_dir: &Path) -> BTreeMap<String, PathBuf> {
-    ["pki/ca.crt", "pki/ca.key"].map(|name| (name.to_owned(), data_dir.join(name))).into()
+    let of = |name| format!("pki/{name}");
+    authorities::FILES.map(|name| (of(name), data_dir.join(of(name)))).into()
+}
+
+/// Those of them that exist.
+pub(crate) fn existing_backup_files(data_dir: &Path) -> BTreeMap<String, PathBuf> {
+    let mut files = backup_files(data_dir);
+    files.retain(|_, path| path.exists());
+    files
 }
 
 #[cfg(test)]

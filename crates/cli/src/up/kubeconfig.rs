@@ -7,7 +7,7 @@ use capstan_pki::issue::Identity;
 use serde_json::json;
 
 /// A kubeconfig for the plane at this URL. It holds a private key.
-pub(crate) fn text(server: &str, authority: &Identity, user: &Identity) -> Result<String> {
+pub(crate) fn text(server: &str, bundle: &str, user: &Identity) -> Result<String> {
     let encoded = |pem: &str| BASE64_STANDARD.encode(pem);
     // JSON is YAML: every reader of kubeconfigs takes it.
     let kubeconfig = json!({
@@ -15,7 +15,7 @@ pub(crate) fn text(server: &str, authority: &Identity, user: &Identity) -> Resul
         "kind": "Config",
         "clusters": [{"name": "capstan", "cluster": {
             "server": server,
-            "certificate-authority-data": encoded(&authority.certificate),
+            "certificate-authority-data": encoded(bundle),
         }}],
         "users": [{"name": "admin", "user": {
             "client-certificate-data": encoded(&user.certificate),

@@ -1,5 +1,6 @@
 //! `capstan up`: the management plane in one process: API server, durable store and controllers.
 
+pub(crate) mod authorities;
 pub(crate) mod folder;
 pub(crate) mod kubeconfig;
 pub(crate) mod pki;
@@ -198,6 +199,7 @@ impl RunningPlane {
             [host.as_str(), &own].iter().filter(|name| !["127.0.0.1", "0.0.0.0", "::"].contains(*name)),
         );
         names.dedup();
+        authorities::settle(&folder::pki(data_dir))?;
         let pki = Pki::open(&folder::pki(data_dir), &names, Timestamp::now())?;
         // Before the store: who cannot listen should not lock anybody out.
         let listener = TcpListener::bind(listen)
@@ -207,10 +209,10 @@ impl RunningPlane {
         options.webhook_services = process.services;
         options.audit_log = process.audit;
         options.checks = process.checks;
-        options.backup_files = folder::backup_files(data_dir);
+        options.backup_files = folder::existing_backup_files(data_dir);
         options.restrictions = vec![MACHINE_LEASES];
         options.limits.group = Some(MACHINE_LIMITS);
-        let Identity { certificate, key } = pki.authority.clone();
+        let Identity { certificate, key } = pki.clients.clone();
         options.client_authority = Some(Authority { certificate, key });
         let metrics = Metrics::default();
         let process_metrics = metrics.clone();
@@ -219,7 +221,7 @@ impl RunningPlane {
         let tls = Tls {
             certificate: pki.server.certificate.clone(),
             key: pki.server.key.clone(),
-            client_ca: Some(pki.authority.certificate.clone()),
+            client_ca: Some(pki.bundle.clone()),
         };
         let bound = server.serve(listener, &tls).context("cannot serve")?;
         // An IPv6 address stands in brackets where a port follows.
@@ -238,8 +240,7 @@ impl RunningPlane {
     /// The same in several places. Returns the certificate.
     fn write_kubeconfigs(&self, paths: &[PathBuf]) -> Result<Identity> {
         let administrator = self.pki.administrator(Timestamp::now(), ADMINISTRATOR_LIFE)?;
-        let text =
-            kubeconfig::text(&format!("https://{}", self.address), &self.pki.authority, &administrator)?;
+        let text = kubeconfig::text(&format!("https://{}", self.address), &self.pki.bundle, &administrator)?;
         for path in paths {
             write_secret(path, &text)?;
         }
@@ -250,7 +251,7 @@ impl RunningPlane {
     pub(crate) fn seen_by_machines(&self) -> capstan_bootstrap::PlaneAddress {
         capstan_bootstrap::PlaneAddress {
             server: format!("https://{}", self.address),
-            ca: self.pki.authority.certificate.clone().into_bytes(),
+            ca: self.pki.bundle.clone().into_bytes(),
         }
     }
 

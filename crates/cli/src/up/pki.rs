@@ -1,12 +1,13 @@
-//! The certificates of an embedded plane: a CA that is kept, and certificates that are issued again and again.
+//! The certificates of an embedded plane, which are issued again and again by CAs that are kept.
 
 use anyhow::{Context, Result};
 use capstan_files::Durability;
-use capstan_pki::folder::KeptAuthority;
 use capstan_pki::issue::{self, Identity};
 use jiff::{SignedDuration, Timestamp};
-use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use rcgen::{ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use std::path::Path;
+
+use super::authorities::Authorities;
 
 /// User name of the administrator.
 pub(crate) const ADMINISTRATOR: &str = "capstan-admin";
@@ -20,22 +21,23 @@ const SERVER_LIFE: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
 /// Certificates of one plane.
 pub(crate) struct Pki {
     /// Signs the certificates of clients.
-    pub(crate) authority: Identity,
+    pub(super) clients: Identity,
     issuer: Issuer<'static, KeyPair>,
     pub(super) server: Identity,
+    /// The CAs that machines and kubeconfigs trust.
+    pub(crate) bundle: String,
 }
 
 impl Pki {
-    /// Reads the CA from `folder`, or creates it the first time, and issues a serving certificate.
+    /// Reads the CAs from `folder`, or creates one the first time, and issues a serving certificate.
     pub(crate) fn open(folder: &Path, hosts: &[&str], now: Timestamp) -> Result<Self> {
-        let KeptAuthority { identity, issuer } =
-            KeptAuthority::open(folder, &issue::authority("capstan", BasicConstraints::Unconstrained))?;
+        let Authorities { server, clients, clients_issuer, bundle } = Authorities::open(folder)?;
         let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
         let subject = issue::subject("capstan", None);
         let mut params = issue::end_entity(subject, &hosts, ExtendedKeyUsagePurpose::ServerAuth)?;
         issue::valid_for(&mut params, now, SERVER_LIFE)?;
-        let server = issue::signed(&params, &issuer).context("cannot sign a certificate")?;
-        Ok(Self { authority: identity, issuer, server })
+        let server = issue::signed(&params, &server).context("cannot sign a certificate")?;
+        Ok(Self { clients, issuer: clients_issuer, server, bundle })
     }
 
     /// A certificate of the administrator.
@@ -64,7 +66,7 @@ mod tests {
         let (folder, now) = (tempfile::tempdir().unwrap(), Timestamp::now());
         let first = Pki::open(folder.path(), &["localhost"], now).unwrap();
         let second = Pki::open(folder.path(), &["localhost"], now).unwrap();
-        assert_eq!(first.authority, second.authority);
+        assert_eq!(first.bundle, second.bundle);
         assert_ne!(first.server.key, second.server.key);
         let mode = fs::metadata(folder.path().join("ca.key")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
