@@ -10,6 +10,7 @@ mod decide;
 mod inputs;
 mod observe;
 mod software;
+mod status;
 mod write;
 
 pub(crate) use act::plan;
