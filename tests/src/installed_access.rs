@@ -27,6 +27,14 @@ pub fn let_in(group: &GroupAccess, home: &str, namespace: &str) -> Value {
     binding("RoleBinding", "ClusterRole", &of_clusters(group), Some(namespace), group, home)
 }
 
+/// Verb, API group and resource of a right that a group has once it is let into a namespace with clusters.
+pub fn right_of_clusters(group: &GroupAccess) -> (String, String, String) {
+    let rule = group.cluster_namespaces.first().expect("rights in namespaces with clusters");
+    let first =
+        |words: Option<&Vec<String>>| words.and_then(|words| words.first()).cloned().unwrap_or_default();
+    (first(Some(&rule.verbs)), first(rule.api_groups.as_ref()), first(rule.resources.as_ref()))
+}
+
 fn account(group: &GroupAccess) -> String {
     format!("capstan-{}", group.controllers)
 }

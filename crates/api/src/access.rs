@@ -261,11 +261,8 @@ fn hooks() -> GroupAccess {
             rule(RUNTIME, &["extensionconfigs"], &[&READ, &["create", "patch"]]),
         ],
         own_namespace,
-        cluster_namespaces: vec![
-            // Plans, to see how far a machine is.
-            rule("", &["secrets"], &[&["get"]]),
-            rule("", &["events"], &[&["get", "create", "patch"]]),
-        ],
+        // No Secrets: which plan a machine has is in the status of its CapstanConfig.
+        cluster_namespaces: vec![rule("", &["events"], &[&["get", "create", "patch"]])],
     }
 }
 
@@ -285,6 +282,18 @@ mod tests {
         for group in access() {
             let rules = group.everywhere.iter().filter(|rule| touches(rule, &kept));
             assert_eq!(rules.count(), 0, "{}", group.controllers);
+        }
+    }
+
+    #[test]
+    fn the_hooks_read_no_secrets_of_clusters() {
+        let hooks = access().into_iter().find(|group| group.controllers == "hooks").expect("the hooks");
+        let rules = hooks.everywhere.iter().chain(&hooks.cluster_namespaces);
+        let rules: Vec<&PolicyRule> = rules.filter(|rule| touches(rule, &["secrets"])).collect();
+        assert!(rules.is_empty(), "plan-signing keys and CA keys are there: {rules:?}");
+        for rule in hooks.own_namespace.iter().filter(|rule| touches(rule, &["secrets"])) {
+            let names = rule.resource_names.iter().flatten();
+            assert!(rule.verbs == ["create"] || names.eq(["capstan-hooks"]), "{rule:?}");
         }
     }
 

@@ -31,6 +31,7 @@ const MOST_TRIES: usize = 10;
 pub struct Patcher<K> {
     api: Api<K>,
     before: K,
+    whole: &'static [&'static str],
 }
 
 impl<K> Patcher<K>
@@ -39,7 +40,13 @@ where
 {
     /// A patcher for `object` as it was read.
     pub fn new(api: Api<K>, object: &K) -> Self {
-        Self { api, before: object.clone() }
+        Self { api, before: object.clone(), whole: &[] }
+    }
+
+    /// Fields of status whose parts mean something only together: if one part changes, all are written. So they never
+    /// mix with those of a status that was written after the object was read. No part may be optional.
+    pub fn whole(self, fields: &'static [&'static str]) -> Self {
+        Self { whole: fields, ..self }
     }
 
     /// Writes the differences. `owned` are the condition types that this controller owns.
@@ -68,7 +75,8 @@ where
         if held_back {
             return rest;
         }
-        let written = self.write_status(&after, owned, difference(&was, &is), latest).await;
+        let status = status_difference(&was, &is, self.whole);
+        let written = self.write_status(&after, owned, status, latest).await;
         if written.is_ok() {
             // In a box: it is rarely needed, and it would make every look larger.
             Box::pin(self.tell_waits(after.as_ref())).await;
@@ -207,6 +215,17 @@ fn status_of(object: &Value) -> Value {
     status
 }
 
+/// The merge patch between two statuses, with `whole` fields complete if they differ.
+fn status_difference(before: &Value, after: &Value, whole: &[&str]) -> Option<Value> {
+    let mut patch = difference(before, after)?;
+    for field in whole {
+        if let (Some(part), Some(value)) = (patch.get_mut(*field), after.get(*field)) {
+            *part = value.clone();
+        }
+    }
+    Some(patch)
+}
+
 fn is_conflict<T>(result: &std::result::Result<T, kube::Error>) -> bool {
     matches!(result, Err(kube::Error::Api(status)) if status.code == 409)
 }
@@ -277,6 +296,22 @@ mod tests {
         assert_eq!(events_of(&[], &[condition("Deleting", "True", "HostUnreachable")]), ["HostUnreachable"]);
         let summed_up = condition("Ready", "False", "NoHostAvailable");
         assert_eq!(events_of(&[], &[no_host, summed_up]).len(), 1);
+    }
+
+    #[test]
+    fn parts_that_belong_together_are_written_together() {
+        let before = json!({"plan": {"setup": "a", "revision": 1}, "phase": "x"});
+        for (after, patch) in [
+            (before.clone(), None),
+            (
+                json!({"plan": {"setup": "b", "revision": 1}, "phase": "x"}),
+                Some(json!({"plan": {"setup": "b", "revision": 1}})),
+            ),
+            (json!({"plan": {"setup": "a", "revision": 1}, "phase": "y"}), Some(json!({"phase": "y"}))),
+            (json!({"phase": "x"}), Some(json!({"plan": null}))),
+        ] {
+            assert_eq!(status_difference(&before, &after, &["plan"]), patch, "{after}");
+        }
     }
 
     #[test]

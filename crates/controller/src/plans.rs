@@ -1,12 +1,16 @@
 //! Where a machine's plan stands, which setup it stands for, and what the machine says of it. Pure.
 //!
-//! The planner writes the plan; whoever wants to know whether a machine has become what an object says reads it here,
-//! and never has to render it.
+//! The planner writes the plan Secret first, and then `status.plan` of the CapstanConfig, which names the plan without its
+//! content. A client that wants to know whether a machine has become what its objects say reads that status and the
+//! MachineReport: it needs no right to read Secrets, and never renders a plan. The status may be behind the Secret, and is
+//! gone after a move. So the planner decides nothing from it, and writes it again.
 
 use capstan_api::agent::MachineReport;
-use capstan_api::bootstrap::CapstanConfigSpec;
-use capstan_plan::{Digest, Report};
+use capstan_api::bootstrap::{CapstanConfig, CapstanConfigPlanStatus, CapstanConfigSpec};
+use capstan_plan::{Digest, PlanId, Report};
 use serde_json::{Value, json};
+
+use crate::identity;
 
 /// Annotation of a plan Secret: the setup that the plan was made for, as returned by [`setup`]. It does not cover
 /// inputs from elsewhere, such as certificates.
@@ -44,6 +48,27 @@ fn sorted(value: Value) -> Value {
     }
 }
 
+/// `status.plan` for a plan of the machine with this ID that implements a setup. `None` if the setup is not a value of
+/// [`setup`]: an API server would reject it.
+pub fn status(plan: PlanId, setup: &str, machine_id: &str) -> Option<CapstanConfigPlanStatus> {
+    let setup: Digest = setup.parse().ok()?;
+    Some(CapstanConfigPlanStatus {
+        digest: plan.digest().to_string(),
+        revision: i64::try_from(plan.revision().get()).ok()?,
+        setup: setup.to_string(),
+        machine_id: machine_id.to_owned(),
+    })
+}
+
+/// The plan in `status.plan` of a CapstanConfig, if it implements this setup and is for this life of the machine.
+pub fn planned(config: &CapstanConfig, setup: &str) -> Option<PlanId> {
+    let plan = config.status.as_ref()?.plan.as_ref()?;
+    if plan.setup != setup || plan.machine_id != identity::of(config)? {
+        return None;
+    }
+    serde_json::from_value(json!({"digest": plan.digest, "revision": plan.revision})).ok()
+}
+
 /// The report of a machine, if it is about the machine with this ID and is consistent.
 pub fn report(report: &MachineReport, machine: &str, id: &str) -> Option<Report> {
     if report.spec.machine_name != machine || report.spec.machine_id != id {
@@ -68,6 +93,31 @@ mod tests {
         assert_eq!(setup("v1.36.0", &one), setup("v1.36.0", &other));
         assert_ne!(setup("v1.36.0", &one), setup("v1.36.1", &one));
         assert_ne!(setup("v1.36.0", &one), setup("v1.36.0", &config(json!({"settings": {"b": 0}}))));
+    }
+
+    #[test]
+    fn a_status_names_one_plan_for_one_setup_and_one_life() {
+        let id: PlanId =
+            serde_json::from_value(json!({"digest": "ab".repeat(32), "revision": 7})).expect("an ID");
+        let wanted = setup("v1.36.0", &CapstanConfigSpec::default());
+        let told = |machine_id: &str| -> CapstanConfig {
+            let plan = status(id, &wanted, machine_id).expect("a status");
+            serde_json::from_value(json!({
+                "apiVersion": "bootstrap.cluster.x-k8s.io/v1alpha1", "kind": "CapstanConfig",
+                "metadata": {"name": "m", "annotations": {identity::MACHINE_ID: "new"}}, "spec": {},
+                "status": {"plan": plan},
+            }))
+            .expect("a CapstanConfig")
+        };
+        assert_eq!(planned(&told("new"), &wanted), Some(id));
+        assert_eq!(planned(&told("old"), &wanted), None, "a former life");
+        assert_eq!(planned(&told("new"), &setup("v1.36.1", &CapstanConfigSpec::default())), None);
+        let mut nobody = told("new");
+        nobody.metadata.annotations = None;
+        assert_eq!(planned(&nobody, &wanted), None, "a machine without an ID");
+        nobody.status = None;
+        assert_eq!(planned(&nobody, &wanted), None);
+        assert_eq!(status(id, "edited by a user", "new"), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
+use capstan_api::bootstrap::CapstanConfigPlanStatus;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_apiserver::{ApiServer, Options, Storage, User};
 use capstan_controller::external::Externals;
@@ -116,6 +117,59 @@ async fn a_moved_cluster_stands_as_it_stood() {
         let expected = if before.0[name] == *plan { 1 } else { 2 };
         assert_eq!(verified.plan().epoch.0, expected, "{name}");
     }
+}
+
+/// The status of CapstanConfigs names the plans of their machines. An earlier version did not write it, and a move drops it:
+/// it is written again by itself, once, and without another plan.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_is_not_told_is_told_again_and_not_written_again() {
+    let (_here, client) = plane().await;
+    let mut world = World::new(client, "told").await;
+    world.add_worker("w").await;
+    let manager = manager(&world);
+    until(&mut world, &manager, 1, V1).await.unwrap();
+    for _ in 0..3 {
+        reconcile(&world, &manager).await.unwrap();
+    }
+    let (before, told) = (versions(&world).await.unwrap(), told(&world).await.unwrap());
+    assert!(told.len() == 2 && told.values().all(Option::is_some), "{told:?}");
+    for _ in 0..3 {
+        reconcile(&world, &manager).await.unwrap();
+    }
+    assert_eq!(versions(&world).await.unwrap(), before, "nothing is written when nothing changes");
+
+    // One as an earlier version left it, and one in whose place somebody has written something else.
+    let other = json!({"revision": 9, "setup": "0a".repeat(32)});
+    for (name, plan) in told.keys().zip([Value::Null, other]) {
+        world.config_status(name, &json!({"status": {"plan": plan}})).await.unwrap();
+    }
+    reconcile(&world, &manager).await.unwrap();
+    assert_eq!(self::told(&world).await.unwrap(), told);
+    let after = versions(&world).await.unwrap();
+    for _ in 0..3 {
+        reconcile(&world, &manager).await.unwrap();
+    }
+    assert_eq!(versions(&world).await.unwrap(), after, "one write for each");
+    let secrets = |versions: &BTreeMap<String, String>| -> BTreeMap<String, String> {
+        versions.clone().into_iter().filter(|(name, _)| name.starts_with("Secret ")).collect()
+    };
+    assert_eq!(secrets(&after), secrets(&before), "no plan was written");
+}
+
+/// What the planner says of each machine's plan.
+async fn told(world: &World) -> Result<BTreeMap<String, Option<CapstanConfigPlanStatus>>> {
+    let configs = world.scene().await?.configs.into_iter();
+    Ok(configs.map(|(name, config)| (name, config.status.and_then(|status| status.plan))).collect())
+}
+
+/// The resource versions of plan Secrets and CapstanConfigs.
+async fn versions(world: &World) -> Result<BTreeMap<String, String>> {
+    let scene = world.scene().await?;
+    let secrets = scene.secrets.iter().filter(|(name, _)| name.ends_with("-plan"));
+    let secrets = secrets.map(|(name, secret)| (format!("Secret {name}"), secret.resource_version()));
+    let configs = scene.configs.iter();
+    let configs = configs.map(|(name, config)| (format!("CapstanConfig {name}"), config.resource_version()));
+    Ok(secrets.chain(configs).map(|(name, version)| (name, version.unwrap_or_default())).collect())
 }
 
 /// A plan that was written and not heard before the move is refused by the machine, and written anew at once.

@@ -1,7 +1,9 @@
 //! A cluster of simulated hosts, made and looked at with clusterctl.
 
 use anyhow::ensure;
+use capstan_api::access;
 use capstan_testkit::{eventually, kubectl};
+use capstan_tests::right_of_clusters;
 use std::fs;
 
 use crate::stage::{DEADLINE, Stage};
@@ -49,9 +51,10 @@ impl<'a> Fleet<'a> {
         let access = ["generate", "cluster", "any", "--flavor=access", "--infrastructure=capstan"];
         let access = self.stage.clusterctl(&[&access[..], &["--target-namespace", NAMESPACE]].concat());
         self.stage.plane.apply_yaml(&access).await.unwrap();
-        for controllers in self.controllers {
+        for group in access::access().iter().filter(|group| self.controllers.contains(&group.controllers)) {
+            let (controllers, (verb, _, resource)) = (group.controllers, right_of_clusters(group));
             eventually(DEADLINE, &format!("{controllers} to be let in"), async || {
-                ensure!(self.stage.may(controllers, "get", NAMESPACE).await, "not yet");
+                ensure!(self.stage.may(controllers, &verb, &resource, NAMESPACE).await, "not yet");
                 Ok(())
             })
             .await

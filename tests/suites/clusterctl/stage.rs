@@ -72,22 +72,25 @@ impl Stage {
         assert_eq!(images, vec![format!("ghcr.io/capstan-dev/capstan:{version}"); 5]);
     }
 
-    /// Whether the manager of a provider may do something to the Secrets of a namespace.
-    pub(crate) async fn may(&self, controllers: &str, verb: &str, namespace: &str) -> bool {
+    /// Whether the manager of a provider may do something to objects of a namespace.
+    pub(crate) async fn may(&self, controllers: &str, verb: &str, resource: &str, namespace: &str) -> bool {
         let account =
             format!("--as=system:serviceaccount:capstan-{controllers}-system:capstan-{controllers}-manager");
-        let asked = ["auth", "can-i", verb, "secrets", &account, "--namespace", namespace];
+        let asked = ["auth", "can-i", verb, resource, &account, "--namespace", namespace];
         self.plane.kubectl(&asked).await.unwrap().stdout.trim() == "yes"
     }
 
-    /// Nobody may touch Secrets but where clusters are.
+    /// Nobody may touch Secrets but where clusters are, and the hooks not even there.
     pub(crate) async fn secrets_are_kept_from_others(&self) {
-        for controllers in super::ALL {
-            for verb in ["get", "list", "create", "update", "delete"] {
-                assert!(!self.may(controllers, verb, "default").await, "{controllers} may {verb} any Secret");
+        for verb in ["get", "list", "create", "update", "delete"] {
+            for controllers in super::ALL {
+                let may = self.may(controllers, verb, "secrets", "default").await;
+                assert!(!may, "{controllers} may {verb} any Secret");
             }
+            let may = self.may("hooks", verb, "secrets", super::fleet::NAMESPACE).await;
+            assert!(!may, "the hooks may {verb} Secrets of clusters");
         }
-        assert!(self.may("bootstrap", "create", super::fleet::NAMESPACE).await);
+        assert!(self.may("bootstrap", "create", "secrets", super::fleet::NAMESPACE).await);
     }
 
     /// Nothing of a provider is left on the plane but its kinds.

@@ -274,6 +274,10 @@ pub struct CapstanConfigStatus {
     #[schemars(length(min = 1, max = 253))]
     pub data_secret_name: Option<String>,
 
+    /// The plan that the machine has, without its content. Set by the control plane provider after it has written the
+    /// plan Secret. The update of a machine is done when its MachineReport says that this plan was applied.
+    pub plan: Option<CapstanConfigPlanStatus>,
+
     /// `metadata.generation` of the spec that this status describes. Set by Capstan.
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
@@ -287,6 +291,29 @@ pub struct CapstanConfigStatus {
 pub struct CapstanConfigInitializationStatus {
     /// True once the Secret with the bootstrap data exists. It stays true.
     pub data_secret_created: Option<bool>,
+}
+
+/// The plan of a machine, without its content: which plan it is, and what it was written for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CapstanConfigPlanStatus {
+    /// SHA-256 digest of the plan's bytes, in hexadecimal.
+    #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
+    pub digest: String,
+
+    /// Revision of the plan. It only increases.
+    #[schemars(range(min = 1))]
+    pub revision: i64,
+
+    /// SHA-256 digest of the Kubernetes version of the Machine and of the spec of the CapstanConfig that the plan
+    /// implements, in hexadecimal. If it does not match them as they are now, the machine has no plan for them yet.
+    #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
+    pub setup: String,
+
+    /// Machine ID for which the plan was written. A host that becomes another machine gets another ID.
+    #[serde(rename = "machineID")]
+    #[schemars(length(min = 1, max = 64))]
+    pub machine_id: String,
 }
 
 /// The template for CapstanConfigs.

@@ -265,7 +265,7 @@ static CONTROLLERS: &[Controller] = &[
             ),
             OWNER_REMEDIATED,
             Output::all("CapstanConfig", CLONED).of(OF_CONTROL_PLANE),
-            Output::all("CapstanConfig", &["status.conditions[Planned]"]),
+            Output::all("CapstanConfig", &["status.conditions[Planned]", "status.plan"]),
             Output::all("HostMachine", CLONED).of(OF_CONTROL_PLANE),
             Output::all("CapstanRemediation", &["status"]),
             Output::all("Secret", &["metadata", "data", "type"])
@@ -276,7 +276,7 @@ static CONTROLLERS: &[Controller] = &[
         name: "hooks",
         group: "hooks",
         managers: &["capstan-hooks"],
-        reads: &["Machine", "MachineSet", "MachineDeployment", "CapstanConfig", "HostMachine"],
+        reads: &["Machine", "MachineSet", "MachineDeployment", "CapstanConfig", "MachineReport"],
         writes: &[Output::all("ExtensionConfig", &["metadata", "spec"]).of("of Capstan's own hooks")],
     },
     Controller {

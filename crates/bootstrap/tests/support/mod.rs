@@ -167,6 +167,8 @@ impl Stage {
             "metadata": {"name": format!("{name}-plan"), "labels": label}, "stringData": {"plan": name},
         }))
         .await;
+        let told = Patch::Merge(json!({"status": {"plan": told_plan()}}));
+        self.api::<CapstanConfig>().patch_status(name, &PatchParams::default(), &told).await.unwrap();
     }
 
     /// Runs the controller for as long as the test.
@@ -278,6 +280,11 @@ impl Enrolling {
 }
 
 /// A request of any sort.
+/// What the planner says in the status of a CapstanConfig.
+pub(crate) fn told_plan() -> Value {
+    json!({"digest": "0a".repeat(32), "revision": 1, "setup": "0b".repeat(32), "machineID": "0c"})
+}
+
 pub(crate) fn request(
     user: &str,
     group: &str,

@@ -19,7 +19,7 @@ use kube::{Client, ResourceExt};
 use rcgen::{KeyPair, KeyUsagePurpose, SanType};
 use serde_json::json;
 
-use super::{DEADLINE, Enrolling, Stage, request};
+use super::{DEADLINE, Enrolling, Stage, request, told_plan};
 use capstan_testkit::crash::CrashPoint;
 
 /// Waits until the events of a CapstanConfig have these reasons.
@@ -329,6 +329,8 @@ async fn one_life(
         let config = stage.api::<CapstanConfig>().get(&name).await.unwrap();
         let is_enrolled = capstan_api::conditions::is_true(&config, "AgentEnrolled");
         let is_clean = stage.api::<Secret>().get_opt(&format!("{name}-enrolment")).await.unwrap().is_none();
+        let told = config.status.as_ref().and_then(|status| status.plan.as_ref());
+        assert_eq!(json!(told), told_plan(), "what the planner has written is kept");
         if is_enrolled && is_clean {
             let report = stage.api::<MachineReport>().get(&name).await.unwrap();
             let certificate = report.spec.certificate.context("no certificate").unwrap();

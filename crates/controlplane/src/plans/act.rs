@@ -1,9 +1,8 @@
 //! Gives machines their plans, drains Nodes and opens gates.
 
-use capstan_api::bootstrap::CapstanConfig;
-use capstan_api::conditions::{ConditionStatus, NewCondition, has, set};
+use capstan_api::bootstrap::{CapstanConfig, CapstanConfigPlanStatus};
+use capstan_api::conditions::{has, set};
 use capstan_api::core::Machine;
-use capstan_api::wait::{Wait, causes};
 use capstan_controller::Next;
 use capstan_controller::drain::{self, Drain};
 use capstan_controller::error::{Result, chain};
@@ -22,7 +21,7 @@ use std::time::Duration;
 use super::decide::{self, Begun, Decision, Written};
 use super::inputs::Materials;
 use super::software::Shelf;
-use super::{observe, write};
+use super::{observe, status, write};
 use crate::Tools;
 use crate::certificates::Keys;
 use crate::names::{CORDONED, PLANNED, plan_secret};
@@ -111,28 +110,31 @@ impl<W: Workload> Planner<'_, W> {
             if is_to_be_uncordoned(&facts[index]) {
                 self.uncordon(&mut facts[index]).await;
             }
-            let mut outcome = self.one(machine, config, facts, index).await?;
+            let (mut outcome, setup) = self.one(machine, config, facts, index).await?;
+            let read = self.plans.get(&plan_secret(&name)).map(Arc::as_ref);
+            let plan = status::plan(&facts[index], setup.as_deref(), read);
             if let Some(wait) = self.gate(machine, facts, index).await? {
                 outcome = Outcome::Waiting(wait);
             }
-            self.tell(config, &outcome).await?;
+            self.tell(config, &outcome, plan).await?;
             outcomes.insert(name, outcome);
         }
         Ok(outcomes)
     }
 
+    /// Gives one machine its plan, or says why not. Gives the setup that the plan stands for, too, if that is settled.
     async fn one(
         &mut self,
         machine: &Machine,
         config: &CapstanConfig,
         facts: &mut [MachineFacts],
         index: usize,
-    ) -> Result<Outcome> {
+    ) -> Result<(Outcome, Option<String>)> {
         let scope = self.scope;
         let cluster = Begun { elected: scope.elected(), initialized: scope.is_initialized() };
         let prepared = match decide::prepare(&self.materials, &cluster, (machine, config), facts, index) {
             Ok(prepared) => prepared,
-            Err(outcome) => return Ok(outcome),
+            Err(outcome) => return Ok((outcome, None)),
         };
         let files = observe::secret_files(scope, config).await?;
         let (own, read) = (&facts[index], self.plans.get(&plan_secret(&facts[index].name)).map(Arc::as_ref));
@@ -141,11 +143,11 @@ impl<W: Workload> Planner<'_, W> {
                 if let Outcome::Failed { again, .. } = &outcome {
                     self.next = self.next.or(after(*again, scope.now));
                 }
-                return Ok(outcome);
+                return Ok((outcome, None));
             }
             Decision::Keep(revision) => {
-                write::stands_for(scope, read, machine, config).await?;
-                return Ok(Outcome::Planned(revision.get()));
+                let setup = write::stands_for(scope, read, machine, config).await?;
+                return Ok((Outcome::Planned(revision.get()), Some(setup)));
             }
             Decision::Write(new) => new,
         };
@@ -162,7 +164,7 @@ impl<W: Workload> Planner<'_, W> {
             record: &record,
             is_open,
         };
-        write::plan(scope, machine, &plan, self.materials.keys, read).await?;
+        let setup = write::plan(scope, machine, &plan, self.materials.keys, read).await?;
         facts[index].plan = Some(PlanFacts {
             id: sealed.id(),
             epoch: sealed.plan().epoch,
@@ -175,7 +177,7 @@ impl<W: Workload> Planner<'_, W> {
             programs: capstan_distro::programs(sealed.plan()).cloned().collect(),
             progress: Progress::InFlight,
         });
-        Ok(Outcome::Planned(revision.get()))
+        Ok((Outcome::Planned(revision.get()), Some(setup)))
     }
 
     /// Opens the gate of a machine's plan when it may be opened. Gives what it waits for, if it does.
@@ -257,28 +259,26 @@ impl<W: Workload> Planner<'_, W> {
         }
     }
 
-    /// Says on the CapstanConfig how it stands, for workers have no other place that is ours.
-    async fn tell(&mut self, config: &CapstanConfig, outcome: &Outcome) -> Result<()> {
+    /// Says on the CapstanConfig how it stands, for workers have no other place that is ours. One write says which plan the
+    /// machine has, too, for clients that may not read the plan Secret.
+    async fn tell(
+        &mut self,
+        config: &CapstanConfig,
+        outcome: &Outcome,
+        plan: Option<CapstanConfigPlanStatus>,
+    ) -> Result<()> {
         if matches!(outcome, Outcome::Waiting(_)) && is_young(config, self.scope.now) {
             // A machine that comes up waits for many things, each for a moment: only one that lasts is told.
             self.next = self.next.or(Next::After(YOUNG));
             return Ok(());
         }
-        let condition = match outcome {
-            Outcome::Planned(revision) => NewCondition::new(PLANNED, ConditionStatus::True, PLANNED)
-                .message(format!("Revision {revision}")),
-            Outcome::Waiting(why) => Wait::new(&causes::PLAN_WAITS, why.clone()).condition(PLANNED),
-            Outcome::Refused { field, message } => {
-                Wait::new(&causes::REFUSED, format!("{field}: {message}")).condition(PLANNED)
-            }
-            Outcome::Failed { again, .. } => {
-                let failed = Wait::new(&causes::PLAN_FAILED, outcome.failed_words().unwrap_or_default());
-                again.map_or(failed.clone(), |again| failed.until(again)).condition(PLANNED)
-            }
-        };
         let mut updated = config.clone();
-        if set(&mut updated, condition, self.scope.now) {
-            Patcher::new(self.scope.api(), config).finish(&updated, &[PLANNED]).await?;
+        let is_news = set(&mut updated, status::condition(outcome), self.scope.now);
+        let told = &mut updated.status.get_or_insert_default().plan;
+        if is_news || *told != plan {
+            *told = plan;
+            let patcher = Patcher::new(self.scope.api(), config).whole(&["plan"]);
+            patcher.finish(&updated, &[PLANNED]).await?;
         }
         Ok(())
     }

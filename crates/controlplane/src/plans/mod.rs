@@ -11,6 +11,7 @@ mod inputs;
 mod observe;
 mod signature;
 mod software;
+mod status;
 mod write;
 
 pub(crate) use act::{plan, sign_again};

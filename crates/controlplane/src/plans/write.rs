@@ -62,14 +62,14 @@ pub(crate) struct NewPlan<'a> {
     pub(crate) is_open: bool,
 }
 
-/// Writes a plan in place of the one that was read, unless that has changed meanwhile.
+/// Writes a plan in place of the one that was read, unless that has changed meanwhile. Gives the setup that it stands for.
 pub(crate) async fn plan(
     scope: &Scope<'_>,
     machine: &Machine,
     plan: &NewPlan<'_>,
     keys: &Keys,
     read: Option<&Secret>,
-) -> Result<()> {
+) -> Result<String> {
     let (machine_name, cluster) = (machine.name_any(), scope.cluster_name());
     let name = plan_secret(&machine_name);
     let mut secret = secrets::build(scope.namespace, &cluster, name.clone(), []);
@@ -83,14 +83,14 @@ pub(crate) async fn plan(
     secret.metadata.owner_references = owners::plain(machine).map(|owner| vec![owner]);
     let doing = || format!("cannot write Secret {}/{name}", scope.namespace);
     let record = serde_json::to_string(plan.record).map_err(|error| Error::transient(doing(), error))?;
-    let fingerprint = &plan.rendered.fingerprint;
+    let (fingerprint, setup) = (&plan.rendered.fingerprint, setup(machine, plan.config));
     secret.metadata.annotations = Some(BTreeMap::from([
         (identity::MACHINE_ID.to_owned(), plan.id.to_owned()),
         (PLAN_INPUTS.to_owned(), fingerprint.whole.to_string()),
         (PLAN_RESTART.to_owned(), fingerprint.restart.to_string()),
         (PLAN_RECORD.to_owned(), record),
         (PLAN_RENDERER.to_owned(), RENDERER.to_string()),
-        (PLAN_SETUP.to_owned(), setup(machine, plan.config)),
+        (PLAN_SETUP.to_owned(), setup.clone()),
     ]));
     let api: Api<Secret> = scope.api();
     match read {
@@ -110,7 +110,7 @@ pub(crate) async fn plan(
         },
     }
     tracing::info!(machine = machine_name, plan = %plan.sealed.id(), "plan written");
-    Ok(())
+    Ok(setup)
 }
 
 /// What opens the gate of a plan.
@@ -151,21 +151,21 @@ pub(crate) async fn drain_since(scope: &Scope<'_>, read: &Secret) -> Result<()> 
 }
 
 /// Says on a plan that is kept which setup it stands for: one that is written differently and means the same, or
-/// differs only in what no plan needs.
+/// differs only in what no plan needs. Gives that setup.
 pub(crate) async fn stands_for(
     scope: &Scope<'_>,
     read: Option<&Secret>,
     machine: &Machine,
     config: &CapstanConfig,
-) -> Result<()> {
-    let (Some(read), setup) = (read, setup(machine, config)) else { return Ok(()) };
-    if read.annotations().get(PLAN_SETUP) == Some(&setup) {
-        return Ok(());
+) -> Result<String> {
+    let setup = setup(machine, config);
+    if let Some(read) = read.filter(|read| read.annotations().get(PLAN_SETUP) != Some(&setup)) {
+        let patch = json!({"metadata": {
+            "resourceVersion": read.resource_version(), "annotations": {PLAN_SETUP: setup},
+        }});
+        scope.patch::<Secret>(&read.name_any(), &patch).await?;
     }
-    let patch = json!({"metadata": {
-        "resourceVersion": read.resource_version(), "annotations": {PLAN_SETUP: setup},
-    }});
-    scope.patch::<Secret>(&read.name_any(), &patch).await.map(|_| ())
+    Ok(setup)
 }
 
 fn setup(machine: &Machine, config: &CapstanConfig) -> String {

@@ -1,6 +1,7 @@
 //! What must hold at any moment, and what must hold in the end.
 
 use anyhow::{Result, ensure};
+use capstan_api::bootstrap::CapstanConfigPlanStatus;
 use capstan_plan::VerifiedPlan;
 use kube::ResourceExt;
 use serde_json::json;
@@ -136,6 +137,29 @@ impl World {
             let found = status.conditions.iter().find(|condition| condition.type_ == type_);
             let found = found.map(|condition| condition.status.to_string()).unwrap_or_default();
             ensure!(found == wanted, "{type_}: {found}");
+        }
+        self.plans_are_told().await
+    }
+
+    /// Whether the status of each CapstanConfig names the plan in the plan Secret, with the setup that the Secret says.
+    async fn plans_are_told(&self) -> Result<()> {
+        let scene = self.scene().await?;
+        for machine in &scene.machines {
+            let name = machine.name_any();
+            let Some(plan) = scene.plan(&name)? else { continue };
+            let status = scene.configs.get(&name).and_then(|config| config.status.as_ref());
+            let told = status.and_then(|status| status.plan.as_ref());
+            let setup = scene.secrets[&format!("{name}-plan")].annotations().get("capstan.dev/plan-setup");
+            let is_told = |told: &CapstanConfigPlanStatus| {
+                plan.id().is_named_by(&told.digest, told.revision)
+                    && Some(&told.setup) == setup
+                    && told.machine_id == format!("id-{name}")
+            };
+            ensure!(
+                told.is_some_and(is_told),
+                "{name} has {} for {setup:?}, and {told:?} is told",
+                plan.id()
+            );
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use capstan_api::agent::MachineReport;
+use capstan_api::bootstrap::CapstanConfig;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -63,6 +64,11 @@ impl World {
     /// What a machine says.
     pub(crate) async fn report_status(&self, name: &str, status: &serde_json::Value) -> Result<()> {
         self.patch_status::<MachineReport>(name, status).await
+    }
+
+    /// What somebody writes into the status of a CapstanConfig.
+    pub(crate) async fn config_status(&self, name: &str, status: &serde_json::Value) -> Result<()> {
+        self.patch_status::<CapstanConfig>(name, status).await
     }
 
     /// The agents have followed, and say what they have carried out; core has found the Nodes.

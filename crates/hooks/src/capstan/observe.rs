@@ -1,13 +1,12 @@
-//! The objects by which one sees how far a machine is. Reads only.
+//! The objects by which one sees how far a machine is. Reads only, and no Secrets: the hooks have no right to them.
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::{Machine, MachineSet};
 use capstan_api::runtime::hooks::MachineObjects;
 use capstan_controller::error::{Doing as _, Result};
-use capstan_controller::{owners, plans};
+use capstan_controller::owners;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
@@ -31,7 +30,6 @@ pub(super) async fn machine(client: &Client, desired: &MachineObjects) -> Result
             Some(config) => found::<CapstanConfig>(client, &namespace, config).await?,
             None => None,
         },
-        plan: found::<Secret>(client, &namespace, &plans::secret_name(&name)).await?,
         report: found::<MachineReport>(client, &namespace, &name).await?,
     })
 }

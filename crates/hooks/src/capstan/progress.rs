@@ -1,7 +1,12 @@
 //! How far the update of a machine is, by its plan and its report. Pure.
 //!
-//! Core has written what the machine should become; the planner makes a plan from it and says on the plan which setup it
-//! stands for; the machine's report says of exactly these bytes whether they have been carried out.
+//! Core has written what the machine should become. The planner makes a plan from it, and names that plan in the status of
+//! the CapstanConfig, with the setup that it implements and the life of the machine that it is for. The machine's report
+//! says of exactly this plan whether it was applied.
+//!
+//! The status may be behind the plan Secret, and it is missing after a move or until the first reconcile of a planner that
+//! writes it. Then the update is under way. An update is done only if the newest plan that the machine knows is the one in
+//! the status.
 //!
 //! Core lets go of a Machine only when its update is over. So an update that cannot succeed, or has not begun, is given
 //! up as soon as core wants to hand the Machine on: what it should become next mends what went wrong.
@@ -13,8 +18,7 @@ use capstan_api::core::{Machine, MachineSet};
 use capstan_api::runtime::annotations::in_place::MOVE_MACHINES_TO;
 use capstan_api::runtime::hooks::{CommonResponse, MachineObjects, UpdateMachineResponse};
 use capstan_controller::{identity, plans};
-use capstan_plan::{Phase, PlanId, Progress, Report, SecretData, SignedPlan, StepOutput};
-use k8s_openapi::api::core::v1::Secret;
+use capstan_plan::{Phase, PlanId, Progress, Report, Standing, StepOutput};
 use kube::ResourceExt as _;
 use serde_json::Value;
 
@@ -35,8 +39,6 @@ pub struct Seen {
     pub set: Option<MachineSet>,
     /// Its CapstanConfig.
     pub config: Option<CapstanConfig>,
-    /// The Secret with its plan.
-    pub plan: Option<Secret>,
     /// Its report.
     pub report: Option<MachineReport>,
 }
@@ -94,41 +96,48 @@ fn stand(desired: &MachineObjects, seen: &Seen) -> Stand {
         // Core asks from what it has read a while ago, and will read what is there now.
         return Stand::UnderWay("waits for Cluster API to see the machine as it is now".to_owned());
     }
-    let Some(plan) = plan_for(config, seen.plan.as_ref(), &wanted) else {
-        return without_plan(config);
-    };
     let id = identity::of(config).unwrap_or_default();
     let report = seen.report.as_ref().and_then(|report| plans::report(report, &machine.name_any(), id));
-    reported(plan, report.as_ref())
-}
-
-/// The plan that the machine has, if it stands for this setup and is for this very life of the machine.
-fn plan_for(config: &CapstanConfig, secret: Option<&Secret>, wanted: &str) -> Option<PlanId> {
-    let (secret, id) = (secret?, identity::of(config)?);
-    let is_for = |key: &str, value: &str| secret.annotations().get(key).is_some_and(|is| is == value);
-    if !is_for(plans::PLAN_SETUP, wanted) || !is_for(identity::MACHINE_ID, id) {
-        return None;
+    match plans::planned(config, &wanted) {
+        Some(plan) => reported(plan, report.as_ref()),
+        None => without_plan(config, report.as_ref()),
     }
-    let data: SecretData =
-        secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
-    SignedPlan::from_secret_data(&data).ok().map(|signed| signed.id())
 }
 
-/// Why there is no plan yet is said by the planner, on the CapstanConfig.
-fn without_plan(config: &CapstanConfig) -> Stand {
-    let planned = get(config, plans::PLANNED).filter(|planned| planned.status.to_string() == "False");
-    match planned {
-        Some(planned) if planned.reason == plans::PLAN_REFUSED => Stand::Failed(planned.message.clone()),
-        Some(planned) => Stand::NotBegun(planned.message.clone()),
-        None => Stand::NotBegun("waits for its plan".to_owned()),
+/// The newest plan that the machine knows.
+fn newest(report: &Report) -> Option<PlanId> {
+    match &report.standing {
+        Standing::Plan(progress) => Some(progress.plan),
+        Standing::Idle | Standing::Unreadable { .. } => report.applied(),
+    }
+}
+
+/// Why there is no plan yet is said by the planner, on the CapstanConfig. Until it has said anything, and as long as it does not
+/// name the plan that the machine reports, it is not known whether there is one.
+fn without_plan(config: &CapstanConfig, report: Option<&Report>) -> Stand {
+    let waits = get(config, plans::PLANNED).filter(|planned| planned.status.to_string() == "False");
+    let is_told = config.status.as_ref().is_some_and(|status| status.plan.is_some());
+    match waits {
+        Some(waits) if waits.reason == plans::PLAN_REFUSED => Stand::Failed(waits.message.clone()),
+        Some(waits) if is_told || report.and_then(newest).is_none() => Stand::NotBegun(waits.message.clone()),
+        None if is_told => Stand::NotBegun("waits for its plan".to_owned()),
+        _ => Stand::UnderWay(
+            "waits for the control plane provider to say which plan the machine has".to_owned(),
+        ),
     }
 }
 
 fn reported(plan: PlanId, report: Option<&Report>) -> Stand {
+    let revision = plan.revision();
+    if report.and_then(newest).is_some_and(|newest| newest.revision() > revision) {
+        // The status is behind the plan Secret. What the machine does now may be for another setup.
+        let message =
+            format!("waits for the control plane provider: the machine has a newer plan than {revision}");
+        return Stand::UnderWay(message);
+    }
     if report.and_then(Report::applied) == Some(plan) {
         return Stand::Done;
     }
-    let revision = plan.revision();
     let Some(progress) = report.and_then(|report| report.about(plan)) else {
         return Stand::UnderWay(format!("waits for the machine to begin plan {revision}"));
     };

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use capstan_api::access;
+use capstan_api::access::{self, GroupAccess};
 use capstan_testkit::eventually;
-use capstan_tests::installed_access;
+use capstan_tests::{installed_access, right_of_clusters};
 use serde_json::{Value, json};
 
 use crate::DEADLINE;
@@ -23,16 +23,17 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const MARKS: [&str; 2] =
     ["<!-- what credentials reach: begin -->\n", "<!-- what credentials reach: end -->\n"];
 
-/// Somebody, and a right that tells that the API server knows all of theirs.
+/// Somebody, and a right of each of their bindings, which tells that the API server knows all of theirs.
 struct Identity {
     name: String,
     user: String,
     groups: Vec<String>,
     home: Option<Scope>,
+    signs: Vec<Value>,
 }
 
 impl Identity {
-    fn account(name: &str, scope: Scope, account: &str) -> Self {
+    fn account(name: &str, scope: Scope, account: &str, signs: Vec<Value>) -> Self {
         let namespace = scope.namespace();
         Self {
             name: name.to_owned(),
@@ -43,6 +44,7 @@ impl Identity {
                 "system:authenticated".to_owned(),
             ],
             home: Some(scope),
+            signs,
         }
     }
 
@@ -87,26 +89,28 @@ pub(crate) async fn is_as_documented(script: &mut Script) {
 /// Waits until the API server has seen the bindings of somebody: real ones learn of them a little later.
 async fn known(script: &Script, identity: &Identity) -> Result<()> {
     eventually(DEADLINE, &format!("rights of {} to be known", identity.name), async || {
-        for what in signs(identity) {
-            ensure!(identity.may(script, &what).await, "not yet: {what}");
+        for what in &identity.signs {
+            ensure!(identity.may(script, what).await, "not yet: {what}");
         }
         Ok(())
     })
     .await
 }
 
-/// A right of each binding of somebody.
-fn signs(identity: &Identity) -> Vec<Value> {
-    let may = |verb: &str, group: &str, resource: &str, namespace: Option<&str>, name: Option<&str>| json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name});
-    let report = may("get", "agent.capstan.dev", "machinereports", Some(NAMESPACE), Some(MACHINE));
-    match identity.home {
-        Some(Scope::Managers) => vec![
-            may("create", "authentication.k8s.io", "tokenreviews", None, None),
-            may("create", "coordination.k8s.io", "leases", Some(Scope::Managers.namespace()), None),
-            may("get", "", "secrets", Some(NAMESPACE), None),
-        ],
-        _ => vec![report],
-    }
+/// A right, as a SubjectAccessReview asks for it.
+fn right(verb: &str, group: &str, resource: &str, namespace: Option<&str>, name: Option<&str>) -> Value {
+    json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name})
+}
+
+/// A right of each binding of a manager.
+fn signs_of_manager(group: &GroupAccess) -> Vec<Value> {
+    let home = Some(Scope::Managers.namespace());
+    let (verb, of, resource) = right_of_clusters(group);
+    vec![
+        right("create", "authentication.k8s.io", "tokenreviews", None, None),
+        right("create", "coordination.k8s.io", "leases", home, None),
+        right(&verb, &of, &resource, Some(NAMESPACE), None),
+    ]
 }
 
 /// The service account of each group of controllers, with its rights.
@@ -120,7 +124,7 @@ async fn managers(script: &Script) -> Vec<Identity> {
         }
         let name = format!("manager of group {}", group.controllers);
         let account = format!("capstan-{}", group.controllers);
-        identities.push(Identity::account(&name, Scope::Managers, &account));
+        identities.push(Identity::account(&name, Scope::Managers, &account, signs_of_manager(&group)));
     }
     identities
 }
@@ -138,13 +142,16 @@ async fn machine(script: &Script) -> [Identity; 2] {
         script.make(&rbac("roles"), role(name, json!(rules))).await;
         script.make(&rbac("rolebindings"), binding(name, "Role", name, subject)).await;
     }
+    let report = right("get", "agent.capstan.dev", "machinereports", Some(NAMESPACE), Some(MACHINE));
+    let not_enrolled = "a machine, not enrolled (bootstrap data)";
     [
-        Identity::account("a machine, not enrolled (bootstrap data)", Scope::Clusters, agent),
+        Identity::account(not_enrolled, Scope::Clusters, agent, vec![report.clone()]),
         Identity {
             name: "a machine, enrolled".to_owned(),
             user,
             groups: vec!["system:authenticated".to_owned()],
             home: None,
+            signs: vec![report],
         },
     ]
 }

@@ -2,10 +2,6 @@
 
 use super::*;
 use capstan_api::runtime::hooks::ResponseStatus;
-use capstan_plan::{Action, Argv, Command, Epoch, MachineIdentity, MachinePlan, Revision, SigningKey, Step};
-use jiff::Timestamp;
-use k8s_openapi::ByteString;
-use kube::core::ObjectMeta;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -30,28 +26,9 @@ fn desired(version: &str, config: &Value) -> MachineObjects {
     .expect("objects")
 }
 
-fn signed(revision: u64) -> SignedPlan {
-    let machine =
-        MachineIdentity { name: "m".parse().expect("a name"), machine_id: ID.parse().expect("an ID") };
-    let revision = Revision::new(revision).expect("a revision");
-    let mut plan = MachinePlan::new(machine, revision, Epoch(1), Timestamp::UNIX_EPOCH);
-    let action = Action::Command(Command::new(Argv::new(["true"]).expect("words")));
-    plan.steps = vec![Step::new("install".parse().expect("a name"), action)];
-    plan.seal().expect("a plan").sign(&SigningKey::generate().expect("a key"))
-}
-
-fn secret(plan: &SignedPlan, setup: &str, id: &str) -> Secret {
-    let data = plan.to_secret_data().into_iter().map(|(key, value)| (key, ByteString(value))).collect();
-    let annotations = [(plans::PLAN_SETUP, setup), (identity::MACHINE_ID, id)];
-    Secret {
-        metadata: ObjectMeta {
-            name: Some("m-plan".to_owned()),
-            annotations: Some(annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
-            ..ObjectMeta::default()
-        },
-        data: Some(data),
-        ..Secret::default()
-    }
+fn plan(revision: u64) -> PlanId {
+    let digest = format!("{revision:064x}");
+    serde_json::from_value(json!({"digest": digest, "revision": revision})).expect("an ID")
 }
 
 fn report(status: &Value) -> MachineReport {
@@ -62,8 +39,8 @@ fn report(status: &Value) -> MachineReport {
     .expect("a report")
 }
 
-fn named(plan: &SignedPlan) -> Value {
-    json!({"digest": plan.id().digest().to_string(), "revision": plan.id().revision().get()})
+fn named(plan: PlanId) -> Value {
+    json!({"digest": plan.digest().to_string(), "revision": plan.revision().get()})
 }
 
 fn seen(objects: &MachineObjects) -> Seen {
@@ -71,6 +48,29 @@ fn seen(objects: &MachineObjects) -> Seen {
         serde_json::from_value(objects.bootstrap_config.clone().expect("a config")).expect("a config");
     config.metadata.annotations = Some(BTreeMap::from([(identity::MACHINE_ID.to_owned(), ID.to_owned())]));
     Seen { machine: Some(objects.machine.clone()), config: Some(config), ..Seen::default() }
+}
+
+impl Seen {
+    /// The planner has said that the machine has a plan for this setup and the machine with this ID.
+    fn planned(mut self, plan: PlanId, setup: &str, id: &str) -> Self {
+        let config = self.config.as_mut().expect("a config");
+        config.status.get_or_insert_default().plan = plans::status(plan, setup, id);
+        self
+    }
+
+    /// The planner has set its condition.
+    fn with_condition(mut self, status: &str, reason: &str) -> Self {
+        let condition = json!({"type": "Planned", "status": status, "reason": reason, "message": "because",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let config = self.config.as_mut().expect("a config");
+        config.status.get_or_insert_default().conditions =
+            vec![serde_json::from_value(condition).expect("a condition")];
+        self
+    }
+
+    fn reported(self, status: &Value) -> Self {
+        Self { report: Some(report(status)), ..self }
+    }
 }
 
 fn setup(version: &str) -> String {
@@ -87,37 +87,48 @@ fn said(objects: &MachineObjects, seen: &Seen) -> (bool, i32, String) {
 #[test]
 fn an_update_is_done_when_the_machine_says_so_of_this_very_plan() {
     let objects = desired(NEW, &json!({"distro": "k3s"}));
-    let (plan, other) = (signed(2), signed(1));
-    let done = json!({"plan": named(&plan), "phase": "Applied", "applied": named(&plan)});
-    let with = |secret: Secret, status: &Value| Seen {
-        plan: Some(secret),
-        report: Some(report(status)),
-        ..seen(&objects)
-    };
-    let good = || secret(&plan, &setup(NEW), ID);
-    assert_eq!(said(&objects, &with(good(), &done)), (true, 0, String::new()));
+    let (plan, other, newer) = (plan(2), plan(1), plan(3));
+    let done = json!({"plan": named(plan), "phase": "Applied", "applied": named(plan)});
+    let good = || seen(&objects).planned(plan, &setup(NEW), ID);
+    let waits_for_plan = "waits for its plan";
+    assert_eq!(said(&objects, &good().reported(&done)), (true, 0, String::new()));
     for (case, looked, expected) in [
-        ("no plan", Seen { plan: None, ..with(good(), &done) }, "waits for its plan"),
-        ("a plan for another setup", with(secret(&plan, &setup("v1.36.0"), ID), &done), "waits for its plan"),
-        ("a plan of a former life", with(secret(&plan, &setup(NEW), "4567"), &done), "waits for its plan"),
-        ("no report", Seen { report: None, ..with(good(), &done) }, "waits for the machine to begin plan 2"),
+        ("no plan", seen(&objects).with_condition("False", "Waiting"), "because"),
+        (
+            "a plan for another setup",
+            seen(&objects).planned(plan, &setup("v1.36.0"), ID).reported(&done),
+            waits_for_plan,
+        ),
+        (
+            "a plan of a former life",
+            seen(&objects).planned(plan, &setup(NEW), "4567").reported(&done),
+            waits_for_plan,
+        ),
+        ("no report", good(), "waits for the machine to begin plan 2"),
         (
             "a report about another plan",
-            with(good(), &json!({"plan": named(&other), "phase": "Applied", "applied": named(&other)})),
+            good().reported(&json!({"plan": named(other), "phase": "Applied", "applied": named(other)})),
             "waits for the machine to begin plan 2",
         ),
         (
+            "the status is behind, and the machine has begun a newer plan",
+            good().reported(&json!({"plan": named(newer), "phase": "Applying", "applied": named(plan)})),
+            "waits for the control plane provider: the machine has a newer plan than 2",
+        ),
+        (
+            "the status is behind, and the newer plan has failed",
+            good().reported(&json!({"plan": named(newer), "phase": "Failed", "applied": named(plan)})),
+            "waits for the control plane provider: the machine has a newer plan than 2",
+        ),
+        (
             "under way",
-            with(
-                good(),
-                &json!({"plan": named(&plan), "phase": "Applying",
-                "step": {"name": "install", "index": 1, "total": 3}}),
-            ),
+            good().reported(&json!({"plan": named(plan), "phase": "Applying",
+                "step": {"name": "install", "index": 1, "total": 3}})),
             "plan 2 at step 1 of 3, install",
         ),
         (
             "waiting",
-            with(good(), &json!({"plan": named(&plan), "phase": "Waiting", "message": "for a drain"})),
+            good().reported(&json!({"plan": named(plan), "phase": "Waiting", "message": "for a drain"})),
             "plan 2 waits: for a drain",
         ),
     ] {
@@ -125,18 +136,46 @@ fn an_update_is_done_when_the_machine_says_so_of_this_very_plan() {
     }
 }
 
+/// Objects of an earlier version, and of a cluster that was moved, have no plan in their status until the planner has
+/// reconciled them.
+#[test]
+fn an_update_whose_plan_is_not_told_yet_is_under_way() {
+    let objects = desired(NEW, &json!({}));
+    let (plan, waits) = (plan(2), "waits for the control plane provider to say which plan the machine has");
+    let applied = json!({"plan": named(plan), "phase": "Applied", "applied": named(plan)});
+    let failed = json!({"plan": named(plan), "phase": "Failed"});
+    let idle = json!({"applied": named(plan)});
+    for (case, looked) in [
+        ("moved", seen(&objects)),
+        ("moved, and the agent has followed", seen(&objects).reported(&applied)),
+        (
+            "planned by an earlier version",
+            seen(&objects).with_condition("True", "Planned").reported(&applied),
+        ),
+        (
+            "drained for the plan of an earlier version",
+            seen(&objects).with_condition("False", "Waiting").reported(&applied),
+        ),
+        ("the plan has failed", seen(&objects).with_condition("True", "Planned").reported(&failed)),
+        ("the machine was started again", seen(&objects).reported(&idle)),
+    ] {
+        assert_eq!(said(&objects, &looked), (true, SOON, waits.to_owned()), "{case}");
+        let handed_on = Seen { set: Some(set("next")), ..looked };
+        assert_eq!(said(&objects, &handed_on), (true, SOON, waits.to_owned()), "{case}, and is handed on");
+    }
+}
+
 #[test]
 fn a_failure_tells_the_last_lines() {
     let objects = desired(NEW, &json!({}));
-    let plan = signed(3);
+    let plan = plan(3);
     let lines: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();
     let status = json!({
-        "plan": named(&plan), "phase": "Failed", "message": "gave up after 3 attempts",
+        "plan": named(plan), "phase": "Failed", "message": "gave up after 3 attempts",
         "step": {"name": "install", "index": 2, "total": 4, "exitCode": 7},
         "output": {"stdout": {"head": "begin", "tail": lines.join("\n")}, "stderr": {"head": "no space left"}},
     });
-    let looked =
-        Seen { plan: Some(secret(&plan, &setup(NEW), ID)), report: Some(report(&status)), ..seen(&objects) };
+    let looked = seen(&objects).planned(plan, &setup(NEW), ID).reported(&status);
     let (succeeds, wait, message) = said(&objects, &looked);
     assert!(!succeeds && wait == 0);
     let start = "plan 3 failed at step 2 of 4, install (exit code 7): gave up after 3 attempts\nline 11\n";
@@ -147,14 +186,7 @@ fn a_failure_tells_the_last_lines() {
 #[test]
 fn the_planner_says_why_there_is_no_plan() {
     let objects = desired(NEW, &json!({}));
-    let with = |reason: &str| {
-        let mut looked = seen(&objects);
-        let conditions = json!([{"type": "Planned", "status": "False", "reason": reason,
-            "message": "because", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-        let config = looked.config.as_mut().expect("a config");
-        config.status = serde_json::from_value(json!({"conditions": conditions})).expect("a status");
-        looked
-    };
+    let with = |reason: &str| seen(&objects).with_condition("False", reason);
     assert_eq!(said(&objects, &with("Waiting")), (true, SOON, "because".to_owned()));
     assert_eq!(said(&objects, &with("Refused")), (false, 0, "because".to_owned()));
 }
@@ -185,26 +217,28 @@ fn what_cannot_be_told_is_a_failure() {
     }
 }
 
+fn set(to: &str) -> MachineSet {
+    serde_json::from_value(json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
+        "metadata": {"name": "ms", "annotations": {MOVE_MACHINES_TO: to}},
+        "spec": {"clusterName": "c", "selector": {}, "template": {"spec": {"clusterName": "c", "bootstrap": {},
+            "infrastructureRef": {"apiGroup": "i", "kind": "T", "name": "t"}}}},
+    }))
+    .expect("a MachineSet")
+}
+
 #[test]
 fn what_cannot_succeed_is_given_up_for_what_comes_next() {
     let objects = desired(NEW, &json!({}));
-    let plan = signed(3);
-    let set = |to: &str| -> MachineSet {
-        serde_json::from_value(json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
-            "metadata": {"name": "ms", "annotations": {MOVE_MACHINES_TO: to}},
-            "spec": {"clusterName": "c", "selector": {}, "template": {"spec": {"clusterName": "c", "bootstrap": {},
-                "infrastructureRef": {"apiGroup": "i", "kind": "T", "name": "t"}}}},
-        }))
-        .expect("a MachineSet")
-    };
+    let plan = plan(3);
     let with = |phase: &str, to: &str| Seen {
         set: Some(set(to)),
-        plan: Some(secret(&plan, &setup(NEW), ID)),
-        report: Some(report(&json!({"plan": named(&plan), "phase": phase}))),
         ..seen(&objects)
+            .planned(plan, &setup(NEW), ID)
+            .reported(&json!({"plan": named(plan), "phase": phase}))
     };
-    let unplanned = |to: &str| Seen { plan: None, ..with("Applying", to) };
+    let unplanned =
+        |to: &str| Seen { set: Some(set(to)), ..seen(&objects).with_condition("False", "Waiting") };
     for (case, looked, is_over, succeeds) in [
         ("failed, and it should become what it failed at", with("Failed", ""), true, false),
         ("failed, and it should become something else", with("Failed", "next"), true, true),

@@ -1,0 +1,106 @@
+//! What the planner says on a CapstanConfig: its condition, and which plan the machine has. Pure.
+//!
+//! Nothing is decided from it: the plan Secret is written before, and counts.
+
+use capstan_api::bootstrap::CapstanConfigPlanStatus;
+use capstan_api::conditions::{ConditionStatus, NewCondition};
+use capstan_api::wait::{Wait, causes};
+use capstan_controller::{identity, plans};
+use capstan_planner::facts::MachineFacts;
+use capstan_planner::plans::Outcome;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+
+use crate::names::{PLAN_SETUP, PLANNED};
+
+/// Whether the machine has a current plan, or why not.
+pub(super) fn condition(outcome: &Outcome) -> NewCondition {
+    match outcome {
+        Outcome::Planned(revision) => {
+            NewCondition::new(PLANNED, ConditionStatus::True, PLANNED).message(format!("Revision {revision}"))
+        }
+        Outcome::Waiting(why) => Wait::new(&causes::PLAN_WAITS, why.clone()).condition(PLANNED),
+        Outcome::Refused { field, message } => {
+            Wait::new(&causes::REFUSED, format!("{field}: {message}")).condition(PLANNED)
+        }
+        Outcome::Failed { again, .. } => {
+            let failed = Wait::new(&causes::PLAN_FAILED, outcome.failed_words().unwrap_or_default());
+            again.map_or(failed.clone(), |again| failed.until(again)).condition(PLANNED)
+        }
+    }
+}
+
+/// The plan that the machine has. `settled` is the setup that it stands for, if this reconcile has written it to the Secret
+/// or found it there; otherwise the plan is the one that was `read`, and stands for what its Secret says.
+pub(super) fn plan(
+    own: &MachineFacts,
+    settled: Option<&str>,
+    read: Option<&Secret>,
+) -> Option<CapstanConfigPlanStatus> {
+    let (plan, id) = (own.plan.as_ref()?, own.id.as_deref()?);
+    let setup = match settled {
+        Some(setup) => setup,
+        // A plan of a former life of the machine is not its plan.
+        None => read.filter(|read| identity::of(*read) == Some(id))?.annotations().get(PLAN_SETUP)?,
+    };
+    plans::status(plan.id, setup, id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_planner::facts::{PlanFacts, Progress};
+    use serde_json::json;
+
+    const ID: &str = "0123";
+
+    fn planned(revision: u64) -> MachineFacts {
+        let id = json!({"digest": "ab".repeat(32), "revision": revision});
+        let plan = PlanFacts {
+            id: serde_json::from_value(id).expect("an ID"),
+            epoch: capstan_plan::Epoch::default(),
+            inputs: String::new(),
+            expires: jiff::Timestamp::UNIX_EPOCH,
+            sound: true,
+            is_open: false,
+            drain_since: None,
+            record: capstan_planner::plans::Record::default(),
+            programs: Vec::new(),
+            progress: Progress::InFlight,
+        };
+        MachineFacts { id: Some(ID.to_owned()), plan: Some(plan), ..MachineFacts::default() }
+    }
+
+    fn secret(annotations: &serde_json::Value) -> Secret {
+        let metadata = json!({"name": "m-plan", "annotations": annotations});
+        serde_json::from_value(json!({"metadata": metadata})).expect("a Secret")
+    }
+
+    #[test]
+    fn a_plan_stands_for_what_was_settled_or_what_its_secret_says() {
+        let (old, new) = ("0a".repeat(32), "0b".repeat(32));
+        let ours = secret(&json!({PLAN_SETUP: old, identity::MACHINE_ID: ID}));
+        let of_former_life = secret(&json!({PLAN_SETUP: old, identity::MACHINE_ID: "4567"}));
+        let without_setup = secret(&json!({identity::MACHINE_ID: ID}));
+        let edited = secret(&json!({PLAN_SETUP: "x", identity::MACHINE_ID: ID}));
+        for (case, settled, read, expected) in [
+            ("written for the first time", Some(&new), None, Some(&new)),
+            ("written again, or kept", Some(&new), Some(&ours), Some(&new)),
+            ("waits with the plan that it has", None, Some(&ours), Some(&old)),
+            ("waits with the plan of a former life", None, Some(&of_former_life), None),
+            ("has a plan that does not say its setup", None, Some(&without_setup), None),
+            ("has a plan that a user has edited", None, Some(&edited), None),
+            ("the Secret is gone", None, None, None),
+        ] {
+            let told = plan(&planned(7), settled.map(String::as_str), read);
+            assert_eq!(told.as_ref().map(|told| &told.setup), expected, "{case}");
+            if let Some(told) = told {
+                assert_eq!(
+                    (told.revision, told.digest, told.machine_id),
+                    (7, "ab".repeat(32), ID.to_owned())
+                );
+            }
+        }
+        assert_eq!(plan(&MachineFacts::default(), None, Some(&ours)), None, "no plan that can be read");
+    }
+}
