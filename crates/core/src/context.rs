@@ -49,7 +49,7 @@ impl Core {
         Self {
             externals: Externals::in_memory(&caches),
             remotes: Remotes::in_memory(&caches),
-            extensions: Extensions::new(client.clone()),
+            extensions: Extensions::new(caches.clone()),
             scope: Scope::default(),
             node_sync: NodeSync::default(),
             clock: Arc::new(Timestamp::now),
@@ -75,6 +75,7 @@ impl Core {
     fn reading(mut self, caches: Caches) -> Self {
         self.externals = Externals::in_memory(&caches).within(self.scope.clone());
         self.remotes = Remotes::in_memory(&caches);
+        self.extensions = self.extensions.reading(caches.clone());
         self.caches = caches;
         self
     }
