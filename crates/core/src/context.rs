@@ -1,6 +1,6 @@
 //! What every controller of core is given: clients and a clock.
 
-use capstan_controller::events::{Events, Tone};
+use capstan_controller::events::{Events, Tone, WrittenEvents};
 use capstan_controller::external::Externals;
 use capstan_controller::metrics::Metrics;
 use capstan_controller::remote::Remotes;
@@ -37,6 +37,7 @@ pub struct Core {
     /// Additional labels and annotations that are copied from Machines to Nodes.
     pub node_sync: NodeSync,
     clock: Clock,
+    events: WrittenEvents,
     /// Under which name it writes and tells.
     manager: &'static str,
 }
@@ -53,6 +54,7 @@ impl Core {
             scope: Scope::default(),
             node_sync: NodeSync::default(),
             clock: Arc::new(Timestamp::now),
+            events: WrittenEvents::default(),
             manager: "capstan",
             client,
             caches,
@@ -100,7 +102,7 @@ impl Core {
     where
         K: Resource<DynamicType = ()>,
     {
-        let events = Events::new(self.client.clone(), self.manager);
+        let events = Events::new(self.client.clone(), self.manager).remembering(&self.events);
         events.tell(object, tone, reason, message, self.now()).await;
     }
 
