@@ -55,6 +55,19 @@ impl Error {
         Self::Transient { doing: doing.into(), source: source.into() }
     }
 
+    /// Whether the API server has said that it did not do what it was asked to do. A request without a response may
+    /// have been carried out.
+    pub fn is_rejection(&self) -> bool {
+        match self {
+            Self::Conflict { .. } | Self::Forbidden { .. } => true,
+            Self::Transient { source, .. } => {
+                let said = source.downcast_ref::<kube::Error>();
+                matches!(said, Some(kube::Error::Api(status)) if (400..500).contains(&status.code))
+            }
+            Self::User { .. } => false,
+        }
+    }
+
     /// An error that stays until the user changes a field.
     pub fn user(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::User { field: field.into(), message: message.into() }
@@ -136,6 +149,22 @@ mod tests {
             assert_eq!(forbidden(&other), other);
         }
         assert_eq!(forbidden("roles is forbidden:\n{APIGroups:[...]}"), "roles is forbidden:");
+    }
+
+    #[test]
+    fn a_request_without_a_response_is_not_a_rejection() {
+        let answered = |code: u16, reason: &str| {
+            let status = kube::core::Status { code, reason: reason.to_owned(), ..Default::default() };
+            Err::<(), _>(kube::Error::Api(Box::new(status))).doing(String::new).expect_err("it failed")
+        };
+        for (code, reason) in
+            [(403, "Forbidden"), (409, "Conflict"), (409, "AlreadyExists"), (422, "Invalid")]
+        {
+            assert!(answered(code, reason).is_rejection(), "{code} {reason}");
+        }
+        assert!(!answered(500, "InternalError").is_rejection());
+        assert!(!answered(504, "Timeout").is_rejection());
+        assert!(!Error::transient("cannot apply", std::io::Error::other("connection reset")).is_rejection());
     }
 
     #[test]

@@ -10,11 +10,16 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::{Client, Resource, ResourceExt};
 use serde_json::json;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::chain;
 
 /// As much as an event may say.
 const LONGEST: usize = 1024;
+
+/// So many events are remembered; then it starts afresh, which costs two requests for each that comes again.
+const MOST_REMEMBERED: usize = 10_000;
 
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +30,47 @@ pub enum Tone {
     Warning,
 }
 
+/// How often each event was written, so that one that comes again takes one request. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct WrittenEvents(Arc<Mutex<HashMap<(String, String), i32>>>);
+
+impl WrittenEvents {
+    fn count(&self, namespace: &str, name: &str) -> Option<i32> {
+        self.lock().get(&(namespace.to_owned(), name.to_owned())).copied()
+    }
+
+    fn remember(&self, namespace: &str, name: &str, count: i32) {
+        let mut known = self.lock();
+        if known.len() >= MOST_REMEMBERED {
+            known.clear();
+        }
+        known.insert((namespace.to_owned(), name.to_owned()), count);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), i32>> {
+        // What is inside is a cache: a panic elsewhere has not broken it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Writes events as one component.
 #[derive(Clone)]
 pub struct Events {
     client: Client,
     component: &'static str,
+    written: WrittenEvents,
 }
 
 impl Events {
     /// A writer of events for the component of this name.
     pub fn new(client: Client, component: &'static str) -> Self {
-        Self { client, component }
+        Self { client, component, written: WrittenEvents::default() }
+    }
+
+    /// Shares what is known about events that were written.
+    #[must_use]
+    pub fn remembering(self, written: &WrittenEvents) -> Self {
+        Self { written: written.clone(), ..self }
     }
 
     /// Writes an event, or increases the count of the same event.
@@ -52,14 +87,30 @@ impl Events {
     async fn write(&self, namespace: &str, event: &Event, now: Timestamp) -> kube::Result<()> {
         let (events, name): (Api<Event>, _) =
             (Api::namespaced(self.client.clone(), namespace), event.name_any());
+        let again = async |count: i32| {
+            let count = count.saturating_add(1);
+            let again = json!({"count": count, "lastTimestamp": Time(now), "message": event.message});
+            events.patch(&name, &PatchParams::default(), &Patch::Merge(again)).await?;
+            self.written.remember(namespace, &name, count);
+            Ok(())
+        };
+        if let Some(count) = self.written.count(namespace, &name) {
+            match again(count).await {
+                // API servers delete events after an hour.
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                written => return written,
+            }
+        }
         match events.create(&PostParams::default(), event).await {
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
-            made => return made.map(|_| ()),
+            made => {
+                made?;
+                self.written.remember(namespace, &name, 1);
+                return Ok(());
+            }
         }
         let Some(existing) = events.get_opt(&name).await? else { return Ok(()) };
-        let count = existing.count.unwrap_or(1).saturating_add(1);
-        let again = json!({"count": count, "lastTimestamp": Time(now), "message": event.message});
-        events.patch(&name, &PatchParams::default(), &Patch::Merge(again)).await.map(|_| ())
+        again(existing.count.unwrap_or(1)).await
     }
 }
 

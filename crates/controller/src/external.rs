@@ -179,24 +179,34 @@ impl Externals {
 
     async fn kind(&self, group: &str, kind: &str) -> Result<ExternalKind> {
         let key = (group.to_owned(), kind.to_owned());
-        let known = lock(&self.shared.kinds).get(&key).cloned();
-        match known.filter(|known| known.read.elapsed() < self.read_again) {
-            Some(known) => Ok(known),
-            None => self.read(group, kind).await,
+        let due = {
+            let mut kinds = lock(&self.shared.kinds);
+            match kinds.get_mut(&key) {
+                Some(known) if known.read.elapsed() < self.read_again => return Ok(known.clone()),
+                // One caller reads the CRD again; the others go on with what is known.
+                Some(known) => Some(std::mem::replace(&mut known.read, Instant::now())),
+                None => None,
+            }
+        };
+        let read = self.read(group, kind).await;
+        if let (Err(_), Some(due)) = (&read, due)
+            && let Some(known) = lock(&self.shared.kinds).get_mut(&key)
+        {
+            known.read = due;
         }
+        read
     }
 
     /// Reads the CRD of a kind, and watches the kind if that is not done in this version.
     async fn read(&self, group: &str, kind: &str) -> Result<ExternalKind> {
-        let name = format!("{}.{group}", plural(kind));
+        let plural = plural(kind);
+        let name = format!("{plural}.{group}");
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        let crd =
-            crds.get_opt(&name).await.doing(|| format!("cannot read CRD {name}"))?.ok_or_else(|| {
-                Error::user(
-                    format!("{kind}.{group}"),
-                    format!("there is no CRD {name}: install the provider"),
-                )
-            })?;
+        // Metadata only: a CRD with its schemas may be a megabyte. Its name begins with the plural.
+        let crd = crds.get_metadata_opt(&name).await.doing(|| format!("cannot read CRD {name}"))?;
+        let crd = crd.ok_or_else(|| {
+            Error::user(format!("{kind}.{group}"), format!("there is no CRD {name}: install the provider"))
+        })?;
         let version = contract_version(crd.labels()).ok_or_else(|| {
             let label = format!("cluster.x-k8s.io/{}", CONTRACTS[0]);
             Error::user(
@@ -205,7 +215,7 @@ impl Externals {
             )
         })?;
         let gvk = GroupVersionKind::gvk(group, &version, kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &plural);
         let key = (group.to_owned(), kind.to_owned());
         let mut kinds = lock(&self.shared.kinds);
         let known = kinds.get(&key).cloned();

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use capstan_apiserver::{ApiServer, Options, Storage, User};
+use capstan_controller::events::{Events, Tone, WrittenEvents};
 use capstan_controller::{Caches, Metrics, Next, Reconciler, Result, Scope, Settings, run};
 use futures::{StreamExt as _, TryStreamExt as _};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
 use kube::runtime::reflector::ObjectRef;
@@ -433,4 +434,37 @@ async fn a_watch_that_is_forbidden_is_counted() {
         }
     };
     tokio::time::timeout(DEADLINE, waits).await.expect("the failure is counted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_comes_again_is_one_request() {
+    let plane = EnginePlane::open().await;
+    plane.make("a", "c").await;
+    let object = plane.maps.get("a").await.unwrap();
+    let methods: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (noted, inner) = (Arc::clone(&methods), plane.client.clone());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        noted.lock().unwrap().push(request.method().to_string());
+        let inner = inner.clone();
+        async move { inner.send(request).await }
+    });
+    let client = Client::new(service, "default");
+    let written = WrittenEvents::default();
+    let tell = async |written: &WrittenEvents| {
+        let events = Events::new(client.clone(), "test").remembering(written);
+        events.tell(&object, Tone::Normal, "Made", "made", jiff::Timestamp::now()).await;
+        std::mem::take(&mut *methods.lock().unwrap())
+    };
+    assert_eq!(tell(&written).await, ["POST"]);
+    assert_eq!(tell(&written).await, ["PATCH"]);
+    let events: Api<Event> = Api::namespaced(plane.client.clone(), "default");
+    let only = async || events.list(&kube::api::ListParams::default()).await.unwrap().items.pop().unwrap();
+    assert_eq!(only().await.count, Some(2));
+    // Another process does not know it.
+    assert_eq!(tell(&WrittenEvents::default()).await, ["POST", "GET", "PATCH"]);
+    assert_eq!(only().await.count, Some(3));
+    // It has expired.
+    events.delete(&only().await.name_any(), &DeleteParams::default()).await.unwrap();
+    assert_eq!(tell(&written).await, ["PATCH", "POST"]);
+    assert_eq!(only().await.count, Some(1));
 }

@@ -1,6 +1,6 @@
 //! What every controller of core is given: clients and a clock.
 
-use capstan_controller::events::{Events, Tone};
+use capstan_controller::events::{Events, Tone, WrittenEvents};
 use capstan_controller::external::Externals;
 use capstan_controller::metrics::Metrics;
 use capstan_controller::remote::Remotes;
@@ -37,6 +37,7 @@ pub struct Core {
     /// Additional labels and annotations that are copied from Machines to Nodes.
     pub node_sync: NodeSync,
     clock: Clock,
+    events: WrittenEvents,
     /// Under which name it writes and tells.
     manager: &'static str,
 }
@@ -49,10 +50,11 @@ impl Core {
         Self {
             externals: Externals::in_memory(&caches),
             remotes: Remotes::in_memory(&caches),
-            extensions: Extensions::new(client.clone()),
+            extensions: Extensions::new(caches.clone()),
             scope: Scope::default(),
             node_sync: NodeSync::default(),
             clock: Arc::new(Timestamp::now),
+            events: WrittenEvents::default(),
             manager: "capstan",
             client,
             caches,
@@ -75,6 +77,7 @@ impl Core {
     fn reading(mut self, caches: Caches) -> Self {
         self.externals = Externals::in_memory(&caches).within(self.scope.clone());
         self.remotes = Remotes::in_memory(&caches);
+        self.extensions = self.extensions.reading(caches.clone());
         self.caches = caches;
         self
     }
@@ -99,7 +102,7 @@ impl Core {
     where
         K: Resource<DynamicType = ()>,
     {
-        let events = Events::new(self.client.clone(), self.manager);
+        let events = Events::new(self.client.clone(), self.manager).remembering(&self.events);
         events.tell(object, tone, reason, message, self.now()).await;
     }
 

@@ -31,6 +31,17 @@ impl Steps {
         self.add(result.map(|()| Next::Changed));
     }
 
+    /// Counts a step, and gives what it was for, if it succeeded.
+    pub(crate) fn take<T>(&mut self, result: Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(problem) => {
+                self.check(Err(problem));
+                None
+            }
+        }
+    }
+
     pub(crate) fn succeeded(&self) -> bool {
         self.problem.is_none()
     }

@@ -108,7 +108,7 @@ fn request() -> CanUpdateMachineSetRequest {
 async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     let mut stage = Stage::start().await?;
     let extensions = stage.core.extensions.clone();
-    ensure!(extensions.serving::<UpdateMachine>("default").await?.is_none(), "nobody is registered");
+    ensure!(extensions.serving_now::<UpdateMachine>("default").await?.is_none(), "nobody is registered");
 
     let (url, bundle) = serve(Mood::Willing, &mut stage.running).await?;
     register(&stage.client, "willing", &url, &bundle).await?;
@@ -120,7 +120,7 @@ async fn an_extension_is_discovered_found_and_called() -> Result<()> {
         "{names:?}"
     );
     let handler =
-        extensions.serving::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
+        extensions.serving_now::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
     let answer = extensions.call::<CanUpdateMachineSet>(&handler, request()).await?.context("an answer")?;
     ensure!(answer.common.status == ResponseStatus::Success && answer.machine_set_patch.is_some());
 
@@ -130,7 +130,7 @@ async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     stage.configs().patch("willing", &PatchParams::default(), &Patch::Merge(&patch)).await?;
     stage.until("willing", "True").await?;
     let handler =
-        extensions.serving::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
+        extensions.serving_now::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
     let answer = extensions.call::<CanUpdateMachineSet>(&handler, request()).await;
     ensure!(answer == Err(CallError::Failure(NO.to_owned())), "{answer:?}");
 
@@ -141,7 +141,7 @@ async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     let message = get(&config, "Discovered").context("told above")?.message.clone();
     ensure!(message.starts_with("Error in discovery: cannot trust it"), "{message}");
     let handler =
-        extensions.serving::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
+        extensions.serving_now::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
     let answer = extensions.call::<CanUpdateMachineSet>(&handler, request()).await;
     ensure!(matches!(answer, Err(CallError::Unreachable(_))), "{answer:?}");
 
@@ -161,17 +161,29 @@ async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     // Of two nobody could say whose answer counts.
     register(&stage.client, "second", &other, &its_bundle).await?;
     stage.until("second", "True").await?;
-    let error = extensions.serving::<UpdateMachine>("default").await.expect_err("there are two");
+    let error = extensions.serving_now::<UpdateMachine>("default").await.expect_err("there are two");
     let message = capstan_controller::error::chain(&error);
     ensure!(message.contains("update-machine.second, update-machine.willing"), "{message}");
     stage.configs().delete("second", &DeleteParams::default()).await?;
-    ensure!(extensions.serving::<UpdateMachine>("default").await?.is_some());
+    ensure!(extensions.serving_now::<UpdateMachine>("default").await?.is_some());
 
     // One that has never answered may be one that must be asked.
     register(&stage.client, "silent", "https://127.0.0.1:1", &its_bundle).await?;
     stage.until("silent", "False").await?;
-    let error = extensions.serving::<UpdateMachine>("default").await.expect_err("it may serve it");
+    let error = extensions.serving_now::<UpdateMachine>("default").await.expect_err("it may serve it");
     ensure!(capstan_controller::error::chain(&error).contains("silent"), "{error}");
+    // The cache learns of it, and of its end.
+    let cached = async |is_known: bool| {
+        eventually(PATIENCE, "the cache to follow", async || {
+            let found = extensions.serving::<UpdateMachine>("default").await;
+            ensure!(found.is_err() == is_known, "{found:?}");
+            Ok(found)
+        })
+        .await
+    };
+    ensure!(cached(true).await?.is_err_and(|error| error.to_string().contains("who serves UpdateMachine")));
+    stage.configs().delete("silent", &DeleteParams::default()).await?;
+    ensure!(cached(false).await??.is_some_and(|handler| handler.name == "update-machine.willing"));
     stage.end().await;
     Ok(())
 }
@@ -245,7 +257,7 @@ async fn capstan_registers_itself_and_says_no_where_users_look() -> Result<()> {
     let shop = json!({"spec": {"namespaceSelector": {"matchLabels": {"team": "shop"}}}});
     stage.configs().patch("capstan", &PatchParams::default(), &Patch::Merge(&shop)).await?;
     ensure!(
-        stage.core.extensions.serving::<UpdateMachine>("default").await?.is_none(),
+        stage.core.extensions.serving_now::<UpdateMachine>("default").await?.is_none(),
         "not for this namespace"
     );
     stage.configs().delete("capstan", &DeleteParams::default()).await?;

@@ -106,7 +106,7 @@ impl Future<'_> {
         if questions.is_empty() {
             return (answers, judged);
         }
-        let handler = self.core.extensions.serving::<CanUpdateMachineSet>(namespace).await;
+        let handler = self.core.extensions.serving_now::<CanUpdateMachineSet>(namespace).await;
         for question in questions {
             let request = &question.request;
             let answer = match &handler {

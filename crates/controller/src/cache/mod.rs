@@ -383,6 +383,17 @@ impl<K: Cached> Cache<K> {
         }
     }
 
+    /// All objects, without waiting: `None` before the first list is complete, which it never is for a kind that the
+    /// API server does not serve, and for caches that cache nothing.
+    pub fn all_now(&self) -> Option<Vec<Arc<K>>> {
+        match &self.source {
+            Source::Watched(shared, _) if *shared.first.borrow() == First::Complete => {
+                Some(shared.read().all())
+            }
+            Source::Watched(..) | Source::Live(_) => None,
+        }
+    }
+
     /// All objects with an owner reference to this UID.
     ///
     /// # Errors

@@ -76,6 +76,14 @@ impl Nodes {
     }
 }
 
+/// Removes what no controller reads and what is most of a Node.
+fn lean(node: &mut Node) {
+    node.managed_fields_mut().clear();
+    if let Some(status) = &mut node.status {
+        status.images = None;
+    }
+}
+
 #[derive(Default)]
 pub(super) struct NodeWatch {
     /// Filled in once the first list is complete.
@@ -90,7 +98,8 @@ impl NodeWatch {
     /// Keeps the Nodes as the API server has them, for ever.
     pub(super) async fn run(self: Arc<Self>, cluster: ClusterKey, client: Client, signals: Signals) {
         let (store, mut writer) = reflector::store();
-        let events = watch(Api::<Node>::all(client), watcher::Config::default()).default_backoff();
+        let events =
+            watch(Api::<Node>::all(client), watcher::Config::default()).default_backoff().modify(lean);
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
             // After an error the watch goes on by itself.

@@ -103,8 +103,11 @@ pub(super) fn successions(key: &Secret) -> Successions {
     Successions::from_bytes(bytes).unwrap_or_default()
 }
 
+/// A key of the Secret, and its new value; `None` removes it.
+type Change = (&'static str, Option<Vec<u8>>);
+
 /// What the Secret holds once the next key is the current one; `None` if one of the keys cannot be read.
-pub(crate) fn switched(key: &Secret) -> Option<[(&'static str, Option<Vec<u8>>); 4]> {
+pub(crate) fn switched(key: &Secret) -> Option<[Change; 4]> {
     let read = |field| SigningKey::from_pkcs8(secrets::get(key, field)?).ok();
     let (old, new) = (read(plan_key::PRIVATE)?, read(plan_key::NEXT)?);
     let links = successions(key).followed_by(&old, new.public());
@@ -159,7 +162,7 @@ mod tests {
             &self.secrets[&Purpose::PlanKey]
         }
 
-        fn write(&mut self, change: impl IntoIterator<Item = (&'static str, Option<Vec<u8>>)>) {
+        fn write(&mut self, change: impl IntoIterator<Item = Change>) {
             let data = self.secrets.get_mut(&Purpose::PlanKey).and_then(|key| key.data.as_mut()).unwrap();
             for (field, value) in change {
                 match value {

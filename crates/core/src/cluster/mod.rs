@@ -24,7 +24,9 @@ use crate::Core;
 use crate::names::cluster::FINALIZER;
 use crate::step::Steps;
 use act::kubeconfig;
-use decide::{delete, handoff};
+use decide::delete::{self, Deletion};
+use decide::handoff;
+use observe::Observed;
 
 pub use decide::handoff::{initialized, provisioned};
 pub use triggers::run;
@@ -82,13 +84,16 @@ impl Reconciler for ClusterReconciler {
         }
 
         let mut steps = Steps::new();
-        let observed = observe::observe(core, &object, &mut steps).await;
+        let mut observed = observe::observe(core, &object, &mut steps).await;
         let mut cluster = object.as_ref().clone();
         steps.add(handoff::infrastructure(&mut cluster, &observed.infrastructure));
         steps.add(handoff::control_plane(&mut cluster, &observed.control_plane));
         steps.check(self.claim(&cluster, &observed).await);
 
-        let deletion = handoff::is_deleting(&cluster).then(|| delete::decide(&cluster, &observed));
+        let deletion = match handoff::is_deleting(&cluster) {
+            true => Some(self.deletion(&cluster, &mut observed, &mut steps).await),
+            false => None,
+        };
         match &deletion {
             Some(deletion) => steps.add(self.carry_out(&cluster, deletion).await),
             None => steps.add(kubeconfig::ensure(core, &cluster).await),
@@ -106,5 +111,18 @@ impl Reconciler for ClusterReconciler {
         pause::lifted(&mut cluster, now);
         steps.check(Patcher::new(api, &object).finish(&cluster, status::OWNED).await);
         steps.end()
+    }
+}
+
+impl ClusterReconciler {
+    /// What to do next about a Cluster that is being deleted, by the cache. Before something is deleted, and before the
+    /// Cluster itself goes, by a live read.
+    async fn deletion(&self, cluster: &Cluster, observed: &mut Observed, steps: &mut Steps) -> Deletion {
+        let decided = delete::decide(cluster, observed);
+        if !decided.acts() {
+            return decided;
+        }
+        observed.descendants = steps.take(observe::descendants_now(&self.core, cluster).await);
+        delete::decide(cluster, observed)
     }
 }

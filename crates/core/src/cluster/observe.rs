@@ -38,6 +38,12 @@ pub(super) struct Descendants {
 }
 
 impl Descendants {
+    fn of(machines: Vec<Machine>) -> Self {
+        let (control_plane_machines, workers) =
+            machines.into_iter().partition(|machine| machine.labels().contains_key(labels::CONTROL_PLANE));
+        Self { control_plane_machines, workers, ..Self::default() }
+    }
+
     /// Workers whose conditions count: Machines of pools do not report them all.
     pub(super) fn reporting_workers(&self) -> impl Iterator<Item = &Machine> + Clone {
         self.workers.iter().filter(|machine| !machine.labels().contains_key(labels::POOL_NAME))
@@ -59,37 +65,33 @@ pub(super) async fn observe(core: &Core, cluster: &Cluster, steps: &mut Steps) -
     let (control_plane, read) =
         external::read(core, cluster.spec.control_plane_ref.as_ref(), &namespace).await;
     steps.check(read);
-    let descendants = match descendants(core, cluster).await {
-        Ok(found) => Some(found),
-        Err(error) => {
-            steps.check(Err(error));
-            None
-        }
-    };
+    let descendants = steps.take(descendants(core, &namespace, &name).await);
     Observed { infrastructure, control_plane, descendants, health: core.remotes.health(&namespace, &name) }
 }
 
-/// What belongs to the Cluster. One that is being deleted is asked what is left, and must not miss what has just come.
-async fn descendants(core: &Core, cluster: &Cluster) -> Result<Descendants> {
+/// What belongs to the Cluster, from the cache.
+async fn descendants(core: &Core, namespace: &str, name: &str) -> Result<Descendants> {
+    let machines = remembered(core, namespace, name).await?;
+    Ok(Descendants {
+        deployments: remembered(core, namespace, name).await?,
+        sets: remembered(core, namespace, name).await?,
+        pools: remembered(core, namespace, name).await?,
+        ..Descendants::of(machines)
+    })
+}
+
+/// What belongs to the Cluster, by a live read: before anything is deleted with it, nothing must be missed that has just
+/// come.
+pub(super) async fn descendants_now(core: &Core, cluster: &Cluster) -> Result<Descendants> {
     let (namespace, name) = (&cluster.namespace().unwrap_or_default(), &cluster.name_any());
-    let (machines, deployments, sets, pools): (Vec<Machine>, _, _, _) =
-        match cluster.meta().deletion_timestamp.is_some() {
-            true => (
-                list(core, namespace, name).await?,
-                list(core, namespace, name).await?,
-                list(core, namespace, name).await?,
-                list(core, namespace, name).await?,
-            ),
-            false => (
-                remembered(core, namespace, name).await?,
-                remembered(core, namespace, name).await?,
-                remembered(core, namespace, name).await?,
-                remembered(core, namespace, name).await?,
-            ),
-        };
-    let (control_plane_machines, workers) =
-        machines.into_iter().partition(|machine| machine.labels().contains_key(labels::CONTROL_PLANE));
-    Ok(Descendants { pools, deployments, sets, control_plane_machines, workers })
+    // Machines first: what makes one after that is in the other lists.
+    let machines = list(core, namespace, name).await?;
+    Ok(Descendants {
+        deployments: list(core, namespace, name).await?,
+        sets: list(core, namespace, name).await?,
+        pools: list(core, namespace, name).await?,
+        ..Descendants::of(machines)
+    })
 }
 
 /// Objects of a Cluster as they are in memory.

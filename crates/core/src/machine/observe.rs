@@ -124,17 +124,25 @@ pub(super) struct ControlPlane {
     pub(super) machines: usize,
 }
 
-/// Reads the control plane, its Machines live: what is decided by them deletes a Node.
+/// Reads the control plane from the cache.
 pub(super) async fn control_plane(core: &Core, machine: &Machine, cluster: &Cluster) -> Result<ControlPlane> {
     let namespace = machine.namespace().unwrap_or_default();
     let (object, read) = external::read(core, cluster.spec.control_plane_ref.as_ref(), &namespace).await;
     read?;
-    let name = &machine.spec.cluster_name;
+    let machines = core.caches.of::<Machine>().of_cluster(&namespace, &machine.spec.cluster_name).await?;
+    let of_control_plane =
+        machines.iter().filter(|machine| machine.labels().contains_key(labels::CONTROL_PLANE));
+    let alive = of_control_plane.filter(|machine| machine.metadata.deletion_timestamp.is_none());
+    Ok(ControlPlane { object, machines: alive.count() })
+}
+
+/// How many control plane Machines of the Cluster are not being deleted, by a live read.
+pub(super) async fn control_plane_machines_now(core: &Core, machine: &Machine) -> Result<usize> {
+    let (namespace, name) = (machine.namespace().unwrap_or_default(), &machine.spec.cluster_name);
     let selector = format!("{}={name},{}", labels::CLUSTER_NAME, labels::CONTROL_PLANE);
     let machines = core.api::<Machine>(&namespace).list(&ListParams::default().labels(&selector)).await;
     let machines = machines.doing(|| format!("cannot list control plane Machines of Cluster {name}"))?;
-    let machines = machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()).count();
-    Ok(ControlPlane { object, machines })
+    Ok(machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()).count())
 }
 
 async fn optional<K>(core: &Core, namespace: &str, name: &str) -> Result<Option<K>>

@@ -17,7 +17,7 @@ mod observe;
 pub mod status;
 mod triggers;
 
-use capstan_api::core::{Cluster, MachineDeployment};
+use capstan_api::core::{Cluster, MachineDeployment, MachineSet};
 use capstan_api::runtime::hooks::{CanUpdateMachineSet, CanUpdateMachineSetResponse};
 use capstan_controller::apply::Applier;
 use capstan_controller::patch::Patcher;
@@ -34,12 +34,21 @@ use crate::machineset::{cluster_of, templates};
 use crate::runtime::response_cache::ResponseCache;
 use crate::step::Steps;
 use decide::replace::{self, Reply};
-use decide::rollout::{self, Draft, Observed, Problem};
+use decide::rollout::{self, Decision, Draft, Observed, Problem};
 use names::FINALIZER;
 use status::Seen;
 
 pub use decide::{limits, on_delete, plan, proportional, select};
 pub use triggers::run;
+
+/// What is known about updates in place.
+#[derive(Default)]
+struct InPlace {
+    /// Names of the MachineSets whose Machines can be updated in place.
+    movable: BTreeSet<String>,
+    /// Whether there are Machines to change, and no extension that could be asked, by the cache.
+    is_unserved: bool,
+}
 
 /// Reconciles MachineDeployments.
 pub struct MachineDeploymentReconciler {
@@ -155,11 +164,8 @@ impl MachineDeploymentReconciler {
         };
         let name = deployment.name_any();
         match rollout::draft(&observed) {
-            Ok(draft) => match self.movable(deployment, &draft).await {
-                Ok(movable) => {
-                    let decision = draft.decide(&movable);
-                    steps.check(self.carry_out(deployment, sets, decision).await);
-                }
+            Ok(draft) => match self.decision(deployment, sets, draft).await {
+                Ok(decision) => steps.check(self.carry_out(deployment, sets, decision).await),
                 // Nothing is written: a change that is refused must not be begun either.
                 Err(problem) => {
                     seen.held = Some(capstan_controller::error::chain(&problem));
@@ -194,14 +200,42 @@ impl MachineDeploymentReconciler {
         templates::own(&self.core, cluster, template, found).await
     }
 
-    /// Names of the old MachineSets whose Machines can be updated in place to what the new one says.
+    /// What the MachineSets should be, by what can be updated in place.
     ///
     /// # Errors
     /// If an extension cannot say or refuses the change, or if kept machines would be replaced: then nothing may be
     /// rolled out.
-    async fn movable(&self, deployment: &MachineDeployment, draft: &Draft) -> Result<BTreeSet<String>> {
+    async fn decision(
+        &self,
+        deployment: &MachineDeployment,
+        sets: &[MachineSet],
+        draft: Draft,
+    ) -> Result<Decision> {
+        let InPlace { movable, is_unserved } = self.in_place(deployment, &draft).await?;
+        let decision = draft.decide(&movable);
+        if is_unserved && replace::replaces(sets, &decision) {
+            self.confirm_unserved(deployment).await?;
+        }
+        Ok(decision)
+    }
+
+    /// Asks the API server whether no extension serves the hook. The cache may be a moment old, and an extension that was
+    /// just registered must be asked before Machines are replaced.
+    async fn confirm_unserved(&self, deployment: &MachineDeployment) -> Result<()> {
+        let namespace = deployment.namespace().unwrap_or_default();
+        match self.core.extensions.serving_now::<CanUpdateMachineSet>(&namespace).await? {
+            None => Ok(()),
+            Some(handler) => {
+                let doing = format!("cannot roll out MachineDeployment {}", deployment.name_any());
+                Err(Error::transient(doing, format!("{} was just registered", handler.name)))
+            }
+        }
+    }
+
+    /// Which of the old MachineSets have Machines that can be updated in place to what the new one says.
+    async fn in_place(&self, deployment: &MachineDeployment, draft: &Draft) -> Result<InPlace> {
         let mut movable = BTreeSet::new();
-        let Some((new, candidates)) = draft.candidates() else { return Ok(movable) };
+        let Some((new, candidates)) = draft.candidates() else { return Ok(InPlace::default()) };
         let namespace = deployment.namespace().unwrap_or_default();
         let asked = match self.core.extensions.serving::<CanUpdateMachineSet>(&namespace).await? {
             Some(handler) => Some((handler, observe::side(&self.core, new).await?)),
@@ -214,13 +248,18 @@ impl MachineDeploymentReconciler {
                     self.reply(deployment, handler, (old, desired), draft.limits()).await?
                 }
             };
-            if replace::is_movable(deployment, old, &reply)? {
+            let is_movable = replace::is_movable(deployment, old, &reply);
+            if is_movable.is_err() && asked.is_none() {
+                // The refusal lasts until the user acts.
+                self.confirm_unserved(deployment).await?;
+            }
+            if is_movable? {
                 movable.insert(old.name_any());
             } else if let Reply::Remaining(fields) = reply {
                 let remains = fields.join(", ");
                 tracing::info!(machine_set = %old.name_any(), remains, "cannot be changed in place");
             }
         }
-        Ok(movable)
+        Ok(InPlace { movable, is_unserved: asked.is_none() })
     }
 }

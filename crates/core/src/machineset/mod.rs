@@ -129,16 +129,14 @@ impl MachineSetReconciler {
         };
         seen.missing_templates.clone_from(&templates.missing);
         let is_deleting = decide::is_deleting(set);
-        let machines = match self.machines(set, if is_deleting { From::Server } else { From::Memory }).await {
-            Ok(machines) => seen.machines.insert(machines),
+        let machines = match self.machines(set, From::Memory).await {
+            Ok(machines) => machines,
             Err(problem) => return steps.check(Err(problem)),
         };
         if is_deleting {
-            let alive = machines.iter().filter(|machine| !machine::is_deleting(machine));
-            let names: Vec<String> = alive.map(kube::ResourceExt::name_any).collect();
-            let grounds = Grounds::asked("its MachineSet is deleted");
-            return steps.check(self.delete(set, machines, &names, &grounds).await);
+            return self.delete_all(set, machines, seen, steps).await;
         }
+        let machines = seen.machines.insert(machines);
         // A template that is gone matters only where Machines are still made.
         let is_current = owner.as_ref().is_none_or(|owner| remediation::is_current(set, owner));
         if is_current && let Some(missing) = status::missing_templates(&templates.missing) {
@@ -153,6 +151,27 @@ impl MachineSetReconciler {
         self.scale(&situation, seen, steps).await;
     }
 
+    /// Deletes the Machines of a MachineSet that is being deleted. While all of them are terminating, there is nothing to
+    /// do. Before one is deleted, and before the MachineSet goes because there is none, the API server is asked.
+    async fn delete_all(
+        &self,
+        set: &MachineSet,
+        mut machines: Vec<Machine>,
+        seen: &mut Seen,
+        steps: &mut Steps,
+    ) {
+        if machines.is_empty() || !machines.iter().all(machine::is_deleting) {
+            machines = match self.machines(set, From::Server).await {
+                Ok(live) => live,
+                Err(problem) => return steps.check(Err(problem)),
+            };
+            let names: Vec<String> = machines.iter().map(kube::ResourceExt::name_any).collect();
+            let grounds = Grounds::asked("its MachineSet is deleted");
+            steps.check(self.delete(set, &mut machines, &names, &grounds).await);
+        }
+        seen.machines = Some(machines);
+    }
+
     async fn scale(&self, situation: &Situation<'_>, seen: &mut Seen, steps: &mut Steps) {
         let set = situation.set;
         let remembered = seen.machines.as_deref().unwrap_or_default();
@@ -162,20 +181,20 @@ impl MachineSetReconciler {
         });
         steps.check(self.clean_up(set, &leftovers).await);
         match scale::decide(set, remembered, self.core.now()) {
-            scale::Scale::Stay => return,
+            idle if !idle.acts(remembered) => return,
             // While a check fails nothing is made, and nobody needs to be asked what there is.
             scale::Scale::Create(_) if !self.passes_preflight(situation, seen, steps).await => return,
             _ => {}
         }
         // The cache may be a moment old. What makes or deletes something is decided by a live read.
-        let machines = match self.machines(set, From::Server).await {
+        let mut machines = match self.machines(set, From::Server).await {
             Ok(live) => live,
             Err(problem) => return steps.check(Err(problem)),
         };
         let decision = scale::decide(set, &machines, self.core.now());
-        self.carry_out(decision, situation, &machines, seen, steps).await;
-        // The status should count what was just made, deleted or handed over.
-        seen.machines = Some(self.machines(set, From::Server).await.unwrap_or(machines));
+        self.carry_out(decision, situation, &mut machines, seen, steps).await;
+        // The status counts what was just made, deleted or handed over.
+        seen.machines = Some(machines);
     }
 
     /// Both templates, owned by the Cluster.

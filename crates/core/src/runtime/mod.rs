@@ -15,10 +15,10 @@ pub(crate) mod response_cache;
 use capstan_api::runtime::hooks::{Body, Discovery, DiscoveryRequest, Hook};
 use capstan_api::runtime::{ClientConfig, ExtensionConfig};
 use capstan_controller::error::Doing as _;
-use capstan_controller::{Error, Result};
+use capstan_controller::{Caches, Error, Result};
 use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
-use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ const DISCOVERY: Duration = Duration::from_secs(10);
 /// The runtime extensions of a management cluster. Cheap to clone.
 #[derive(Clone)]
 pub struct Extensions {
-    client: Client,
+    caches: Caches,
     identity: Option<Arc<Identity>>,
     local: Option<Arc<LocalIdentity>>,
 }
@@ -64,9 +64,14 @@ pub struct Identity {
 }
 
 impl Extensions {
-    /// The extensions that are registered in the management cluster of `client`.
-    pub fn new(client: Client) -> Self {
-        Self { client, identity: None, local: None }
+    /// The extensions that are registered in the management cluster of these caches.
+    pub fn new(caches: Caches) -> Self {
+        Self { caches, identity: None, local: None }
+    }
+
+    /// Sets the caches.
+    pub(crate) fn reading(self, caches: Caches) -> Self {
+        Self { caches, ..self }
     }
 
     /// Sets the client certificate, for extensions that authenticate callers.
@@ -79,38 +84,58 @@ impl Extensions {
         Self { local: Some(Arc::new(local)), ..self }
     }
 
-    /// The handler of the hook `H` for objects in a namespace, if there is one.
+    /// The handler of the hook `H` for objects in a namespace, if there is one. The ExtensionConfigs are read from the
+    /// cache; from the API server, before they are in the cache and where their CRD is not installed.
     ///
     /// # Errors
     /// If there are several handlers, because their responses might contradict each other; if an extension is not
     /// discovered yet, because it might serve the hook; and if the ExtensionConfigs cannot be read.
     pub async fn serving<H: Hook>(&self, namespace: &str) -> Result<Option<Handler>> {
-        let doing = || format!("cannot find out who serves {}", H::NAME);
-        let api: Api<ExtensionConfig> = Api::all(self.client.clone());
+        match self.caches.of_cluster_scoped::<ExtensionConfig>().all_now() {
+            Some(configs) => self.one::<H>(namespace, &configs).await,
+            None => self.serving_now::<H>(namespace).await,
+        }
+    }
+
+    /// The same by a live read: before Machines are replaced because no extension serves the hook.
+    ///
+    /// # Errors
+    /// As [`Extensions::serving`].
+    pub async fn serving_now<H: Hook>(&self, namespace: &str) -> Result<Option<Handler>> {
+        let api: Api<ExtensionConfig> = Api::all(self.caches.client().clone());
         let configs = match api.list(&ListParams::default()).await {
             // The kind is not installed: nobody can be registered.
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-            listed => listed.doing(doing)?.items,
+            listed => listed.doing(doing::<H>)?.items,
         };
-        let labels = match configs.iter().any(registry::selects_by_label) {
+        let configs: Vec<_> = configs.into_iter().map(Arc::new).collect();
+        self.one::<H>(namespace, &configs).await
+    }
+
+    async fn one<H: Hook>(
+        &self,
+        namespace: &str,
+        configs: &[Arc<ExtensionConfig>],
+    ) -> Result<Option<Handler>> {
+        let labels = match configs.iter().any(|config| registry::selects_by_label(config)) {
             true => self.labels(namespace).await?,
             false => BTreeMap::new(),
         };
-        let mut handlers = registry::serving(&configs, H::NAME, &labels)
-            .map_err(|unknown| Error::transient(doing(), unknown))?;
+        let mut handlers = registry::serving(configs, H::NAME, &labels)
+            .map_err(|unknown| Error::transient(doing::<H>(), unknown))?;
         match handlers.len() {
             0 => Ok(None),
             1 => Ok(handlers.pop()),
             _ => {
                 let names: Vec<&str> = handlers.iter().map(|handler| handler.name.as_str()).collect();
                 let problem = format!("found several ({}): only one is supported", names.join(", "));
-                Err(Error::transient(doing(), problem))
+                Err(Error::transient(doing::<H>(), problem))
             }
         }
     }
 
     async fn labels(&self, namespace: &str) -> Result<BTreeMap<String, String>> {
-        let api: Api<Namespace> = Api::all(self.client.clone());
+        let api: Api<Namespace> = Api::all(self.caches.client().clone());
         let found = api.get(namespace).await.doing(|| format!("cannot read Namespace {namespace}"))?;
         Ok(found.labels().clone())
     }
@@ -168,4 +193,8 @@ impl Extensions {
         let answer = Box::pin(call::call::<Discovery>(&target, &trust, &nothing, request, DISCOVERY)).await?;
         discovery::checked(answer.handlers, &config.name_any()).map_err(CallError::Malformed)
     }
+}
+
+fn doing<H: Hook>() -> String {
+    format!("cannot find out who serves {}", H::NAME)
 }

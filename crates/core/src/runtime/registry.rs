@@ -7,6 +7,7 @@ use capstan_api::runtime::{ClientConfig, ExtensionConfig, FailurePolicy, hooks};
 use kube::ResourceExt as _;
 use kube::core::{Selector, SelectorExt as _};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A handler of an extension, and how to call it.
@@ -50,12 +51,13 @@ pub(super) fn selects_by_label(config: &ExtensionConfig) -> bool {
 /// What an extension said once counts until it says something else, also while it cannot be reached. One that has never
 /// said anything may be the one that must be asked, so that nobody can go on without it.
 pub(super) fn serving(
-    configs: &[ExtensionConfig],
+    configs: &[Arc<ExtensionConfig>],
     hook: &str,
     namespace: &BTreeMap<String, String>,
 ) -> Result<Vec<Handler>, Unknown> {
     let mut handlers = vec![];
-    for config in configs.iter().filter(|config| config.metadata.deletion_timestamp.is_none()) {
+    let configs = configs.iter().map(|config| &**config);
+    for config in configs.filter(|config| config.metadata.deletion_timestamp.is_none()) {
         let name = config.name_any();
         let unknown = |why: &str| Unknown { name: name.clone(), why: why.to_owned() };
         let selector = selector(config).map_err(|why| unknown(&why))?;
@@ -130,7 +132,8 @@ mod tests {
 
     fn names(configs: &[ExtensionConfig], labels: &[(&str, &str)]) -> Result<Vec<String>, Unknown> {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let handlers = serving(configs, "UpdateMachine", &labels)?;
+        let configs: Vec<_> = configs.iter().cloned().map(Arc::new).collect();
+        let handlers = serving(&configs, "UpdateMachine", &labels)?;
         Ok(handlers.into_iter().map(|handler| handler.name).collect())
     }
 
@@ -169,7 +172,7 @@ mod tests {
         declared["timeoutSeconds"] = json!(25);
         declared["failurePolicy"] = json!("Ignore");
         let one = config("one", &discovered("True", &[declared]));
-        let found = serving(&[one], "UpdateMachine", &BTreeMap::new()).expect("known").remove(0);
+        let found = serving(&[Arc::new(one)], "UpdateMachine", &BTreeMap::new()).expect("known").remove(0);
         assert_eq!(found.own_name(), "update");
         assert_eq!((found.timeout, found.is_optional), (Duration::from_secs(25), true));
         assert_eq!(found.settings["a"], "b");

@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 pub(crate) const GROUP_VERSION: &str = "test.cluster.x-k8s.io/v1";
 pub(crate) const GROUP: &str = "test.cluster.x-k8s.io";
 
-/// Installs the four kinds.
+/// Installs the kinds.
 pub(crate) async fn install(client: &Client) -> Result<()> {
     let kinds = ["TestCluster", "TestControlPlane", "TestConfig", "TestMachine"];
-    install_crds(client, &kinds.map(crd)).await
+    let templates = ["TestConfigTemplate", "TestMachineTemplate"];
+    install_crds(client, &kinds.map(crd)).await?;
+    install_crds(client, &templates.map(crd)).await
 }
 
 fn crd(kind: &str) -> Value {

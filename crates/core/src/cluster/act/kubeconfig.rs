@@ -9,7 +9,7 @@ use jiff::{Timestamp, ToSpan as _};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use kube::api::PostParams;
+use kube::api::{PartialObjectMeta, PostParams};
 use kube::core::ObjectMeta;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyUsagePurpose};
 use serde_json::json;
@@ -30,6 +30,11 @@ pub(in crate::cluster) async fn ensure(core: &Core, cluster: &Cluster) -> Result
     };
     let namespace = cluster.namespace().unwrap_or_default();
     let name = cluster.name_any();
+    // Users may bring one without the label that the cache goes by: that it is not there is known by a live read only.
+    let known = core.caches.beside_clusters::<PartialObjectMeta<Secret>>(&namespace);
+    if known.peek(&namespace, &format!("{name}-kubeconfig")).await?.is_some() {
+        return Ok(Next::Changed);
+    }
     let secrets = core.api::<Secret>(&namespace);
     let read = |what: &str| format!("cannot read Secret {namespace}/{name}-{what}");
     if secrets.get_opt(&format!("{name}-kubeconfig")).await.doing(|| read("kubeconfig"))?.is_some() {

@@ -43,6 +43,11 @@ impl Deletion {
         let (message, next) = (message.into(), Next::Changed);
         Self { reason, message, delete: Vec::new(), is_done: false, next }
     }
+
+    /// Whether an object is deleted, or the Cluster itself goes.
+    pub(in crate::cluster) fn acts(&self) -> bool {
+        !self.delete.is_empty() || self.is_done
+    }
 }
 
 pub(in crate::cluster) fn decide(cluster: &Cluster, observed: &Observed) -> Deletion {

@@ -21,7 +21,7 @@ fn a_cluster_goes_workers_first() {
     assert_eq!(first.reason, "WaitingForWorkersDeletion");
     assert_eq!(first.message, "* MachineDeployments: md\n* Worker Machines: alone, of-set");
     assert_eq!(first.delete, [Target::Deployment("md".into()), Target::Machine("alone".into())]);
-    assert!(matches!(first.next, Next::After(_)));
+    assert!(matches!(first.next, Next::After(_)) && first.acts());
 
     let without_provider = decide(&deleting(super::cluster(&json!({}))), &observed(all()));
     assert!(without_provider.message.starts_with("* Control plane Machines: cp\n"));
@@ -40,7 +40,9 @@ fn a_cluster_goes_workers_first() {
 
     rest.control_plane =
         found(json!({"metadata": {"name": "c", "deletionTimestamp": "2025-01-01T00:00:00Z"}}));
-    assert_eq!(decide(&cluster, &rest).delete, [], "asked for already");
+    let waits = decide(&cluster, &rest);
+    assert_eq!(waits.delete, [], "asked for already");
+    assert!(!waits.acts());
     rest.control_plane = Reading::Missing;
     let third = decide(&cluster, &rest);
     assert_eq!(
@@ -50,6 +52,7 @@ fn a_cluster_goes_workers_first() {
     rest.infrastructure = Reading::Missing;
     let last = decide(&cluster, &rest);
     assert_eq!((last.reason, last.is_done), ("DeletionCompleted", true));
+    assert!(last.acts(), "the Cluster itself goes");
 }
 
 #[test]

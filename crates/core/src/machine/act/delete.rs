@@ -1,7 +1,7 @@
 //! Deletes a Machine, one stage after the other. Every stage may be repeated.
 
 use capstan_api::conditions::reasons;
-use capstan_api::core::{Machine, MachineDeletionStatus};
+use capstan_api::core::{Cluster, Machine, MachineDeletionStatus};
 use capstan_controller::drain::{self, Drain};
 use capstan_controller::error::chain;
 use capstan_controller::events::Tone;
@@ -13,7 +13,7 @@ use kube::ResourceExt as _;
 use kube::api::Api;
 
 use super::super::decide::delete::{
-    Deletion, Progress, Situation, Stage, is_node_given_up, node_fate, stage,
+    Deletion, NodeFate, Progress, Situation, Stage, is_left_unserved, is_node_given_up, node_fate, stage,
 };
 use super::super::decide::node;
 use super::super::observe::{self, Observed};
@@ -24,8 +24,8 @@ use crate::names::{CHECK_LOGS, events};
 
 /// Goes as far as it can at once. Writes into the Machine since when each stage has been waiting.
 pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, observed: &Observed) -> Deletion {
-    let fate = match observe::control_plane(core, machine, &observed.cluster).await {
-        Ok(control_plane) => node_fate(machine, &observed.cluster, &control_plane),
+    let fate = match fate(core, machine, &observed.cluster).await {
+        Ok(fate) => fate,
         Err(problem) => return Deletion::failed(reasons::INTERNAL_ERROR, CHECK_LOGS, problem),
     };
     let mut progress = Progress::default();
@@ -98,6 +98,16 @@ pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, obse
             }
         }
     }
+}
+
+/// Whether the Node goes, by the cache. A Node that goes is drained by its API server, which knows better. That one is left
+/// because no control plane Machine is left lets the Machine go without a drain: then the management cluster is asked.
+async fn fate(core: &Core, machine: &Machine, cluster: &Cluster) -> Result<NodeFate> {
+    let mut around = observe::control_plane(core, machine, cluster).await?;
+    if is_left_unserved(machine, cluster, &around) {
+        around.machines = observe::control_plane_machines_now(core, machine).await?;
+    }
+    Ok(node_fate(machine, cluster, &around))
 }
 
 /// Asks for the deletion of a provider's object, unless that was done, and waits until it is gone.

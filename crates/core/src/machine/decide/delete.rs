@@ -157,6 +157,18 @@ pub(in crate::machine) fn node_fate(machine: &Machine, cluster: &Cluster, around
     if has_node && !is_all_going && is_served { NodeFate::Goes } else { NodeFate::Left }
 }
 
+/// Whether the Node is left only because the cluster has no control plane Machine: then the Machine goes without a
+/// drain, and that must be known.
+pub(in crate::machine) fn is_left_unserved(
+    machine: &Machine,
+    cluster: &Cluster,
+    around: &ControlPlane,
+) -> bool {
+    let served = ControlPlane { object: around.object.clone(), machines: 1 };
+    node_fate(machine, cluster, around) == NodeFate::Left
+        && node_fate(machine, cluster, &served) == NodeFate::Goes
+}
+
 #[cfg(test)]
 #[path = "tests/delete.rs"]
 mod tests;

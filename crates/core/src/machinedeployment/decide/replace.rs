@@ -6,6 +6,7 @@ use capstan_api::runtime::annotations::REPLACE_POLICY;
 use capstan_controller::{Error, Result};
 use kube::ResourceExt as _;
 
+use super::rollout::Decision;
 use crate::runtime::CallError;
 
 /// What is known about the update of an old MachineSet's Machines to what the new one says.
@@ -41,6 +42,15 @@ pub(in crate::machinedeployment) fn is_movable(
     };
     may_be_replaced(deployment, old, &why)?;
     Ok(false)
+}
+
+/// Whether a decision makes a MachineSet or lowers one: then Machines may be replaced.
+pub(in crate::machinedeployment) fn replaces(sets: &[MachineSet], decision: &Decision) -> bool {
+    let replicas = |set: &MachineSet| set.spec.replicas.unwrap_or(1);
+    decision.sets.iter().any(|wanted| {
+        let current = sets.iter().find(|set| set.name_any() == wanted.name_any());
+        current.is_none_or(|current| replicas(wanted) < replicas(current))
+    })
 }
 
 /// Refuses a rollout that would replace kept machines, unless the policy allows it.
@@ -87,6 +97,19 @@ mod tests {
     use crate::machinedeployment::fixtures::deployment;
     use crate::machineset::fixtures::machine_set;
     use serde_json::json;
+
+    #[test]
+    fn machines_are_replaced_by_a_new_set_or_a_smaller_one() {
+        let sets = [machine_set("new", 1, &json!({})), machine_set("old", 3, &json!({}))];
+        for (new, old, expected) in [(1, 3, false), (2, 3, false), (1, 2, true), (0, 3, true)] {
+            let sizes = [("new", new), ("old", old)];
+            let wanted = sizes.map(|(name, replicas)| machine_set(name, replicas, &json!({})));
+            let decision = Decision { sets: wanted.to_vec(), ..Decision::default() };
+            assert_eq!(replaces(&sets, &decision), expected, "{new} {old}");
+        }
+        let decision = Decision { sets: vec![machine_set("next", 1, &json!({}))], ..Decision::default() };
+        assert!(replaces(&sets, &decision));
+    }
 
     #[test]
     fn kept_machines_are_replaced_only_where_the_policy_allows_it() {

@@ -24,19 +24,26 @@ const PARALLEL: usize = 8;
 
 impl MachineSetReconciler {
     /// Makes `number` Machines, and tells of them in one event. One that fails does not keep the others from being made.
+    /// Gives those that were made, and what has failed.
     pub(in crate::machineset) async fn create(
         &self,
         set: &MachineSet,
         templates: &Templates,
         number: usize,
-    ) -> Result<()> {
-        let made: Vec<Result<String>> = futures::stream::iter(0..number)
+    ) -> (Vec<Machine>, Result<()>) {
+        let tried: Vec<Result<Machine>> = futures::stream::iter(0..number)
             .map(|_| self.create_one(set, templates))
             .buffer_unordered(PARALLEL)
             .collect()
             .await;
-        let mut names: Vec<&str> =
-            made.iter().filter_map(|made| made.as_ref().ok()).map(String::as_str).collect();
+        let (mut made, mut result) = (vec![], Ok(()));
+        for tried in tried {
+            match tried {
+                Ok(machine) => made.push(machine),
+                Err(problem) => result = result.and(Err(problem)),
+            }
+        }
+        let mut names: Vec<String> = made.iter().map(kube::ResourceExt::name_any).collect();
         names.sort_unstable();
         let machines = match names.as_slice() {
             [] => None,
@@ -46,36 +53,44 @@ impl MachineSetReconciler {
         if let Some(message) = machines {
             self.core.tell(set, Tone::Normal, events::CREATED, &message).await;
         }
-        made.into_iter().try_for_each(|made| made.map(drop))
+        (made, result)
     }
 
-    /// Makes one Machine, and gives its name.
-    async fn create_one(&self, set: &MachineSet, templates: &Templates) -> Result<String> {
+    /// Makes one Machine.
+    async fn create_one(&self, set: &MachineSet, templates: &Templates) -> Result<Machine> {
         let template = set.spec.machine_naming.as_ref().and_then(|naming| naming.template.as_deref());
         let name = machine_name(template, &set.spec.cluster_name, &set.name_any()).map_err(|problem| {
             let field = format!("MachineSet {} spec.machineNaming.template", set.name_any());
             Error::user(field, problem.to_string())
         })?;
         let mut made = vec![];
-        let created = self.create_all(set, templates, &name, &mut made).await;
+        let clones = self.create_clones(set, templates, &name, &mut made).await;
+        let is_cloned = clones.is_ok();
+        let created = match clones {
+            Ok(clones) => self.create_machine(set, &name, clones).await,
+            Err(problem) => Err(problem),
+        };
         if let Err(error) = &created {
             let message = format!("cannot create Machine {name}: {}", chain(error));
             self.core.tell(set, Tone::Warning, events::NOT_CREATED, &message).await;
             let namespace = set.namespace().unwrap_or_default();
-            for clone in &made {
+            // Without a response the Machine may have been made, and needs its clones. If it was not, they are cleaned up
+            // by a live read, like those that a process leaves behind.
+            let may_exist = is_cloned && !error.is_rejection();
+            for clone in made.iter().filter(|_| !may_exist) {
                 external::delete(&self.core, clone, &namespace).await?;
             }
         }
-        created.map(|()| name)
+        created
     }
 
-    async fn create_all(
+    async fn create_clones(
         &self,
         set: &MachineSet,
         templates: &Templates,
         name: &str,
         made: &mut Vec<ContractVersionedObjectReference>,
-    ) -> Result<()> {
+    ) -> Result<Clones> {
         let spec = &set.spec.template.spec;
         let mut bootstrap = None;
         if let Some(reference) = &spec.bootstrap.config_ref {
@@ -87,11 +102,15 @@ impl MachineSetReconciler {
         let infrastructure =
             self.create_clone(set, reference, templates.infrastructure.as_ref(), name).await?;
         made.push(infrastructure.clone());
-        let machine = desired::new_machine(set, name, Clones { bootstrap, infrastructure });
+        Ok(Clones { bootstrap, infrastructure })
+    }
+
+    async fn create_machine(&self, set: &MachineSet, name: &str, clones: Clones) -> Result<Machine> {
+        let machine = desired::new_machine(set, name, clones);
         let api: Api<Machine> = self.core.api(&set.namespace().unwrap_or_default());
-        self.spec.apply(&api, None, &machine).await?;
+        let applied = self.spec.apply(&api, None, &machine).await?;
         tracing::info!(machine_set = %set.name_any(), machine = %name, "made a Machine");
-        Ok(())
+        Ok(applied.unwrap_or(machine))
     }
 
     async fn create_clone(

@@ -17,13 +17,17 @@ use super::super::names::in_place;
 use super::super::observe::Templates;
 
 impl MachineSetReconciler {
-    /// Gives Machines to the MachineSet `to`, which must expect them.
+    /// Gives the Machines of these names to the MachineSet `to`, which must expect them. They are removed from `machines`.
     pub(in crate::machineset) async fn hand_over(
         &self,
         set: &MachineSet,
         to: &str,
-        machines: Vec<&Machine>,
+        machines: &mut Vec<Machine>,
+        names: &[String],
     ) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
         let namespace = set.namespace().unwrap_or_default();
         let sets: Api<MachineSet> = self.core.api(&namespace);
         let target = sets.get(to).await.doing(|| format!("cannot read MachineSet {namespace}/{to}"))?;
@@ -33,15 +37,18 @@ impl MachineSetReconciler {
             return Err(Error::transient(format!("cannot hand Machines to MachineSet {to}"), why));
         }
         let api: Api<Machine> = self.core.api(&namespace);
-        for machine in machines {
-            let name = machine.name_any();
-            let patch = hand_over_patch(machine, set, &target).ok_or_else(|| {
+        for name in names {
+            let Some(place) = machines.iter().position(|machine| machine.name_any() == *name) else {
+                continue;
+            };
+            let patch = hand_over_patch(&machines[place], set, &target).ok_or_else(|| {
                 let field = format!("MachineSet {to} metadata.labels");
                 Error::user(field, format!("has no label {}", labels::MACHINE_TEMPLATE_HASH))
             })?;
-            api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            api.patch(name, &PatchParams::default(), &Patch::Merge(&patch))
                 .await
                 .doing(|| format!("cannot hand Machine {name} to MachineSet {to}"))?;
+            machines.remove(place);
             tracing::info!(from = %set.name_any(), %to, machine = %name, "handed a Machine over");
         }
         Ok(())

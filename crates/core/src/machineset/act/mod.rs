@@ -11,6 +11,7 @@ use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_controller::error::{Doing as _, chain};
 use capstan_controller::events::Tone;
 use capstan_controller::{Error, Grounds, Next, Result, destroy, owners};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
@@ -25,12 +26,12 @@ use crate::names::events;
 use crate::step::Steps;
 
 impl MachineSetReconciler {
-    /// Makes, deletes or hands over Machines.
+    /// Makes, deletes or hands over Machines. `machines` are what they are afterwards.
     pub(super) async fn carry_out(
         &self,
         scale: Scale,
         situation: &Situation<'_>,
-        machines: &[Machine],
+        machines: &mut Vec<Machine>,
         seen: &mut Seen,
         steps: &mut Steps,
     ) {
@@ -38,7 +39,13 @@ impl MachineSetReconciler {
         match scale {
             Scale::Stay => {}
             Scale::Held => tracing::info!(machine_set = %set.name_any(), "may not make Machines"),
-            Scale::Create(number) => self.scale_up(situation, number, seen, steps).await,
+            Scale::Create(number) => {
+                if self.passes_preflight(situation, seen, steps).await {
+                    let (made, result) = self.create(set, situation.templates, number).await;
+                    machines.extend(made);
+                    steps.check(result);
+                }
+            }
             Scale::Delete(names) => {
                 let names = match decide::kept(set, machines) {
                     false => names,
@@ -57,15 +64,8 @@ impl MachineSetReconciler {
             Scale::HandOver { to, hand_over, delete } => {
                 let grounds = Grounds::asked("the rollout replaces Machines that are asked to be remediated");
                 steps.check(self.delete(set, machines, &delete, &grounds).await);
-                let leaving = machines.iter().filter(|m| hand_over.contains(&m.name_any())).collect();
-                steps.check(self.hand_over(set, &to, leaving).await);
+                steps.check(self.hand_over(set, &to, machines, &hand_over).await);
             }
-        }
-    }
-
-    async fn scale_up(&self, situation: &Situation<'_>, number: usize, seen: &mut Seen, steps: &mut Steps) {
-        if self.passes_preflight(situation, seen, steps).await {
-            steps.check(self.create(situation.set, situation.templates, number).await);
         }
     }
 
@@ -144,17 +144,21 @@ impl MachineSetReconciler {
         keep::choose(set, owner, machines, number, &volumes, self.core.now())
     }
 
-    /// Asks for the deletion of Machines, by name.
+    /// Asks for the deletion of Machines, by name. Those that are already terminating are left alone.
     pub(super) async fn delete(
         &self,
         set: &MachineSet,
-        machines: &[Machine],
+        machines: &mut [Machine],
         names: &[String],
         grounds: &Grounds,
     ) -> Result<()> {
-        for machine in machines.iter().filter(|machine| names.contains(&machine.name_any())) {
+        let asked = |machine: &&mut Machine| {
+            names.contains(&machine.name_any()) && !decide::machine::is_deleting(machine)
+        };
+        for machine in machines.iter_mut().filter(asked) {
             let api: Api<Machine> = self.core.api(&machine.namespace().unwrap_or_default());
             destroy::delete(&api, &machine.metadata, grounds).await?;
+            machine.metadata.deletion_timestamp = Some(Time(self.core.now()));
             let message = format!("deleted Machine {}: {grounds}", machine.name_any());
             self.core.tell(set, Tone::Normal, events::DELETED, &message).await;
         }

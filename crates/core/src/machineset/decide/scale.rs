@@ -32,6 +32,23 @@ pub enum Scale {
     },
 }
 
+impl Scale {
+    /// Whether a Machine would be created, deleted or handed over. One that is already terminating is not deleted
+    /// again.
+    pub fn acts(&self, machines: &[Machine]) -> bool {
+        let is_alive = |name: &String| {
+            let machine = machines.iter().find(|machine| machine.name_any() == *name);
+            machine.is_none_or(|machine| !is_deleting(machine))
+        };
+        match self {
+            Self::Stay | Self::Held => false,
+            Self::Create(_) => true,
+            Self::Delete(names) => names.iter().any(is_alive),
+            Self::HandOver { hand_over, delete, .. } => !hand_over.is_empty() || delete.iter().any(is_alive),
+        }
+    }
+}
+
 /// Compares the Machines of a MachineSet with its replica count.
 pub fn decide(set: &MachineSet, machines: &[Machine], now: Timestamp) -> Scale {
     let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
@@ -119,6 +136,28 @@ mod tests {
         let mut have = machines(&["a", "b"]);
         have.push(machine("z").deleting().done());
         assert_eq!(decide(&set, &have, Timestamp::UNIX_EPOCH), Scale::Delete(vec!["z".into()]));
+    }
+
+    #[test]
+    fn nothing_is_done_while_all_that_go_are_going() {
+        let have = [machine("a").with_node().done(), machine("z").deleting().done()];
+        let hand_over = |hand_over: &[&str], delete: &[&str]| Scale::HandOver {
+            to: "new".into(),
+            hand_over: hand_over.iter().map(ToString::to_string).collect(),
+            delete: delete.iter().map(ToString::to_string).collect(),
+        };
+        for (scale, acts) in [
+            (Scale::Stay, false),
+            (Scale::Held, false),
+            (Scale::Create(1), true),
+            (Scale::Delete(vec!["z".into()]), false),
+            (Scale::Delete(vec!["z".into(), "a".into()]), true),
+            (hand_over(&[], &[]), false),
+            (hand_over(&["a"], &[]), true),
+            (hand_over(&[], &["a"]), true),
+        ] {
+            assert_eq!(scale.acts(&have), acts, "{scale:?}");
+        }
     }
 
     #[test]

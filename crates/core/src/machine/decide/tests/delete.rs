@@ -6,7 +6,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::super::super::observe::ControlPlane;
-use super::{NodeFate, Progress, Situation, Stage, is_node_given_up, node_fate, stage};
+use super::{NodeFate, Progress, Situation, Stage, is_left_unserved, is_node_given_up, node_fate, stage};
 use crate::external::Reading;
 
 const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
@@ -163,19 +163,25 @@ fn a_node_goes_with_its_machine_while_somebody_serves_it() {
     let plain = object(&json!({}));
     let going = object(&json!({"metadata": {"name": "x", "deletionTimestamp": "2025-01-01T00:00:00Z"}}));
     let with_node = json!({"nodeRef": {"name": "n"}});
-    for (status, deleting, control_plane, others, fate) in [
-        (&with_node, false, Some(&plain), 1, NodeFate::Goes),
-        (&with_node, false, None, 1, NodeFate::Goes),
-        (&json!({}), false, Some(&plain), 1, NodeFate::Left),
-        (&with_node, true, Some(&plain), 1, NodeFate::Left),
-        (&with_node, false, Some(&going), 1, NodeFate::Left),
-        (&with_node, false, Some(&plain), 0, NodeFate::Left),
-        (&with_node, false, Some(&external), 0, NodeFate::Goes),
+    // Whether it is left only because nobody serves it.
+    for (status, deleting, control_plane, others, fate, unserved) in [
+        (&with_node, false, Some(&plain), 1, NodeFate::Goes, false),
+        (&with_node, false, None, 1, NodeFate::Goes, false),
+        (&json!({}), false, Some(&plain), 1, NodeFate::Left, false),
+        (&json!({}), false, Some(&plain), 0, NodeFate::Left, false),
+        (&with_node, true, Some(&plain), 1, NodeFate::Left, false),
+        (&with_node, true, Some(&plain), 0, NodeFate::Left, false),
+        (&with_node, false, Some(&going), 1, NodeFate::Left, false),
+        (&with_node, false, Some(&plain), 0, NodeFate::Left, true),
+        (&with_node, false, None, 0, NodeFate::Left, true),
+        (&with_node, false, Some(&external), 0, NodeFate::Goes, false),
     ] {
         let cluster = cluster(deleting);
         let object =
             control_plane.map_or(Reading::Unreferenced, |object| Reading::Found(Box::new(object.clone())));
         let around = ControlPlane { object, machines: others };
-        assert_eq!(node_fate(&machine(&json!({}), &Value::Null, status), &cluster, &around), fate);
+        let machine = machine(&json!({}), &Value::Null, status);
+        assert_eq!(node_fate(&machine, &cluster, &around), fate);
+        assert_eq!(is_left_unserved(&machine, &cluster, &around), unserved);
     }
 }
