@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use capstan_api::agent::MachineReport;
 use capstan_plan::Digest;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use std::io::Write as _;
 use std::path::Path;
@@ -70,7 +70,7 @@ async fn behind(data_dir: &Path, keys: &Path) -> Result<Vec<String>> {
     let trusts = |report: &MachineReport| {
         report.spec.enrolled_with.as_ref().is_some_and(|enrolled| enrolled.ca_digest == bundle)
     };
-    Ok(reports.items.iter().filter(|report| !trusts(report)).map(|report| report.name_any()).collect())
+    Ok(reports.items.iter().filter(|report| !trusts(report)).map(ResourceExt::name_any).collect())
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ mod tests {
             for name in all.iter().take(done) {
                 match name.strip_prefix("ca.") {
                     Some(kind) => {
-                        fs::copy(folder.join(format!("next.{kind}")), folder.join(name)).map(drop).unwrap()
+                        fs::copy(folder.join(format!("next.{kind}")), folder.join(name)).unwrap();
                     }
                     None => fs::remove_file(folder.join(name)).unwrap(),
                 }
