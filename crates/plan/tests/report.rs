@@ -9,7 +9,7 @@ use capstan_plan::{
     Excerpt, Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, PlanId, ProbeResult, Progress,
     Report, Standing, StepOutput, StepProgress,
 };
-use common::{name, plan};
+use common::{key, name, plan};
 use serde_json::{Value, json};
 
 fn id() -> PlanId {
@@ -68,6 +68,7 @@ fn full() -> Report {
                 },
             ],
         }),
+        plan_key: Some(key().public().id()),
         agent_version: Some("0.1.0".into()),
         last_updated: Some(time),
     }
