@@ -261,12 +261,11 @@ fn nonsense() -> Suite {
     long("nonsense", about, "fuzz", ("CAPSTAN_FUZZ", "30000"))
 }
 
-/// Other sequences than in the short form.
 fn differential_long() -> Suite {
     let run = |log: &Log| {
         let test =
             ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", "differential"];
-        cargo::test_with(&test, &[("CAPSTAN_SEQUENCES", "3000"), ("CAPSTAN_SEED", "2")], log)
+        cargo::test_with(&test, &[("CAPSTAN_SEQUENCES", "3000")], log)
     };
     let about = "3,000 sequences of requests to the embedded plane and a real one";
     Suite::new("differential_long", about, run).needs(&["tools", "compile"]).alone()

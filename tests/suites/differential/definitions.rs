@@ -144,7 +144,7 @@ pub(crate) async fn differences(planes: &Planes) -> Vec<String> {
     let mut found = Vec::new();
     for definition in all() {
         let path = format!("{DEFINITIONS}?dryRun=All&fieldValidation=Strict");
-        let request = Request { method: "POST", path, media: "application/json", body: definition };
+        let request = Request::new("POST", path, "application/json", definition);
         let [real, embedded] = planes.both(&request).await.map(verdict);
         if let Some(difference) = same::difference(&real, &embedded, &[]) {
             found.push(format!("  {request}\n{difference}"));

@@ -101,16 +101,12 @@ fn place(kind: TrialKind) -> impl Strategy<Value = String> {
 }
 
 fn create(kind: TrialKind) -> impl Strategy<Value = Request> {
-    (object(kind, true), options()).prop_map(move |(body, options)| Request {
-        method: "POST",
-        path: format!("{}{options}", kind.path),
-        media: JSON,
-        body,
-    })
+    (object(kind, true), options())
+        .prop_map(move |(body, options)| Request::new("POST", format!("{}{options}", kind.path), JSON, body))
 }
 
 fn get(kind: TrialKind) -> impl Strategy<Value = Request> {
-    place(kind).prop_map(|path| Request { method: "GET", path, media: JSON, body: Value::Null })
+    place(kind).prop_map(|path| Request::new("GET", path, JSON, Value::Null))
 }
 
 fn update(kind: TrialKind) -> impl Strategy<Value = Request> {
@@ -118,28 +114,21 @@ fn update(kind: TrialKind) -> impl Strategy<Value = Request> {
         if is_current {
             set(&mut body, "metadata.resourceVersion", json!("@current"));
         }
-        Request { method: "PUT", path: path + &options, media: JSON, body }
+        Request::new("PUT", path + &options, JSON, body)
     })
 }
 
 fn patch(kind: TrialKind, media: &'static str) -> impl Strategy<Value = Request> {
-    (target(kind, false), options()).prop_map(move |((path, body), options)| Request {
-        method: "PATCH",
-        path: path + &options,
-        media,
-        body,
-    })
+    (target(kind, false), options())
+        .prop_map(move |((path, body), options)| Request::new("PATCH", path + &options, media, body))
 }
 
 fn apply(kind: TrialKind) -> impl Strategy<Value = Request> {
     let force = prop::sample::select(vec!["", "", "&force=true", "&force=false"]);
     // The real plane cannot apply the scale of a custom resource, and finds conflicts with nobody in others.
     let target = target(kind, true).prop_filter("cannot be applied", |(path, _)| !path.ends_with("/scale"));
-    (target, options(), force).prop_map(|((path, body), options, force)| Request {
-        method: "PATCH",
-        path: format!("{path}{options}{force}"),
-        media: APPLY,
-        body,
+    (target, options(), force).prop_map(|((path, body), options, force)| {
+        Request::new("PATCH", format!("{path}{options}{force}"), APPLY, body)
     })
 }
 
@@ -160,11 +149,8 @@ fn json_patch(kind: TrialKind) -> impl Strategy<Value = Request> {
     });
     // Of a scale the embedded plane looks at replicas only.
     let place = place(kind).prop_filter("has none of these fields", |path| !path.ends_with("/scale"));
-    (place, prop::collection::vec(step, 1..3), options()).prop_map(|(path, steps, options)| Request {
-        method: "PATCH",
-        path: path + &options,
-        media: JSON_PATCH,
-        body: Value::Array(steps),
+    (place, prop::collection::vec(step, 1..3), options()).prop_map(|(path, steps, options)| {
+        Request::new("PATCH", path + &options, JSON_PATCH, Value::Array(steps))
     })
 }
 
@@ -181,12 +167,7 @@ fn delete(kind: TrialKind) -> impl Strategy<Value = Request> {
         json!({"dryRun": ["All"]}),
         json!({"gracePeriodSeconds": 0}),
     ]);
-    body.prop_map(move |body| Request {
-        method: "DELETE",
-        path: format!("{}/{NAME}", kind.path),
-        media: JSON,
-        body,
-    })
+    body.prop_map(move |body| Request::new("DELETE", format!("{}/{NAME}", kind.path), JSON, body))
 }
 
 fn list(kind: TrialKind) -> impl Strategy<Value = Request> {
@@ -201,10 +182,6 @@ fn list(kind: TrialKind) -> impl Strategy<Value = Request> {
         format!("?limit=1&fieldSelector=metadata.name={NAME}"),
         "?resourceVersion=x".to_owned(),
     ]);
-    selector.prop_map(move |selector| Request {
-        method: "GET",
-        path: format!("{}{selector}", kind.path),
-        media: JSON,
-        body: Value::Null,
-    })
+    selector
+        .prop_map(move |selector| Request::new("GET", format!("{}{selector}", kind.path), JSON, Value::Null))
 }

@@ -13,7 +13,7 @@ use crate::kinds::{self, TrialKind};
 use crate::same;
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Stands for the name of the object a sequence is about: another one each time it is played.
 pub(crate) const NAME: &str = "@name";
@@ -27,10 +27,22 @@ pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) media: &'static str,
     pub(crate) body: Value,
+    /// The user it is sent for. An administrator, if there is none.
+    pub(crate) user: Option<&'static str>,
+}
+
+impl Request {
+    /// A request of an administrator.
+    pub(crate) fn new(method: &'static str, path: String, media: &'static str, body: Value) -> Self {
+        Self { method, path, media, body, user: None }
+    }
 }
 
 impl fmt::Display for Request {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(user) = self.user {
+            write!(out, "as {user}: ")?;
+        }
         write!(out, "{} {}", self.method, self.path)?;
         if !self.body.is_null() {
             write!(out, " {} {}", self.media, self.body)?;
@@ -150,5 +162,6 @@ async fn send(plane: &Caller, request: &Request, name: &str, version: &str) -> A
     let filled = |text: &str| text.replace(NAME, name).replace(CURRENT, version);
     let body =
         if request.body.is_null() { Vec::new() } else { filled(&request.body.to_string()).into_bytes() };
-    plane.send(request.method, &filled(&request.path), request.media, body, &[]).await.unwrap()
+    let user: Vec<_> = request.user.iter().map(|user| ("impersonate-user", *user)).collect();
+    plane.send(request.method, &filled(&request.path), request.media, body, &user).await.unwrap()
 }

@@ -37,14 +37,13 @@ pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner, number
     );
     for place in 0..OBJECTS {
         let body = object(format!("x{place}"), &drawn(&spec, runner));
-        let made = planes.both(&Request { method: "POST", path: path.clone(), media: JSON, body }).await;
+        let made = planes.both(&Request::new("POST", path.clone(), JSON, body)).await;
         assert_eq!(made.clone().map(|made| made.code), [201, 201], "{made:?}");
     }
-    let ruled = |rules: &[String]| Request {
-        method: "PATCH",
-        path: format!("{DEFINITIONS}/{plural}.rules.capstan.dev"),
-        media: "application/merge-patch+json",
-        body: json!({"spec": {"versions": definition(&kind, &plural, rules)["spec"]["versions"]}}),
+    let ruled = |rules: &[String]| {
+        let body = json!({"spec": {"versions": definition(&kind, &plural, rules)["spec"]["versions"]}});
+        let path = format!("{DEFINITIONS}/{plural}.rules.capstan.dev");
+        Request::new("PATCH", path, "application/merge-patch+json", body)
     };
     let [mut real, mut embedded] = planes.both(&ruled(&rules)).await;
     while real.code == 422 && !rules.is_empty() {
@@ -64,10 +63,9 @@ pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner, number
     for place in 0..OBJECTS {
         let spec = drawn(&spec, runner);
         let body = object(format!("x{place}"), &spec);
-        let changed =
-            Request { method: "PUT", path: format!("{path}/x{place}?dryRun=All"), media: JSON, body };
+        let changed = Request::new("PUT", format!("{path}/x{place}?dryRun=All"), JSON, body);
         let body = object(format!("new{place}"), &spec);
-        let made = Request { method: "POST", path: format!("{path}?dryRun=All"), media: JSON, body };
+        let made = Request::new("POST", format!("{path}?dryRun=All"), JSON, body);
         for request in [changed, made] {
             let mut differs = Vec::new();
             // Twice, if need be: a real plane may still answer by the definition that was there before.

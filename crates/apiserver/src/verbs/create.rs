@@ -3,38 +3,46 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Call, Outcome, Representation, admit, metadata};
 use crate::{
     admission::{self, Attempt},
+    auth::{authorize, rule::Access},
+    call::{Call, Outcome, Representation},
     fields, object,
     registry::Origin,
     request::options::WriteOptions,
     status::{ApiError, Result},
     store::{Action, Expect, Key, Write, WriteError},
+    validation::{admit, metadata},
 };
 
 /// As often as upstream tries another random name.
 const NAME_TRIES: usize = 8;
 
-/// Stores a new object. `tracked` says that its managed fields have been worked out already.
-pub(crate) async fn create(
-    call: &Call,
-    object: Value,
-    warnings: Vec<String>,
-    options: &WriteOptions,
-    tracked: bool,
-) -> Result<Outcome> {
-    let created = try_create(call, object, warnings.clone(), options, tracked).await;
-    created.map_err(|error| error.warned(warnings))
+/// An object to store, as a request gave it.
+pub(crate) struct NewObject {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+    /// The managed fields have been worked out already: it is an apply.
+    pub(crate) tracked: bool,
+    /// The request is an update or a patch of an object that does not exist. Only its right to update is checked so far.
+    pub(crate) by_update: bool,
 }
 
-async fn try_create(
-    call: &Call,
-    mut object: Value,
-    warnings: Vec<String>,
-    options: &WriteOptions,
-    tracked: bool,
-) -> Result<Outcome> {
+impl NewObject {
+    /// An object from a create request.
+    pub(crate) fn posted(object: Value, warnings: Vec<String>) -> Self {
+        Self { object, warnings, tracked: false, by_update: false }
+    }
+}
+
+/// Stores a new object.
+pub(crate) async fn create(call: &Call, new: NewObject, options: &WriteOptions) -> Result<Outcome> {
+    let warnings = new.warnings.clone();
+    try_create(call, new, options).await.map_err(|error| error.warned(warnings))
+}
+
+async fn try_create(call: &Call, new: NewObject, options: &WriteOptions) -> Result<Outcome> {
+    let NewObject { mut object, warnings, tracked, by_update } = new;
     check_namespace(call, &mut object)?;
     let generated =
         object::name(&object).is_empty().then(|| object::meta_str(&object, "generateName").to_owned());
@@ -50,6 +58,9 @@ async fn try_create(
         prepare(call, &mut object, options, tracked);
         let (mut object, warnings) = admitted(call, object, warnings.clone(), options).await?;
         settle(call, &mut object)?;
+        if by_update {
+            require_create(call)?;
+        }
         let attempt = Attempt::create(object::name(&object), options);
         let more = admission::validate(call, &attempt, Some(&object)).await?;
         let warnings = [warnings, metadata::warnings(call, &object, None), more].concat();
@@ -86,7 +97,20 @@ async fn try_create(
     Err(taken(call, &given, &name))
 }
 
-/// Somebody has the name already.
+/// Checks the right to create. kube-apiserver does it here too: after the checks of the object, before validating admission.
+fn require_create(call: &Call) -> Result<()> {
+    let access = Access::Resource {
+        verb: "create",
+        group: call.resource.name.group(),
+        namespace: &call.namespace,
+        resource: call.resource.name.resource(),
+        subresource: "",
+        name: &call.name,
+    };
+    authorize::require(&call.plane.store, &call.user, &access)
+}
+
+/// The error for a name that another object has.
 fn taken(call: &Call, object: &Value, name: &str) -> ApiError {
     let holder = call.plane.store.get(&call.resource.key(&call.namespace, name));
     if holder.is_some_and(|holder| object::is_terminating(&holder.value)) {
@@ -191,7 +215,7 @@ fn settle(call: &Call, object: &mut Value) -> Result<()> {
     let rules = call.resource.rules;
     (rules.on_create)(object, &call.env());
     debug_assert!(call.side.is_main(), "subresources do not create");
-    (rules.admit)(call, object, None)?;
+    (rules.admit)(&call.writer(), object, None)?;
     admit::validate(call, object, None)?;
     object::settle_numbers(object);
     Ok(())

@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Call, Outcome, Representation, Side, admit, create, metadata, restriction};
+use super::{create, create::NewObject};
 use crate::{
     admission::{self, Attempt},
-    auth::{authorize, rule::Access},
+    call::{Call, Outcome, Representation},
     fields, object,
+    registry::Side,
     request::options::WriteOptions,
+    restriction,
     status::{ApiError, Cause, Result},
     store::{Action, Expect, Stored, Write, WriteError},
+    validation::{admit, metadata},
 };
 
 /// A bound on what could only be a bug: somebody else wins every time.
@@ -41,17 +44,8 @@ pub(crate) async fn update(
             if !options.dry_run {
                 object::metadata_mut(&mut object).shift_remove("resourceVersion");
             }
-            // Who may change what is there may not therefore make what is not.
-            let access = Access::Resource {
-                verb: "create",
-                group: call.resource.name.group(),
-                namespace: &call.namespace,
-                resource: call.resource.name.resource(),
-                subresource: "",
-                name: &call.name,
-            };
-            authorize::require(&call.plane.store, &call.user, &access)?;
-            match create::create(call, object, warnings, options, tracked).await {
+            let new = NewObject { object, warnings, tracked, by_update: true };
+            match create::create(call, new, options).await {
                 // Somebody else was faster: now there is something to edit.
                 Err(error) if error.reason() == "AlreadyExists" && !options.dry_run => continue,
                 outcome => return outcome,
@@ -82,7 +76,9 @@ async fn change(
     let (changed, more) = admission::mutate(call, &attempt, Some(sent)).await?;
     warnings.extend(more);
     let mut new = settle(call, changed.unwrap_or_default(), &old)?;
-    restriction::check(call, &new, &old)?;
+    if call.side.is_main() {
+        restriction::check(&call.plane.restrictions, &call.user, &call.resource.name, &new, &old)?;
+    }
     warnings.extend(metadata::warnings(call, &new, Some(&old)));
     warnings.extend(admission::validate(call, &attempt, Some(&new)).await?);
     if fields::same(&mut new, &old) {
@@ -146,7 +142,7 @@ fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
     if rules.generation && is_new_generation(call, &new, old) {
         object::metadata_mut(&mut new).insert("generation".to_owned(), (generation.unwrap_or(0) + 1).into());
     }
-    (rules.admit)(call, &new, Some(old))?;
+    (rules.admit)(&call.writer(), &new, Some(old))?;
     admit::validate(call, &new, Some(old))?;
     object::settle_numbers(&mut new);
     Ok(new)
