@@ -17,6 +17,7 @@ mod install;
 mod licences;
 mod links;
 mod log;
+mod module_cycles;
 mod paths;
 mod plan;
 mod recording;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::log::Log;
-use crate::{borders, cargo, claims, links, paths, plan};
+use crate::{borders, cargo, claims, links, module_cycles, paths, plan};
 
 /// A file longer than this is two rooms.
 const MOST_LINES: usize = 800;
@@ -14,16 +14,19 @@ const MOST_LINES: usize = 800;
 pub(crate) fn check(log: &Log) -> Result<()> {
     let root = paths::root()?;
     let mut faults = Vec::new();
-    let mut pages = BTreeMap::new();
+    let (mut pages, mut sources) = (BTreeMap::new(), Vec::new());
     for file in files(root)? {
         let Ok(text) = std::fs::read_to_string(root.join(&file)) else { continue };
         faults.extend(
             faults_of(&file, &text).into_iter().map(|fault| format!("  {}: {fault}", file.display())),
         );
-        if file.extension().is_some_and(|extension| extension == "md") {
-            pages.insert(file, text);
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("md") => drop(pages.insert(file, text)),
+            Some("rs") => sources.push((file.to_string_lossy().into_owned(), text)),
+            _ => {}
         }
     }
+    faults.extend(module_cycles::faults(&sources).into_iter().map(|fault| format!("  {fault}")));
     let broken = links::faults(&pages, &|path| root.join(path).exists());
     faults.extend(broken.into_iter().map(|fault| format!("  {fault}")));
     let suites = plan::test_all();

@@ -12,16 +12,16 @@ use std::{
 };
 
 use capstan_files::{RotatingFile, Rotation};
-use http::{header::USER_AGENT, request::Parts};
+use http::header::USER_AGENT;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::{
     auth::User,
-    plane::Plane,
-    request::{Query, RequestInfo},
-    service::Sender,
+    options::Clock,
+    request::{Head, Query, RequestInfo},
+    sender::Sender,
 };
 
 /// Eleven files of 100 MB: weeks of a settled fleet. A client that floods the log replaces its oldest lines.
@@ -123,18 +123,11 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// What can be said when a request comes in.
-    pub(crate) fn new(
-        id: &str,
-        sender: &Sender,
-        acting: Option<&User>,
-        parts: &Parts,
-        now: Timestamp,
-    ) -> Self {
-        let query = Query::parse(parts.uri.query());
-        let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
+    pub(crate) fn new(id: &str, sender: &Sender, acting: Option<&User>, head: &Head, now: Timestamp) -> Self {
+        let Head { parts, query, info } = head;
         let mut event = json!({
             "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": id, "stage": "",
-            "requestURI": uri(parts.uri.path(), &query), "verb": parts.method.as_str().to_lowercase(), "user": sender.user.info(),
+            "requestURI": uri(parts.uri.path(), query), "verb": parts.method.as_str().to_lowercase(), "user": sender.user.info(),
         });
         if let Some(acting) = acting.filter(|acting| **acting != sender.user) {
             event["impersonatedUser"] = acting.info();
@@ -175,29 +168,28 @@ impl Entry {
     /// Notes that the request has been answered, or that a watch has begun; what it gives says that it has ended.
     pub(crate) async fn answered(
         self,
-        plane: &Arc<Plane>,
-        audit: &Audit,
+        clock: &Clock,
+        audit: &Arc<Audit>,
         code: u16,
         watching: bool,
     ) -> Option<Ending> {
         let stage = if watching { "ResponseStarted" } else { "ResponseComplete" };
-        audit.note(self.line(stage, code, plane.now())).await;
-        watching.then(|| Ending { plane: Arc::clone(plane), entry: self, code })
+        audit.note(self.line(stage, code, clock())).await;
+        watching.then(|| Ending { clock: Arc::clone(clock), audit: Arc::clone(audit), entry: self, code })
     }
 }
 
 /// A watch that goes on; dropped at its end.
 pub(crate) struct Ending {
-    plane: Arc<Plane>,
+    clock: Clock,
+    audit: Arc<Audit>,
     entry: Entry,
     code: u16,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        if let Some(audit) = &self.plane.audit {
-            audit.note_later(self.entry.line("ResponseComplete", self.code, self.plane.now()));
-        }
+        self.audit.note_later(self.entry.line("ResponseComplete", self.code, (self.clock)()));
     }
 }
 

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use crate::{
     auth::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, authorize::RBAC},
+    call::Call,
     object,
     plane::Plane,
     registry::kinds::IMMORTAL,
     request::options::WriteOptions,
     status::Result,
     store::{GroupResource, Key},
-    verbs::{Call, create},
+    verbs::{create, create::NewObject},
 };
 
 /// Makes what is missing.
@@ -84,7 +85,7 @@ async fn make(plane: &Arc<Plane>, group: &str, resource: &str, object: Value) ->
     }
     let user = User::controller("bootstrap");
     if let Some(call) = Call::internal(plane, &key, &user) {
-        create::create(&call, object, Vec::new(), &WriteOptions::default(), false).await?;
+        create::create(&call, NewObject::posted(object, Vec::new()), &WriteOptions::default()).await?;
     }
     Ok(())
 }

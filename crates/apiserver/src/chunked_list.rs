@@ -9,16 +9,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
+    call::{Call, Representation},
     registry::Conversion,
     request::negotiate::{Form, Format, Output},
     respond::{self, Body},
     status::{ApiError, Result},
     store::Stored,
     table::{self, Include},
-    verbs::{
-        Call, Representation,
-        read::{Page, list_kind},
-    },
+    verbs::read::{Page, list_kind},
 };
 
 /// Bytes that are encoded at once.

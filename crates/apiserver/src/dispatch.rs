@@ -10,26 +10,30 @@ use tokio::sync::watch as signal;
 
 use crate::{
     auth::{MASTERS, User, authorize, impersonate, revocation, rule::Access, token_keys},
+    call::{Call, Outcome},
     chunked_list, discovery, health, heavy, openapi,
     plane::Plane,
+    registry::{Side, Virtual},
     request::{
-        Query, RequestInfo, ResourceRequest, Verb,
+        Head, Query, RequestInfo, ResourceRequest, Verb,
         body::{self, media_type},
         negotiate::{Form, Output},
         options::{DeleteOptions, ListOptions, WriteOptions},
     },
     respond::{self, Body},
-    service::Unread,
     status::{ApiError, Result},
     table::Include,
+    unread_body::Unread,
+    validation::{admit, scale},
     verbs::{
-        Call, Side, admit, create, delete,
+        self, create,
+        create::NewObject,
+        delete,
         delete::Deleted,
-        patch, read, scale,
+        patch, read,
         update::{self, Edit},
-        watching,
     },
-    virtual_resources::Handler,
+    virtual_resources, watch,
 };
 
 /// Where credentials are revoked.
@@ -51,7 +55,7 @@ struct Incoming {
 pub(crate) async fn handle<B>(
     plane: &Arc<Plane>,
     user: User,
-    parts: Parts,
+    head: Head,
     body: Unread<'_, B>,
     shutdown: signal::Receiver<bool>,
 ) -> Response<Body>
@@ -60,7 +64,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match answer(plane, user, parts, body, shutdown).await {
+    match answer(plane, user, head, body, shutdown).await {
         Ok(response) => response,
         Err(error) => respond::error(&error),
     }
@@ -69,7 +73,7 @@ where
 async fn answer<B>(
     plane: &Arc<Plane>,
     user: User,
-    parts: Parts,
+    head: Head,
     body: Unread<'_, B>,
     shutdown: signal::Receiver<bool>,
 ) -> Result<Response<Body>>
@@ -78,11 +82,9 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Parts { method, uri, headers, .. } = parts;
-    let query = Query::parse(uri.query());
+    let Head { parts: Parts { method, uri, headers, .. }, query, info } = head;
     let path = uri.path();
-    let info = RequestInfo::parse(&method, path, &query).ok_or_else(|| ApiError::method_not_allowed(""))?;
-    match info {
+    match info.ok_or_else(|| ApiError::method_not_allowed(""))? {
         RequestInfo::Resource(request) => {
             authorize::require(&plane.store, &user, &request.access())?;
             let call = Call::new(plane, &request, user, manager(&headers))?;
@@ -114,8 +116,10 @@ where
                 REVOCATIONS => {
                     above_all_roles(&user, &headers)?;
                     let answer = match method {
-                        Method::GET => revocation::list(plane)?,
-                        Method::POST => revocation::add(plane, &body.read().await?).await?,
+                        Method::GET => revocation::list(&plane.revocations, &plane.store)?,
+                        Method::POST => {
+                            revocation::add(&plane.store, plane.now(), &body.read().await?).await?
+                        }
                         _ => return Err(ApiError::method_not_allowed("")),
                     };
                     Ok(respond::value(StatusCode::OK, &answer, Output::JSON.format))
@@ -124,7 +128,10 @@ where
                     above_all_roles(&user, &headers)?;
                     let answer = match method {
                         Method::GET => plane.issuer.keys.list(),
-                        Method::POST => token_keys::replace(plane, &body.read().await?).await?,
+                        Method::POST => {
+                            let keys = Arc::clone(&plane.issuer.keys);
+                            token_keys::replace(keys, plane.now(), &body.read().await?).await?
+                        }
                         _ => return Err(ApiError::method_not_allowed("")),
                     };
                     Ok(respond::value(StatusCode::OK, &answer, Output::JSON.format))
@@ -219,8 +226,8 @@ async fn resource(
     shutdown: signal::Receiver<bool>,
 ) -> Result<Response<Body>> {
     let output = Output::negotiate(&incoming.headers, &[Form::Object, Form::Table, Form::Metadata])?;
-    if let Some(answer) = call.resource.answer {
-        return answered(call, answer, request, query, incoming, output);
+    if let Some(kind) = call.resource.virtual_kind {
+        return answered(call, kind, request, query, incoming, output);
     }
     let include = Include::parse(query.get("includeObject"));
     if !call.side.is_main() && !matches!(request.verb, Verb::Get | Verb::Update | Verb::Patch) {
@@ -243,7 +250,7 @@ async fn resource(
             let page = read::list(call, &ListOptions::parse(query, false)?)?;
             chunked_list::list(call, page, output, include).await
         }
-        Verb::Watch => watching::watch(call, query, output, shutdown).await,
+        Verb::Watch => watch::watch(call, query, output, shutdown).await,
         Verb::Create | Verb::Update | Verb::Patch => {
             write(call, request, query, incoming, output, include).await
         }
@@ -279,7 +286,7 @@ async fn resource(
 /// Answers a post to a resource that keeps nothing.
 fn answered(
     call: &Call,
-    answer: Handler,
+    kind: Virtual,
     request: &ResourceRequest,
     query: &Query,
     incoming: &Incoming,
@@ -294,7 +301,8 @@ fn answered(
     let options = WriteOptions::parse(query, "CreateOptions")?;
     let decoded = body::decode(media_type(&incoming.headers), &incoming.body)?;
     let (asked, warnings) = admit::incoming(call, decoded, options.field_validation)?;
-    let response = respond::value(StatusCode::CREATED, &answer(call, asked)?, output.format);
+    let response =
+        respond::value(StatusCode::CREATED, &virtual_resources::answer(kind, call, asked)?, output.format);
     Ok(respond::warn(response, &warnings))
 }
 
@@ -330,12 +338,12 @@ async fn write(
             }
             let (object, warnings) =
                 admit::incoming(call, body::decode(media, &incoming.body)?, options.field_validation)?;
-            create::create(call, object, warnings, &options, false).await?
+            create::create(call, NewObject::posted(object, warnings), &options).await?
         }
         _ if request.name.is_empty() => return Err(ApiError::method_not_allowed("")),
         Verb::Patch => patch::patch(call, media, &incoming.body, &options).await?,
         _ if matches!(call.side, Side::Scale) => {
-            scale::replace(call, &body::decode(media, &incoming.body)?.value, &options).await?
+            verbs::scale::replace(call, &body::decode(media, &incoming.body)?.value, &options).await?
         }
         _ => put(call, media, &incoming.body, &options).await?,
     };
@@ -347,12 +355,7 @@ async fn write(
     Ok(respond::warn(response, &outcome.warnings))
 }
 
-async fn put(
-    call: &Call,
-    media: &str,
-    bytes: &[u8],
-    options: &WriteOptions,
-) -> Result<crate::verbs::Outcome> {
+async fn put(call: &Call, media: &str, bytes: &[u8], options: &WriteOptions) -> Result<Outcome> {
     let (object, warnings) = admit::incoming(call, body::decode(media, bytes)?, options.field_validation)?;
     update::check_namespace(call, &object)
         .and_then(|()| update::check_name(call, &object))

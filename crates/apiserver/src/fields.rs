@@ -4,10 +4,12 @@ use capstan_apiserver_merge::{ApplyError, PatchError, Write, settle_times, track
 use serde_json::Value;
 
 use crate::{
+    call::Call,
     object,
+    registry::Side,
     request::options::WriteOptions,
     status::{ApiError, Cause, Result},
-    verbs::{Call, Side, scale},
+    validation::scale,
 };
 
 /// Describes a write of this call to whoever keeps account, and lets it do so.

@@ -20,24 +20,26 @@
 //! ```
 
 mod admission;
+mod age;
 mod audit;
 mod auth;
+mod authentication;
 mod bootstrap;
+mod call;
 mod certificates;
 mod chunked_list;
-mod controller;
-mod crd_deletion;
+mod controllers;
 mod discovery;
 mod dispatch;
-mod event_cleaner;
 mod fair_seats;
 mod fields;
-mod gc;
 mod health;
 mod heavy;
+mod jsonpath;
 mod limits;
+mod listener_certificates;
 mod metrics;
-mod namespace;
+mod names;
 mod object;
 mod openapi;
 mod options;
@@ -46,12 +48,18 @@ mod protobuf;
 mod registry;
 mod request;
 mod respond;
+mod restriction;
+mod sender;
 mod server;
 mod service;
+mod shutdown;
+mod start_error;
 mod status;
 mod store;
 mod table;
 mod tls;
+mod unread_body;
+mod validation;
 mod verbs;
 mod virtual_resources;
 mod watch;
@@ -64,12 +72,13 @@ pub use certificates::authority::{Authority, AuthorityError};
 pub use limits::{GroupLimits, Limits};
 pub use options::{Clock, MoreMetrics, Options};
 pub use respond::Body;
-pub use server::{ApiServer, StartError};
+pub use restriction::Restriction;
+pub use server::ApiServer;
 pub use service::InProcess;
+pub use start_error::StartError;
 pub use status::{ApiError, Cause};
 pub use store::{
     OpenError, Storage,
     backup::{Backup, BackupError, PartialFile},
 };
 pub use tls::{Tls, TlsError};
-pub use verbs::restriction::Restriction;

@@ -21,9 +21,6 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// The most that a request, or an object as JSON, may be. Patches could add to an object for ever otherwise.
-pub(crate) const MOST_BYTES: usize = 3 << 20;
-
 /// Failed authentications that an address may have.
 const FAILURES: Rate = Rate { per_second: 10.0, burst: 100.0 };
 

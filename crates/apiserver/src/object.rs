@@ -3,6 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+/// The most that a request, or an object as JSON, may be. Patches could add to an object for ever otherwise.
+pub(crate) const MOST_BYTES: usize = 3 << 20;
+
 /// The metadata, if the object has any.
 pub(crate) fn metadata(object: &Value) -> Option<&Map<String, Value>> {
     object.get("metadata")?.as_object()

@@ -12,8 +12,7 @@ use capstan_text::health::Check;
 use jiff::Timestamp;
 
 use crate::{
-    auth::User, certificates::authority::Authority, limits::Limits, store::Storage,
-    verbs::restriction::Restriction,
+    auth::User, certificates::authority::Authority, limits::Limits, restriction::Restriction, store::Storage,
 };
 
 /// Returns the current time. A simulation has its own clock.

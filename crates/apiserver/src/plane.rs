@@ -11,24 +11,19 @@ use jiff::Timestamp;
 
 use crate::{
     audit::Audit,
-    auth::{
-        User, authorize,
-        revocation::Revocations,
-        service_account::Issuer,
-        token_keys::{self, TokenKeys},
-    },
-    health::ListenerCertificates,
+    auth::{User, authorize, revocation::Revocations, service_account::Issuer, token_keys::TokenKeys},
     limits::{Gate, Limits},
+    listener_certificates::ListenerCertificates,
     metrics::Metrics,
     object,
     options::{Clock, MoreMetrics, Options},
     registry::{Registry, custom, kinds::DEFINITIONS},
-    server::StartError,
+    restriction::Restriction,
+    start_error::StartError,
     store::{
         Change, Event, GroupResource, Key, Store, Stored,
-        backup::{Backup, BackupError},
+        backup::{self, Backup, BackupError},
     },
-    verbs::restriction::Restriction,
     webhook::Webhooks,
 };
 
@@ -38,7 +33,7 @@ pub(crate) type SharedRegistry = Arc<RwLock<Arc<Registry>>>;
 pub(crate) struct Plane {
     pub(crate) store: Store,
     registry: SharedRegistry,
-    clock: Clock,
+    pub(crate) clock: Clock,
     pub(crate) version: String,
     pub(crate) tokens: HashMap<String, User>,
     /// Of tokens for service accounts.
@@ -53,7 +48,7 @@ pub(crate) struct Plane {
     pub(crate) checks: Vec<Check>,
     pub(crate) certificates: ListenerCertificates,
     pub(crate) webhooks: Webhooks,
-    pub(crate) audit: Option<Audit>,
+    pub(crate) audit: Option<Arc<Audit>>,
     backup_files: BTreeMap<String, PathBuf>,
 }
 
@@ -86,7 +81,7 @@ impl Plane {
             checks,
             ..
         } = options;
-        backup_files.extend(token_keys::own_files(&options.storage));
+        backup_files.extend(backup::own_files(&options.storage));
         Ok(Self {
             store,
             registry,
@@ -103,7 +98,7 @@ impl Plane {
             checks,
             certificates: ListenerCertificates::default(),
             webhooks: Webhooks::new(webhook_services),
-            audit,
+            audit: audit.map(Arc::new),
             backup_files,
         })
     }

@@ -10,10 +10,10 @@ use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use serde_json::{Value, json};
 
 use crate::{
+    call::{Call, Representation},
     request::negotiate::{Form, Format, Output},
     status::ApiError,
     table::{self, Include},
-    verbs::{Call, Representation},
 };
 
 /// The body of every response.

@@ -24,28 +24,21 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    auth::{
-        User,
-        authenticate::{self, ClientCertificate},
-        token_keys::KeyError,
-    },
-    bootstrap,
-    certificates::{
-        authority::{AuthorityError, Signer},
-        cleaner, signer,
-    },
-    crd_deletion, event_cleaner, gc, namespace,
+    auth::{User, client_certificate::ClientCertificate},
+    authentication, bootstrap,
+    certificates::authority::Signer,
+    controllers::{certificate_cleaner, certificate_signer, crd_deletion, event_cleaner, gc, namespace},
     options::Options,
     plane::Plane,
-    request::{Query, RequestInfo, Verb},
+    request::Head,
     respond,
-    service::{self, InProcess, Sender},
+    sender::Sender,
+    service::{self, InProcess},
+    shutdown::stopped,
+    start_error::StartError,
     status::ApiError,
-    store::{
-        OpenError,
-        backup::{Backup, BackupError},
-    },
-    tls::{Clients, Tls, TlsError},
+    store::backup::{Backup, BackupError},
+    tls::{Clients, Tls},
 };
 
 /// Its name in the log.
@@ -60,32 +53,6 @@ const DRAIN: std::time::Duration = std::time::Duration::from_secs(5);
 /// How long the headers of a request may take to come, also on a connection that waits for its next one. Longer than clients
 /// keep those, so that none is closed under a request.
 const HEADERS: std::time::Duration = std::time::Duration::from_secs(120);
-
-/// Why a server cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The store cannot be opened.
-    #[error("cannot open the store")]
-    Store(#[from] OpenError),
-    /// The signing key for service account tokens cannot be used.
-    #[error("cannot sign tokens")]
-    TokenKey(#[from] KeyError),
-    /// The signer of client certificates cannot be used.
-    #[error("cannot sign client certificates")]
-    Authority(#[from] AuthorityError),
-    /// The audit log cannot be opened.
-    #[error("cannot write the audit log")]
-    Audit(#[source] std::io::Error),
-    /// The TLS settings cannot be used.
-    #[error("cannot set up TLS")]
-    Tls(#[from] TlsError),
-    /// The listener cannot be used.
-    #[error("cannot listen")]
-    Listen(#[source] std::io::Error),
-    /// The initial objects cannot be written.
-    #[error("cannot write the first objects")]
-    Bootstrap(#[from] ApiError),
-}
 
 /// An embedded API server. [`ApiServer::shutdown`] stops it gracefully; dropping it stops it at once.
 pub struct ApiServer {
@@ -110,10 +77,10 @@ impl ApiServer {
         tasks.spawn(gc::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(namespace::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(crd_deletion::run(Arc::clone(&plane), stopping.clone()));
-        tasks.spawn(cleaner::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(certificate_cleaner::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(event_cleaner::run(Arc::clone(&plane), event_ttl, stopping.clone()));
         if let Some(signing) = signing {
-            tasks.spawn(signer::run(Arc::clone(&plane), signing, stopping));
+            tasks.spawn(certificate_signer::run(Arc::clone(&plane), signing, stopping));
         }
         Ok(Arc::new(Self { plane, shutdown, tasks: Mutex::new(tasks) }))
     }
@@ -273,11 +240,13 @@ async fn http<S>(
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (plane, certificate, stopping) = (Arc::clone(&plane), certificate.clone(), stopping.clone());
         let permit = Arc::clone(&permit);
+        let (parts, body) = request.into_parts();
+        let head = Head::parse(parts);
         async move {
-            let entered = authenticate::user(&plane, &certificate, request.headers())
+            let entered = authentication::user(&plane, &certificate, &head.parts.headers)
                 .map_err(Rejected::Unauthenticated)
                 .and_then(|user| {
-                    let pass = plane.gate.enter(&user, address, is_watch(&request), Instant::now());
+                    let pass = plane.gate.enter(&user, address, head.is_watch(), Instant::now());
                     Ok((pass.map_err(Rejected::OverLimit)?, user))
                 });
             Ok::<_, std::convert::Infallible>(match entered {
@@ -287,7 +256,7 @@ async fn http<S>(
                     }
                     let sender =
                         Sender { user, pass, address: Some(address), certificate: Some(certificate) };
-                    let response = service::respond(&plane, &sender, request, stopping).await;
+                    let response = service::respond(&plane, &sender, head, body, stopping).await;
                     // Held until the whole response is sent.
                     response.map(|body| body.map_frame(move |frame| (&sender, frame).1).boxed_unsync())
                 }
@@ -297,7 +266,7 @@ async fn http<S>(
                 Err(Rejected::Unauthenticated(error) | Rejected::OverLimit(error)) => {
                     let (user, address) = (User::unknown(), Some(address));
                     let sender = Sender { user, pass: None, address, certificate: None };
-                    service::refuse(&plane, &sender, request, &error).await
+                    service::refuse(&plane, &sender, &head, &error).await
                 }
             })
         }
@@ -316,16 +285,4 @@ async fn http<S>(
     if let Err(error) = watcher.watch(served).await {
         tracing::debug!(error, "connection");
     }
-}
-
-fn is_watch<B>(request: &http::Request<B>) -> bool {
-    let query = Query::parse(request.uri().query());
-    let info = RequestInfo::parse(request.method(), request.uri().path(), &query);
-    matches!(info, Some(RequestInfo::Resource(request)) if request.verb == Verb::Watch)
-}
-
-/// Waits until the server stops.
-pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // An error says that the server itself is gone.
-    drop(stopping.wait_for(|stopping| *stopping).await);
 }

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    limits::MOST_BYTES,
+    object::MOST_BYTES,
     store::{GroupResource, WriteError},
 };
 

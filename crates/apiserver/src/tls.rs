@@ -19,7 +19,7 @@ use rustls::{
     },
 };
 
-use crate::auth::authenticate::ClientCertificate;
+use crate::auth::client_certificate::ClientCertificate;
 
 /// Serving certificate and key, and the CA bundle for client certificates, all in PEM.
 #[derive(Clone, Debug)]

@@ -12,10 +12,11 @@ use tokio::sync::watch;
 use crate::{
     auth::{
         User,
-        authenticate::{self, ClientCertificate},
         authorize::{self, RBAC},
+        client_certificate::ClientCertificate,
         impersonate,
     },
+    authentication,
     plane::Plane,
     request::ResourceRequest,
     store::GroupResource,
@@ -48,12 +49,12 @@ impl GuardedWatch {
     }
 
     fn is_authenticated(&self) -> bool {
-        let user = authenticate::user(&self.plane, &self.certificate, &self.headers);
+        let user = authentication::user(&self.plane, &self.certificate, &self.headers);
         user.is_ok_and(|user| user.name == self.user.name && user.uid == self.user.uid)
     }
 
     fn is_allowed(&self) -> bool {
-        let acting = impersonate::user(&self.plane, self.user.clone(), &self.headers);
+        let acting = impersonate::user(&self.plane.store, self.user.clone(), &self.headers);
         acting
             .is_ok_and(|acting| authorize::decide(&self.plane.store, &acting, &self.request.access()).allowed)
     }

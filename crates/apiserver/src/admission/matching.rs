@@ -4,15 +4,15 @@ use serde_json::Value;
 
 use super::{
     Attempt, Operation,
-    hook::{Hook, Rule},
     review::{Asked, gvk_of},
 };
 use crate::{
+    call::Call,
     object,
     request::selector::LabelSelector,
     status::{ApiError, Result},
     store::GroupResource,
-    verbs::Call,
+    webhook::configuration::{Hook, Rule},
 };
 
 /// The version in which a webhook is asked about a write; nothing if it is not asked.

@@ -5,7 +5,6 @@
 //! Nothing here knows a kind. The configurations themselves are not asked about: a broken one could then not
 //! be mended.
 
-mod hook;
 mod matching;
 mod review;
 
@@ -13,15 +12,15 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-pub(crate) use hook::validate as validate_configuration;
-
 use crate::{
+    call::Call,
     fields,
+    registry::Side,
     request::options::{DeleteOptions, WriteOptions},
     status::{ApiError, Result},
-    verbs::{Call, Side, scale},
+    validation::{admit, scale},
+    webhook::configuration::{self, Hook, Phase},
 };
-use hook::{Hook, Phase};
 use review::{Asked, Verdict};
 
 /// What is being done.
@@ -87,13 +86,14 @@ fn written(options: &WriteOptions, kind: &str) -> Value {
 
 /// Whether nobody is asked about a resource.
 fn is_exempt(call: &Call) -> bool {
-    call.resource.name.group() == hook::GROUP && !call.resource.is_custom()
+    call.resource.name.group() == configuration::GROUP && !call.resource.is_custom()
 }
 
 /// Whether there is a webhook at all that might want to see writes of a resource.
 pub(crate) fn is_watched(call: &Call) -> bool {
     let phases = [Phase::Mutating, Phase::Validating];
-    !is_exempt(call) && phases.into_iter().any(|phase| !hook::all(&call.plane.store, phase).is_empty())
+    !is_exempt(call)
+        && phases.into_iter().any(|phase| !configuration::all(&call.plane.store, phase).is_empty())
 }
 
 /// Lets webhooks change an object; gives it as they leave it, and their warnings. Without an object it is a
@@ -104,7 +104,8 @@ pub(crate) async fn mutate(
     mut object: Option<Value>,
 ) -> Result<(Option<Value>, Vec<String>)> {
     let mut warnings = Vec::new();
-    let hooks = if is_exempt(call) { Vec::new() } else { hook::all(&call.plane.store, Phase::Mutating) };
+    let hooks =
+        if is_exempt(call) { Vec::new() } else { configuration::all(&call.plane.store, Phase::Mutating) };
     // The object as a webhook left it that wants to see what others make of that.
     let mut left: Vec<Option<Value>> = vec![None; hooks.len()];
     for pass in 0..2 {
@@ -135,7 +136,7 @@ pub(crate) async fn validate(
     if is_exempt(call) {
         return Ok(Vec::new());
     }
-    let hooks = hook::all(&call.plane.store, Phase::Validating);
+    let hooks = configuration::all(&call.plane.store, Phase::Validating);
     let mut asked = Vec::new();
     for hook in &hooks {
         if let Some(version) = matching::version(call, attempt, hook, object)? {
@@ -215,6 +216,6 @@ async fn patched(call: &Call, hook: &Hook, version: &str, object: &Value, patch:
         }
     }
     let mut changed = call.in_version(&changed, &call.version.name).await?;
-    crate::verbs::admit::refit(call, &mut changed)?;
+    admit::refit(call, &mut changed)?;
     Ok(changed)
 }

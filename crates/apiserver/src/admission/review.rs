@@ -4,10 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::Attempt;
-use crate::{
-    object,
-    verbs::{Call, Side},
-};
+use crate::{call::Call, object, registry::Side};
 
 /// As much of a warning as is passed on, and of all warnings of an answer.
 const LONGEST_WARNING: usize = 256;

@@ -6,19 +6,19 @@ use http::HeaderMap;
 
 use super::{ANONYMOUS, AUTHENTICATED, SERVICE_ACCOUNT, UNAUTHENTICATED, User, authorize, rule::Access};
 use crate::{
-    plane::Plane,
     status::{ApiError, Result},
+    store::Store,
 };
 
 const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
 /// The user a request acts as: its sender, or whom the headers name if the sender may.
-pub(crate) fn user(plane: &Plane, sender: User, headers: &HeaderMap) -> Result<User> {
+pub(crate) fn user(store: &Store, sender: User, headers: &HeaderMap) -> Result<User> {
     let Some(wanted) = wanted(headers)? else { return Ok(sender) };
     let may = |group, resource, subresource, namespace, name| {
         let access = Access::Resource { verb: "impersonate", group, namespace, resource, subresource, name };
-        authorize::require(&plane.store, &sender, &access)
+        authorize::require(store, &sender, &access)
     };
     match account(&wanted.name) {
         Some((namespace, name)) => may("", "serviceaccounts", "", namespace, name)?,

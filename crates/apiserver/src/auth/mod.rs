@@ -1,8 +1,7 @@
 //! Who is asking, and whether they may.
 
-pub(crate) mod authenticate;
 pub(crate) mod authorize;
-pub(crate) mod escalate;
+pub(crate) mod client_certificate;
 pub(crate) mod impersonate;
 pub(crate) mod revocation;
 pub(crate) mod rule;

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use super::User;
 use crate::{
-    plane::Plane,
     status::{ApiError, Result},
     store::{Action, Expect, GroupResource, Key, Store, Write, WriteError},
 };
@@ -94,8 +93,8 @@ fn parse(object: &Value) -> Option<Vec<Revocation>> {
 }
 
 /// All revocations, as JSON.
-pub(crate) fn list(plane: &Plane) -> Result<Value> {
-    let all = plane.revocations.all(&plane.store).ok_or_else(unreadable)?;
+pub(crate) fn list(revocations: &Revocations, store: &Store) -> Result<Value> {
+    let all = revocations.all(store).ok_or_else(unreadable)?;
     Ok(json!({"revocations": *all}))
 }
 
@@ -104,11 +103,10 @@ fn unreadable() -> ApiError {
 }
 
 /// Adds the revocation that a request asks for. One without a time holds for all credentials issued until now.
-pub(crate) async fn add(plane: &Plane, body: &[u8]) -> Result<Value> {
-    let now = plane.now();
+pub(crate) async fn add(store: &Store, now: Timestamp, body: &[u8]) -> Result<Value> {
     let added = asked_for(body, now)?;
     for _ in 0..ATTEMPTS {
-        let stored = plane.store.get(&key());
+        let stored = store.get(&key());
         let (before, expect) = match &stored {
             None => (Vec::new(), Expect::Absent),
             Some(stored) => {
@@ -120,7 +118,7 @@ pub(crate) async fn add(plane: &Plane, body: &[u8]) -> Result<Value> {
             "apiVersion": "internal.capstan.dev/v1", "kind": "Revocations", "metadata": {"name": "all"}, "revocations": all,
         });
         let write = Write { key: key(), expect, action: Action::Put(object), guards: Vec::new() };
-        match plane.store.write(write).await {
+        match store.write(write).await {
             Ok(_) => return Ok(json!(added)),
             Err(WriteError::Conflict) => {}
             Err(error) => return Err(ApiError::internal(&capstan_text::chain(&error))),

@@ -3,6 +3,8 @@
 //! A token is as good as the objects it names. It is checked against the store at every request, so that
 //! deleting the account, or the object the token is bound to, makes it worthless at once.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -18,7 +20,7 @@ const LEEWAY: i64 = 60;
 
 /// Issues and checks tokens.
 pub(crate) struct Issuer {
-    pub(crate) keys: TokenKeys,
+    pub(crate) keys: Arc<TokenKeys>,
     /// Who says so, in every token.
     name: String,
 }
@@ -52,7 +54,7 @@ pub(crate) struct Authenticated {
 
 impl Issuer {
     pub(crate) fn new(keys: TokenKeys, name: String) -> Self {
-        Self { keys, name }
+        Self { keys: Arc::new(keys), name }
     }
 
     /// Whom a token is for if nobody says.
@@ -117,7 +119,7 @@ impl Issuer {
         let find = |resource: &str, namespace: &str, name: &str| {
             store.get(&Key::new(GroupResource::new("", resource), namespace, name))
         };
-        let live = |found: Option<std::sync::Arc<Stored>>, uid: &str| {
+        let live = |found: Option<Arc<Stored>>, uid: &str| {
             found.filter(|found| object::uid(&found.value) == uid && !is_gone(&found.value, now))
         };
         let uid = text(&["serviceaccount", "uid"]);

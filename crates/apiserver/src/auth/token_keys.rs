@@ -17,13 +17,10 @@ use serde_json::{Value, json};
 
 use super::token::{TokenKey, generate};
 use crate::{
-    plane::Plane,
     status::ApiError,
-    store::{Storage, backup::OWN},
+    store::{Storage, TOKEN_KEYS},
 };
 
-/// The file in the data folder.
-const FILE: &str = "service-account.key";
 /// What the line before an earlier key begins with.
 const UNTIL: &str = "until: ";
 /// Earlier keys that are kept, newest first.
@@ -107,7 +104,7 @@ impl TokenKeys {
         let (keys, file) = match storage {
             Storage::Memory => (Keys { current: Kept::generate()?, earlier: Vec::new() }, None),
             Storage::Folder(folder) => {
-                let path = folder.join(FILE);
+                let path = folder.join(TOKEN_KEYS);
                 let failed = |error| KeyError::File(path.clone(), error);
                 if !path.try_exists().map_err(failed)? {
                     write(&path, &Kept::generate()?.pem)?;
@@ -161,7 +158,7 @@ impl TokenKeys {
 }
 
 /// Replaces the key as a request asks for. `keepOldUntil` is until when tokens of the key before are valid; without it none is.
-pub(crate) async fn replace(plane: &Arc<Plane>, body: &[u8]) -> Result<Value, ApiError> {
+pub(crate) async fn replace(keys: Arc<TokenKeys>, now: Timestamp, body: &[u8]) -> Result<Value, ApiError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
     struct Asked {
@@ -169,8 +166,7 @@ pub(crate) async fn replace(plane: &Arc<Plane>, body: &[u8]) -> Result<Value, Ap
     }
     let asked: Asked = serde_json::from_slice(body)
         .map_err(|error| ApiError::bad_request(format!("the request cannot be used: {error}")))?;
-    let (plane, now) = (Arc::clone(plane), plane.now());
-    let replace = move || plane.issuer.keys.replace(asked.keep_old_until.unwrap_or(now), now);
+    let replace = move || keys.replace(asked.keep_old_until.unwrap_or(now), now);
     let replaced =
         tokio::task::spawn_blocking(replace).await.map_err(|error| ApiError::internal(&error.to_string()))?;
     replaced.map_err(|error| ApiError::internal(&capstan_text::chain(&error)))
@@ -179,14 +175,6 @@ pub(crate) async fn replace(plane: &Arc<Plane>, body: &[u8]) -> Result<Value, Ap
 fn write(path: &Path, text: &str) -> Result<(), KeyError> {
     capstan_files::write(path, text.as_bytes(), 0o600, Durability::Lasting)
         .map_err(|error| KeyError::File(path.to_owned(), error.source))
-}
-
-/// What belongs into a backup, by its name there: without the keys no token of before would be known again.
-pub(crate) fn own_files(storage: &Storage) -> Option<(String, PathBuf)> {
-    match storage {
-        Storage::Folder(folder) => Some((format!("{OWN}{FILE}"), folder.join(FILE))),
-        Storage::Memory => None,
-    }
 }
 
 #[cfg(test)]
@@ -205,7 +193,7 @@ mod tests {
         let storage = Storage::Folder(folder.path().to_owned());
         let token = TokenKeys::open(&storage).unwrap().sign(&json!({"a": 1})).unwrap();
         assert!(TokenKeys::open(&storage).unwrap().verify(&token, at(0)).is_some());
-        let path = folder.path().join(FILE);
+        let path = folder.path().join(TOKEN_KEYS);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::write(&path, "nonsense").unwrap();
         assert!(matches!(TokenKeys::open(&storage), Err(KeyError::Content(_))));
@@ -233,7 +221,7 @@ mod tests {
         keys.replace(at(20), at(20)).unwrap();
         let known = [&first, &second, &third].map(|token| keys.verify(token, at(20)).is_some());
         assert_eq!(known, [false, false, false]);
-        let text = fs::read_to_string(folder.path().join(FILE)).unwrap();
+        let text = fs::read_to_string(folder.path().join(TOKEN_KEYS)).unwrap();
         assert_eq!(text.matches("BEGIN PRIVATE KEY").count(), 1);
     }
 

@@ -1,9 +1,8 @@
-//! Certificates for clients: requests are read, approved ones signed, old ones removed.
+//! Certificates for clients: requests, and the authority that signs them. The controllers that do it are in
+//! `crate::controllers`.
 
 pub(crate) mod authority;
-pub(crate) mod cleaner;
 pub(crate) mod request;
-pub(crate) mod signer;
 
 use serde_json::Value;
 

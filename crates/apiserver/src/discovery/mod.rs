@@ -78,7 +78,7 @@ pub(crate) fn served<'a>(
 }
 
 fn verbs(resource: &Resource) -> &'static [&'static str] {
-    if resource.answer.is_some() { &ANSWER_VERBS } else { &VERBS }
+    if resource.virtual_kind.is_some() { &ANSWER_VERBS } else { &VERBS }
 }
 
 struct Subresource<'a> {

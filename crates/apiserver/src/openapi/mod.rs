@@ -194,7 +194,7 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource, version: &Vers
     };
     let write = ["dryRun", "fieldManager", "fieldValidation"];
     let patch = ["dryRun", "fieldManager", "fieldValidation", "force"];
-    if resource.answer.is_some() {
+    if resource.virtual_kind.is_some() {
         paths.insert(collection, json!({"post": operation("post", &write)}));
         return;
     }

@@ -5,8 +5,16 @@ use std::collections::HashSet;
 use capstan_apiserver_schema::field_at;
 use serde_json::Value;
 
-use super::{NameRule, Schema, custom::versions, kinds::definition::is_established};
-use crate::{object, status::Cause, verbs::metadata::name_error, webhook::conversion::validate_conversion};
+use super::{
+    Schema,
+    crd::{is_established, versions},
+};
+use crate::{
+    names::{NameRule, name_error},
+    object,
+    status::Cause,
+    webhook::conversion::validate_conversion,
+};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] =

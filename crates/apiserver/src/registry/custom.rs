@@ -6,12 +6,13 @@ use capstan_text::api_version;
 use serde_json::Value;
 
 use super::{
-    Cell, Column, Conversion, Origin, Resource, Rules, Scale, Schema, Selectable, Version, kinds::definition,
+    Cell, Column, Conversion, Origin, Resource, Rules, Scale, Schema, Selectable, Version,
+    crd::{is_established, versions},
 };
 use crate::{
+    jsonpath::JsonPath,
     object,
     store::{GroupResource, Stored},
-    table::jsonpath::JsonPath,
     webhook::conversion::Converter,
 };
 
@@ -20,7 +21,7 @@ pub(crate) fn resource(stored: &Stored) -> Option<Resource> {
     // Large, and read once.
     let value = stored.value.once();
     let crd = value.as_ref();
-    if !definition::is_established(crd) {
+    if !is_established(crd) {
         return None;
     }
     let text = |path: &[&str]| object::text(crd, path).to_owned();
@@ -57,7 +58,7 @@ pub(crate) fn resource(stored: &Stored) -> Option<Resource> {
         conversion: conversion(crd),
         origin: Origin::Custom { key: stored.key.clone(), revision: stored.revision },
         rules: &Rules::CUSTOM,
-        answer: None,
+        virtual_kind: None,
     })
 }
 
@@ -67,10 +68,6 @@ fn conversion(crd: &Value) -> Conversion {
         .filter(|conversion| object::text(conversion, &["strategy"]) == "Webhook")
         .and_then(Converter::of);
     converter.map_or(Conversion::Rename, |converter| Conversion::Webhook(Box::new(converter)))
-}
-
-pub(super) fn versions(crd: &Value) -> &[Value] {
-    object::at(crd, &["spec", "versions"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// A version as it is served; nothing if it cannot be. Its schema is not looked at: that is compiled when it is needed.

@@ -2,6 +2,7 @@
 //! what no schema can say. CRDs add entries at run time; readers hold a snapshot that does not change.
 
 mod builtin;
+mod crd;
 mod crd_validation;
 pub(crate) mod custom;
 pub(crate) mod kinds;
@@ -18,14 +19,13 @@ use capstan_text::api_version;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use rules::{Env, NameRule, Rules, Subresource};
+pub(crate) use rules::{Env, Rules, Side, Subresource, Virtual, Writer};
 pub(crate) use schema::Schema;
 
 use crate::{
+    jsonpath::JsonPath,
     object,
     store::{GroupResource, Key},
-    table::jsonpath::JsonPath,
-    virtual_resources::Handler,
     webhook::conversion::Converter,
 };
 
@@ -50,8 +50,8 @@ pub(crate) struct Resource {
     pub(crate) conversion: Conversion,
     pub(crate) origin: Origin,
     pub(crate) rules: &'static Rules,
-    /// Of a resource that keeps nothing: what a post is answered with.
-    pub(crate) answer: Option<Handler>,
+    /// Set if the resource stores nothing.
+    pub(crate) virtual_kind: Option<Virtual>,
 }
 
 /// One served version of a resource.

@@ -6,8 +6,9 @@ use serde_json::Value;
 use super::Registry;
 use crate::{
     auth::User,
+    names::NameRule,
     status::{Cause, Result},
-    verbs::Call,
+    store::{GroupResource, Store},
 };
 
 /// Inputs of the functions of a kind besides the object.
@@ -18,17 +19,14 @@ pub(crate) struct Env<'a> {
     pub(crate) user: &'a User,
 }
 
-/// The syntax of names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NameRule {
-    /// An RFC 1123 subdomain: most kinds.
-    Subdomain,
-    /// An RFC 1123 label of at most 63 characters: namespaces.
-    Label,
-    /// An RFC 1035 label, which begins with a letter: versions and names in CRDs.
-    Word,
-    /// Any path segment: RBAC.
-    PathSegment,
+/// The user of a write and its target, for checks of rights beyond the verb on the resource.
+pub(crate) struct Writer<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) user: &'a User,
+    pub(crate) resource: &'a GroupResource,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) side: Side,
 }
 
 /// The functions and flags of a kind.
@@ -48,7 +46,7 @@ pub(crate) struct Rules {
     pub(crate) validate_status: fn(&Value, &Value) -> Vec<Cause>,
     /// Rejects a write for which the user lacks a right beyond the verb on the resource. Runs at every create and update, also
     /// of subresources, before validation.
-    pub(crate) admit: fn(&Call, &Value, Option<&Value>) -> Result<()>,
+    pub(crate) admit: fn(&Writer<'_>, &Value, Option<&Value>) -> Result<()>,
     /// Rejects a deletion.
     pub(crate) before_delete: fn(&Value) -> Result<()>,
     /// Whether `metadata.generation` counts changes.
@@ -83,6 +81,32 @@ pub(crate) struct Subresource {
     pub(crate) reset: &'static [&'static str],
 }
 
+/// Which side of an object a request is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    Main,
+    Status,
+    Scale,
+    /// A subresource that only some kinds have.
+    Subresource(&'static Subresource),
+}
+
+impl Side {
+    /// As managed fields call it.
+    pub(crate) fn subresource(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+            Self::Scale => "scale",
+            Self::Subresource(subresource) => subresource.name,
+        }
+    }
+
+    pub(crate) fn is_main(self) -> bool {
+        matches!(self, Self::Main)
+    }
+}
+
 impl Rules {
     /// What holds for a plain built-in kind.
     pub(crate) const PLAIN: Self = Self {
@@ -107,4 +131,16 @@ impl Rules {
 
     /// What holds for custom resources.
     pub(crate) const CUSTOM: Self = Self { generation: true, unconditional_update: false, ..Self::PLAIN };
+}
+
+/// A virtual resource, which stores nothing. [`crate::virtual_resources`] computes the response to a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Virtual {
+    TokenRequest,
+    TokenReview,
+    SelfSubjectReview,
+    SubjectAccessReview,
+    LocalSubjectAccessReview,
+    SelfSubjectAccessReview,
+    SelfSubjectRulesReview,
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Key, OpenError, Storage, Store, Stored,
+    Key, OpenError, Storage, Store, Stored, TOKEN_KEYS,
     file::{self, Held},
     log,
 };
@@ -33,8 +33,17 @@ const FORMAT: u64 = 1;
 /// may remember; no revision of it must come again with another meaning.
 const LEAP: u64 = 1_000_000_000;
 /// Files under this name belong to the store's own folder.
-pub(crate) const OWN: &str = "store/";
+const OWN: &str = "store/";
 const CHUNK: usize = 64 << 10;
+
+/// Files beside the store that belong into its backup, by their names there: without the keys no token of before would be
+/// valid again.
+pub(crate) fn own_files(storage: &Storage) -> Option<(String, PathBuf)> {
+    match storage {
+        Storage::Folder(folder) => Some((format!("{OWN}{TOKEN_KEYS}"), folder.join(TOKEN_KEYS))),
+        Storage::Memory => None,
+    }
+}
 
 /// Why a backup cannot be created or used.
 #[derive(Debug, thiserror::Error)]
@@ -132,7 +141,7 @@ impl Backup {
         let opened = Store::open(&storage, usize::MAX)?;
         let everything = opened.everything();
         let mut files = files.clone();
-        files.extend(crate::auth::token_keys::own_files(&storage));
+        files.extend(own_files(&storage));
         let (revision, objects) = (everything.revision, everything.items);
         Ok(Self { revision, taken: Timestamp::now(), objects, files: read(&files)? })
     }

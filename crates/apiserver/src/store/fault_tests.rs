@@ -139,7 +139,7 @@ async fn a_newer_format_is_refused_and_left_as_it_is() {
         const META: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("meta");
         let database = redb::Database::open(&file).unwrap();
         let transaction = database.begin_write().unwrap();
-        transaction.open_table(META).unwrap().insert("format", log::FORMAT + 1).unwrap();
+        transaction.open_table(META).unwrap().insert("format", format::FORMAT + 1).unwrap();
         transaction.commit().unwrap();
     }
     let before = fs::read(&file).unwrap();

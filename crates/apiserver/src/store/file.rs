@@ -22,7 +22,7 @@ use std::{
 use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, StorageBackend, StorageError};
 
 use super::{
-    OpenError, log,
+    OpenError, format,
     seal::{self, Seal},
 };
 
@@ -151,7 +151,7 @@ fn judge(path: &Path) -> Result<(), OpenError> {
     let path = path.to_owned();
     match judged.map_err(OpenError::Thread)? {
         Ok(Ok(Verdict::Sound)) => Ok(()),
-        Ok(Ok(Verdict::Newer(found))) => Err(OpenError::Newer { path, found, known: log::FORMAT }),
+        Ok(Ok(Verdict::Newer(found))) => Err(OpenError::Newer { path, found, known: format::FORMAT }),
         Ok(Ok(Verdict::Damaged) | Err(_)) | Err(_) => Err(OpenError::Damaged(path)),
     }
 }
@@ -190,8 +190,8 @@ fn check(image: Image) -> Result<Verdict, redb::Error> {
     if !mended.load(Ordering::Relaxed) && !database.check_integrity()? {
         return Ok(Verdict::Damaged);
     }
-    Ok(match log::format(&database)? {
-        found if found > log::FORMAT => Verdict::Newer(found),
+    Ok(match format::format(&database)? {
+        found if found > format::FORMAT => Verdict::Newer(found),
         _ => Verdict::Sound,
     })
 }
@@ -306,17 +306,17 @@ impl Draft {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::log, *};
 
     #[test]
     fn a_file_is_read_without_a_judge_only_as_it_was_closed() {
         let folder = tempfile::tempdir().unwrap();
         let held = Held::take(folder.path()).unwrap();
         held.create(|database| Ok(log::fill(database, &[], 7)?)).unwrap();
-        let read = || held.open_sealed(|database| Ok(log::format(database)?)).map(|(_, format)| format);
+        let read = || held.open_sealed(|database| Ok(format::format(database)?)).map(|(_, format)| format);
         assert_eq!(read(), None, "it has not been sealed");
         held.close().unwrap();
-        assert_eq!(read(), Some(log::FORMAT));
+        assert_eq!(read(), Some(format::FORMAT));
         held.close().unwrap();
         assert!(held.open_sealed(|_| -> Result<(), _> { panic!("over what makes no sense") }).is_none());
         assert!(held.open_sealed(|_| -> Result<(), _> { Err(OpenError::Closed) }).is_none());

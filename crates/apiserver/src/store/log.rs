@@ -24,21 +24,16 @@ use serde_json::Value;
 use super::{
     Change, Event, Key, OpenError, Storage, Stored,
     file::{self, Held},
+    format::{FORMAT, META, VERSION},
     index::State,
 };
 
 const OBJECTS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("objects");
 /// Revision to (change, key, revision of the previous state, previous state).
 const LOG: TableDefinition<'_, u64, (u8, &str, u64, &[u8])> = TableDefinition::new("log");
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const REVISION: &str = "revision";
 /// Events up to this revision have been forgotten.
 const FLOOR: &str = "floor";
-/// Which format the file is in.
-const VERSION: &str = "format";
-/// The format that is written, and the newest that can be read.
-pub(super) const FORMAT: u64 = 1;
-
 /// The file, open and locked.
 pub(super) struct Log {
     /// Nothing while it cannot be written: see [`Log::reopen`].
@@ -248,14 +243,6 @@ pub(super) fn fill(database: &Database, objects: &[Arc<Stored>], revision: u64) 
         }
     }
     Ok(transaction.commit()?)
-}
-
-/// The format a file is in. The first one did not say so.
-pub(super) fn format(database: &impl ReadableDatabase) -> Result<u64, redb::Error> {
-    match database.begin_read()?.open_table(META) {
-        Err(TableError::TableDoesNotExist(_)) => Ok(1),
-        meta => Ok(meta?.get(VERSION)?.map_or(1, |value| value.value())),
-    }
 }
 
 struct Row {

@@ -11,6 +11,7 @@ pub(crate) mod backup;
 #[cfg(test)]
 mod fault_tests;
 mod file;
+mod format;
 mod index;
 mod key;
 mod log;
@@ -38,7 +39,10 @@ pub(crate) use index::{Batch, Keys, Listing};
 pub(crate) use key::{GroupResource, Key};
 pub(crate) use stored::Stored;
 
-use crate::limits::MOST_BYTES;
+use crate::object::MOST_BYTES;
+
+/// The file with the keys of tokens in the folder of a store. Who writes it knows what is in it.
+pub(crate) const TOKEN_KEYS: &str = "service-account.key";
 use index::State;
 
 /// Where the store keeps its file.

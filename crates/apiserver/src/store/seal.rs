@@ -12,7 +12,7 @@ use std::{
 
 use rustix::fs::SeekFrom;
 
-use super::log::FORMAT;
+use super::format::FORMAT;
 
 /// What one sum is over.
 const CHUNK: u64 = 1 << 20;

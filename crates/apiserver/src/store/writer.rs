@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::limits::MOST_BYTES;
+use crate::object::MOST_BYTES;
 
 use super::{
     Action, Change, Event, Expect, Job, Key, LastFailure, Observer, OpenError, Reply, Stored, Write,

@@ -1,12 +1,12 @@
 //! Tables: what `kubectl get` prints, made by the server.
 
-pub(crate) mod age;
-pub(crate) mod jsonpath;
-
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::registry::{Cell, Column};
+use crate::{
+    age,
+    registry::{Cell, Column},
+};
 
 /// What a row carries beside its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,8 @@ pub(crate) fn metadata_only(object: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{jsonpath::JsonPath, *};
+    use super::*;
+    use crate::jsonpath::JsonPath;
 
     #[test]
     fn cells_are_typed() {

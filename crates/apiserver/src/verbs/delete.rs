@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Call, update::is_unheld};
+use super::update::is_unheld;
 use crate::{
     admission::{self, Attempt},
+    call::Call,
     object,
     registry::kinds::definition,
     request::options::{DeleteOptions, Propagation},

@@ -3,16 +3,19 @@
 use serde_json::Value;
 
 use super::{
-    Call, Outcome, Side, admit, scale, strategic,
+    strategic,
     update::{self, Edit},
 };
 use crate::{
+    call::{Call, Outcome},
     fields, object,
+    registry::Side,
     request::{
         body::{self, Decoded},
         options::WriteOptions,
     },
     status::{ApiError, Cause, Result},
+    validation::{admit, scale},
 };
 
 /// The media types of patches.

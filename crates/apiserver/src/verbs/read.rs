@@ -5,8 +5,8 @@ use std::sync::Arc;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use super::Call;
 use crate::{
+    call::Call,
     object,
     registry::{Resource, Version},
     request::{

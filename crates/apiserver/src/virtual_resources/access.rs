@@ -9,9 +9,9 @@ use crate::{
         authorize::{self, Resolution},
         rule::Access,
     },
+    call::Call,
     object,
     status::{ApiError, Cause, Result},
-    verbs::Call,
 };
 
 /// SubjectAccessReview: whether a user is allowed a request.

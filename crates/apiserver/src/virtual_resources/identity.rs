@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::texts;
 use crate::{
-    auth::authenticate,
+    authentication,
+    call::Call,
     object,
     status::{ApiError, Result},
-    verbs::Call,
 };
 
 /// TokenReview: the user of a token.
@@ -20,7 +20,7 @@ pub(crate) fn token_review(call: &Call, mut review: Value) -> Result<Value> {
     if audiences.is_empty() {
         audiences = call.plane.issuer.audiences();
     }
-    review["status"] = match authenticate::by_token(&call.plane, call.plane.now(), token, &audiences) {
+    review["status"] = match authentication::by_token(&call.plane, call.plane.now(), token, &audiences) {
         Ok(found) => {
             json!({"authenticated": true, "user": found.user.info(), "audiences": found.audiences})
         }

@@ -1,16 +1,27 @@
-//! Virtual resources, which store nothing: the response is computed from the posted object. Each function is part of one entry
-//! of the registry. Requests take the same path as for every other resource.
+//! Virtual resources, which store nothing: the response is computed from the posted object. Requests take
+//! the same path as for every other resource.
 
-pub(crate) mod access;
-pub(crate) mod identity;
-pub(crate) mod token_request;
+mod access;
+mod identity;
+mod token_request;
 
 use serde_json::Value;
 
-use crate::{status::Result, verbs::Call};
+use crate::{call::Call, registry::Virtual, status::Result};
 
 /// Computes the response from the posted object, which is of the right kind and pruned.
-pub(crate) type Handler = fn(&Call, Value) -> Result<Value>;
+pub(crate) fn answer(kind: Virtual, call: &Call, posted: Value) -> Result<Value> {
+    let answer = match kind {
+        Virtual::TokenRequest => token_request::answer,
+        Virtual::TokenReview => identity::token_review,
+        Virtual::SelfSubjectReview => identity::self_subject_review,
+        Virtual::SubjectAccessReview => access::subject,
+        Virtual::LocalSubjectAccessReview => access::local_subject,
+        Virtual::SelfSubjectAccessReview => access::self_subject,
+        Virtual::SelfSubjectRulesReview => access::self_rules,
+    };
+    answer(call, posted)
+}
 
 /// The strings of a list.
 fn texts(value: Option<&Value>) -> Vec<String> {

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::texts;
 use crate::{
     auth::service_account::{Bound, Grant},
+    call::Call,
     object,
     status::{ApiError, Cause, Result},
     store::{GroupResource, Key, Stored},
-    verbs::Call,
 };
 
 const GROUP: &str = "authentication.k8s.io";

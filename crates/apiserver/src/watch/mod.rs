@@ -1,6 +1,9 @@
 //! Watches: what happened, relative to a selector, written down one line per event.
 
-pub(crate) mod stream;
+mod serve;
+mod stream;
+
+pub(crate) use serve::watch;
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -9,12 +12,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
+    call::Call,
     chunked_list::CHUNK,
     request::negotiate::Form,
     status::{ApiError, Result},
     store::{Change, Event, Stored},
     table::{self, Include},
-    verbs::Call,
 };
 
 /// The word for an event.

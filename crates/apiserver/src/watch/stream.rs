@@ -13,12 +13,13 @@ use tokio::{
 
 use super::{EventType, Lines, error_line, relative};
 use crate::{
+    call::Call,
     chunked_list::CHUNK,
     request::options::{Freshness, ListOptions},
-    server::stopped,
+    shutdown::stopped,
     status::{ApiError, Result},
     store::Stored,
-    verbs::{Call, read::Filter},
+    verbs::read::Filter,
 };
 
 /// As many events as are written at once.

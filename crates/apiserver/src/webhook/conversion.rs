@@ -10,10 +10,9 @@ use uuid::Uuid;
 
 use super::{Target, Webhooks, validate};
 use crate::{
+    names::{NameRule, name_error},
     object,
-    registry::NameRule,
     status::{ApiError, Cause, Result},
-    verbs::metadata::name_error,
 };
 
 /// As upstream.

@@ -4,6 +4,7 @@
 //! There is no cluster network behind this server: a `service` is looked up in the map that the server was
 //! opened with, and is spoken to under its name in the cluster, so that its certificate stays as it is.
 
+pub(crate) mod configuration;
 pub(crate) mod conversion;
 mod target;
 

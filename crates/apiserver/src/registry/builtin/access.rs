@@ -8,8 +8,10 @@ use super::{
 };
 use crate::{
     object,
-    registry::kinds::{self, cells},
-    virtual_resources::{access, identity, token_request},
+    registry::{
+        Virtual,
+        kinds::{self, cells},
+    },
 };
 
 /// Below a service account.
@@ -18,7 +20,7 @@ pub(super) const TOKEN_REQUEST: BuiltIn = BuiltIn {
     resource: "tokenrequests",
     kind: "TokenRequest",
     schema: "io.k8s.api.authentication.v1.TokenRequest",
-    answer: Some(token_request::answer),
+    virtual_kind: Some(Virtual::TokenRequest),
     ..ROW
 };
 
@@ -103,7 +105,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         kind: "TokenReview",
         schema: "io.k8s.api.authentication.v1.TokenReview",
         namespaced: false,
-        answer: Some(identity::token_review),
+        virtual_kind: Some(Virtual::TokenReview),
         ..ROW
     },
     BuiltIn {
@@ -112,7 +114,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         kind: "SelfSubjectReview",
         schema: "io.k8s.api.authentication.v1.SelfSubjectReview",
         namespaced: false,
-        answer: Some(identity::self_subject_review),
+        virtual_kind: Some(Virtual::SelfSubjectReview),
         ..ROW
     },
     BuiltIn {
@@ -121,7 +123,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         kind: "SubjectAccessReview",
         schema: "io.k8s.api.authorization.v1.SubjectAccessReview",
         namespaced: false,
-        answer: Some(access::subject),
+        virtual_kind: Some(Virtual::SubjectAccessReview),
         ..ROW
     },
     BuiltIn {
@@ -129,7 +131,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         resource: "localsubjectaccessreviews",
         kind: "LocalSubjectAccessReview",
         schema: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
-        answer: Some(access::local_subject),
+        virtual_kind: Some(Virtual::LocalSubjectAccessReview),
         ..ROW
     },
     BuiltIn {
@@ -138,7 +140,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         kind: "SelfSubjectAccessReview",
         schema: "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
         namespaced: false,
-        answer: Some(access::self_subject),
+        virtual_kind: Some(Virtual::SelfSubjectAccessReview),
         ..ROW
     },
     BuiltIn {
@@ -147,7 +149,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         kind: "SelfSubjectRulesReview",
         schema: "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
         namespaced: false,
-        answer: Some(access::self_rules),
+        virtual_kind: Some(Virtual::SelfSubjectRulesReview),
         ..ROW
     },
 ];

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::{
     Below, Cell, Column, Conversion, Origin, Resource, Rules, Scale, Schema, Selectable, Subresource,
-    Version, kinds::cells,
+    Version, Virtual, kinds::cells,
 };
-use crate::{object, store::GroupResource, table::jsonpath::JsonPath, virtual_resources::Handler};
+use crate::{jsonpath::JsonPath, object, store::GroupResource};
 
 /// A row of the table.
 struct BuiltIn {
@@ -27,7 +27,7 @@ struct BuiltIn {
     subresources: &'static [&'static Subresource],
     /// Paths below an object to resources that keep nothing.
     asked: &'static [(&'static str, &'static BuiltIn)],
-    answer: Option<Handler>,
+    virtual_kind: Option<Virtual>,
     selectable: &'static [&'static str],
     columns: &'static [(&'static str, &'static str, CellOf)],
     rules: &'static Rules,
@@ -54,7 +54,7 @@ const ROW: BuiltIn = BuiltIn {
     scale: false,
     subresources: &[],
     asked: &[],
-    answer: None,
+    virtual_kind: None,
     selectable: &[],
     columns: &[],
     rules: &Rules::PLAIN,
@@ -89,7 +89,7 @@ impl BuiltIn {
             conversion: if events { Conversion::Events } else { Conversion::Rename },
             origin: Origin::BuiltIn,
             rules: self.rules,
-            answer: self.answer,
+            virtual_kind: self.virtual_kind,
             name,
         }
     }

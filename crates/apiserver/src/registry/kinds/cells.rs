@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
+    age::{duration, human},
     certificates, object,
-    table::age::{duration, human},
 };
 
 /// How many webhooks a configuration has.

@@ -4,13 +4,13 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::super::{Env, NameRule, Rules, Subresource};
+use super::super::{Env, Rules, Side, Subresource, Writer};
 use crate::{
     auth::{MASTERS, authorize, rule::Access},
     certificates::{CLIENT_SIGNER, REQUESTS, conditions, conditions_of, request::Request},
+    names::NameRule,
     object,
     status::{ApiError, Cause, Result},
-    verbs::{Call, Side},
 };
 
 pub(crate) const CERTIFICATE_SIGNING_REQUEST: Rules = Rules {
@@ -260,11 +260,10 @@ fn validate_conditions(request: &Value) -> Vec<Cause> {
 }
 
 /// Whose request, whose approval, whose signature.
-fn admit(call: &Call, request: &Value, old: Option<&Value>) -> Result<()> {
-    let refused =
-        |detail: String| Err(ApiError::forbidden(&call.resource.name, object::name(request), &detail));
+fn admit(writer: &Writer<'_>, request: &Value, old: Option<&Value>) -> Result<()> {
+    let refused = |detail: String| Err(ApiError::forbidden(writer.resource, object::name(request), &detail));
     let signer = object::text(old.unwrap_or(request), &["spec", "signerName"]);
-    let verb = match (call.side, old) {
+    let verb = match (writer.side, old) {
         (Side::Main, None) => return admit_subject(request, signer, refused),
         (Side::Status, Some(old)) if old.get("status") != request.get("status") => "sign",
         (Side::Subresource(_), _) => "approve",
@@ -274,7 +273,7 @@ fn admit(call: &Call, request: &Value, old: Option<&Value>) -> Result<()> {
     let may = |name: &str| {
         let (group, resource) = (REQUESTS.0, "signers");
         let access = Access::Resource { verb, group, namespace: "", resource, subresource: "", name };
-        authorize::decide(&call.plane.store, &call.user, &access).allowed
+        authorize::decide(writer.store, writer.user, &access).allowed
     };
     if may(signer) || may(&format!("{domain}/*")) {
         return Ok(());

@@ -3,9 +3,12 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::super::{NameRule, Rules, Subresource};
+use super::{
+    super::{Rules, Subresource},
+    escalation,
+};
 use crate::{
-    auth::escalate,
+    names::NameRule,
     object,
     status::{ApiError, Cause},
     store::GroupResource,
@@ -236,7 +239,7 @@ fn blank_workload(strategy: &str) -> Value {
 
 pub(crate) const ROLE: Rules = Rules {
     name: NameRule::PathSegment,
-    admit: escalate::role,
+    admit: escalation::role,
     validate: |role, _| {
         let namespaced = object::kind(role) == "Role";
         let rules = role.get("rules").and_then(Value::as_array).into_iter().flatten().enumerate();
@@ -286,7 +289,7 @@ pub(crate) const ROLE_BINDING: Rules = Rules {
             _ => Vec::new(),
         }
     },
-    admit: escalate::binding,
+    admit: escalation::binding,
     ..CREATED_ON_UPDATE
 };
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    super::{Env, Registry, Rules, crd_validation},
+    super::{Env, Registry, Rules, crd::is_established, crd_validation},
     webhooks::default_port,
 };
 use crate::{object, store::GroupResource};
@@ -72,14 +72,6 @@ fn settle(definition: &mut Value, env: &Env<'_>) {
         stored.push(storage);
     }
     definition["status"]["storedVersions"] = stored.into();
-}
-
-/// Whether the CRD is being served.
-pub(crate) fn is_established(definition: &Value) -> bool {
-    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
-    conditions.into_iter().flatten().any(|condition| {
-        object::text(condition, &["type"]) == "Established" && object::text(condition, &["status"]) == "True"
-    })
 }
 
 /// Another resource of the group that has one of the names.

@@ -4,6 +4,7 @@ pub(crate) mod cells;
 mod certificates;
 mod core;
 pub(crate) mod definition;
+mod escalation;
 pub(crate) mod events;
 mod webhooks;
 

@@ -1,13 +1,13 @@
-//! Configurations of admission webhooks: their defaults and rules. [`crate::admission`] acts on them.
+//! Configurations of admission webhooks: their defaults and rules. `crate::admission` acts on them.
 
 use serde_json::{Value, json};
 
 use super::super::Rules;
-use crate::admission;
+use crate::webhook::configuration;
 
 pub(crate) const WEBHOOK_CONFIGURATION: Rules = Rules {
     default,
-    validate: |configuration, _| admission::validate_configuration(configuration),
+    validate: |configuration, _| configuration::validate(configuration),
     generation: true,
     ..Rules::PLAIN
 };

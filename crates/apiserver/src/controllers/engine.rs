@@ -14,13 +14,14 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     auth::User,
+    call::Call,
     object,
     plane::Plane,
     request::options::DeleteOptions,
-    server::stopped,
+    shutdown::stopped,
     status::Result,
     store::{Action, Event, Expect, Key, Listing, Stored, Write, WriteError},
-    verbs::{Call, delete, update::is_unheld},
+    verbs::{delete, update::is_unheld},
 };
 
 const BATCH: usize = 1024;

@@ -1,10 +1,13 @@
 //! The rules of metadata, the same for every kind.
 
-use capstan_apiserver_schema::LABEL_1035;
 use serde_json::{Map, Value};
 
-use super::Call;
-use crate::{object, registry::NameRule, status::Cause};
+use crate::{
+    call::Call,
+    names::{NameRule, SUBDOMAIN, name_error},
+    object,
+    status::Cause,
+};
 
 /// The fields of ObjectMeta.
 const FIELDS: [&str; 15] = [
@@ -209,40 +212,12 @@ fn added_finalizers(object: &Value, old: &Value) -> Option<Cause> {
     (!added.is_empty()).then(|| Cause::forbidden("metadata.finalizers", &detail))
 }
 
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
-    '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
-    start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
-    '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
     with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-
-/// What is wrong with a name.
-pub(crate) fn name_error(rule: NameRule, name: &str) -> Option<&'static str> {
-    let label = |part: &str| {
-        !part.is_empty()
-            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-    };
-    match rule {
-        NameRule::Label | NameRule::Word if name.len() > 63 => Some("must be no more than 63 bytes"),
-        NameRule::Label if !label(name) => Some(LABEL),
-        NameRule::Word if !label(name) || name.starts_with(|c: char| c.is_ascii_digit()) => Some(LABEL_1035),
-        NameRule::Subdomain if name.len() > 253 => Some("must be no more than 253 bytes"),
-        NameRule::Subdomain if !name.split('.').all(label) => Some(SUBDOMAIN),
-        NameRule::PathSegment if name == "." => Some("may not be '.'"),
-        NameRule::PathSegment if name == ".." => Some("may not be '..'"),
-        NameRule::PathSegment if name.contains('/') => Some("may not contain '/'"),
-        NameRule::PathSegment if name.contains('%') => Some("may not contain '%'"),
-        _ => None,
-    }
-}
 
 fn is_word(text: &str) -> bool {
     let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());

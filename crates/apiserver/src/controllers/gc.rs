@@ -11,8 +11,8 @@ use std::{
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::engine::{self, Controller};
 use crate::{
-    controller::{self, Controller},
     object,
     plane::Plane,
     request::options::{DeleteOptions, Propagation},
@@ -23,7 +23,7 @@ use crate::{
 
 /// Runs until the server stops.
 pub(crate) async fn run(plane: Arc<Plane>, stopping: watch::Receiver<bool>) {
-    controller::run(plane, stopping, Collector::default()).await;
+    engine::run(plane, stopping, Collector::default()).await;
 }
 
 type Uid = String;
@@ -124,7 +124,7 @@ impl Collector {
         }
         let foreground = !waiting.is_empty() && self.dependents.contains_key(uid);
         let propagation = foreground.then_some(Propagation::Foreground);
-        controller::remove(plane, stored, &DeleteOptions { propagation, ..DeleteOptions::default() }).await?;
+        engine::remove(plane, stored, &DeleteOptions { propagation, ..DeleteOptions::default() }).await?;
         Ok(Vec::new())
     }
 }
@@ -229,7 +229,7 @@ fn named(plane: &Plane, dependent: &Stored, reference: &Value) -> Option<Key> {
 }
 
 async fn disown(plane: &Plane, stored: &Stored, owners: &[Uid]) -> Result<()> {
-    controller::edit(plane, &stored.key, object::uid(&stored.value.head()), |value| {
+    engine::edit(plane, &stored.key, object::uid(&stored.value.head()), |value| {
         let mut references = object::owner_references(value).to_vec();
         references.retain(|reference| !owners.iter().any(|uid| object::text(reference, &["uid"]) == uid));
         let metadata = object::metadata_mut(value);
@@ -243,7 +243,7 @@ async fn disown(plane: &Plane, stored: &Stored, owners: &[Uid]) -> Result<()> {
 }
 
 async fn remove_finalizer(plane: &Plane, stored: &Stored, finalizer: &str) -> Result<()> {
-    controller::edit(plane, &stored.key, object::uid(&stored.value.head()), |value| {
+    engine::edit(plane, &stored.key, object::uid(&stored.value.head()), |value| {
         let kept =
             object::finalizers(value).into_iter().filter(|f| *f != finalizer).map(str::to_owned).collect();
         object::set_finalizers(value, kept);

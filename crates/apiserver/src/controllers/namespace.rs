@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::engine::{self, Controller};
 use crate::{
-    controller::{self, Controller},
     object,
     plane::Plane,
     request::options::{DeleteOptions, Propagation},
@@ -17,7 +17,7 @@ use crate::{
 /// Runs until the server stops.
 pub(crate) async fn run(plane: Arc<Plane>, stopping: watch::Receiver<bool>) {
     let namespaces = GroupResource::new("", "namespaces");
-    controller::run(plane, stopping, Emptier { namespaces, terminating: Vec::new() }).await;
+    engine::run(plane, stopping, Emptier { namespaces, terminating: Vec::new() }).await;
 }
 
 struct Emptier {
@@ -62,12 +62,12 @@ impl Controller for Emptier {
         let options =
             DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
         for stored in content.iter().filter(|stored| !stored.is_terminating()) {
-            controller::remove(plane, stored, &options).await?;
+            engine::remove(plane, stored, &options).await?;
         }
         // What waits for its finalizers comes back as an event when it is gone.
         if plane.store.in_namespace(name).is_empty() {
             let head = namespace.value.head();
-            controller::edit(plane, &namespace.key, object::uid(&head), |value| {
+            engine::edit(plane, &namespace.key, object::uid(&head), |value| {
                 let finalizers = value.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut);
                 if let Some(finalizers) = finalizers {
                     finalizers.retain(|finalizer| finalizer != "kubernetes");

@@ -8,10 +8,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{REQUESTS, conditions, conditions_of, is_issued};
-use crate::{
-    controller, object, plane::Plane, request::options::DeleteOptions, server::stopped, store::GroupResource,
-};
+use super::engine;
+use crate::certificates::{REQUESTS, conditions, conditions_of, is_issued};
+use crate::{object, plane::Plane, request::options::DeleteOptions, shutdown::stopped, store::GroupResource};
 
 const EVERY: Duration = Duration::from_secs(60 * 60);
 /// How long what has been decided is kept, in seconds.
@@ -25,7 +24,7 @@ pub(crate) async fn run(plane: Arc<Plane>, mut stopping: watch::Receiver<bool>) 
     loop {
         let now = plane.now();
         for stored in plane.store.list(&requests, None).items.iter().filter(|s| is_old(&s.value, now)) {
-            if let Err(error) = controller::remove(&plane, stored, &DeleteOptions::default()).await {
+            if let Err(error) = engine::remove(&plane, stored, &DeleteOptions::default()).await {
                 tracing::warn!(%error, "cannot remove an old certificate request");
             }
         }

@@ -6,62 +6,62 @@ use serde_json::Value;
 
 use capstan_apiserver_schema::Expression;
 
+use super::{self as webhook, Target};
 use crate::{
     object,
     request::selector::LabelSelector,
     status::Cause,
     store::{GroupResource, Store},
-    webhook::{self, Target},
 };
 
 /// The group of configurations.
-pub(super) const GROUP: &str = "admissionregistration.k8s.io";
+pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 /// The versions of the review that this server speaks; they look the same.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 /// What a condition may speak of.
-pub(super) const VARIABLES: [&str; 3] = ["object", "oldObject", "request"];
+pub(crate) const VARIABLES: [&str; 3] = ["object", "oldObject", "request"];
 /// As many conditions as upstream allows.
 const CONDITIONS: usize = 64;
 
 /// When a webhook is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Mutating,
     Validating,
 }
 
 /// One webhook.
-pub(super) struct Hook {
-    pub(super) name: String,
-    pub(super) mutating: bool,
-    pub(super) target: Target,
-    pub(super) review: &'static str,
-    pub(super) rules: Vec<Rule>,
+pub(crate) struct Hook {
+    pub(crate) name: String,
+    pub(crate) mutating: bool,
+    pub(crate) target: Target,
+    pub(crate) review: &'static str,
+    pub(crate) rules: Vec<Rule>,
     /// Whether a rule for one version is meant for the others as well.
-    pub(super) equivalent: bool,
-    pub(super) namespaces: LabelSelector,
-    pub(super) objects: LabelSelector,
-    pub(super) conditions: Vec<(String, Expression)>,
+    pub(crate) equivalent: bool,
+    pub(crate) namespaces: LabelSelector,
+    pub(crate) objects: LabelSelector,
+    pub(crate) conditions: Vec<(String, Expression)>,
     /// Whether it can be done without.
-    pub(super) ignored: bool,
+    pub(crate) ignored: bool,
     /// Whether it may be asked about what will not happen.
-    pub(super) dry_runs: bool,
+    pub(crate) dry_runs: bool,
     /// Whether it wants to see what others make of its changes.
-    pub(super) reinvoked: bool,
-    pub(super) timeout: Duration,
+    pub(crate) reinvoked: bool,
+    pub(crate) timeout: Duration,
 }
 
 /// What a webhook wants to be asked about.
-pub(super) struct Rule {
-    pub(super) operations: Vec<String>,
-    pub(super) groups: Vec<String>,
-    pub(super) versions: Vec<String>,
-    pub(super) resources: Vec<String>,
-    pub(super) scope: String,
+pub(crate) struct Rule {
+    pub(crate) operations: Vec<String>,
+    pub(crate) groups: Vec<String>,
+    pub(crate) versions: Vec<String>,
+    pub(crate) resources: Vec<String>,
+    pub(crate) scope: String,
 }
 
 /// All webhooks of a phase, in the order they are asked: by the name of their configuration, then as written.
-pub(super) fn all(store: &Store, phase: Phase) -> Vec<Hook> {
+pub(crate) fn all(store: &Store, phase: Phase) -> Vec<Hook> {
     let resource = match phase {
         Phase::Mutating => "mutatingwebhookconfigurations",
         Phase::Validating => "validatingwebhookconfigurations",

@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Call, Side, metadata, scale};
+use super::{metadata, scale};
 use crate::{
+    call::Call,
     object,
+    registry::Side,
     request::{body::Decoded, options::FieldValidation},
     status::{ApiError, Cause, Result},
 };

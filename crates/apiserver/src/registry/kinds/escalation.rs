@@ -3,42 +3,42 @@
 
 use serde_json::Value;
 
-use super::{
-    MASTERS,
-    authorize::{self, RBAC, Resolution},
-    rule::{Access, Rule, go_list},
-};
+use super::super::Writer;
 use crate::{
+    auth::{
+        MASTERS,
+        authorize::{self, RBAC, Resolution},
+        rule::{Access, Rule, go_list},
+    },
     object,
     status::{ApiError, Result},
-    verbs::Call,
 };
 
 /// Refuses a role that holds more than its writer.
-pub(crate) fn role(call: &Call, role: &Value, old: Option<&Value>) -> Result<()> {
-    if call.user.is_in(MASTERS) || is_only_for_the_collector(role, old) {
+pub(crate) fn role(writer: &Writer<'_>, role: &Value, old: Option<&Value>) -> Result<()> {
+    if writer.user.is_in(MASTERS) || is_only_for_the_collector(role, old) {
         return Ok(());
     }
-    let resource = call.resource.name.resource();
-    if may(call, "escalate", resource, &call.name) {
+    let resource = writer.resource.resource();
+    if may(writer, "escalate", resource, writer.name) {
         return Ok(());
     }
-    check(call, role, &Rule::of(role))?;
+    check(writer, role, &Rule::of(role))?;
     let aggregates = |role: &Value| {
         let selectors = object::at(role, &["aggregationRule", "clusterRoleSelectors"]);
         selectors.and_then(Value::as_array).is_some_and(|selectors| !selectors.is_empty())
     };
     // What gathers rules may come to hold anything.
-    if (aggregates(role) || old.is_some_and(aggregates)) && !missing(call, &everything()).is_empty() {
+    if (aggregates(role) || old.is_some_and(aggregates)) && !missing(writer, &everything()).is_empty() {
         let detail = "must have cluster-admin privileges to use the aggregationRule";
-        return Err(ApiError::forbidden(&call.resource.name, object::name(role), detail));
+        return Err(ApiError::forbidden(writer.resource, object::name(role), detail));
     }
     Ok(())
 }
 
 /// Refuses a binding to a role that holds more than whoever binds it.
-pub(crate) fn binding(call: &Call, binding: &Value, old: Option<&Value>) -> Result<()> {
-    if call.user.is_in(MASTERS) || is_only_for_the_collector(binding, old) {
+pub(crate) fn binding(writer: &Writer<'_>, binding: &Value, old: Option<&Value>) -> Result<()> {
+    if writer.user.is_in(MASTERS) || is_only_for_the_collector(binding, old) {
         return Ok(());
     }
     let (kind, name) =
@@ -48,13 +48,13 @@ pub(crate) fn binding(call: &Call, binding: &Value, old: Option<&Value>) -> Resu
         "ClusterRole" => "clusterroles",
         _ => return Err(ApiError::unexplained(format!("unsupported role reference kind: {kind:?}"))),
     };
-    if may(call, "bind", resource, name) {
+    if may(writer, "bind", resource, name) {
         return Ok(());
     }
-    let role = authorize::role(&call.plane.store, binding, &call.namespace);
+    let role = authorize::role(writer.store, binding, writer.namespace);
     // The name of the role with the resource of the binding, as upstream.
-    let role = role.ok_or_else(|| ApiError::not_found(&call.resource.name, name))?;
-    check(call, binding, &Rule::of(&role.value))
+    let role = role.ok_or_else(|| ApiError::not_found(writer.resource, name))?;
+    check(writer, binding, &Rule::of(&role.value))
 }
 
 /// Owners and finalizers may be changed by whoever may write the object.
@@ -69,10 +69,10 @@ fn is_only_for_the_collector(new: &Value, old: Option<&Value>) -> bool {
     old.is_some_and(|old| rest(old) == rest(new))
 }
 
-fn may(call: &Call, verb: &str, resource: &str, name: &str) -> bool {
+fn may(writer: &Writer<'_>, verb: &str, resource: &str, name: &str) -> bool {
     let access =
-        Access::Resource { verb, group: RBAC, namespace: &call.namespace, resource, subresource: "", name };
-    authorize::decide(&call.plane.store, &call.user, &access).allowed
+        Access::Resource { verb, group: RBAC, namespace: writer.namespace, resource, subresource: "", name };
+    authorize::decide(writer.store, writer.user, &access).allowed
 }
 
 fn everything() -> Vec<Rule> {
@@ -83,25 +83,25 @@ fn everything() -> Vec<Rule> {
     ]
 }
 
-fn missing(call: &Call, wanted: &[Rule]) -> Vec<Rule> {
-    let Resolution { rules, .. } = authorize::rules_for(&call.plane.store, &call.user, &call.namespace);
+fn missing(writer: &Writer<'_>, wanted: &[Rule]) -> Vec<Rule> {
+    let Resolution { rules, .. } = authorize::rules_for(writer.store, writer.user, writer.namespace);
     uncovered(&rules, wanted)
 }
 
-fn check(call: &Call, object: &Value, wanted: &[Rule]) -> Result<()> {
-    let missing = missing(call, wanted);
+fn check(writer: &Writer<'_>, object: &Value, wanted: &[Rule]) -> Result<()> {
+    let missing = missing(writer, wanted);
     if missing.is_empty() {
         return Ok(());
     }
     let mut lines: Vec<String> = compact(missing).iter().map(Rule::describe).collect();
     lines.sort();
     lines.dedup();
-    let (user, groups) = (&call.user.name, go_list(&call.user.groups));
+    let (user, groups) = (&writer.user.name, go_list(&writer.user.groups));
     let detail = format!(
         "user {user:?} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{}",
         lines.join("\n")
     );
-    Err(ApiError::forbidden(&call.resource.name, object::name(object), &detail))
+    Err(ApiError::forbidden(writer.resource, object::name(object), &detail))
 }
 
 /// The atoms of what is wanted that nothing held covers.

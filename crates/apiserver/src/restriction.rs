@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::Call;
 use crate::{
+    auth::User,
     object,
     status::{ApiError, Result},
+    store::GroupResource,
 };
 
 /// Restricts updates of a resource by the members of a group, whatever their roles allow.
@@ -26,18 +27,22 @@ pub struct Restriction {
 /// Metadata that the server itself changes with an update.
 const SERVERS_OWN: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
 
-/// Rejects an update that changes more than the caller may.
-pub(crate) fn check(call: &Call, new: &Value, old: &Value) -> Result<()> {
-    let (api_group, resource) = (call.resource.name.group(), call.resource.name.resource());
+/// Rejects an update of the main resource that changes more than its user may.
+pub(crate) fn check(
+    restrictions: &[Restriction],
+    user: &User,
+    resource: &GroupResource,
+    new: &Value,
+    old: &Value,
+) -> Result<()> {
     let applies = |restriction: &&Restriction| {
-        restriction.api_group == api_group
-            && restriction.resource == resource
-            && call.user.is_in(restriction.group)
-            && call.side.is_main()
+        restriction.api_group == resource.group()
+            && restriction.resource == resource.resource()
+            && user.is_in(restriction.group)
     };
-    for restriction in call.plane.restrictions.iter().filter(applies) {
+    for restriction in restrictions.iter().filter(applies) {
         if let Some(why) = violation(restriction, new, old) {
-            return Err(ApiError::forbidden(&call.resource.name, object::name(new), &why));
+            return Err(ApiError::forbidden(resource, object::name(new), &why));
         }
     }
     Ok(())

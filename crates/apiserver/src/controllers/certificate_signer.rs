@@ -8,28 +8,29 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{
-    CLIENT_SIGNER, REQUESTS, authority::KeyUsages, authority::Signer, conditions, has, is_issued,
-    request::Request,
-};
+use super::engine::{self, Controller};
 use crate::{
     auth::User,
-    controller::{self, Controller},
+    call::Call,
+    certificates::{
+        CLIENT_SIGNER, REQUESTS,
+        authority::{KeyUsages, Signer},
+        conditions, has, is_issued,
+        request::Request,
+    },
     object,
     plane::Plane,
+    registry::Side,
     request::options::WriteOptions,
     status::Result,
     store::{Change, Event, GroupResource, Key, Listing},
-    verbs::{
-        Call, Side,
-        update::{self, Edit},
-    },
+    verbs::update::{self, Edit},
 };
 
 /// Runs until the server stops.
 pub(crate) async fn run(plane: Arc<Plane>, signer: Signer, stopping: watch::Receiver<bool>) {
     let requests = GroupResource::new(REQUESTS.0, REQUESTS.1);
-    controller::run(plane, stopping, Issuing { requests, signer }).await;
+    engine::run(plane, stopping, Issuing { requests, signer }).await;
 }
 
 struct Issuing {

@@ -8,9 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::{
-    controller, object, plane::Plane, request::options::DeleteOptions, server::stopped, store::GroupResource,
-};
+use super::engine;
+use crate::{object, plane::Plane, request::options::DeleteOptions, shutdown::stopped, store::GroupResource};
 
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
@@ -29,7 +28,7 @@ pub(crate) async fn run(plane: Arc<Plane>, ttl: Duration, mut stopping: watch::R
         let clean = futures::stream::iter(old).for_each_concurrent(TOGETHER, |stored| {
             let plane = Arc::clone(&plane);
             async move {
-                if let Err(error) = controller::remove(&plane, &stored, &DeleteOptions::default()).await {
+                if let Err(error) = engine::remove(&plane, &stored, &DeleteOptions::default()).await {
                     tracing::warn!(%error, "cannot delete an expired Event");
                 }
             }

@@ -3,13 +3,13 @@
 use http::Response;
 use tokio::sync::watch as signal;
 
-use super::Call;
+use super::{Lines, stream};
 use crate::{
+    call::Call,
     request::{Query, negotiate::Output, options::ListOptions},
     respond::{self, Body},
     status::Result,
     table::Include,
-    watch::{Lines, stream},
 };
 
 /// Opens a watch.

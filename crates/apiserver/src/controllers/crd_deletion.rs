@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::watch;
 
+use super::engine::{self, Controller};
 use crate::{
-    controller::{self, Controller},
     object,
     plane::Plane,
     registry::kinds::{CLEANUP_FINALIZER, DEFINITIONS},
@@ -17,7 +17,7 @@ use crate::{
 /// Runs until the server stops.
 pub(crate) async fn run(plane: Arc<Plane>, stopping: watch::Receiver<bool>) {
     let definitions = GroupResource::new(DEFINITIONS.0, DEFINITIONS.1);
-    controller::run(plane, stopping, CrdDeleter { definitions, terminating: HashMap::new() }).await;
+    engine::run(plane, stopping, CrdDeleter { definitions, terminating: HashMap::new() }).await;
 }
 
 struct CrdDeleter {
@@ -79,11 +79,11 @@ impl Controller for CrdDeleter {
             DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
         for stored in &plane.store.list(&resource, None).items {
             if !stored.is_terminating() {
-                controller::remove(plane, stored, &options).await?;
+                engine::remove(plane, stored, &options).await?;
             }
         }
         if plane.store.list(&resource, None).items.is_empty() {
-            controller::edit(plane, key, object::uid(&definition.value.head()), |value| {
+            engine::edit(plane, key, object::uid(&definition.value.head()), |value| {
                 let kept = object::finalizers(value).into_iter().filter(|f| *f != CLEANUP_FINALIZER);
                 let kept = kept.map(str::to_owned).collect();
                 object::set_finalizers(value, kept);

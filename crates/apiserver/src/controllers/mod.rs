@@ -1,0 +1,9 @@
+//! The server's own controllers, on one engine.
+
+pub(crate) mod certificate_cleaner;
+pub(crate) mod certificate_signer;
+pub(crate) mod crd_deletion;
+mod engine;
+pub(crate) mod event_cleaner;
+pub(crate) mod gc;
+pub(crate) mod namespace;

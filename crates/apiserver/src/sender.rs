@@ -1,0 +1,18 @@
+//! Who sends a request.
+
+use std::net::IpAddr;
+
+use crate::{
+    auth::{User, client_certificate::ClientCertificate},
+    limits::Pass,
+};
+
+/// Who sends a request, and what has let it in.
+pub(crate) struct Sender {
+    pub(crate) user: User,
+    pub(crate) pass: Option<Pass>,
+    /// `None` for a client in this process.
+    pub(crate) address: Option<IpAddr>,
+    /// Of its connection. `None` for a client in this process, which needs no credential.
+    pub(crate) certificate: Option<ClientCertificate>,
+}

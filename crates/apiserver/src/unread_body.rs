@@ -1,0 +1,53 @@
+//! The body of a request before it is read.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::{
+    fair_seats::Seat,
+    limits::Pass,
+    object::MOST_BYTES,
+    status::{ApiError, Result},
+};
+
+/// A body that nobody has asked for yet: whoever may not do what the request wants has none read.
+pub(crate) struct Unread<'a, B> {
+    pub(crate) body: B,
+    pub(crate) pass: Option<&'a Pass>,
+    pub(crate) stall_timeout: Duration,
+}
+
+impl<B> Unread<'_, B>
+where
+    B: http_body::Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Reads it whole, and waits until the request may be worked on.
+    pub(crate) async fn read_and_sit(self) -> Result<(Bytes, Option<Seat>)> {
+        let pass = self.pass;
+        let bytes = self.read().await?;
+        let seat = match pass {
+            Some(pass) => pass.seat().await,
+            None => None,
+        };
+        Ok((bytes, seat))
+    }
+
+    /// Reads it whole.
+    pub(crate) async fn read(self) -> Result<Bytes> {
+        let announced = self.body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+        if let Some(pass) = self.pass {
+            pass.weigh(announced.unwrap_or(MOST_BYTES).min(MOST_BYTES))?;
+        }
+        let collected = Limited::new(self.body, MOST_BYTES).collect();
+        match tokio::time::timeout(self.stall_timeout, collected).await {
+            Err(_) => Err(ApiError::too_slow()),
+            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::too_large(MOST_BYTES)),
+            Ok(Err(error)) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
+        }
+    }
+}
