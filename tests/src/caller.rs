@@ -38,6 +38,12 @@ impl Place {
         })
     }
 
+    /// A server with this URL and this CA bundle, in base64. It has no administrator.
+    pub fn at(url: &str, ca: &str) -> Self {
+        let cluster = json!({"server": url, "certificate-authority-data": ca});
+        Self { cluster, admin: json!({}) }
+    }
+
     /// A client of the administrator.
     pub async fn admin(&self) -> Result<Caller> {
         self.caller(self.admin.clone()).await

@@ -15,6 +15,8 @@
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
+use crate::runtime::hooks;
+
 /// The RBAC rules of one group of controllers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupAccess {
@@ -151,6 +153,7 @@ fn core() -> GroupAccess {
         rule("", &["events"], &[&["get", "create", "patch"]]),
         // An extension may be meant for some namespaces, by their labels.
         rule("", &["namespaces"], &[&["get"]]),
+        hook_caller(),
     ]);
     GroupAccess {
         controllers: "core",
@@ -158,6 +161,15 @@ fn core() -> GroupAccess {
         own_namespace: leader("core"),
         // Reads kubeconfigs; makes one where there is no control plane provider.
         cluster_namespaces: vec![rule("", &["secrets"], &[&READ, &["create"]])],
+    }
+}
+
+/// Rule for calls of Capstan's runtime hooks.
+fn hook_caller() -> PolicyRule {
+    PolicyRule {
+        non_resource_urls: Some(vec![format!("/{}/*", hooks::GROUP)]),
+        verbs: vec!["post".to_owned()],
+        ..PolicyRule::default()
     }
 }
 

@@ -308,6 +308,15 @@ pub(crate) struct HooksArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) hooks_client_ca_file: Option<PathBuf>,
 
+    /// Serve hooks to callers with a bearer token for the audience hooks.capstan.dev, whose user may post to the path of the
+    /// hook. The management plane reviews both
+    #[arg(long)]
+    pub(crate) hooks_review_tokens: bool,
+
+    /// Bearer token of Capstan's core for Capstan's own hooks; read at every call
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hooks_token_file: Option<PathBuf>,
+
     /// Serve hooks to every caller that reaches --hooks-listen, if --hooks-client-ca-file is not passed or its file does not
     /// exist
     #[arg(

@@ -233,6 +233,9 @@ impl Running {
         if let Some(identity) = &extensions.identity {
             core.extensions = core.extensions.with_identity(identity.clone());
         }
+        if let Some(token) = &extensions.token_file {
+            core.extensions = core.extensions.with_token_file(token.clone());
+        }
         if let Some(own) = &self.own_hooks {
             core.extensions = core.extensions.with_local_identity(own.clone());
         }

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use capstan_core::runtime::Identity;
 use capstan_hooks::Callers;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use crate::args::HooksArgs;
 use crate::controllers::{Group, Selection};
@@ -14,6 +15,8 @@ pub(crate) struct Extensions {
     pub(crate) hooks: capstan_hooks::Options,
     /// Client certificate for calls to runtime extensions.
     pub(crate) identity: Option<Identity>,
+    /// File with core's bearer token for Capstan's own hooks.
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 impl Extensions {
@@ -34,7 +37,7 @@ impl Extensions {
             }
             _ => None,
         };
-        Ok(Self { hooks, identity })
+        Ok(Self { hooks, identity, token_file: args.hooks_token_file.clone() })
     }
 }
 
@@ -43,11 +46,11 @@ fn callers(args: &HooksArgs, controllers: &Selection) -> Result<Callers> {
     if !controllers.has(Group::Hooks) {
         return Ok(Callers::SameProcess);
     }
-    if let Some(bundle) = bundle(args)? {
-        return Ok(Callers::Authenticated(bundle));
-    }
-    if args.hooks_allow_unauthenticated {
-        return Ok(Callers::Anyone);
+    match bundle(args)? {
+        Some(bundle) if !args.hooks_review_tokens => return Ok(Callers::Authenticated(bundle)),
+        None if args.hooks_allow_unauthenticated => return Ok(Callers::Anyone),
+        bundle if args.hooks_review_tokens => return Ok(Callers::Reviewed(bundle)),
+        _ => {}
     }
     let is_own_url = args.hooks_url.is_none() && args.hooks_listen.ip().is_loopback();
     if controllers.has(Group::Core) && is_own_url {
@@ -55,18 +58,24 @@ fn callers(args: &HooksArgs, controllers: &Selection) -> Result<Callers> {
     }
     bail!(
         "--hooks-listen {}: callers of the hooks would not be authenticated. Pass --hooks-client-ca-file with the CA of core's \
-         client certificate, or --hooks-allow-unauthenticated if only core can reach the address",
+         client certificate, --hooks-review-tokens if core has a --hooks-token-file, or --hooks-allow-unauthenticated if only \
+         core can reach the address",
         args.hooks_listen
     )
 }
 
-/// The CA bundle of the command line. A file that does not exist is none if callers need not be authenticated: manifests name
-/// the file of a Secret that users may create.
+/// The CA bundle of the command line. A file that does not exist is none if callers need no certificate: manifests name the
+/// file of a Secret that users may create.
 fn bundle(args: &HooksArgs) -> Result<Option<Vec<u8>>> {
     let Some(path) = &args.hooks_client_ca_file else { return Ok(None) };
     match std::fs::read(path) {
         Ok(bundle) => Ok(Some(bundle)),
-        Err(error) if error.kind() == ErrorKind::NotFound && args.hooks_allow_unauthenticated => Ok(None),
+        Err(error)
+            if error.kind() == ErrorKind::NotFound
+                && (args.hooks_allow_unauthenticated || args.hooks_review_tokens) =>
+        {
+            Ok(None)
+        }
         Err(error) => {
             Err(error).with_context(|| format!("--hooks-client-ca-file: cannot read {}", path.display()))
         }
@@ -114,6 +123,17 @@ mod tests {
             ("hooks", vec![bundle.as_str()], known()),
             ("all", vec![EVERYWHERE, URL, bundle.as_str()], known()),
             ("hooks", vec![OPEN, bundle.as_str()], known()),
+            ("hooks", vec!["--hooks-review-tokens"], Some(Callers::Reviewed(None))),
+            ("all", vec!["--hooks-review-tokens", missing], Some(Callers::Reviewed(None))),
+            (
+                "hooks",
+                vec!["--hooks-review-tokens", bundle.as_str()],
+                Some(Callers::Reviewed(Some(b"bundle".to_vec()))),
+            ),
+            ("hooks", vec!["--hooks-review-tokens", OPEN], Some(Callers::Anyone)),
+            ("hooks", vec!["--hooks-review-tokens", OPEN, bundle.as_str()], {
+                Some(Callers::Reviewed(Some(b"bundle".to_vec())))
+            }),
             ("hooks", vec![missing], None),
             ("hooks", vec![missing, OPEN], Some(Callers::Anyone)),
         ] {

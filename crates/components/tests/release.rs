@@ -203,8 +203,8 @@ fn pods_have_no_right_on_their_node() {
     }
 }
 
-/// The hooks refuse to start for any caller unless they are told so: the manifest says so where everybody can read it, and
-/// names the Secret that ends it.
+/// Callers of the hooks are authenticated: Capstan's core by a token that the kubelet renews, upstream's core by a client
+/// certificate, whose CA is in a Secret that users create.
 #[test]
 fn the_manifest_says_which_callers_the_hooks_serve() {
     let deployment = &of_kind(Provider::Hooks, "Deployment")[0];
@@ -215,15 +215,23 @@ fn the_manifest_says_which_callers_the_hooks_serve() {
         .iter()
         .filter_map(Value::as_str)
         .collect();
-    assert!(args.contains(&"--hooks-allow-unauthenticated=${CAPSTAN_HOOKS_ALLOW_UNAUTHENTICATED:=true}"));
+    assert!(args.contains(&"--hooks-allow-unauthenticated=${CAPSTAN_HOOKS_ALLOW_UNAUTHENTICATED:=false}"));
+    assert!(args.contains(&"--hooks-review-tokens"));
     assert!(args.contains(&"--hooks-client-ca-file=/etc/capstan/hooks-client-ca/ca.crt"));
     let volumes = pod["volumes"].as_array().expect("volumes");
     let secret = volumes.iter().find(|volume| volume["name"] == "hooks-client-ca").expect("a volume");
     assert_eq!(secret["secret"]["secretName"], "capstan-hooks-client-ca");
     assert_eq!(secret["secret"]["optional"], true);
-    for provider in providers().into_iter().filter(|provider| *provider != Provider::Hooks) {
+    let core = &of_kind(Provider::Core, "Deployment")[0]["spec"]["template"]["spec"];
+    let token = &core["volumes"][1]["projected"]["sources"][0]["serviceAccountToken"];
+    assert_eq!((&token["audience"], &token["path"]), (&"hooks.capstan.dev".into(), &"token".into()));
+    let folder = core["containers"][0]["volumeMounts"][1]["mountPath"].as_str().expect("a folder");
+    let args = core["containers"][0]["args"].as_array().expect("arguments");
+    assert!(args.contains(&format!("--hooks-token-file={folder}/token").into()), "{args:?}");
+    let others = [Provider::Hooks, Provider::Core];
+    for provider in providers().into_iter().filter(|provider| !others.contains(provider)) {
         let text = to_yaml(&of_kind(provider, "Deployment"));
-        assert!(!text.contains("hooks-client-ca") && !text.contains("--hooks"), "{provider:?}");
+        assert!(!text.contains("hooks-"), "{provider:?}");
     }
 }
 

@@ -37,6 +37,7 @@ pub mod plane;
 pub mod plans;
 pub mod queue;
 pub mod remote;
+pub mod reviews;
 pub mod run;
 pub mod scope;
 pub mod secrets;

@@ -13,6 +13,7 @@ mod extension;
 mod registration;
 pub mod server;
 
+use capstan_controller::reviews::Reviews;
 use capstan_pki::issue::{self, Identity};
 use futures::future::BoxFuture;
 use http::Uri;
@@ -23,11 +24,12 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub use capstan_api::runtime::hooks::{AUDIENCE, EXTENSION};
 pub use extension::{Extension, handlers};
-pub use registration::{EXTENSION, SECRET};
+pub use registration::SECRET;
 
 use registration::Registration;
-use server::Serving;
+use server::{Authentication, Server, Serving};
 
 /// Which callers are served. What they send is judged, what they ask for is read from the management plane, and both end up in
 /// Events and logs.
@@ -38,6 +40,9 @@ pub enum Callers {
     SameProcess,
     /// Callers with a client certificate of this CA bundle, in PEM.
     Authenticated(Vec<u8>),
+    /// Callers whose bearer token the management plane accepts for the audience [`AUDIENCE`], and whose user may `post` to
+    /// the path of the hook; and callers with a client certificate of the CA bundle, if there is one.
+    Reviewed(Option<Vec<u8>>),
     /// Every caller that reaches the address.
     Anyone,
 }
@@ -142,19 +147,22 @@ where
     let bound = listener.local_addr().map_err(failed)?;
     let (url, hosts) = reached(options.url.as_deref(), bound)?;
     let serving = Arc::new(Serving::default());
-    let (callers, caller) = match &options.callers {
+    let (authentication, caller) = match &options.callers {
         Callers::SameProcess => {
             let (bundle, caller) = own_caller()?;
-            (Some(bundle.into_bytes()), Some(caller))
+            (Authentication::certificates(bundle.into_bytes()), Some(caller))
         }
-        Callers::Authenticated(bundle) => (Some(bundle.clone()), None),
+        Callers::Authenticated(bundle) => (Authentication::certificates(bundle.clone()), None),
+        Callers::Reviewed(client_ca) => {
+            let tokens = Some(Arc::new(Reviews::of_audience(client.clone(), AUDIENCE)));
+            (Authentication { client_ca: client_ca.clone(), tokens }, None)
+        }
         Callers::Anyone => {
             tracing::warn!(address = %bound, "hooks are served to every caller that reaches the address");
-            (None, None)
+            (Authentication::default(), None)
         }
     };
-    let tls = server::tls(&serving, callers.as_deref())?;
-    let extension = Arc::new(capstan::Capstan::new(client.clone()));
+    let server = Server::new(capstan::Capstan::new(client.clone()), &serving, authentication)?;
     let (known, registered) = watch::channel(false);
     let registration = Registration {
         client: client.clone(),
@@ -166,10 +174,8 @@ where
         leads: options.leads.clone(),
         filter: options.filter.clone(),
     };
-    let tasks: Vec<BoxFuture<'static, ()>> = vec![
-        Box::pin(server::serve(listener, tls, extension, stop.clone())),
-        Box::pin(registration.run(stop.clone())),
-    ];
+    let tasks: Vec<BoxFuture<'static, ()>> =
+        vec![Box::pin(server.serve(listener, stop.clone())), Box::pin(registration.run(stop.clone()))];
     Ok(Hooks { url, caller, tasks, registered })
 }
 

@@ -6,6 +6,7 @@
 
 use capstan_api::meta::labels::WATCH_FILTER;
 use capstan_api::runtime::ExtensionConfig;
+use capstan_api::runtime::hooks::EXTENSION;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
 use capstan_controller::{Cache, secrets};
 use futures::StreamExt as _;
@@ -25,9 +26,6 @@ use tokio::sync::watch;
 
 use crate::authority::{Authority, AuthorityError, Issued};
 use crate::server::Serving;
-
-/// Name of the ExtensionConfig.
-pub const EXTENSION: &str = "capstan";
 
 /// Name of the Secret with the CA.
 pub const SECRET: &str = "capstan-hooks";

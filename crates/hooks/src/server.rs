@@ -4,6 +4,7 @@ use capstan_api::runtime::hooks::{
     Body, CanUpdateMachine, CanUpdateMachineSet, CommonResponse, Discovery, DiscoveryResponse, Hook,
     MOST_BYTES, Message, UpdateMachine, path,
 };
+use capstan_controller::reviews::Reviews;
 use capstan_net::{AddressRate, Connection, ConnectionLimits, Rate};
 use capstan_pki::RootsError;
 use http::{Method, Request, Response, StatusCode, header};
@@ -71,57 +72,107 @@ pub enum TlsError {
     Pem(#[from] rustls::pki_types::pem::Error),
 }
 
-/// A TLS acceptor with the current serving certificate. With a CA bundle for callers, in PEM, only callers with a
-/// certificate of that CA are served.
+/// How callers authenticate themselves. With none of both, every caller is served.
+#[derive(Clone, Default)]
+pub struct Authentication {
+    /// CA bundle for client certificates, in PEM.
+    pub client_ca: Option<Vec<u8>>,
+    /// Reviews the bearer tokens of callers without a client certificate.
+    pub tokens: Option<Arc<Reviews>>,
+}
+
+impl Authentication {
+    /// By a client certificate of this CA bundle, in PEM, and in no other way.
+    pub fn certificates(client_ca: Vec<u8>) -> Self {
+        Self { client_ca: Some(client_ca), tokens: None }
+    }
+}
+
+/// A TLS configuration with the current serving certificate, for callers that authenticate themselves like this.
 ///
 /// # Errors
 /// If rustls returns an error, or the CA bundle cannot be used.
-pub fn tls(serving: &Arc<Serving>, callers: Option<&[u8]>) -> Result<Arc<ServerConfig>, TlsError> {
+fn tls(serving: &Arc<Serving>, authentication: &Authentication) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder =
         ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-    let builder = match callers {
+    let builder = match &authentication.client_ca {
         None => builder.with_no_client_auth(),
-        Some(callers) => {
-            let roots = capstan_pki::roots(callers).map_err(|error| match error {
+        Some(client_ca) => {
+            let roots = capstan_pki::roots(client_ca).map_err(|error| match error {
                 RootsError::Pem(error) => TlsError::Pem(error),
                 RootsError::Certificate(error) => error.into(),
             })?;
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
-            builder.with_client_cert_verifier(verifier)
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier = match authentication.tokens {
+                Some(_) => verifier.allow_unauthenticated(),
+                None => verifier,
+            };
+            builder.with_client_cert_verifier(verifier.build()?)
         }
     };
     let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(serving) as _;
     let mut config = builder.with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok(config)
 }
 
-/// Serves the hooks of `extension` until `stop` completes.
-pub async fn serve<E: Extension>(
-    listener: TcpListener,
-    tls: Arc<ServerConfig>,
+/// The hooks of an extension, and the callers that they are served to.
+pub struct Server<E> {
+    tls: TlsAcceptor,
+    tokens: Option<Arc<Reviews>>,
     extension: Arc<E>,
-    stop: impl Future<Output = ()> + Send,
-) {
-    let acceptor = TlsAcceptor::from(tls);
-    let rate = AddressRate::each(EACH_ADDRESS);
-    let handle = |stream, _, place| connection(stream, place, acceptor.clone(), Arc::clone(&extension));
-    // Callers ask again: nothing is lost with an answer that does not come.
-    capstan_net::serve_limited(listener, NAME, CONNECTIONS, &rate, stop, handle).await;
 }
 
-async fn connection<E: Extension>(
-    stream: TcpStream,
-    place: Arc<Connection>,
-    acceptor: TlsAcceptor,
-    extension: Arc<E>,
-) {
-    let Some(stream) = capstan_net::handshake(&acceptor, stream, PATIENCE, NAME).await else { return };
+impl<E> Clone for Server<E> {
+    fn clone(&self) -> Self {
+        let (tls, tokens) = (self.tls.clone(), self.tokens.clone());
+        Self { tls, tokens, extension: Arc::clone(&self.extension) }
+    }
+}
+
+impl<E: Extension> Server<E> {
+    /// Serves `extension` with the current certificate of `serving`.
+    ///
+    /// # Errors
+    /// If the CA bundle for callers cannot be used.
+    pub fn new(
+        extension: E,
+        serving: &Arc<Serving>,
+        authentication: Authentication,
+    ) -> Result<Self, TlsError> {
+        let tls = TlsAcceptor::from(Arc::new(tls(serving, &authentication)?));
+        Ok(Self { tls, tokens: authentication.tokens, extension: Arc::new(extension) })
+    }
+
+    /// Serves the hooks until `stop` completes.
+    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
+        let rate = AddressRate::each(EACH_ADDRESS);
+        let handle = |stream, _, place| connection(self.clone(), stream, place);
+        // Callers ask again: nothing is lost with an answer that does not come.
+        capstan_net::serve_limited(listener, NAME, CONNECTIONS, &rate, stop, handle).await;
+    }
+
+    /// The response to a caller without a client certificate that must not be served.
+    async fn refusal(&self, request: &Request<Incoming>) -> Option<Response<Full<Bytes>>> {
+        let reviews = self.tokens.as_ref()?;
+        let refused = reviews.refusal(request.headers(), request.method(), request.uri().path());
+        let (status, message) = refused.await?;
+        Some(plain(status, &message))
+    }
+}
+
+async fn connection<E: Extension>(server: Server<E>, stream: TcpStream, place: Arc<Connection>) {
+    let Some(stream) = capstan_net::handshake(&server.tls, stream, PATIENCE, NAME).await else { return };
+    let has_certificate = stream.get_ref().1.peer_certificates().is_some();
     let service = service_fn(move |request| {
-        let (extension, place) = (Arc::clone(&extension), Arc::clone(&place));
+        let (server, place) = (server.clone(), Arc::clone(&place));
         async move {
-            let response = in_time(extension.as_ref(), request).await;
+            let refusal = if has_certificate { None } else { server.refusal(&request).await };
+            let response = match refusal {
+                Some(refusal) => refusal,
+                None => in_time(server.extension.as_ref(), request).await,
+            };
             if response.status().is_success() {
                 place.request_accepted();
             }
@@ -205,7 +256,12 @@ fn json(message: &impl Serialize) -> Response<Full<Bytes>> {
 }
 
 fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
-    response(status, "text/plain", text.as_bytes().to_vec())
+    let mut response = response(status, "text/plain", text.as_bytes().to_vec());
+    if status == StatusCode::UNAUTHORIZED {
+        let scheme = header::HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+    }
+    response
 }
 
 fn response(status: StatusCode, content: &'static str, body: Vec<u8>) -> Response<Full<Bytes>> {

@@ -1,13 +1,15 @@
 //! What the server makes of callers who do not keep to the protocol.
 
 use capstan_api::runtime::hooks::{
-    CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSetRequest,
-    CanUpdateMachineSetResponse, CommonResponse, MOST_BYTES, UpdateMachineRequest, UpdateMachineResponse,
-    path,
+    AUDIENCE, CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSetRequest,
+    CanUpdateMachineSetResponse, CommonResponse, GROUP, MOST_BYTES, UpdateMachineRequest,
+    UpdateMachineResponse, path,
 };
+use capstan_apiserver::{ApiServer, Storage, User};
+use capstan_controller::reviews::Reviews;
 use capstan_hooks::Extension;
 use capstan_hooks::authority::Authority;
-use capstan_hooks::server::{self, Serving};
+use capstan_hooks::server::{Authentication, Server, Serving};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
@@ -59,15 +61,19 @@ struct Stage {
 
 impl Stage {
     async fn start() -> Self {
+        Self::with(Authentication::default()).await
+    }
+
+    async fn with(authentication: Authentication) -> Self {
         let now = Timestamp::now();
         let authority = Authority::new(now).expect("an authority");
         let serving = Arc::new(Serving::default());
         serving.show(authority.issue(&["127.0.0.1".to_owned()], now).expect("a certificate").key);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let tls = server::tls(&serving, None).expect("TLS");
+        let server = Server::new(Yes, &serving, authentication).expect("TLS");
         let (stop, stopped) = oneshot::channel::<()>();
-        let served = tokio::spawn(server::serve(listener, tls, Arc::new(Yes), async {
+        let served = tokio::spawn(server.serve(listener, async {
             drop(stopped.await);
         }));
         let mut roots = RootCertStore::empty();
@@ -84,6 +90,10 @@ impl Stage {
     }
 
     async fn send(&self, method: &str, path: &str, body: Vec<u8>) -> (StatusCode, String) {
+        self.send_with("", method, path, body).await
+    }
+
+    async fn send_with(&self, token: &str, method: &str, path: &str, body: Vec<u8>) -> (StatusCode, String) {
         let stream = TcpStream::connect(self.address).await.expect("a connection");
         let name = ServerName::try_from("127.0.0.1").expect("a name");
         let stream = self.tls.connect(name, stream).await.expect("a handshake");
@@ -91,6 +101,10 @@ impl Stage {
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("HTTP");
         let connection = tokio::spawn(connection);
         let request = Request::builder().method(method).uri(path).header("host", "hooks");
+        let request = match token {
+            "" => request,
+            token => request.header("authorization", format!("Bearer {token}")),
+        };
         let request = request.body(Full::new(Bytes::from(body))).expect("a request");
         let response = sender.send_request(request).await.expect("an answer");
         let status = response.status();
@@ -141,4 +155,59 @@ async fn nothing_of_a_malformed_request_is_repeated() {
         assert!(!response.contains("swordfish"), "{response}");
     }
     stage.end().await;
+}
+
+/// A caller without a client certificate needs a token for the right audience, of a user that may post to the hooks.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_of_callers_are_reviewed() {
+    let plane = ApiServer::open(capstan_apiserver::Options::new(Storage::Memory)).await.expect("a plane");
+    let client = kube::Client::new(plane.service(User::admin()), "default");
+    let rules = json!([{"nonResourceURLs": [format!("/{GROUP}/*")], "verbs": ["post"]}]);
+    let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "caller"});
+    let subject = json!({"kind": "ServiceAccount", "name": "core", "namespace": "default"});
+    let access: Vec<(&str, Value)> = vec![
+        ("clusterroles", json!({"metadata": {"name": "caller"}, "rules": rules})),
+        (
+            "clusterrolebindings",
+            json!({"metadata": {"name": "caller"}, "roleRef": role_ref, "subjects": [subject]}),
+        ),
+    ];
+    for (kind, object) in access {
+        make(&client, &format!("/apis/rbac.authorization.k8s.io/v1/{kind}"), &object).await;
+    }
+    for name in ["core", "other"] {
+        let account = json!({"metadata": {"name": name}});
+        make(&client, "/api/v1/namespaces/default/serviceaccounts", &account).await;
+    }
+    let token = async |account: &str, audiences: &[&str]| {
+        let path = format!("/api/v1/namespaces/default/serviceaccounts/{account}/token");
+        let request = json!({"spec": {"audiences": audiences, "expirationSeconds": 600}});
+        let made = make(&client, &path, &request).await;
+        made["status"]["token"].as_str().expect("a token").to_owned()
+    };
+    let tokens = Arc::new(Reviews::of_audience(client.clone(), AUDIENCE));
+    let stage = Stage::with(Authentication { client_ca: None, tokens: Some(tokens) }).await;
+    let discovery = path("Discovery", None);
+    for (token, expected) in [
+        (token("core", &[AUDIENCE]).await, StatusCode::OK),
+        (token("core", &["another", AUDIENCE]).await, StatusCode::OK),
+        // For the API server itself, and for another one.
+        (token("core", &[]).await, StatusCode::UNAUTHORIZED),
+        (token("core", &["another"]).await, StatusCode::UNAUTHORIZED),
+        (token("other", &[AUDIENCE]).await, StatusCode::FORBIDDEN),
+        ("nonsense".to_owned(), StatusCode::UNAUTHORIZED),
+        (String::new(), StatusCode::UNAUTHORIZED),
+    ] {
+        let (status, body) = stage.send_with(&token, "POST", &discovery, b"{}".to_vec()).await;
+        assert_eq!(status, expected, "{body}");
+        assert!(token.is_empty() || !body.contains(&token), "a token is not repeated");
+    }
+    stage.end().await;
+    plane.shutdown().await;
+}
+
+async fn make(client: &kube::Client, path: &str, object: &Value) -> Value {
+    let request = Request::post(path).header("content-type", "application/json");
+    let request = request.body(object.to_string().into_bytes()).expect("a request");
+    client.request(request).await.expect("it is made")
 }

@@ -33,6 +33,14 @@ impl Managers {
             let token =
                 stage.kubectl(&["create", "token", account, "--namespace", &namespace]).await.unwrap();
             let place = Place::new(stage, &namespace, token.trim());
+            for volume in pod["volumes"].as_array().unwrap() {
+                let token = &volume["projected"]["sources"][0]["serviceAccountToken"];
+                if let Some(audience) = token["audience"].as_str() {
+                    let audience = format!("--audience={audience}");
+                    let words = ["create", "token", account, "--namespace", &namespace, &audience];
+                    fs::write(&place.hooks_token, stage.kubectl(&words).await.unwrap()).unwrap();
+                }
+            }
             let args: Vec<String> = pod["containers"][0]["args"]
                 .as_array()
                 .unwrap()
@@ -78,6 +86,7 @@ struct Place {
     data: PathBuf,
     health: u16,
     hooks: u16,
+    hooks_token: PathBuf,
 }
 
 impl Place {
@@ -92,6 +101,7 @@ impl Place {
             data: stage.path(&format!("{namespace}.data")),
             health: free_port(),
             hooks: free_port(),
+            hooks_token: stage.path(&format!("{namespace}.hooks-token")),
         }
     }
 
@@ -104,6 +114,7 @@ impl Place {
             "--diagnostics-address" => "127.0.0.1:0".to_owned(),
             "--hooks-listen" => format!("127.0.0.1:{}", self.hooks),
             "--hooks-url" => format!("https://127.0.0.1:{}", self.hooks),
+            "--hooks-token-file" => self.hooks_token.display().to_string(),
             "--artifacts-listen" => "127.0.0.1:0".to_owned(),
             _ => value.to_owned(),
         };

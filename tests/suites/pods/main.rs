@@ -7,6 +7,7 @@ mod stage;
 
 use anyhow::{Result, ensure};
 use capstan_testkit::eventually;
+use capstan_tests::{Credential, Place};
 use serde_json::{Value, json};
 use stage::{DEADLINE, Replica, Stage};
 
@@ -27,6 +28,8 @@ async fn five_deployments_with_their_rights_and_no_more_make_a_cluster_and_take_
     for replica in replicas.iter_mut().chain(&mut rivals) {
         replica.ready().await;
     }
+
+    hooks_know_core_by_its_token(&stage).await;
 
     stage.apply(stage.cluster("yard", "skiff", 6)).await;
     // Nobody has let them in yet: whoever looks is told what to do.
@@ -73,6 +76,32 @@ async fn five_deployments_with_their_rights_and_no_more_make_a_cluster_and_take_
     for (replica, mark) in replicas.iter().zip(marks) {
         let since = replica.log().split_off(mark);
         assert!(!since.contains("forbidden"), "{since}");
+    }
+}
+
+/// Core reaches the hooks, and no other manager does.
+async fn hooks_know_core_by_its_token(stage: &Stage) {
+    let get = |path: &'static str| async move {
+        stage.kubectl(&["get", "extensionconfig", "capstan", "-o", path]).await
+    };
+    eventually(DEADLINE, "core to discover the hooks", async || {
+        let condition = get(r#"jsonpath={.status.conditions[?(@.type=="Discovered")]}"#).await?;
+        ensure!(condition.contains(r#""status":"True""#), "{condition}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let url = get("jsonpath={.spec.clientConfig.url}").await.unwrap();
+    let place = Place::at(&url, &get("jsonpath={.spec.clientConfig.caBundle}").await.unwrap());
+    let discovery = "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery";
+    for (token, expected) in [
+        (stage.hooks_token("core").await, 200),
+        (stage.hooks_token("control-plane").await, 403),
+        ("nonsense".to_owned(), 401),
+    ] {
+        let caller = place.with(Credential::Token(token.trim())).await.unwrap();
+        let answer = caller.ask("POST", discovery, &json!({})).await.unwrap();
+        assert_eq!(answer.code, expected, "{answer:?}");
     }
 }
 

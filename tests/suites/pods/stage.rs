@@ -72,6 +72,12 @@ impl Stage {
         path
     }
 
+    /// A token for the hooks, as the kubelet gives it to a pod of this group.
+    pub(crate) async fn hooks_token(&self, group: &str) -> String {
+        let token = ["create", "token", &account(group), "-n", HOME, "--audience=hooks.capstan.dev"];
+        self.kubectl(&token).await.unwrap()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -79,7 +85,12 @@ impl Stage {
     /// A replica of a Deployment that runs one group, with the rights of its service account.
     pub(crate) async fn replica(&self, group: &str, name: &str) -> Replica {
         let kubeconfig = self.kubeconfig(group).await;
-        let more = ["--leader-elect", "--leader-elect-namespace", HOME];
+        let mut more = vec!["--leader-elect", "--leader-elect-namespace", HOME];
+        let token = self.path("hooks-token");
+        if group == "core" {
+            std::fs::write(&token, self.hooks_token(group).await).unwrap();
+            more.extend(["--hooks-token-file", token.to_str().unwrap()]);
+        }
         self.manager(group, name, &kubeconfig, &more)
     }
 
@@ -103,7 +114,7 @@ impl Stage {
                 "--sim-address",
                 "127.0.0.7",
                 // Core runs in another process.
-                "--hooks-allow-unauthenticated",
+                "--hooks-review-tokens",
             ],
             more,
         ]

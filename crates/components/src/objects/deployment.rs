@@ -2,6 +2,7 @@
 //!
 //! clusterctl replaces variables of the form `${…}`. Kubernetes replaces `$(…)` in arguments by environment variables.
 
+use capstan_api::runtime::hooks::AUDIENCE;
 use serde_json::{Value, json};
 
 use super::service::{HOOKS, SOFTWARE, service_name};
@@ -20,6 +21,9 @@ const SOFTWARE_FOLDER: &str = "/etc/capstan/software";
 /// The Secret with the CA of core's client certificate for the hooks, in its key `ca.crt`.
 const HOOKS_CLIENT_CA: &str = "capstan-hooks-client-ca";
 const HOOKS_CLIENT_CA_FOLDER: &str = "/etc/capstan/hooks-client-ca";
+/// The token with which core calls the hooks, in its file `token`. The kubelet renews it.
+const HOOKS_TOKEN_FOLDER: &str = "/var/run/secrets/capstan-hooks";
+const HOOKS_TOKEN_SECONDS: u32 = 3600;
 /// The user that the image names: nobody on any node.
 const USER: u32 = 65532;
 
@@ -104,9 +108,13 @@ fn volumes(provider: Provider) -> Vec<Value> {
     let index = json!({ "name": "software", "configMap": { "name": SOFTWARE_INDEX, "optional": true } });
     let client_ca =
         json!({ "name": "hooks-client-ca", "secret": { "secretName": HOOKS_CLIENT_CA, "optional": true } });
+    let token = json!({ "audience": AUDIENCE, "expirationSeconds": HOOKS_TOKEN_SECONDS, "path": "token" });
+    let token =
+        json!({ "name": "hooks-token", "projected": { "sources": [{ "serviceAccountToken": token }] } });
     std::iter::once(data)
         .chain(provider.serves_software().then_some(index))
         .chain((provider == Provider::Hooks).then_some(client_ca))
+        .chain((provider == Provider::Core).then_some(token))
         .collect()
 }
 
@@ -115,9 +123,11 @@ fn mounts(provider: Provider) -> Vec<Value> {
     let index = json!({ "name": "software", "mountPath": SOFTWARE_FOLDER, "readOnly": true });
     let client_ca =
         json!({ "name": "hooks-client-ca", "mountPath": HOOKS_CLIENT_CA_FOLDER, "readOnly": true });
+    let token = json!({ "name": "hooks-token", "mountPath": HOOKS_TOKEN_FOLDER, "readOnly": true });
     std::iter::once(data)
         .chain(provider.serves_software().then_some(index))
         .chain((provider == Provider::Hooks).then_some(client_ca))
+        .chain((provider == Provider::Core).then_some(token))
         .collect()
 }
 
@@ -140,7 +150,8 @@ fn args(provider: Provider) -> Vec<String> {
         format!("--data-dir={DATA}"),
     ];
     match provider {
-        Provider::Core | Provider::ControlPlane => {}
+        Provider::Core => args.push(format!("--hooks-token-file={HOOKS_TOKEN_FOLDER}/token")),
+        Provider::ControlPlane => {}
         // Machines are told where the plane is; from outside it has another address than from inside.
         Provider::Bootstrap => {
             args.push("--plane-server=${CAPSTAN_PLANE_SERVER:=https://kubernetes.default.svc}".to_owned());
@@ -155,8 +166,9 @@ fn args(provider: Provider) -> Vec<String> {
             ),
             "--hooks-namespace=$(POD_NAMESPACE)".to_owned(),
             format!("--hooks-client-ca-file={HOOKS_CLIENT_CA_FOLDER}/ca.crt"),
-            // Upstream's core has no client certificate unless the user gives it one.
-            "--hooks-allow-unauthenticated=${CAPSTAN_HOOKS_ALLOW_UNAUTHENTICATED:=true}".to_owned(),
+            // Capstan's core has a token. Upstream's core needs a client certificate.
+            "--hooks-review-tokens".to_owned(),
+            "--hooks-allow-unauthenticated=${CAPSTAN_HOOKS_ALLOW_UNAUTHENTICATED:=false}".to_owned(),
         ]),
     }
     if provider.serves_software() {

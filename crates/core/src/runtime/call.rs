@@ -1,7 +1,7 @@
 //! One call: a POST over HTTPS, answered in time and within bounds.
 
 use capstan_api::runtime::hooks::{Body, Hook, MOST_BYTES, Message};
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -43,6 +44,8 @@ pub enum CallError {
 pub(super) struct Trust<'a> {
     pub(super) ca: Option<&'a ByteString>,
     pub(super) identity: Option<Caller<'a>>,
+    /// File with our bearer token for this extension.
+    pub(super) token: Option<&'a Path>,
 }
 
 /// Our client certificate.
@@ -126,11 +129,15 @@ async fn post(target: &Target, trust: &Trust<'_>, body: Vec<u8>) -> Result<Bytes
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| unreachable("cannot speak to it", error))?;
-    let request = Request::builder()
+    let mut request = Request::builder()
         .method(Method::POST)
         .uri(target.path.as_str())
         .header(header::HOST, target.authority())
-        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONTENT_TYPE, "application/json");
+    if let Some(path) = trust.token {
+        request = request.header(header::AUTHORIZATION, authorization(path).await?);
+    }
+    let request = request
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| CallError::Malformed(format!("cannot make the request: {error}")))?;
     let exchange = async {
@@ -153,6 +160,19 @@ async fn post(target: &Target, trust: &Trust<'_>, body: Vec<u8>) -> Result<Bytes
             Err(error) => unreachable("cannot ask it", error),
         }),
     }
+}
+
+/// The header with the token in this file.
+async fn authorization(path: &Path) -> Result<HeaderValue, CallError> {
+    let wrong = |why: &dyn Display| {
+        CallError::Malformed(format!("cannot use our token for extensions in {}: {why}", path.display()))
+    };
+    let token = tokio::fs::read_to_string(path).await.map_err(|error| wrong(&error))?;
+    // What is wrong with it is not told: it would be a part of it.
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+        .map_err(|_| wrong(&"it is not a bearer token"))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 fn not_ok(status: StatusCode, body: &[u8]) -> String {

@@ -12,7 +12,7 @@ pub(crate) mod patches;
 mod registry;
 pub(crate) mod response_cache;
 
-use capstan_api::runtime::hooks::{Body, Discovery, DiscoveryRequest, Hook};
+use capstan_api::runtime::hooks::{Body, Discovery, DiscoveryRequest, EXTENSION, Hook};
 use capstan_api::runtime::{ClientConfig, ExtensionConfig};
 use capstan_controller::error::Doing as _;
 use capstan_controller::{Caches, Error, Result};
@@ -40,6 +40,7 @@ pub struct Extensions {
     caches: Caches,
     identity: Option<Arc<Identity>>,
     local: Option<Arc<LocalIdentity>>,
+    token: Option<Arc<PathBuf>>,
 }
 
 /// Client certificate and key for the extension that runs in the same process, in PEM.
@@ -66,7 +67,7 @@ pub struct Identity {
 impl Extensions {
     /// The extensions that are registered in the management cluster of these caches.
     pub fn new(caches: Caches) -> Self {
-        Self { caches, identity: None, local: None }
+        Self { caches, identity: None, local: None, token: None }
     }
 
     /// Sets the caches.
@@ -82,6 +83,12 @@ impl Extensions {
     /// Sets the client certificate for the extension in the same process, which accepts no other.
     pub fn with_local_identity(self, local: LocalIdentity) -> Self {
         Self { local: Some(Arc::new(local)), ..self }
+    }
+
+    /// Sets the file with the bearer token for Capstan's own extension. It is read at every call, so that it can be renewed.
+    /// No other extension gets it.
+    pub fn with_token_file(self, token: PathBuf) -> Self {
+        Self { token: Some(Arc::new(token)), ..self }
     }
 
     /// The handler of the hook `H` for objects in a namespace, if there is one. The ExtensionConfigs are read from the
@@ -155,7 +162,7 @@ impl Extensions {
         H::Response: Body + DeserializeOwned,
     {
         let target = address::of(&handler.client_config, H::NAME, Some(handler.own_name()))?;
-        let trust = self.trust(&handler.client_config);
+        let trust = self.trust(&handler.extension, &handler.client_config);
         let called = call::call::<H>(&target, &trust, &handler.settings, request, handler.timeout);
         // With all of TLS in it, it is too large to be a part of every reconcile.
         let called = Box::pin(called).await;
@@ -168,13 +175,15 @@ impl Extensions {
         }
     }
 
-    fn trust<'a>(&'a self, config: &'a ClientConfig) -> Trust<'a> {
+    /// How the extension is authenticated that the ExtensionConfig `name` registers, and how we are.
+    fn trust<'a>(&'a self, name: &str, config: &'a ClientConfig) -> Trust<'a> {
         let own = self.local.as_deref().filter(|own| config.url.as_ref() == Some(&own.url));
         let identity = match (own, self.identity.as_deref()) {
             (Some(own), _) => Some(Caller::Local(own)),
             (None, files) => files.map(Caller::Files),
         };
-        Trust { ca: config.ca_bundle.as_ref(), identity }
+        let token = self.token.as_ref().filter(|_| name == EXTENSION).map(|path| path.as_path());
+        Trust { ca: config.ca_bundle.as_ref(), identity, token }
     }
 
     /// Calls the discovery hook of an extension.
@@ -189,7 +198,8 @@ impl Extensions {
         let target = address::of(client, Discovery::NAME, None)?;
         let nothing = BTreeMap::new();
         let request = DiscoveryRequest {};
-        let trust = self.trust(client);
+        let name = config.name_any();
+        let trust = self.trust(&name, client);
         let answer = Box::pin(call::call::<Discovery>(&target, &trust, &nothing, request, DISCOVERY)).await?;
         discovery::checked(answer.handlers, &config.name_any()).map_err(CallError::Malformed)
     }

@@ -9,7 +9,7 @@ use capstan_api::runtime::hooks::{
 };
 use capstan_hooks::Extension;
 use capstan_hooks::authority::Authority;
-use capstan_hooks::server::{self, Serving};
+use capstan_hooks::server::{Authentication, Server, Serving};
 use k8s_openapi::ByteString;
 use kube::Client;
 use kube::api::{Api, PostParams};
@@ -84,8 +84,9 @@ pub(crate) async fn serve_known(
     let authority = Authority::new(now)?;
     let serving = Arc::new(Serving::default());
     serving.show(authority.issue(&["127.0.0.1".to_owned()], now)?.key);
-    let tls = server::tls(&serving, callers)?;
-    running.spawn(server::serve(listener, tls, Arc::new(extension), std::future::pending()));
+    let authentication = Authentication { client_ca: callers.map(<[u8]>::to_vec), tokens: None };
+    let server = Server::new(extension, &serving, authentication)?;
+    running.spawn(server.serve(listener, std::future::pending()));
     Ok((url, ByteString(authority.bundle().into_bytes())))
 }
 

@@ -21,6 +21,12 @@ pub const VERSION: &str = "v1alpha1";
 /// API group and version of the messages.
 pub const API_VERSION: &str = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
 
+/// Name of the ExtensionConfig of Capstan's own extension.
+pub const EXTENSION: &str = "capstan";
+
+/// Audience of the bearer tokens with which core authenticates itself to Capstan's own extension.
+pub const AUDIENCE: &str = "hooks.capstan.dev";
+
 /// Default timeout of a handler, in seconds.
 pub const DEFAULT_TIMEOUT_SECONDS: i32 = 10;
 

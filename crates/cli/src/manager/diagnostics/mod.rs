@@ -2,12 +2,12 @@
 //! authorizes. Upstream's managers serve the same paths under `--diagnostics-address`, and profiles.
 
 mod certificate;
-mod reviews;
 
 use anyhow::{Context as _, Result};
 use capstan_controller::Metrics;
 use capstan_controller::metrics::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use capstan_controller::reviews::Reviews;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::service::service_fn;
@@ -24,7 +24,6 @@ use tokio_rustls::TlsAcceptor;
 
 use super::health;
 use crate::log::LogLevel;
-use reviews::{Decision, Reviews};
 
 /// Its name in the log.
 const NAME: &str = "diagnostics";
@@ -119,9 +118,10 @@ impl Diagnostics {
             _ => return text(StatusCode::NOT_FOUND, "not found"),
         };
         if let Some(reviews) = &self.reviews
-            && let Some(refusal) = refusal(reviews, &head.headers, &head.method, head.uri.path()).await
+            && let Some((status, message)) =
+                reviews.refusal(&head.headers, &head.method, head.uri.path()).await
         {
-            return refusal;
+            return refused(status, message);
         }
         match asked {
             Asked::Metrics => self.exposition().await,
@@ -162,41 +162,12 @@ enum Asked {
     Change,
 }
 
-/// The answer to a caller that is rejected.
-async fn refusal(
-    reviews: &Reviews,
-    headers: &HeaderMap,
-    method: &Method,
-    path: &str,
-) -> Option<Response<Full<Bytes>>> {
-    let unauthenticated = || {
-        let mut response = text(StatusCode::UNAUTHORIZED, "Unauthorized");
+fn refused(status: StatusCode, message: String) -> Response<Full<Bytes>> {
+    let mut response = text(status, message);
+    if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        response
-    };
-    let Some(token) = bearer(headers) else { return Some(unauthenticated()) };
-    match reviews.decide(token, &method.as_str().to_lowercase(), path).await {
-        Ok(Decision::Allowed) => None,
-        Ok(Decision::Unknown) => Some(unauthenticated()),
-        Ok(Decision::Denied(user)) => {
-            let verb = method.as_str().to_lowercase();
-            let message = format!("user {user:?} needs the verb {verb} on the nonResourceURL {path}");
-            Some(text(StatusCode::FORBIDDEN, message))
-        }
-        Err(error) => {
-            tracing::warn!(error = format!("{error:#}"), "cannot review a caller of diagnostics");
-            Some(text(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "the management plane did not answer a TokenReview or SubjectAccessReview; see the log",
-            ))
-        }
     }
-}
-
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    response
 }
 
 fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {

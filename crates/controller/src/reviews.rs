@@ -1,8 +1,8 @@
 //! Authentication and authorization of callers by the management plane: a TokenReview, and a SubjectAccessReview for the
 //! path. Answers are cached for a short time, under a digest of the token.
 
-use anyhow::{Context as _, Result};
 use capstan_plan::Digest;
+use http::{HeaderMap, Method, StatusCode, header};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
@@ -23,9 +23,32 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Most entries of the cache, whatever callers send.
 const MOST: usize = 1024;
 
+/// Why a caller cannot be reviewed.
+#[derive(Debug, thiserror::Error)]
+enum ReviewError {
+    /// The management plane does not answer.
+    #[error("the management plane has not answered for {PATIENCE:?}")]
+    Late,
+    /// The management plane refuses the request.
+    #[error("cannot create a {kind}")]
+    Request {
+        /// Kind of the review.
+        kind: &'static str,
+        /// Why.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+impl ReviewError {
+    fn of(kind: &'static str) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Request { kind, source: Box::new(source) }
+    }
+}
+
 /// The answer for a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+enum Decision {
     /// Authenticated and authorized.
     Allowed,
     /// Authenticated under this name, and not authorized.
@@ -51,19 +74,26 @@ struct Question {
 }
 
 /// Reviews callers with requests to the management plane.
-pub(super) struct Reviews {
+pub struct Reviews {
     client: Client,
+    audience: Option<&'static str>,
     known: Mutex<Known>,
     began: Instant,
 }
 
 impl Reviews {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client, known: Mutex::default(), began: Instant::now() }
+    /// Reviews of tokens for the API server itself.
+    pub fn new(client: Client) -> Self {
+        Self { client, audience: None, known: Mutex::default(), began: Instant::now() }
+    }
+
+    /// Reviews of tokens that were issued for this audience. Other tokens are not accepted.
+    pub fn of_audience(client: Client, audience: &'static str) -> Self {
+        Self { audience: Some(audience), ..Self::new(client) }
     }
 
     /// Whether the owner of a token may use this verb on a path.
-    pub(super) async fn decide(&self, token: &str, verb: &str, path: &str) -> Result<Decision> {
+    async fn decide(&self, token: &str, verb: &str, path: &str) -> Result<Decision, ReviewError> {
         let question = Question {
             token: Digest::of(token.as_bytes()).to_string(),
             verb: verb.to_owned(),
@@ -75,34 +105,70 @@ impl Reviews {
         }
         let decision = tokio::time::timeout(PATIENCE, self.ask(token, verb, path))
             .await
-            .with_context(|| format!("the management plane has not answered for {PATIENCE:?}"))??;
+            .map_err(|_| ReviewError::Late)??;
         known().put(question, decision.clone(), self.began.elapsed());
         Ok(decision)
     }
 
-    async fn ask(&self, token: &str, verb: &str, path: &str) -> Result<Decision> {
+    /// The response for a caller of an HTTP server that must not be served: its status and its text. `Some` also if the
+    /// management plane does not answer.
+    pub async fn refusal(
+        &self,
+        headers: &HeaderMap,
+        method: &Method,
+        path: &str,
+    ) -> Option<(StatusCode, String)> {
+        let unauthenticated = || Some((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()));
+        let Some(token) = bearer(headers) else { return unauthenticated() };
+        let verb = method.as_str().to_lowercase();
+        match self.decide(token, &verb, path).await {
+            Ok(Decision::Allowed) => None,
+            Ok(Decision::Unknown) => unauthenticated(),
+            Ok(Decision::Denied(user)) => Some((
+                StatusCode::FORBIDDEN,
+                format!("user {user:?} needs the verb {verb} on the nonResourceURL {path}"),
+            )),
+            Err(error) => {
+                tracing::warn!(error = capstan_text::chain(&error), path, "cannot review a caller");
+                let message =
+                    "the management plane did not answer a TokenReview or SubjectAccessReview; see the log";
+                Some((StatusCode::INTERNAL_SERVER_ERROR, message.to_owned()))
+            }
+        }
+    }
+
+    async fn ask(&self, token: &str, verb: &str, path: &str) -> Result<Decision, ReviewError> {
+        let audiences = self.audience.map(|audience| vec![audience.to_owned()]);
         let review = TokenReview {
-            spec: TokenReviewSpec { token: token.to_owned(), audiences: None },
+            spec: TokenReviewSpec { token: token.to_owned(), audiences },
             ..TokenReview::default()
         };
         let reviews: Api<TokenReview> = Api::all(self.client.clone());
-        let review =
-            reviews.create(&PostParams::default(), &review).await.context("cannot create a TokenReview")?;
-        let status = review.status.unwrap_or_default();
+        let review = reviews.create(&PostParams::default(), &review).await;
+        let status = review.map_err(ReviewError::of("TokenReview"))?.status.unwrap_or_default();
+        // A server that does not know audiences names none: its answer is for the API server's tokens.
+        let is_for_us = |audience| status.audiences.iter().flatten().any(|named| named == audience);
+        if !self.audience.is_none_or(is_for_us) {
+            return Ok(Decision::Unknown);
+        }
         let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
             return Ok(Decision::Unknown);
         };
         let name = user.username.clone().unwrap_or_default();
         let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        let review = reviews
-            .create(&PostParams::default(), &access_review(user, verb, path))
-            .await
-            .context("cannot create a SubjectAccessReview")?;
-        match review.status {
+        let review = reviews.create(&PostParams::default(), &access_review(user, verb, path)).await;
+        match review.map_err(ReviewError::of("SubjectAccessReview"))?.status {
             Some(status) if status.allowed && status.denied != Some(true) => Ok(Decision::Allowed),
             _ => Ok(Decision::Denied(name)),
         }
     }
+}
+
+/// The bearer token of a request.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 fn access_review(user: UserInfo, verb: &str, path: &str) -> SubjectAccessReview {
