@@ -38,6 +38,10 @@ pub(crate) async fn update(
     for _ in 0..TRIES {
         let Some(stored) = call.plane.store.get(&call.key()) else {
             let Edit { mut object, warnings, tracked } = edit(None)?;
+            // kube-apiserver's order: an apply looks for the object before it looks at the name.
+            if tracked {
+                check_nobody(call, &object)?;
+            }
             check_name(call, &object)?;
             check_nobody(call, &object)?;
             // There is nothing that it could be a condition on.

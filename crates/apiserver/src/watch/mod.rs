@@ -123,15 +123,14 @@ impl Lines {
             Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
             _ => (call.api_version(), call.resource.kind.as_str()),
         };
-        let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
-        let shown = match self.form {
-            Form::Table => {
-                let row = json!({"cells": [], "object": object});
-                json!({
-                    "kind": "Table", "apiVersion": "meta.k8s.io/v1",
-                    "metadata": {"resourceVersion": revision.to_string()}, "columnDefinitions": null, "rows": [row],
-                })
+        let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        if self.form != Form::Metadata {
+            for (field, value) in (call.resource.rules.blank)().as_object().into_iter().flatten() {
+                object[field] = value.clone();
             }
+        }
+        let shown = match self.form {
+            Form::Table => self.table(call, &object, call.plane.now()),
             _ => object,
         };
         line("BOOKMARK", &shown)
