@@ -165,6 +165,12 @@ async fn read(plane: &Caller, kind: &TrialKind, reading: &Reading, start: &str) 
         for bookmark in documents.iter_mut().filter(|document| document["type"] == "BOOKMARK") {
             empty_object(&mut bookmark["object"]);
         }
+        // An empty list is null on the real plane for some kinds.
+        for list in documents.iter_mut() {
+            for field in ["items", "rows"] {
+                list.get_mut(field).filter(|items| items.is_null()).map(|items| *items = json!([]));
+            }
+        }
         let token = documents.last().and_then(|last| last["metadata"]["continue"].as_str());
         let token = token.filter(|token| !token.is_empty());
         next = token.filter(|_| !reading.is_watch && shown.len() < MOST_PAGES).map(|token| {
