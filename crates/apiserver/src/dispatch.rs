@@ -225,10 +225,10 @@ async fn resource(
     incoming: &Incoming,
     shutdown: signal::Receiver<bool>,
 ) -> Result<Response<Body>> {
-    let output = Output::negotiate(&incoming.headers, &[Form::Object, Form::Table, Form::Metadata])?;
     if let Some(kind) = call.resource.virtual_kind {
-        return answered(call, kind, request, query, incoming, output);
+        return answered(call, kind, request, query, incoming);
     }
+    let output = Output::negotiate(&incoming.headers, &[Form::Object, Form::Table, Form::Metadata])?;
     let include = Include::parse(query.get("includeObject"));
     if !call.side.is_main() && !matches!(request.verb, Verb::Get | Verb::Update | Verb::Patch) {
         return Err(ApiError::method_not_allowed(""));
@@ -290,8 +290,9 @@ fn answered(
     request: &ResourceRequest,
     query: &Query,
     incoming: &Incoming,
-    output: Output,
 ) -> Result<Response<Body>> {
+    // There is nothing to list, so there are no tables.
+    let output = Output::negotiate(&incoming.headers, &[Form::Object])?;
     if !request.name.is_empty() && request.subresource.is_empty() {
         return Err(ApiError::no_such_path());
     }

@@ -3,7 +3,10 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
@@ -27,7 +30,10 @@ use crate::{
     auth::{User, client_certificate::ClientCertificate},
     authentication, bootstrap,
     certificates::authority::Signer,
-    controllers::{certificate_cleaner, certificate_signer, crd_deletion, event_cleaner, gc, namespace},
+    controllers::{
+        api_services, certificate_cleaner, certificate_signer, crd_deletion, event_cleaner, gc,
+        kubernetes_service, namespace,
+    },
     options::Options,
     plane::Plane,
     request::Head,
@@ -59,6 +65,8 @@ pub struct ApiServer {
     plane: Arc<Plane>,
     shutdown: watch::Sender<bool>,
     tasks: Mutex<JoinSet<()>>,
+    /// Whether the Service `kubernetes` has the address of a listener: that of the first one.
+    is_published: AtomicBool,
 }
 
 impl ApiServer {
@@ -77,12 +85,13 @@ impl ApiServer {
         tasks.spawn(gc::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(namespace::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(crd_deletion::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(api_services::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(certificate_cleaner::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(event_cleaner::run(Arc::clone(&plane), event_ttl, stopping.clone()));
         if let Some(signing) = signing {
             tasks.spawn(certificate_signer::run(Arc::clone(&plane), signing, stopping));
         }
-        Ok(Arc::new(Self { plane, shutdown, tasks: Mutex::new(tasks) }))
+        Ok(Arc::new(Self { plane, shutdown, tasks: Mutex::new(tasks), is_published: AtomicBool::new(false) }))
     }
 
     /// The server as a tower service for `kube::Client::new`, with the same responses as over a socket, for requests
@@ -102,7 +111,12 @@ impl ApiServer {
         let tls = TlsTermination { acceptor: TlsAcceptor::from(Arc::new(config)), clients };
         let plane = Arc::clone(&self.plane);
         let task = accept(plane, listener, tls, self.shutdown.subscribe());
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.spawn(task);
+        if !self.is_published.swap(true, Ordering::Relaxed) {
+            let plane = Arc::clone(&self.plane);
+            tasks.spawn(kubernetes_service::run(plane, address, self.shutdown.subscribe()));
+        }
         Ok(address)
     }
 

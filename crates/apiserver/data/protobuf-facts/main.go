@@ -19,6 +19,7 @@ import (
 	certificates "k8s.io/api/certificates/v1"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
+	discovery "k8s.io/api/discovery/v1"
 	events "k8s.io/api/events/v1"
 	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
@@ -28,14 +29,17 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 // Every kind a client may send, by its apiVersion.
 var kinds = map[string][]any{
 	"": {meta.DeleteOptions{}},
 	"v1": {core.Namespace{}, core.Secret{}, core.ConfigMap{}, core.Event{}, core.ServiceAccount{}, core.Node{},
-		core.Pod{}, core.Service{}, core.Endpoints{}},
+		core.Pod{}, core.PodTemplate{}, core.Service{}, core.Endpoints{}},
 	"events.k8s.io/v1":             {events.Event{}},
+	"discovery.k8s.io/v1":          {discovery.EndpointSlice{}},
+	"apiregistration.k8s.io/v1":    {apiregistration.APIService{}},
 	"coordination.k8s.io/v1":       {coordination.Lease{}},
 	"rbac.authorization.k8s.io/v1": {rbac.Role{}, rbac.RoleBinding{}, rbac.ClusterRole{}, rbac.ClusterRoleBinding{}},
 	"apiextensions.k8s.io/v1":      {apiextensions.CustomResourceDefinition{}},

@@ -179,6 +179,9 @@ fn structural_form(name: &str) -> Value {
 
 const UNTYPED: &str = "x-kubernetes-preserve-unknown-fields";
 
+/// Types whose required fields upstream does not demand: it does not validate these conditions.
+const UNCHECKED: [&str; 2] = [".CustomResourceDefinitionCondition", ".APIServiceCondition"];
+
 fn inline(schema: &Value, open: &mut Vec<String>) -> Value {
     let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);
     if let Some(name) = reference.and_then(|reference| reference.rsplit('/').next()) {
@@ -192,6 +195,9 @@ fn inline(schema: &Value, open: &mut Vec<String>) -> Value {
         }
         open.push(name.to_owned());
         let mut inlined = inline(target, open);
+        if UNCHECKED.iter().any(|kind| name.ends_with(kind)) {
+            inlined.as_object_mut().map(|schema| schema.remove("required"));
+        }
         open.pop();
         copy_extensions(schema, &mut inlined);
         return inlined;

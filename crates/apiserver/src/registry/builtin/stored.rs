@@ -194,6 +194,52 @@ pub(super) const TABLE: &[BuiltIn] = &[
         ..ROW
     },
     BuiltIn {
+        resource: "podtemplates",
+        kind: "PodTemplate",
+        schema: "io.k8s.api.core.v1.PodTemplate",
+        columns: &[
+            ("Containers", "string", Computed(|pods, _| cells::template_containers(pods, "name"))),
+            ("Images", "string", Computed(|pods, _| cells::template_containers(pods, "image"))),
+            (
+                "Pod Labels",
+                "string",
+                Computed(|pods, _| cells::labels(pods, &["template", "metadata", "labels"])),
+            ),
+        ],
+        rules: &kinds::POD_TEMPLATE,
+        ..ROW
+    },
+    BuiltIn {
+        group: "discovery.k8s.io",
+        resource: "endpointslices",
+        kind: "EndpointSlice",
+        schema: "io.k8s.api.discovery.v1.EndpointSlice",
+        columns: &[
+            ("AddressType", "string", Path(&["addressType"])),
+            ("Ports", "string", Computed(cells::slice_ports)),
+            ("Endpoints", "string", Computed(cells::slice_endpoints)),
+            ("Age", "string", Computed(cells::age)),
+        ],
+        rules: &kinds::WITH_GENERATION,
+        ..ROW
+    },
+    BuiltIn {
+        group: "apiregistration.k8s.io",
+        resource: "apiservices",
+        kind: "APIService",
+        schema: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
+        categories: &["api-extensions"],
+        namespaced: false,
+        status: true,
+        columns: &[
+            ("Service", "string", Computed(cells::api_service)),
+            ("Available", "string", Computed(cells::api_service_available)),
+            ("Age", "string", Computed(cells::age)),
+        ],
+        rules: &kinds::API_SERVICE,
+        ..ROW
+    },
+    BuiltIn {
         group: "coordination.k8s.io",
         resource: "leases",
         kind: "Lease",

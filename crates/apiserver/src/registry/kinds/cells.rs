@@ -200,6 +200,50 @@ pub(crate) fn service_ports(service: &Value, _: Timestamp) -> Value {
     or_none(ports.join(","))
 }
 
+/// A field of each container of a PodTemplate.
+pub(crate) fn template_containers(template: &Value, field: &str) -> Value {
+    let containers = items(template, &["template", "spec", "containers"]).iter();
+    or_none(containers.map(|container| object::text(container, &[field])).collect::<Vec<_>>().join(","))
+}
+
+/// The most ports or addresses of an EndpointSlice that are shown.
+const SHOWN: usize = 3;
+
+fn first_of(texts: &[String]) -> Value {
+    match texts.len() {
+        0 => "<unset>".into(),
+        count if count > SHOWN => format!("{} + {} more...", texts[..SHOWN].join(","), count - SHOWN).into(),
+        _ => texts.join(",").into(),
+    }
+}
+
+pub(crate) fn slice_ports(slice: &Value, _: Timestamp) -> Value {
+    let port = |port: &Value| port.get("port").map_or_else(|| "*".to_owned(), Value::to_string);
+    first_of(&items(slice, &["ports"]).iter().map(port).collect::<Vec<_>>())
+}
+
+pub(crate) fn slice_endpoints(slice: &Value, _: Timestamp) -> Value {
+    let addresses = items(slice, &["endpoints"]).iter().flat_map(|endpoint| items(endpoint, &["addresses"]));
+    first_of(&addresses.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>())
+}
+
+pub(crate) fn api_service(service: &Value, _: Timestamp) -> Value {
+    match object::at(service, &["spec", "service"]) {
+        None | Some(Value::Null) => "Local".into(),
+        Some(to) => format!("{}/{}", object::text(to, &["namespace"]), object::text(to, &["name"])).into(),
+    }
+}
+
+pub(crate) fn api_service_available(service: &Value, _: Timestamp) -> Value {
+    let mut conditions = items(service, &["status", "conditions"]).iter();
+    let available = conditions.rfind(|condition| object::text(condition, &["type"]) == "Available");
+    let Some(available) = available else { return "Unknown".into() };
+    match (object::text(available, &["status"]), object::text(available, &["reason"])) {
+        ("True", _) => "True".into(),
+        (status, reason) => format!("{status} ({reason})").into(),
+    }
+}
+
 /// A field of each container of a workload's pods.
 pub(crate) fn containers_of(workload: &Value, field: &str) -> Value {
     let containers = items(workload, &["spec", "template", "spec", "containers"]);

@@ -170,6 +170,26 @@ pub(crate) const POD: Rules = Rules {
 
 pub(crate) const SERVICE_ACCOUNT: Rules = Rules { returned: true, ..Rules::PLAIN };
 
+/// Only stored: no controller makes pods of it.
+pub(crate) const POD_TEMPLATE: Rules = Rules {
+    default: |template| {
+        let Some(spec) = template.pointer_mut("/template/spec").filter(|spec| spec.is_object()) else {
+            return;
+        };
+        for (field, value) in [
+            ("restartPolicy", "Always"),
+            ("dnsPolicy", "ClusterFirst"),
+            ("schedulerName", "default-scheduler"),
+        ] {
+            default_to(spec, field, value.into());
+        }
+        default_to(spec, "terminationGracePeriodSeconds", 30.into());
+        default_to(spec, "securityContext", json!({}));
+    },
+    generation: true,
+    ..Rules::PLAIN
+};
+
 pub(crate) const SERVICE: Rules = Rules {
     returned: true,
     default: |service| {

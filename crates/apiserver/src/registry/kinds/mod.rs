@@ -1,5 +1,6 @@
 //! The rules of the built-in kinds that have any.
 
+pub(crate) mod api_service;
 pub(crate) mod cells;
 mod certificates;
 mod core;
@@ -9,10 +10,11 @@ pub(crate) mod events;
 mod webhooks;
 
 pub(crate) use self::{
+    api_service::API_SERVICE,
     certificates::{APPROVAL, CERTIFICATE_SIGNING_REQUEST},
     core::{
         CONFIG_MAP, CREATED_ON_UPDATE, DAEMON_SET, DEPLOYMENT, EVENT, FINALIZE, IMMORTAL, LEASE, NAMESPACE,
-        NODE, POD, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, WITH_GENERATION,
+        NODE, POD, POD_TEMPLATE, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, WITH_GENERATION,
     },
     definition::{CLEANUP_FINALIZER, CUSTOM_RESOURCE_DEFINITION, DEFINITIONS},
     webhooks::WEBHOOK_CONFIGURATION,
