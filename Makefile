@@ -24,15 +24,15 @@ demo-real: ## The same on real machines: systemd-nspawn, SSH, k3s. Needs root an
 	$(XTASK) demo --real
 
 check: ## Format, repository rules, lints, unit tests: run it before every commit
-	$(PACKAGES) build git
+	$(PACKAGES) build git fuzz
 	$(XTASK) check
 
 test: ## Every suite that decides whether a change lands. Needs Go, and root for real machines
-	$(PACKAGES) build git go machines clients browser valgrind
+	$(PACKAGES) build git fuzz go machines clients browser valgrind
 	$(XTASK) test
 
 test-all: ## Every suite there is, also the long forms. Takes hours
-	$(PACKAGES) build git go machines clients sshd browser valgrind
+	$(PACKAGES) build git fuzz go machines clients sshd browser valgrind
 	$(XTASK) test --all
 
 bench: ## Run the benchmarks

@@ -3,6 +3,7 @@
 #
 #   build     compile Capstan: Rust and a C compiler
 #   git       list the repository's files
+#   fuzz      compile the fuzzer, which lints read, too: a C++ compiler
 #   go        compile the third-party programs that tests run against
 #   machines  make, boot and reach machines with systemd-nspawn, and compile k3s for them
 #   clients   the Python client of Kubernetes
@@ -29,7 +30,7 @@ toolchain() { # toolchain COMMAND NAME
 	}
 }
 
-[ $# -gt 0 ] || set -- build git go machines clients sshd browser valgrind
+[ $# -gt 0 ] || set -- build git fuzz go machines clients sshd browser valgrind
 for group in "$@"; do
 	case $group in
 	build)
@@ -38,6 +39,9 @@ for group in "$@"; do
 		;;
 	git)
 		need git git
+		;;
+	fuzz)
+		need c++ g++
 		;;
 	go)
 		toolchain go "Go 1.26 or later (https://go.dev/dl)"

@@ -160,6 +160,19 @@ const BORDERS: &[Border] = &[
     of("capstan-nspawn", &["capstan-files"]).never(KUBERNETES),
     of("capstan-testkit", &["capstan-nspawn", "capstan-tools"]),
     of(
+        "capstan-fuzz",
+        &[
+            "capstan-agent",
+            "capstan-api",
+            "capstan-apiserver",
+            "capstan-apiserver-schema",
+            "capstan-hooks",
+            "capstan-pki",
+            "capstan-plan",
+            "capstan-ssh",
+        ],
+    ),
+    of(
         "capstan-tests",
         &[
             "capstan-api",

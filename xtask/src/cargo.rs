@@ -65,7 +65,13 @@ fn closing_line(line: &str) -> Option<Tests> {
 
 /// What cargo prints, for another program to read.
 pub(crate) fn output(args: &[&str], log: &Log) -> Result<Vec<u8>> {
-    let output = command(args, log)?.stdout(std::process::Stdio::piped()).output();
+    output_with(args, &[], log)
+}
+
+/// The same with paths in its environment.
+pub(crate) fn output_with(args: &[&str], environment: &[(&str, &Path)], log: &Log) -> Result<Vec<u8>> {
+    let mut command = command(args, log)?;
+    let output = command.envs(environment.iter().copied()).stdout(std::process::Stdio::piped()).output();
     let output = output.context("cannot run cargo")?;
     if !output.status.success() {
         bail!("`cargo {}` failed", args.join(" "));
@@ -78,15 +84,17 @@ pub(crate) fn build_program(name: &str, more: &[&str], log: &Log) -> Result<Path
     let bin = format!("--bin={name}");
     let words = ["build", "--locked", "--workspace", &bin, "--message-format=json-render-diagnostics"];
     let messages = output(&[&words[..], more].concat(), log)?;
-    executable(name, &String::from_utf8_lossy(&messages))
+    executable(name, "bin", &String::from_utf8_lossy(&messages))
         .with_context(|| format!("cargo did not print the path of {name}"))
 }
 
-/// The path of a program in cargo's messages, which may also name its tests.
-fn executable(name: &str, messages: &str) -> Option<PathBuf> {
+/// The path of a program of a kind (`bin`, `test`) in cargo's messages, which may also name the unit tests of a `bin`.
+pub(crate) fn executable(name: &str, kind: &str, messages: &str) -> Option<PathBuf> {
     let message = |line: &str| serde_json::from_str::<Value>(line).ok();
     let is_it = |it: &Value| {
-        it["target"]["name"] == name && it["target"]["kind"][0] == "bin" && it["profile"]["test"] == false
+        let target = &it["target"];
+        let is_unit_tests = kind == "bin" && it["profile"]["test"] == true;
+        target["name"] == name && target["kind"][0] == kind && !is_unit_tests
     };
     let found = messages.lines().filter_map(message).find(is_it)?;
     found["executable"].as_str().map(PathBuf::from)
@@ -127,8 +135,11 @@ mod tests {
             artifact("bin", false, "/t/capstan"),
         ]
         .concat();
-        assert_eq!(executable("capstan", &messages), Some(PathBuf::from("/t/capstan")));
-        assert_eq!(executable("other", &messages), None);
-        assert_eq!(executable("capstan", "not JSON"), None);
+        assert_eq!(executable("capstan", "bin", &messages), Some(PathBuf::from("/t/capstan")));
+        assert_eq!(executable("other", "bin", &messages), None);
+        assert_eq!(executable("capstan", "test", &messages), None);
+        assert_eq!(executable("capstan", "bin", "not JSON"), None);
+        let messages = artifact("test", true, "/t/suite");
+        assert_eq!(executable("capstan", "test", &messages), Some(PathBuf::from("/t/suite")));
     }
 }

@@ -27,8 +27,9 @@ const ALLOWED: [&str; 13] = [
 ];
 
 /// Crates with another licence that only tests use: they are never shipped. The borders between crates keep them out of
-/// programs, because only `capstan-tests` depends on them.
-const IN_TESTS: [(&str, &str); 1] = [("webdriver", "MPL-2.0")];
+/// programs, because only `capstan-tests` and `capstan-fuzz` depend on them.
+const IN_TESTS: [(&str, &str); 2] =
+    [("libfuzzer-sys", "(MIT OR Apache-2.0) AND NCSA"), ("webdriver", "MPL-2.0")];
 
 pub(crate) fn check(log: &Log) -> Result<()> {
     let metadata: Value =

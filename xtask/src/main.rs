@@ -13,6 +13,7 @@ mod claims;
 mod demo;
 mod display;
 mod durations;
+mod fuzz;
 mod install;
 mod licences;
 mod links;
@@ -36,6 +37,7 @@ use std::process::ExitCode;
 use log::Log;
 
 const USAGE: &str = "usage: cargo run --bin xtask -- demo --real | test [--all | SUITE…] | check | bench [NAME…] | \
+                     fuzz [TARGET [SECONDS | FILE] | merge [TARGET…] | line FILE] | \
                      tools [programs | machines] | agent | recording | release VERSION | book | tidy | words [--lower] | licences";
 
 fn main() -> ExitCode {
@@ -65,6 +67,7 @@ fn run(words: &[&str]) -> Result<ExitCode> {
         ["release"] => bail!("name the version: make release VERSION=v{}", env!("CARGO_PKG_VERSION")),
         ["demo", "--real"] => done(demo::run()),
         ["bench", names @ ..] => done(bench::run(names)),
+        ["fuzz", words @ ..] => done(fuzz::run(words)),
         ["recording"] => done(recording::run(log)),
         ["book"] => done(book::build(log)),
         ["tidy"] => done(tidy::check(log)),

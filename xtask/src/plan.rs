@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::log::Log;
 use crate::suite::{Load, Suite, Tests};
-use crate::{cargo, claims, install, licences, paths, release, tidy, words};
+use crate::{cargo, claims, fuzz, install, licences, paths, release, tidy, words};
 
 /// What to run before every commit.
 pub(crate) fn check() -> Vec<Suite> {
@@ -19,7 +19,16 @@ pub(crate) fn check() -> Vec<Suite> {
 pub(crate) fn test() -> Vec<Suite> {
     let mut suites = rules();
     // What needs the machine for itself comes before what shares it: a place would be empty while it waits.
-    suites.extend([lints(), compile(), differential(), unit(), simulation(), packing(), complexity()]);
+    suites.extend([
+        lints(),
+        compile(),
+        differential(),
+        unit(),
+        simulation(),
+        packing(),
+        complexity(),
+        fuzz_short(),
+    ]);
     suites.extend(builds());
     suites.extend(real_suites());
     suites
@@ -98,9 +107,10 @@ fn lints() -> Suite {
 fn compile() -> Suite {
     let run = |log: &Log| {
         let words = ["test", "--no-run", "--locked", "--workspace", "--features", "capstan-tests/real"];
-        cargo::succeed(&words, log)
+        cargo::succeed(&words, log)?;
+        fuzz::build(log).map(|_| Tests::ONE)
     };
-    Suite::new("compile", "every test program", run).alone()
+    Suite::new("compile", "every test program, and the fuzzer", run).alone()
 }
 
 fn unit() -> Suite {
@@ -169,7 +179,7 @@ fn nightly() -> Vec<Suite> {
     vec![
         simulation_long(),
         durability(),
-        nonsense(),
+        fuzz_long(),
         differential_long(),
         of_crate("nspawn", "capstan-nspawn", "machines of systemd-nspawn").needs(&["machines"]).alone(),
         on_machines("real_k3s", "k3s as the tests build it, installed by hand"),
@@ -256,9 +266,19 @@ fn complexity() -> Suite {
     Suite::new("complexity", about, run).needs(&["compile"])
 }
 
-fn nonsense() -> Suite {
-    let about = "30,000 invalid inputs for the embedded API server";
-    long("nonsense", about, "fuzz", ("CAPSTAN_FUZZ", "30000"))
+fn fuzz_short() -> Suite {
+    let run = |log: &Log| fuzz::suite(fuzz::Pace { seconds: 8, at_once: 1 }, log);
+    let about = "every reader of bytes from outside, fuzzed for seconds each";
+    Suite::new("fuzz", about, run).needs(&["compile"])
+}
+
+fn fuzz_long() -> Suite {
+    let run = |log: &Log| {
+        let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+        fuzz::suite(fuzz::Pace { seconds: 600, at_once }, log)
+    };
+    let about = "every reader of bytes from outside, fuzzed for ten minutes each";
+    Suite::new("fuzz_long", about, run).needs(&["compile"]).alone()
 }
 
 fn differential_long() -> Suite {

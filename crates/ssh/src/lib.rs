@@ -17,6 +17,9 @@ mod driver;
 mod error;
 mod facts;
 mod follow;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 mod inventory;
 mod job;
 mod redact;

@@ -99,7 +99,7 @@ enum Audience {
 
 fn audience(name: &str) -> Audience {
     let below = |folders: &[&str]| folders.iter().any(|folder| name.starts_with(folder));
-    let is_test = below(&["tests/", "benches/", "crates/testkit/"])
+    let is_test = below(&["tests/", "benches/", "crates/fuzz/", "crates/testkit/"])
         || name.contains("/tests/")
         || name.contains("/fixtures/")
         || name.ends_with("tests.rs");

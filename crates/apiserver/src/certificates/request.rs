@@ -35,10 +35,14 @@ impl Request {
         if !rest.is_empty() {
             return Err("there is something behind the request".to_owned());
         }
-        if !is_signed_by_its_own_key(&pem.contents) {
+        let Some(parts) = Parts::read(&pem.contents).filter(Parts::are_signed_by_their_own_key) else {
             return Err("the request is not signed by its own key".to_owned());
-        }
+        };
         let info = &request.certification_request_info;
+        // The parser stops without an error at what it cannot read, and so would we sign more, or less, than was judged.
+        if count_attributes(parts.subject.whole) != Some(info.subject.iter_attributes().count()) {
+            return Err("the subject is malformed".to_owned());
+        }
         // What we cannot read, we cannot judge.
         let readable = info.subject.iter_attributes().all(|attribute| attribute.as_str().is_ok());
         if !readable {
@@ -50,9 +54,9 @@ impl Request {
         }
         let organizations = info.subject.iter_organization().filter_map(|name| name.as_str().ok());
         Ok(Self {
-            subject: info.subject.as_raw().to_vec(),
+            subject: parts.subject.whole.to_vec(),
             organizations: organizations.map(str::to_owned).collect(),
-            public_key: info.subject_pki.raw.to_vec(),
+            public_key: parts.public_key.whole.to_vec(),
             names: names(&request),
         })
     }
@@ -78,36 +82,76 @@ fn names(request: &X509CertificationRequest<'_>) -> Vec<Vec<u8>> {
     names.into_iter().map(|(_, name)| name).collect()
 }
 
-fn is_signed_by_its_own_key(request: &[u8]) -> bool {
-    let check = || {
+/// The parts of a request that are signed, signed for, or the signature.
+struct Parts<'a> {
+    /// What is signed.
+    info: der::Read<'a>,
+    subject: der::Read<'a>,
+    /// The public key with its algorithm.
+    public_key: der::Read<'a>,
+    /// Content of the algorithm of the key.
+    key_algorithm: &'a [u8],
+    key: &'a [u8],
+    /// Content of the algorithm of the signature.
+    algorithm: &'a [u8],
+    signature: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn read(request: &'a [u8]) -> Option<Self> {
         let request = der::read(der::SEQUENCE, request)?;
         let info = der::read(der::SEQUENCE, request.content)?;
         let algorithm = der::read(der::SEQUENCE, info.rest)?;
-        let signature = bits(algorithm.rest)?;
+        let (signature, []) = bits(algorithm.rest)? else { return None };
         let version = der::read(der::INTEGER, info.content)?;
         let subject = der::read(der::SEQUENCE, version.rest)?;
         let public_key = der::read(der::SEQUENCE, subject.rest)?;
         let key_algorithm = der::read(der::SEQUENCE, public_key.content)?;
-        let key = bits(key_algorithm.rest)?;
+        let (key, []) = bits(key_algorithm.rest)? else { return None };
+        let (key_algorithm, algorithm) = (key_algorithm.content, algorithm.content);
+        Some(Self { info, subject, public_key, key_algorithm, key, algorithm, signature })
+    }
+
+    fn are_signed_by_their_own_key(&self) -> bool {
         let known = aws_lc_rs::default_provider().signature_verification_algorithms.all;
-        let verified = known.iter().any(|candidate| {
-            candidate.public_key_alg_id().as_ref() == key_algorithm.content
-                && candidate.signature_alg_id().as_ref() == algorithm.content
-                && candidate.verify_signature(key, info.whole, signature).is_ok()
-        });
-        Some(verified)
-    };
-    check() == Some(true)
+        known.iter().any(|candidate| {
+            candidate.public_key_alg_id().as_ref() == self.key_algorithm
+                && candidate.signature_alg_id().as_ref() == self.algorithm
+                && candidate.verify_signature(self.key, self.info.whole, self.signature).is_ok()
+        })
+    }
 }
 
-/// A string of whole bytes.
-fn bits(bytes: &[u8]) -> Option<&[u8]> {
-    der::read(der::BIT_STRING, bytes)?.content.strip_prefix(&[0])
+/// How many attributes a name has, if it consists of attributes and nothing else.
+fn count_attributes(name: &[u8]) -> Option<usize> {
+    let mut count = 0;
+    let mut sets = der::read(der::SEQUENCE, name)?.content;
+    while !sets.is_empty() {
+        let set = der::read(der::SET, sets)?;
+        let mut attributes = set.content;
+        while !attributes.is_empty() {
+            let attribute = der::read(der::SEQUENCE, attributes)?;
+            let value = der::read(der::OID, attribute.content)?.rest;
+            if !der::read(*value.first()?, value)?.rest.is_empty() {
+                return None;
+            }
+            count += 1;
+            attributes = attribute.rest;
+        }
+        sets = set.rest;
+    }
+    Some(count)
+}
+
+/// A string of whole bytes, and the bytes after it.
+fn bits(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let read = der::read(der::BIT_STRING, bytes)?;
+    Some((read.content.strip_prefix(&[0])?, read.rest))
 }
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType, SigningKey as _};
 
     use super::*;
 
@@ -141,6 +185,50 @@ mod tests {
         let key = KeyPair::generate().unwrap();
         let pem = parameters.serialize_request(&key).unwrap().pem().unwrap();
         assert!(Request::parse(pem.as_bytes()).unwrap_err().contains("more than one common name"));
+    }
+
+    /// The parser ends such a name at its first good part. The certificate would have the header of the whole name with the bytes of
+    /// that part, so that what follows it would be read as a part of the name.
+    #[test]
+    fn a_subject_that_is_not_read_to_its_end_is_refused() {
+        let attribute = |id: u8, value: &[u8]| {
+            let id = der::write(der::OID, &[&[0x55, 0x04, id]]);
+            der::sequence(&[&id, &der::write(der::UTF8_STRING, &[value])])
+        };
+        let set = |parts: &[&[u8]]| der::write(der::SET, parts);
+        let (jane, ops) = (attribute(3, b"jane"), attribute(10, b"ops"));
+        let mut cut = set(&[&ops]);
+        cut[3] = 0xc7;
+        let more =
+            der::sequence(&[&der::write(der::OID, &[&[0x55, 0x04, 10]]), &[0x0c, 0x01, b'a', 0x0c, 0x00]]);
+        for (name, good) in [
+            (der::sequence(&[&set(&[&jane]), &set(&[&ops])]), true),
+            (der::sequence(&[&set(&[&jane, &ops])]), true),
+            (der::sequence(&[]), true),
+            (der::sequence(&[&set(&[&jane]), &cut]), false),
+            (der::sequence(&[&set(&[&jane]), &ops]), false),
+            (der::sequence(&[&set(&[&jane, &[0x30, 0x00]])]), false),
+            (der::sequence(&[&set(&[&jane, &more])]), false),
+        ] {
+            let parsed = Request::parse(signed(&name).as_bytes());
+            assert_eq!(
+                parsed.as_ref().err().map(String::as_str),
+                (!good).then_some("the subject is malformed")
+            );
+            assert!(parsed.is_ok_and(|request| request.subject == name) == good, "{name:02x?}");
+        }
+    }
+
+    /// A request for a subject, which need not be one.
+    fn signed(subject: &[u8]) -> String {
+        let key = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+        let algorithm = der::sequence(&[&der::write(der::OID, &[&[0x2b, 0x65, 0x70]])]);
+        let bits = |bytes: &[u8]| der::write(der::BIT_STRING, &[&[0], bytes]);
+        let public = der::sequence(&[&algorithm, &bits(key.public_key_raw())]);
+        let info = der::sequence(&[&der::write(der::INTEGER, &[&[0]]), subject, &public, &[0xa0, 0]]);
+        let signature = key.sign(&info).unwrap();
+        let whole = der::sequence(&[&info, &algorithm, &bits(&signature)]);
+        capstan_pki::pem::encode(CERTIFICATE_REQUEST, &whole)
     }
 
     #[test]

@@ -62,10 +62,15 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Decoded> {
     Ok(decoded)
 }
 
+/// How many nodes of YAML aliases may stand for, beside one for each byte of the body: time is in proportion to its size.
+const ALIASED: usize = 10_000;
+
 fn plain_yaml(body: &[u8]) -> Result<Decoded> {
     let text = str::from_utf8(body)
         .map_err(|error| ApiError::bad_request(format!("error parsing YAML: {error}")))?;
-    let value = serde_saphyr::from_str(text)
+    let most = ALIASED.saturating_add(text.len());
+    let limits = serde_saphyr::alias_limits! { max_total_replayed_events: most };
+    let value = serde_saphyr::from_str_with_options(text, serde_saphyr::options! { alias_limits: limits })
         .map_err(|error| ApiError::bad_request(format!("error parsing YAML: {error}")))?;
     Ok(Decoded { value, duplicates: Vec::new() })
 }
@@ -165,5 +170,20 @@ mod tests {
         assert!(decode("application/json", b"{} trailing").is_err());
         assert_eq!(decode("application/vnd.kubernetes.protobuf", b"").unwrap_err().code(), 400);
         assert_eq!(decode("text/plain", b"{}").unwrap_err().code(), 415);
+    }
+
+    #[test]
+    fn aliases_stand_for_no_more_than_the_body_could_say() {
+        let levels = |count: usize| {
+            let level = |at: usize| {
+                let alias = format!("*a{},", at - 1).repeat(10);
+                format!("a{at}: &a{at} [{}]\n", alias.trim_end_matches(','))
+            };
+            (1..count).map(level).fold("a0: &a0 x\n".to_owned(), |text, more| text + &more)
+        };
+        assert!(decode("application/yaml", levels(4).as_bytes()).is_ok());
+        assert_eq!(decode("application/yaml", levels(7).as_bytes()).unwrap_err().code(), 400);
+        let same = format!("a: &a [x, y]\nb: [{}]", "*a,".repeat(5000));
+        assert!(decode("application/yaml", same.as_bytes()).is_ok());
     }
 }

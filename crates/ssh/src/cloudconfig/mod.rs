@@ -57,6 +57,9 @@ pub(crate) const OURS: [&str; 5] = ["bootcmd", "write_files", "users", "ntp", "r
 pub(crate) const CLOUD_INITS: [&str; 7] =
     ["disk_setup", "fs_setup", "groups", "mounts", "package_update", "package_upgrade", "packages"];
 
+/// How many nodes of YAML aliases may stand for: the author of bootstrap data must not be able to keep the manager busy.
+const ALIASED: usize = 10_000;
+
 /// Reads cloud-config; `metadata` is what a template may ask for.
 ///
 /// # Errors
@@ -67,7 +70,8 @@ pub(crate) fn parse(data: &[u8], metadata: &Metadata) -> Result<CloudConfig, Ref
     if !rendered.lines().any(|line| line.trim_end() == "#cloud-config") {
         return Err(Refused::new("the bootstrap data does not begin with #cloud-config"));
     }
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let limits = serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED };
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, alias_limits: limits };
     let document: Option<Map<String, Value>> = serde_saphyr::from_str_with_options(&rendered, options)
         .map_err(|error| Refused::new(format!("the bootstrap data is not a YAML map{}", position(&error))))?;
     let document = document.unwrap_or_default();
