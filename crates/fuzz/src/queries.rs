@@ -24,12 +24,12 @@ pub(crate) fn resource_version(input: &[u8]) {
 
 const WATCH: &str = "&watch=1&timeoutSeconds=1";
 
+/// A custom kind in every way, and a built-in one: few requests, because the fuzzer needs many inputs.
 fn list(parameter: &str, input: &[u8], variants: &[&str]) {
     let value: String = form_urlencoded::byte_serialize(input).collect();
-    for path in [WIDGETS, "/api/v1/namespaces", "/api/v1/events"] {
-        for more in variants {
-            plane().ask(Request::get(format!("{path}?{parameter}={value}{more}")), &[]);
-        }
+    plane().ask(Request::get(format!("/api/v1/events?{parameter}={value}")), &[]);
+    for more in variants {
+        plane().ask(Request::get(format!("{WIDGETS}?{parameter}={value}{more}")), &[]);
     }
 }
 

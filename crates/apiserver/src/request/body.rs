@@ -183,7 +183,7 @@ mod tests {
         };
         assert!(decode("application/yaml", levels(4).as_bytes()).is_ok());
         assert_eq!(decode("application/yaml", levels(7).as_bytes()).unwrap_err().code(), 400);
-        let same = format!("a: &a [x, y]\nb: [{}]", "*a,".repeat(5000));
+        let same = format!("a: &a [{}]\nb: [{}]", "x,".repeat(100), "*a,".repeat(90));
         assert!(decode("application/yaml", same.as_bytes()).is_ok());
     }
 }
