@@ -1,5 +1,5 @@
-//! What exists from the start: four namespaces, the role that may do everything, and those that let
-//! everybody discover and ask about themselves.
+//! What exists from the start: four namespaces, the role that may do everything, those that let everybody discover and ask about
+//! themselves, and an APIService for each group.
 
 use std::sync::Arc;
 
@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use crate::{
     auth::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, authorize::RBAC},
     call::Call,
+    controllers::api_services,
     object,
     plane::Plane,
-    registry::kinds::IMMORTAL,
+    registry::kinds::{IMMORTAL, api_service::API_SERVICES},
     request::options::WriteOptions,
     status::Result,
     store::{GroupResource, Key},
@@ -38,6 +39,10 @@ pub(crate) async fn run(plane: &Arc<Plane>) -> Result<()> {
         let reference = json!({"apiGroup": RBAC, "kind": "ClusterRole", "name": name});
         let binding = object("ClusterRoleBinding", json!({"roleRef": reference, "subjects": subjects}));
         make(plane, RBAC, "clusterrolebindings", binding).await?;
+    }
+    // Here and not by their controller alone: a server that has opened writes nothing by itself.
+    for service in api_services::wanted(&plane.registry()).into_values() {
+        make(plane, API_SERVICES.0, API_SERVICES.1, service).await?;
     }
     Ok(())
 }

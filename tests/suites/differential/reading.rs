@@ -168,7 +168,9 @@ async fn read(plane: &Caller, kind: &TrialKind, reading: &Reading, start: &str) 
         // An empty list is null on the real plane for some kinds.
         for list in documents.iter_mut() {
             for field in ["items", "rows"] {
-                list.get_mut(field).filter(|items| items.is_null()).map(|items| *items = json!([]));
+                if let Some(items) = list.get_mut(field).filter(|items| items.is_null()) {
+                    *items = json!([]);
+                }
             }
         }
         let token = documents.last().and_then(|last| last["metadata"]["continue"].as_str());

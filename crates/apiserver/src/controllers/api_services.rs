@@ -61,7 +61,7 @@ struct Registrar {
 }
 
 /// The names of all APIServices that there should be, with what they say.
-fn wanted(registry: &Registry) -> BTreeMap<String, Value> {
+pub(crate) fn wanted(registry: &Registry) -> BTreeMap<String, Value> {
     let customs: BTreeSet<(&str, &str)> = registry
         .all()
         .filter(|resource| resource.is_custom())
