@@ -1,7 +1,8 @@
 //! Coverage-guided fuzzing: builds the fuzzer with instrumentation, runs its targets, and says how to keep an input that fails.
 //!
-//! The targets and the kept inputs are in `crates/fuzz`. What the fuzzer finds on its way stays in `target/fuzz/NAME/found`, so
-//! that the next run begins where this one has ended.
+//! The targets and the kept inputs are in `crates/fuzz`. A search with a new seed begins with what earlier searches have found
+//! (`target/fuzz/NAME/found`). A search with a given seed begins with the kept inputs only, so that it tries nearly the same inputs
+//! everywhere, more of them on a faster machine: a change must not fail because of an old bug that it does not touch.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::VecDeque;
@@ -31,6 +32,16 @@ pub(crate) struct Pace {
     pub(crate) seconds: u32,
     /// Targets that run side by side.
     pub(crate) at_once: usize,
+    pub(crate) seed: Seed,
+}
+
+/// Where a search begins.
+#[derive(Clone, Copy)]
+pub(crate) enum Seed {
+    /// With a new seed, and with what earlier searches have found.
+    Fresh,
+    /// With this seed, and with the kept inputs only.
+    Given(u32),
 }
 
 /// Builds the fuzzer. All crates of the workspace that it uses are instrumented; third-party crates are those of the tests.
@@ -57,7 +68,7 @@ pub(crate) fn suite(pace: Pace, log: &Log) -> Result<Tests> {
     let work = || {
         let mut tests = Tests::default();
         while let Some(name) = next() {
-            match fuzzer.search(&name, pace.seconds) {
+            match fuzzer.search(&name, pace.seconds, pace.seed) {
                 Ok(figures) => {
                     log.line(&format!("{name}: {figures}"));
                     tests.passed += 1;
@@ -98,7 +109,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     };
     let search = |name: &str, seconds| {
         log.line(&format!("{name}: {seconds} s, log in {}", fuzzer.folder.join(name).join("log").display()));
-        log.line(&format!("{name}: {}", fuzzer.search(name, seconds)?));
+        log.line(&format!("{name}: {}", fuzzer.search(name, seconds, Seed::Fresh)?));
         anyhow::Ok(())
     };
     match words {
@@ -139,11 +150,17 @@ impl Fuzzer {
     }
 
     /// Searches for inputs that fail. Returns the figures of the run.
-    fn search(&self, name: &str, seconds: u32) -> Result<String> {
+    fn search(&self, name: &str, seconds: u32, seed: Seed) -> Result<String> {
         let place = Place::prepare(self.folder.join(name))?;
-        let (found, kept) = (place.folder("found")?, place.emptied("kept")?);
+        let kept = place.emptied("kept")?;
         self.printed(name, &["unpack".as_ref(), &kept])?;
-        let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.subsec_nanos().max(1));
+        let (seed, found) = match seed {
+            Seed::Fresh => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                (now.map_or(1, |time| time.subsec_nanos().max(1)), place.folder("found")?)
+            }
+            Seed::Given(seed) => (seed, place.emptied("repeated")?),
+        };
         let options = [
             format!("-max_total_time={seconds}"),
             format!("-seed={seed}"),

@@ -267,7 +267,8 @@ fn complexity() -> Suite {
 }
 
 fn fuzz_short() -> Suite {
-    let run = |log: &Log| fuzz::suite(fuzz::Pace { seconds: 8, at_once: 1 }, log);
+    let pace = fuzz::Pace { seconds: 8, at_once: 1, seed: fuzz::Seed::Given(1) };
+    let run = move |log: &Log| fuzz::suite(pace, log);
     let about = "every reader of bytes from outside, fuzzed for seconds each";
     Suite::new("fuzz", about, run).needs(&["compile"])
 }
@@ -275,7 +276,7 @@ fn fuzz_short() -> Suite {
 fn fuzz_long() -> Suite {
     let run = |log: &Log| {
         let at_once = std::thread::available_parallelism().map_or(1, usize::from);
-        fuzz::suite(fuzz::Pace { seconds: 600, at_once }, log)
+        fuzz::suite(fuzz::Pace { seconds: 600, at_once, seed: fuzz::Seed::Fresh }, log)
     };
     let about = "every reader of bytes from outside, fuzzed for ten minutes each";
     Suite::new("fuzz_long", about, run).needs(&["compile"]).alone()

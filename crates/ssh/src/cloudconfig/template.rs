@@ -3,6 +3,8 @@
 //! An author of bootstrap data may lack the permission to stop the manager. So a template cannot produce more text than
 //! it contains: it has conditions and values, and no loops, variables, macros or repetition.
 
+use minijinja::machinery::{Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, context, filters};
 
 use super::Refused;
@@ -50,14 +52,7 @@ pub(super) fn render(text: &str, metadata: &Metadata) -> Result<String, Refused>
         return Ok(text.to_owned());
     }
     check(body)?;
-    environment().render_str(body, metadata.values()).map_err(|error| {
-        // Its own words may repeat the template: only their sort and place are told.
-        let line = error.line().map(|line| format!(" in line {}", line + 1)).unwrap_or_default();
-        Refused::new(format!(
-            "the template of the bootstrap data cannot be filled in: {}{line}",
-            error.kind()
-        ))
-    })
+    environment().render_str(body, metadata.values()).map_err(|error| not_rendered(&error))
 }
 
 /// Filters that make a text no longer, and `replace` up to a limit. Nothing else of the language's library.
@@ -86,45 +81,35 @@ fn replace(value: &str, from: &str, to: &str) -> Result<String, Error> {
 }
 
 /// Refuses a template with a statement other than a condition, or with repetition.
+///
+/// Reads it with the lexer that renders it: a second reading could see the end of a tag elsewhere, for example in a string, and
+/// miss what comes after it.
 fn check(body: &str) -> Result<(), Refused> {
-    let mut rest = body;
-    while let Some((start, end)) = next_tag(rest) {
-        let tag = &rest[start + 2..end];
-        let line = || 2 + body[..body.len() - rest.len() + start].matches('\n').count();
-        if tag.contains('*') {
-            return Err(Refused::new(format!(
-                "the template of the bootstrap data in line {}: the operator * is not supported",
-                line()
-            )));
+    let mut starts_statement = false;
+    for token in tokenize(body, false, SyntaxConfig::default()) {
+        let (token, span) = token.map_err(|error| not_rendered(&error))?;
+        let refused = |what: &str| {
+            let line = span.start_line.saturating_add(1);
+            Refused::new(format!("the template of the bootstrap data in line {line}: {what}"))
+        };
+        if matches!(token, Token::Mul | Token::Pow) {
+            return Err(refused("the operator * is not supported"));
         }
-        let is_statement = rest[start..].starts_with("{%");
-        let word = tag.trim_start_matches(['-', '+']).trim_start();
-        let word = &word[..word.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(word.len())];
-        if is_statement && !["if", "elif", "else", "endif", "raw", "endraw"].contains(&word) {
-            return Err(Refused::new(format!(
-                "the template of the bootstrap data in line {}: only if, elif, else, endif, raw and endraw are supported \
-                 as statements",
-                line()
-            )));
+        if starts_statement && !matches!(token, Token::Ident("if" | "elif" | "else" | "endif")) {
+            return Err(refused("only if, elif, else, endif, raw and endraw are supported as statements"));
         }
-        rest = &rest[end..];
-        if is_statement && word == "raw" {
-            // What follows is text.
-            rest = rest.find("endraw").map_or("", |place| &rest[place..]);
-        }
+        starts_statement = matches!(token, Token::BlockStart);
     }
     Ok(())
 }
 
-/// Where the next expression or statement begins and ends.
-fn next_tag(text: &str) -> Option<(usize, usize)> {
-    let start = text.match_indices('{').map(|(place, _)| place).find(|place| {
-        let next = text.as_bytes().get(place + 1);
-        matches!(next, Some(b'{' | b'%'))
-    })?;
-    let closing = if text[start..].starts_with("{{") { "}}" } else { "%}" };
-    let end = text[start..].find(closing).map_or(text.len(), |length| start + length);
-    Some((start, end))
+/// The error's own words may repeat the template: only their sort and place are told.
+fn not_rendered(error: &Error) -> Refused {
+    let line = error.line().map(|line| format!(" in line {}", line + 1)).unwrap_or_default();
+    Refused::new(format!(
+        "the template of the bootstrap data cannot be filled in: {}{line}",
+        error.kind()
+    ))
 }
 
 #[cfg(test)]
@@ -167,6 +152,11 @@ mod tests {
             ("{{ 'x' * 1000000000 }}", "the operator * is not supported"),
             ("{{ 'x' | indent(1000000000) }}", "cannot be filled in"),
             ("{{ range(1000000000) }}", "cannot be filled in"),
+            ("{{ '}}' ~ 'x' * 1000 }}", "the operator * is not supported"),
+            ("{{ '}}{% raw' }}{% for a in [1, 2] %}x{% endfor %}", "only if, elif"),
+            ("{# {% raw %} #}{% set a = 1 %}", "only if, elif"),
+            ("{%}{{ a }}", "only if, elif"),
+            ("{%", "cannot be filled in"),
             (long.as_str(), "cannot be filled in"),
         ] {
             let refused = rendered(body).expect_err(body);
