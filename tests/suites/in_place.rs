@@ -36,10 +36,14 @@ async fn upstreams_core_changes_workers_in_place() {
     let gates: FeatureGates =
         ["RuntimeSDK", "InPlaceUpdates"].map(|gate| (gate.to_owned(), true)).into_iter().collect();
     let core = UpstreamManagers::start_on(plane.kubeconfig(), &[Manager::Core], &gates).await.unwrap();
-    let mut manager = folder.manager(plane.kubeconfig(), "infrastructure,bootstrap,control-plane,hooks");
+    let providers = "infrastructure,bootstrap,control-plane,hooks";
+    let manager = folder.manager_with(plane.kubeconfig(), providers, "--hooks-review-tokens");
     let user = User { client: plane.client() };
     user.makes_a_cluster().await.unwrap();
     let before = user.machines().await.unwrap();
+    user.waits_for_hooks_that_refuse_its_core(&core, &before).await.unwrap();
+    manager.kill().unwrap();
+    let mut manager = folder.manager(plane.kubeconfig(), providers);
 
     // With a surge upstream would make a machine and delete another.
     let surge = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
@@ -113,12 +117,15 @@ impl Folder {
         Running::start(&args, &self.path("capstan.log")).unwrap()
     }
 
+    /// Upstream's core has neither a client certificate by default nor a token.
     fn manager(&self, kubeconfig: &Path, controllers: &str) -> Running {
+        self.manager_with(kubeconfig, controllers, "--hooks-allow-unauthenticated")
+    }
+
+    fn manager_with(&self, kubeconfig: &Path, controllers: &str, callers: &str) -> Running {
         let (data, kubeconfig) = (self.path("data"), kubeconfig.to_str().unwrap());
         let folder = ["--data-dir", data.to_str().unwrap()];
-        // Upstream's core has no client certificate by default.
-        let open = "--hooks-allow-unauthenticated";
-        let args = ["manager", "--kubeconfig", kubeconfig, "--controllers", controllers, open];
+        let args = ["manager", "--kubeconfig", kubeconfig, "--controllers", controllers, callers];
         Running::start(&[&args[..], &folder[..]].concat(), &self.path("capstan.log")).unwrap()
     }
 }
@@ -188,6 +195,24 @@ impl User {
         }))?;
         self.of(BOOTSTRAP, "CapstanConfigTemplate").create(&PostParams::default(), &template).await?;
         Ok(())
+    }
+
+    /// A core that the hooks refuse neither changes nor replaces a machine.
+    async fn waits_for_hooks_that_refuse_its_core(
+        &self,
+        core: &UpstreamManagers,
+        before: &Machines,
+    ) -> Result<()> {
+        self.asks_for(&json!({"template": {"spec": {"version": NEW}}})).await?;
+        eventually(DEADLINE, "three calls to be refused", async || {
+            let refused = core.log_lines(&["with status code 401"]).len();
+            ensure!(refused >= 3, "{refused} lines of the log say so");
+            Ok(())
+        })
+        .await?;
+        ensure!(self.machines().await? == *before, "{before:?} became {:?}", self.machines().await?);
+        self.asks_for(&json!({"template": {"spec": {"version": OLD}}})).await?;
+        self.until_rolled_out(OLD, WORKERS).await
     }
 
     /// The version that was asked for reaches the workers in place once the control plane has it, and so does a change of

@@ -12,7 +12,7 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// A body that nobody has asked for yet: whoever may not do what the request wants has none read.
+/// A body that is read only after the user's rights are checked.
 pub(crate) struct Unread<'a, B> {
     pub(crate) body: B,
     pub(crate) pass: Option<&'a Pass>,

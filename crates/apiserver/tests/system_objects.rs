@@ -90,7 +90,7 @@ async fn the_service_kubernetes_is_kept() {
     assert_eq!(
         plane.admin.get(slice).await.1["endpoints"],
         json!([]),
-        "nobody else reaches a loopback address"
+        "a loopback address is of no use to other machines"
     );
     // Whatever happens to it.
     plane.admin.merge(service, &json!({"spec": {"ports": [{"name": "https", "port": 1}]}})).await;

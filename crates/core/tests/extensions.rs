@@ -108,7 +108,7 @@ fn request() -> CanUpdateMachineSetRequest {
 async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     let mut stage = Stage::start().await?;
     let extensions = stage.core.extensions.clone();
-    ensure!(extensions.serving_now::<UpdateMachine>("default").await?.is_none(), "nobody is registered");
+    ensure!(extensions.serving_now::<UpdateMachine>("default").await?.is_none(), "no extension is registered");
 
     let (url, bundle) = serve(Mood::Willing, &mut stage.running).await?;
     register(&stage.client, "willing", &url, &bundle).await?;
@@ -120,7 +120,7 @@ async fn an_extension_is_discovered_found_and_called() -> Result<()> {
         "{names:?}"
     );
     let handler =
-        extensions.serving_now::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
+        extensions.serving_now::<CanUpdateMachineSet>("default").await?.context("a registered extension")?;
     let answer = extensions.call::<CanUpdateMachineSet>(&handler, request()).await?.context("an answer")?;
     ensure!(answer.common.status == ResponseStatus::Success && answer.machine_set_patch.is_some());
 
@@ -130,7 +130,7 @@ async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     stage.configs().patch("willing", &PatchParams::default(), &Patch::Merge(&patch)).await?;
     stage.until("willing", "True").await?;
     let handler =
-        extensions.serving_now::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
+        extensions.serving_now::<CanUpdateMachineSet>("default").await?.context("a registered extension")?;
     let answer = extensions.call::<CanUpdateMachineSet>(&handler, request()).await;
     ensure!(answer == Err(CallError::Failure(NO.to_owned())), "{answer:?}");
 
@@ -141,7 +141,7 @@ async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     let message = get(&config, "Discovered").context("told above")?.message.clone();
     ensure!(message.starts_with("Error in discovery: cannot trust it"), "{message}");
     let handler =
-        extensions.serving_now::<CanUpdateMachineSet>("default").await?.context("somebody serves it")?;
+        extensions.serving_now::<CanUpdateMachineSet>("default").await?.context("a registered extension")?;
     let answer = extensions.call::<CanUpdateMachineSet>(&handler, request()).await;
     ensure!(matches!(answer, Err(CallError::Unreachable(_))), "{answer:?}");
 

@@ -1,4 +1,7 @@
 //! The HTTPS server: one POST for each hook, within bounds.
+//!
+//! Discovery is served to every caller, and says nothing about any cluster. For upstream's core, an extension that it could
+//! never discover does not exist, and it replaces machines; a call that fails makes it wait.
 
 use capstan_api::runtime::hooks::{
     Body, CanUpdateMachine, CanUpdateMachineSet, CommonResponse, Discovery, DiscoveryResponse, Hook,
@@ -104,11 +107,7 @@ fn tls(serving: &Arc<Serving>, authentication: &Authentication) -> Result<Server
                 RootsError::Certificate(error) => error.into(),
             })?;
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            let verifier = match authentication.tokens {
-                Some(_) => verifier.allow_unauthenticated(),
-                None => verifier,
-            };
-            builder.with_client_cert_verifier(verifier.build()?)
+            builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?)
         }
     };
     let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(serving) as _;
@@ -120,14 +119,23 @@ fn tls(serving: &Arc<Serving>, authentication: &Authentication) -> Result<Server
 /// The hooks of an extension, and the callers that they are served to.
 pub struct Server<E> {
     tls: TlsAcceptor,
-    tokens: Option<Arc<Reviews>>,
+    without_certificate: WithoutCertificate,
     extension: Arc<E>,
+}
+
+/// How the server treats callers without a client certificate.
+#[derive(Clone)]
+enum WithoutCertificate {
+    Served,
+    Refused,
+    /// Served if their bearer token passes.
+    Reviewed(Arc<Reviews>),
 }
 
 impl<E> Clone for Server<E> {
     fn clone(&self) -> Self {
-        let (tls, tokens) = (self.tls.clone(), self.tokens.clone());
-        Self { tls, tokens, extension: Arc::clone(&self.extension) }
+        let (tls, without_certificate) = (self.tls.clone(), self.without_certificate.clone());
+        Self { tls, without_certificate, extension: Arc::clone(&self.extension) }
     }
 }
 
@@ -142,7 +150,12 @@ impl<E: Extension> Server<E> {
         authentication: Authentication,
     ) -> Result<Self, TlsError> {
         let tls = TlsAcceptor::from(Arc::new(tls(serving, &authentication)?));
-        Ok(Self { tls, tokens: authentication.tokens, extension: Arc::new(extension) })
+        let without_certificate = match authentication {
+            Authentication { tokens: Some(reviews), .. } => WithoutCertificate::Reviewed(reviews),
+            Authentication { client_ca: Some(_), .. } => WithoutCertificate::Refused,
+            Authentication { client_ca: None, tokens: None } => WithoutCertificate::Served,
+        };
+        Ok(Self { tls, without_certificate, extension: Arc::new(extension) })
     }
 
     /// Serves the hooks until `stop` completes.
@@ -155,9 +168,15 @@ impl<E: Extension> Server<E> {
 
     /// The response to a caller without a client certificate that must not be served.
     async fn refusal(&self, request: &Request<Incoming>) -> Option<Response<Full<Bytes>>> {
-        let reviews = self.tokens.as_ref()?;
-        let refused = reviews.refusal(request.headers(), request.method(), request.uri().path());
-        let (status, message) = refused.await?;
+        let (status, message) = match &self.without_certificate {
+            WithoutCertificate::Served => return None,
+            WithoutCertificate::Refused => {
+                (StatusCode::UNAUTHORIZED, "a client certificate is needed".to_owned())
+            }
+            WithoutCertificate::Reviewed(reviews) => {
+                reviews.refusal(request.headers(), request.method(), request.uri().path()).await?
+            }
+        };
         Some(plain(status, &message))
     }
 }
@@ -168,12 +187,15 @@ async fn connection<E: Extension>(server: Server<E>, stream: TcpStream, place: A
     let service = service_fn(move |request| {
         let (server, place) = (server.clone(), Arc::clone(&place));
         async move {
-            let refusal = if has_certificate { None } else { server.refusal(&request).await };
+            let is_discovery = request.uri().path() == path(Discovery::NAME, None);
+            let refusal =
+                if has_certificate || is_discovery { None } else { server.refusal(&request).await };
             let response = match refusal {
                 Some(refusal) => refusal,
                 None => in_time(server.extension.as_ref(), request).await,
             };
-            if response.status().is_success() {
+            // Discovery proves nothing about the caller: its connection ends soon if nothing else comes.
+            if response.status().is_success() && !is_discovery {
                 place.request_accepted();
             }
             Ok::<_, Infallible>(response)

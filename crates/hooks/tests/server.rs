@@ -113,6 +113,11 @@ impl Stage {
         (status, String::from_utf8_lossy(&body).into_owned())
     }
 
+    async fn serves_discovery_to_every_caller(&self) {
+        let (status, body) = self.send("POST", &path("Discovery", None), b"{}".to_vec()).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+    }
+
     async fn end(self) {
         drop(self.stop);
         self.served.await.expect("it ends");
@@ -187,7 +192,7 @@ async fn tokens_of_callers_are_reviewed() {
     };
     let tokens = Arc::new(Reviews::of_audience(client.clone(), AUDIENCE));
     let stage = Stage::with(Authentication { client_ca: None, tokens: Some(tokens) }).await;
-    let discovery = path("Discovery", None);
+    let update = path("UpdateMachine", Some("update-machine"));
     for (token, expected) in [
         (token("core", &[AUDIENCE]).await, StatusCode::OK),
         (token("core", &["another", AUDIENCE]).await, StatusCode::OK),
@@ -198,12 +203,24 @@ async fn tokens_of_callers_are_reviewed() {
         ("nonsense".to_owned(), StatusCode::UNAUTHORIZED),
         (String::new(), StatusCode::UNAUTHORIZED),
     ] {
-        let (status, body) = stage.send_with(&token, "POST", &discovery, b"{}".to_vec()).await;
+        let (status, body) = stage.send_with(&token, "POST", &update, b"{}".to_vec()).await;
         assert_eq!(status, expected, "{body}");
         assert!(token.is_empty() || !body.contains(&token), "a token is not repeated");
     }
+    stage.serves_discovery_to_every_caller().await;
     stage.end().await;
     plane.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_certificate_can_be_required() {
+    let callers = Authority::new(Timestamp::now()).expect("an authority");
+    let stage = Stage::with(Authentication::certificates(callers.bundle().as_bytes().to_vec())).await;
+    let update = path("UpdateMachine", Some("update-machine"));
+    let (status, body) = stage.send("POST", &update, b"{}".to_vec()).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED, "{body}");
+    stage.serves_discovery_to_every_caller().await;
+    stage.end().await;
 }
 
 async fn make(client: &kube::Client, path: &str, object: &Value) -> Value {

@@ -51,7 +51,7 @@ pub(crate) fn show(call: &Call, object: &Value) -> Result<Value> {
     Ok(scale)
 }
 
-/// Refuses to show a scale where there is none to show. Whoever writes one may do so all the same.
+/// Refuses to show a scale where there is none to show. Writing one is allowed nevertheless.
 pub(crate) fn check_shown(call: &Call, object: &Value) -> Result<()> {
     let path = &paths(call)?.spec_replicas;
     if at(object, path).is_some() || !call.resource.is_custom() {

@@ -63,7 +63,7 @@ mod tests {
         assert!(!is_over(&old, &said("False", "ReplacingPlanKey", "")));
         assert!(is_over(&old, &said("True", "Replaced", "key b")));
         assert!(is_over(&Stand::Never, &old));
-        assert!(is_over(&Stand::Underway(String::new()), &old), "one that somebody else began");
+        assert!(is_over(&Stand::Underway(String::new()), &old), "one that another process began");
         assert_eq!(said("False", "AgentsCannotFollow", "w0"), Stand::Unable("w0".to_owned()));
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn begin(folder: &Path) -> Result<()> {
     if Replacement::of(folder) != Replacement::None {
         bail!("the CA is being replaced already: see `capstan rotate plane-ca --finish`");
     }
-    // Left behind by a plane that was killed: without the certificate it is nobody's.
+    // Left behind by a plane that was killed: without the certificate it is of no use.
     remove(folder, "next.key")?;
     remove(folder, ONLY_NEXT)?;
     KeptAuthority::named(folder, NEXT, &params()).map(drop).map_err(anyhow::Error::from)

@@ -7,8 +7,8 @@
 //! 3. Secret: the next key becomes the current one, with a link that the old key has signed; the old private key is gone;
 //! 4. CapstanControlPlane: the digest of what is now the current key.
 //!
-//! Between the third and the fourth write all plans are signed again, and never later: a plan that somebody signs with the old
-//! key afterwards is not taken for ours. Plans carry the links, so that a machine follows from the key it knows, however long it
+//! Between the third and the fourth write all plans are signed again, and never later: a plan that is signed with the old
+//! key afterwards is not valid. Plans carry the links, so that a machine follows from the key it knows, however long it
 //! was away.
 
 use capstan_controller::secrets::{self, plan_key};
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(secrets::get(cluster.key(), plan_key::NEXT), None);
     }
 
-    /// Another key without the four writes is somebody's mistake, and stops everything.
+    /// Another key without the four writes is a mistake of a user, and stops everything.
     #[test]
     fn a_key_that_was_not_announced_is_refused() {
         let mut cluster = Cluster::new();

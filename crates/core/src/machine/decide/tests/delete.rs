@@ -163,7 +163,7 @@ fn a_node_goes_with_its_machine_while_somebody_serves_it() {
     let plain = object(&json!({}));
     let going = object(&json!({"metadata": {"name": "x", "deletionTimestamp": "2025-01-01T00:00:00Z"}}));
     let with_node = json!({"nodeRef": {"name": "n"}});
-    // Whether it is left only because nobody serves it.
+    // Whether it is left only because no controller serves it.
     for (status, deleting, control_plane, others, fate, unserved) in [
         (&with_node, false, Some(&plain), 1, NodeFate::Goes, false),
         (&with_node, false, None, 1, NodeFate::Goes, false),
