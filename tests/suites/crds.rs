@@ -10,9 +10,10 @@ use anyhow::{Result, anyhow, bail, ensure};
 use capstan_api::crd::{self, CustomResourceDefinition};
 use capstan_testkit::{RealPlane, eventually, install_crds};
 use capstan_tests::fixtures::{self, Fixture, Refused, When};
-use capstan_tests::{Resource, capstan};
+use capstan_tests::{Embedded, Resource, capstan};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, PostParams};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use serde_json::{Value, json};
 
@@ -277,4 +278,118 @@ async fn served(plane: &RealPlane) -> Vec<(Resource, Fixture)> {
 
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
+}
+
+/// OpenAPI v2 and v3 of all custom kinds and of the built-in ones that both planes serve, without the texts about fields that
+/// every resource has.
+#[tokio::test(flavor = "multi_thread")]
+async fn both_planes_publish_the_same_schemas() {
+    let real = RealPlane::start().await.unwrap();
+    let embedded = Embedded::start().await.unwrap();
+    let kubeconfig = Kubeconfig::read_from(embedded.kubeconfig()).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let clients = [real.client(), kube::Client::try_from(config).unwrap()];
+    for client in &clients {
+        install_crds(client, &crd::all()).await.unwrap();
+        install_crds(client, &[gadgets()]).await.unwrap();
+    }
+    for (path, schemas) in [
+        ("/openapi/v2", "/definitions"),
+        ("/openapi/v3/apis/example.com/v1", "/components/schemas"),
+        ("/openapi/v3/apis/infrastructure.cluster.x-k8s.io/v1alpha1", "/components/schemas"),
+        ("/openapi/v3/apis/apps/v1", "/components/schemas"),
+    ] {
+        // The server publishes schemas in its own time.
+        eventually(DEADLINE, &format!("{path} to be the same"), async || {
+            let [upstream, ours] =
+                [schemas_at(&clients[0], path, schemas), schemas_at(&clients[1], path, schemas)];
+            let (upstream, ours) = (upstream.await?, ours.await?);
+            ensure!(ours.contains_key("com.example.v1.Gadget") || !path.contains("v2"), "no Gadget");
+            let different = ours.iter().filter(|(name, schema)| upstream.get(*name) != Some(schema));
+            let different: Vec<_> = different
+                .map(|(name, schema)| {
+                    format!("{name}\n{schema}\n{}", upstream.get(name).unwrap_or(&Value::Null))
+                })
+                .collect();
+            ensure!(
+                different.is_empty(),
+                "{} of {} differ: {}",
+                different.len(),
+                ours.len(),
+                different[..different.len().min(12)].join("\n")
+            );
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+}
+
+/// Schemas by name, without descriptions of what the server adds.
+async fn schemas_at(client: &kube::Client, path: &str, schemas: &str) -> Result<BTreeMap<String, Value>> {
+    let mut document: Value = client.request(http::Request::get(path).body(Vec::new())?).await?;
+    let schemas = document.pointer_mut(schemas).map(Value::take).unwrap_or_default();
+    let mut schemas: BTreeMap<String, Value> = serde_json::from_value(schemas)?;
+    for (name, schema) in &mut schemas {
+        let is_ours = name.starts_with("com.example.")
+            || name.contains(".x-k8s.cluster.")
+            || name.starts_with("dev.capstan.");
+        without_descriptions(schema, !is_ours || name.ends_with("List"));
+    }
+    Ok(schemas)
+}
+
+fn without_descriptions(schema: &mut Value, all: bool) {
+    if let Value::Object(fields) = schema {
+        if all && fields.get("description").is_some_and(Value::is_string) {
+            fields.remove("description");
+        }
+        if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+            for (name, property) in properties {
+                without_descriptions(
+                    property,
+                    all || ["apiVersion", "kind", "metadata"].contains(&name.as_str()),
+                );
+            }
+        }
+        for keyword in ["items", "additionalProperties"] {
+            if let Some(schema) = fields.get_mut(keyword) {
+                without_descriptions(schema, all);
+            }
+        }
+    }
+}
+
+/// A kind with all that OpenAPI v2 cannot say.
+fn gadgets() -> Value {
+    let string = json!({"type": "string"});
+    let schema = json!({"type": "object", "description": "A gadget.", "properties": {
+        "spec": {"type": "object", "required": ["nullable", "plain"], "properties": {
+            "plain": {"type": "string", "minLength": 1, "maxLength": 9, "pattern": "^a", "enum": ["a", "ab"], "default": "a"},
+            "nullable": {"type": "string", "nullable": true},
+            "list": {"type": "array", "nullable": true, "items": string},
+            "set": {"type": "array", "items": string, "x-kubernetes-list-type": "set"},
+            "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": string}},
+            "map": {"type": "object", "additionalProperties": {"type": "integer", "format": "int32"}},
+            "nullableMap": {"type": "object", "additionalProperties": {"type": "string", "nullable": true}},
+            "port": {"x-kubernetes-int-or-string": true},
+            "either": {"type": "object", "properties": {"a": string, "b": string}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}], "not": {"required": ["c"]}},
+            "number": {"type": "number", "minimum": 0.5, "maximum": 9, "exclusiveMaximum": true, "multipleOf": 0.5},
+            "embedded": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": {"type": "object"}}},
+            "openEmbedded": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+        }, "x-kubernetes-validations": [{"rule": "self.plain == 'a'", "message": "no"}]},
+        "status": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"ready": {"type": "boolean"}}},
+    }});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
+            "versions": [
+                {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}}},
+                {"name": "v2", "served": true, "storage": false,
+                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+            ],
+        },
+    })
 }

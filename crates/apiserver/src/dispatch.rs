@@ -168,8 +168,8 @@ fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Resul
             Ok(respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
         }
         ["version"] => Ok(respond::value(StatusCode::OK, &version(&plane.version), Output::JSON.format)),
-        ["openapi", "v2"] => Ok(openapi::v2::answer(&plane.version, headers)),
-        ["openapi", "v3", rest @ ..] => openapi::answer(&registry, &plane.version, &rest.join("/"), query),
+        ["openapi", "v2"] => openapi::v2(&registry, &plane.version, headers),
+        ["openapi", "v3", rest @ ..] => openapi::v3(&registry, &plane.version, &rest.join("/"), headers),
         ["api" | "apis", ..] => discovery::answer(&registry, &parts, headers),
         [] => {
             let paths = [

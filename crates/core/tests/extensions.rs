@@ -108,7 +108,10 @@ fn request() -> CanUpdateMachineSetRequest {
 async fn an_extension_is_discovered_found_and_called() -> Result<()> {
     let mut stage = Stage::start().await?;
     let extensions = stage.core.extensions.clone();
-    ensure!(extensions.serving_now::<UpdateMachine>("default").await?.is_none(), "no extension is registered");
+    ensure!(
+        extensions.serving_now::<UpdateMachine>("default").await?.is_none(),
+        "no extension is registered"
+    );
 
     let (url, bundle) = serve(Mood::Willing, &mut stage.running).await?;
     register(&stage.client, "willing", &url, &bundle).await?;

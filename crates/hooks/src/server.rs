@@ -188,8 +188,7 @@ async fn connection<E: Extension>(server: Server<E>, stream: TcpStream, place: A
         let (server, place) = (server.clone(), Arc::clone(&place));
         async move {
             let is_discovery = request.uri().path() == path(Discovery::NAME, None);
-            let refusal =
-                if has_certificate || is_discovery { None } else { server.refusal(&request).await };
+            let refusal = if has_certificate || is_discovery { None } else { server.refusal(&request).await };
             let response = match refusal {
                 Some(refusal) => refusal,
                 None => in_time(server.extension.as_ref(), request).await,

@@ -155,12 +155,20 @@ impl Resource {
     }
 }
 
+/// A document about all or some resources, as clients get it.
+#[derive(Clone)]
+pub(crate) struct Document {
+    pub(crate) body: bytes::Bytes,
+    /// Differs from that of every other content. With its quotes.
+    pub(crate) etag: String,
+}
+
 /// All resources at one moment.
 #[derive(Default)]
 pub(crate) struct Registry {
     resources: BTreeMap<(String, String), Arc<Resource>>,
     /// Made on demand; see [`crate::openapi`].
-    pub(crate) documents: std::sync::Mutex<BTreeMap<String, bytes::Bytes>>,
+    pub(crate) documents: std::sync::Mutex<BTreeMap<String, Document>>,
     /// A word for the state of each group and version, for ETags and hashes.
     pub(crate) generation: u64,
 }

@@ -106,10 +106,7 @@ fn check(body: &str) -> Result<(), Refused> {
 /// The error's own words may repeat the template: only their sort and place are told.
 fn not_rendered(error: &Error) -> Refused {
     let line = error.line().map(|line| format!(" in line {}", line + 1)).unwrap_or_default();
-    Refused::new(format!(
-        "the template of the bootstrap data cannot be filled in: {}{line}",
-        error.kind()
-    ))
+    Refused::new(format!("the template of the bootstrap data cannot be filled in: {}{line}", error.kind()))
 }
 
 #[cfg(test)]
