@@ -286,9 +286,7 @@ fn name(object: &Value) -> &str {
 async fn both_planes_publish_the_same_schemas() {
     let real = RealPlane::start().await.unwrap();
     let embedded = Embedded::start().await.unwrap();
-    let kubeconfig = Kubeconfig::read_from(embedded.kubeconfig()).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    let clients = [real.client(), kube::Client::try_from(config).unwrap()];
+    let clients = [real.client(), client_of(&embedded).await];
     for client in &clients {
         install_crds(client, &crd::all()).await.unwrap();
         install_crds(client, &[gadgets()]).await.unwrap();
@@ -322,6 +320,79 @@ async fn both_planes_publish_the_same_schemas() {
         })
         .await
         .unwrap();
+    }
+}
+
+async fn client_of(embedded: &Embedded) -> kube::Client {
+    let kubeconfig = Kubeconfig::read_from(embedded.kubeconfig()).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    kube::Client::try_from(config).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_planes_say_the_same_about_fields_that_appear_twice() {
+    let real = RealPlane::start().await.unwrap();
+    let embedded = Embedded::start().await.unwrap();
+    let clients = [real.client(), client_of(&embedded).await];
+    for client in &clients {
+        install_crds(client, &[gadgets()]).await.unwrap();
+    }
+    let gadget = |name: &str| {
+        let head = format!("\napiVersion: example.com/v2\nkind: Gadget\nmetadata:\n  name: {name}\n");
+        format!("{head}spec:\n  a: 1\n  b: {{c: 1, c: 2}}\n  a: 2\n")
+    };
+    let map = |name: &str| {
+        let data = r#""data": {"a": "1", "a": "2"}"#;
+        format!(r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "{name}"}}, {data}}}"#)
+    };
+    let gadgets = "/apis/example.com/v2/namespaces/default/gadgets";
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for validation in ["Strict", "Warn", "Ignore"] {
+        let name = validation.to_lowercase();
+        let applied = format!("fieldManager=test&fieldValidation={validation}");
+        for (method, path, media_type, body) in [
+            ("PATCH", format!("{gadgets}/{name}?{applied}"), "application/apply-patch+yaml", gadget(&name)),
+            (
+                "POST",
+                format!("{gadgets}?fieldValidation={validation}"),
+                "application/yaml",
+                gadget(&format!("{name}-2")),
+            ),
+            ("PATCH", format!("{maps}/{name}?{applied}"), "application/apply-patch+yaml", map(&name)),
+            (
+                "POST",
+                format!("{maps}?fieldValidation={validation}"),
+                "application/yaml",
+                map(&format!("{name}-2")),
+            ),
+            (
+                "POST",
+                format!("{maps}?fieldValidation={validation}"),
+                "application/json",
+                map(&format!("{name}-3")),
+            ),
+        ] {
+            let mut said = Vec::new();
+            for client in &clients {
+                let request =
+                    http::Request::builder().method(method).uri(&path).header("content-type", media_type);
+                let request = request.body(body.clone().into_bytes()).unwrap();
+                let response = client.send(request.map(kube::client::Body::from)).await.unwrap();
+                let warnings = response.headers().get_all("warning").iter();
+                let warnings: Vec<_> = warnings.map(|warning| warning.to_str().unwrap().to_owned()).collect();
+                let code = response.status();
+                let answer: Value =
+                    serde_json::from_slice(&response.into_body().collect_bytes().await.unwrap()).unwrap();
+                said.push((
+                    code,
+                    warnings,
+                    answer["message"].clone(),
+                    answer["spec"].clone(),
+                    answer["data"].clone(),
+                ));
+            }
+            assert_eq!(said[1], said[0], "{validation} {method} {path} {media_type}");
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Bodies: JSON, YAML and protobuf into a tree, with the fields that appear twice remembered on the way.
 
-use std::{cell::RefCell, fmt};
+use std::{cell::RefCell, fmt, marker::PhantomData};
 
 use http::{HeaderMap, header::CONTENT_TYPE};
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use serde_saphyr::{DuplicateKeyPolicy, Spanned};
 
 use crate::{
     object, protobuf,
@@ -21,8 +23,36 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decoded {
     pub(crate) value: Value,
-    /// The paths of fields that appeared more than once; the last one counts.
-    pub(crate) duplicates: Vec<String>,
+    pub(crate) duplicates: Duplicates,
+}
+
+/// Fields that appear more than once; the last one counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Duplicates {
+    #[default]
+    None,
+    /// In JSON, by path.
+    Json(Vec<String>),
+    /// In YAML, by line.
+    Yaml(Vec<String>),
+}
+
+impl Duplicates {
+    /// What a client is told that has its object taken nevertheless.
+    pub(crate) fn warnings(self) -> Vec<String> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Json(fields) | Self::Yaml(fields) => fields,
+        }
+    }
+
+    /// What is wrong for a client that wants to know it.
+    pub(crate) fn errors(self) -> Vec<String> {
+        match self {
+            Self::Yaml(lines) => vec![format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "))],
+            other => other.warnings(),
+        }
+    }
 }
 
 /// Decodes the body of a create or update.
@@ -32,7 +62,7 @@ pub(crate) fn decode(media_type: &str, body: &[u8]) -> Result<Decoded> {
         "application/yaml" => yaml(body),
         // Nothing is sent twice by what writes these.
         "application/vnd.kubernetes.protobuf" => {
-            Ok(Decoded { value: protobuf::decode(body)?, duplicates: Vec::new() })
+            Ok(Decoded { value: protobuf::decode(body)?, duplicates: Duplicates::None })
         }
         _ => Err(ApiError::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: \
@@ -45,18 +75,23 @@ pub(crate) fn decode(media_type: &str, body: &[u8]) -> Result<Decoded> {
 pub(crate) fn json(body: &[u8]) -> Result<Decoded> {
     let duplicates = RefCell::new(Vec::new());
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let value = Tree { path: String::new(), duplicates: &duplicates }
+    let value = Tree::<String>::new(&duplicates)
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|error| {
             ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
         })?;
-    Ok(Decoded { value, duplicates: duplicates.into_inner() })
+    let found: Vec<String> =
+        duplicates.take().iter().map(|Duplicate { path, .. }| format!("duplicate field {path:?}")).collect();
+    let duplicates = if found.is_empty() { Duplicates::None } else { Duplicates::Json(found) };
+    Ok(Decoded { value, duplicates })
 }
 
 /// Decodes YAML, of which JSON is a part.
 pub(crate) fn yaml(body: &[u8]) -> Result<Decoded> {
-    let mut decoded = json(body).or_else(|_| plain_yaml(body))?;
+    // JSON is read faster as what it is; but what is wrong with it is said as of YAML.
+    let json = json(body).ok().filter(|decoded| decoded.duplicates == Duplicates::None);
+    let mut decoded = json.map_or_else(|| plain_yaml(body), Ok)?;
     // YAML is read as if it were written in JSON, and that has no `2.0`.
     object::settle_numbers(&mut decoded.value);
     Ok(decoded)
@@ -70,17 +105,65 @@ fn plain_yaml(body: &[u8]) -> Result<Decoded> {
         .map_err(|error| ApiError::bad_request(format!("error parsing YAML: {error}")))?;
     let most = ALIASED.saturating_add(text.len());
     let limits = serde_saphyr::alias_limits! { max_total_replayed_events: most };
-    let value = serde_saphyr::from_str_with_options(text, serde_saphyr::options! { alias_limits: limits })
+    let options = serde_saphyr::options! {
+        alias_limits: limits, duplicate_keys: DuplicateKeyPolicy::LastWins,
+    };
+    let duplicates = RefCell::new(Vec::new());
+    let read = |deserializer: serde_saphyr::Deserializer<'_, '_>| {
+        Tree::<Spanned<String>>::new(&duplicates).deserialize(deserializer)
+    };
+    let value = serde_saphyr::with_deserializer_from_str_with_options(text, options, read)
         .map_err(|error| ApiError::bad_request(format!("error parsing YAML: {error}")))?;
-    Ok(Decoded { value, duplicates: Vec::new() })
+    let line =
+        |Duplicate { key, line, .. }: &Duplicate| format!("line {line}: key {key:?} already set in map");
+    let found: Vec<String> = duplicates.take().iter().map(line).collect();
+    let duplicates = if found.is_empty() { Duplicates::None } else { Duplicates::Yaml(found) };
+    Ok(Decoded { value, duplicates })
 }
 
-struct Tree<'a> {
+/// A field that has appeared before.
+struct Duplicate {
     path: String,
-    duplicates: &'a RefCell<Vec<String>>,
+    key: String,
+    /// In YAML.
+    line: u64,
 }
 
-impl<'de> DeserializeSeed<'de> for Tree<'_> {
+/// The name of a field, and its line if the format tells it.
+trait Name<'de>: Deserialize<'de> {
+    fn parts(self) -> (String, u64);
+}
+
+impl Name<'_> for String {
+    fn parts(self) -> (String, u64) {
+        (self, 0)
+    }
+}
+
+impl Name<'_> for Spanned<String> {
+    fn parts(self) -> (String, u64) {
+        (self.value, self.referenced.line())
+    }
+}
+
+/// Reads a tree whose fields have names of this type.
+struct Tree<'a, N> {
+    path: String,
+    duplicates: &'a RefCell<Vec<Duplicate>>,
+    name: PhantomData<N>,
+}
+
+impl<'a, N> Tree<'a, N> {
+    fn new(duplicates: &'a RefCell<Vec<Duplicate>>) -> Self {
+        Self::at(String::new(), duplicates)
+    }
+
+    fn at(path: String, duplicates: &'a RefCell<Vec<Duplicate>>) -> Self {
+        Self { path, duplicates, name: PhantomData }
+    }
+}
+
+impl<'de, N: Name<'de>> DeserializeSeed<'de> for Tree<'_, N> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -88,7 +171,7 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Tree<'_> {
+impl<'de, N: Name<'de>> Visitor<'de> for Tree<'_, N> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,8 +208,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        let seed =
-            |index: usize| Self { path: format!("{}[{index}]", self.path), duplicates: self.duplicates };
+        let seed = |index: usize| Self::at(format!("{}[{index}]", self.path), self.duplicates);
         while let Some(item) = items.next_element_seed(seed(list.len()))? {
             list.push(item);
         }
@@ -135,12 +217,12 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
+        while let Some(name) = entries.next_key::<N>()? {
+            let (key, line) = name.parts();
             let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
-            let seed = Self { path: path.clone(), duplicates: self.duplicates };
-            let value = entries.next_value_seed(seed)?;
-            if map.insert(key, value).is_some() {
-                self.duplicates.borrow_mut().push(path);
+            let value = entries.next_value_seed(Self::at(path.clone(), self.duplicates))?;
+            if map.insert(key.clone(), value).is_some() {
+                self.duplicates.borrow_mut().push(Duplicate { path, key, line });
             }
         }
         Ok(Value::Object(map))
@@ -158,7 +240,18 @@ mod tests {
             decoded.value,
             serde_json::json!({"a": {"b": [{"c": 2}]}, "d": 9_007_199_254_740_993_i64})
         );
-        assert_eq!(decoded.duplicates, ["a.b[0].c", "d"]);
+        let paths = [r#"duplicate field "a.b[0].c""#, r#"duplicate field "d""#];
+        assert_eq!(decoded.duplicates.clone().errors(), paths);
+        assert_eq!(decoded.duplicates.warnings(), paths);
+        let decoded = decode("application/yaml", b"a:\n  b: 1\n  b: {c: 1}\n1: 2\nc: 3\nc: [x]\n").unwrap();
+        assert_eq!(decoded.value, serde_json::json!({"a": {"b": {"c": 1}}, "1": 2, "c": ["x"]}));
+        let lines = [r#"line 3: key "b" already set in map"#, r#"line 6: key "c" already set in map"#];
+        let error = format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "));
+        assert_eq!(decoded.duplicates.clone().errors(), [error]);
+        assert_eq!(decoded.duplicates.warnings(), lines);
+        let decoded = decode("application/yaml", br#"{"a": 1, "a": 2}"#).unwrap();
+        assert_eq!(decoded.value, serde_json::json!({"a": 2}));
+        assert_eq!(decoded.duplicates.warnings(), [r#"line 1: key "a" already set in map"#]);
     }
 
     #[test]

@@ -100,10 +100,14 @@ fn incoming_or(
         return Ok((value, Vec::new()));
     }
     let mut odd: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    odd.extend(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
-    if validation == FieldValidation::Strict && !odd.is_empty() {
-        return Err(unreadable(&format!("strict decoding error: {}", odd.join(", "))));
+    if validation == FieldValidation::Strict {
+        odd.extend(duplicates.errors());
+        if !odd.is_empty() {
+            return Err(unreadable(&format!("strict decoding error: {}", odd.join(", "))));
+        }
+        return Ok((value, Vec::new()));
     }
+    odd.extend(duplicates.warnings());
     Ok((value, odd))
 }
 

@@ -12,7 +12,7 @@ use crate::{
     registry::Side,
     request::{
         body::{self, Decoded},
-        options::WriteOptions,
+        options::{FieldValidation, WriteOptions},
     },
     status::{ApiError, Cause, Result},
     validation::{admit, scale},
@@ -134,6 +134,12 @@ async fn apply(call: &Call, bytes: &[u8], options: &WriteOptions) -> Result<Outc
         let merged = fields::apply(call, current, &applied, options)?;
         if matches!(call.side, Side::Scale) {
             scale::check(call, &value)?;
+        }
+        if options.field_validation == FieldValidation::Strict
+            && let Some(wrong) = duplicates.clone().errors().first()
+        {
+            let message = format!("error strict decoding YAML: error converting YAML to JSON: {wrong}");
+            return Err(ApiError::bad_request(message));
         }
         let decoded = Decoded { value: merged, duplicates: duplicates.clone() };
         let namespace = object::meta_str(&applied, "namespace");
