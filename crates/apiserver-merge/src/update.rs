@@ -5,6 +5,7 @@ use crate::meta;
 use crate::walk::conform;
 use crate::write::{Write, take};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// Sets the `managedFields` of `new` after a write that replaces `old`; `old` is none for a create.
 ///
@@ -32,9 +33,28 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, write: &Write<'_>) {
     if conform::check(shape, &live, true).is_err() || conform::check(shape, new, true).is_err() {
         return;
     }
-    let mut managed = track(managed, &live, new, write);
+    // A typed object has its blank fields also after they were removed.
+    fill(&mut live, write.blank);
+    let mut filled = Cow::Borrowed(&*new);
+    if write.blank.is_object() {
+        fill(filled.to_mut(), write.blank);
+    }
+    let mut managed = track(managed, &live, &filled, write);
     managed.cap_updaters();
     managed.write(new);
+}
+
+/// Adds the fields of `blank` that `object` lacks.
+fn fill(object: &mut Value, blank: &Value) {
+    let (Value::Object(fields), Value::Object(blank)) = (object, blank) else { return };
+    for (name, value) in blank {
+        match fields.get_mut(name) {
+            Some(field) => fill(field, value),
+            None => {
+                fields.insert(name.clone(), value.clone());
+            }
+        }
+    }
 }
 
 /// The object before there was one.
@@ -77,4 +97,37 @@ pub(crate) fn track(mut managed: Managed, live: &Value, new: &Value, write: &Wri
             .insert(writer, Owned { set: set.union(before), api_version: write.api_version.into() });
     }
     managed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+
+    /// `rules` of a typed Role is null after it was removed, and the writer has set it to that.
+    #[test]
+    fn a_blank_field_that_is_removed_is_owned() {
+        let rules = json!({"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}});
+        let shape = Shape::new(Some(&json!({"type": "object", "properties": {"rules": rules}})));
+        let blank = json!({"rules": null});
+        let write = |manager| Write {
+            shape: &shape,
+            manager,
+            api_version: "x/v1",
+            subresource: None,
+            now: "2026-01-01T00:00:00Z",
+            reset: &[],
+            blank: &blank,
+        };
+        let mut old = json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "x"}, "rules": ["a"]});
+        track_update(None, &mut old, &write("creator"));
+        old["metadata"]["uid"] = json!("u");
+        let mut new = old.clone();
+        new.as_object_mut().unwrap().remove("rules");
+        track_update(Some(&old), &mut new, &write("patcher"));
+        assert_eq!(new.get("rules"), None);
+        let entries = new["metadata"]["managedFields"].as_array().unwrap();
+        let owned: Vec<_> = entries.iter().map(|entry| (&entry["manager"], &entry["fieldsV1"])).collect();
+        assert_eq!(owned, [(&json!("patcher"), &json!({"f:rules": {}}))]);
+    }
 }
