@@ -21,14 +21,12 @@ pub fn build(programs: &[Program], progress: Progress<'_>) -> Result<()> {
     build_missing(&cache, programs, progress)
 }
 
-/// What most tests need: upstream's CRDs, and every program but the one that only a benchmark compares with.
+/// What most tests need: upstream's CRDs, and every program that more than one suite or benchmark needs.
 pub fn build_all(progress: Progress<'_>) -> Result<()> {
     let cache = Cache::of_user()?;
     let _lock = cache.lock(progress)?;
     UpstreamCrds::copy(&cache, progress)?;
-    let tested: Vec<Program> =
-        Program::ALL.into_iter().filter(|program| *program != Program::SystemAgent).collect();
-    build_missing(&cache, &tested, progress)
+    build_missing(&cache, &Program::ALL, progress)
 }
 
 /// What real machines need: k3s, and what they are made of. They need root themselves, so a user who is
@@ -71,6 +69,7 @@ fn groups(programs: impl Iterator<Item = Program>) -> Vec<Vec<Program>> {
         let fits = |group: &&mut Vec<Program>| {
             group.iter().all(|other| {
                 other.module().dir() == program.module().dir()
+                    && other.is_test() == program.is_test()
                     && other.ldflags() == program.ldflags()
                     && go::file_name(other.package()) != name
             })
@@ -100,11 +99,14 @@ fn build_group(cache: &Cache, group: &[Program], progress: Progress<'_>) -> Resu
         packages: group.iter().map(|program| program.package()).collect(),
         ldflags: first.ldflags(),
         tags: "",
+        is_test: first.is_test(),
         cgo: false,
     };
     build.run(&folder, progress)?;
     for &program in group {
-        keep(cache, program, &folder.join(go::file_name(program.package())))?;
+        let suffix = if program.is_test() { ".test" } else { "" };
+        let built = format!("{}{suffix}", go::file_name(program.package()));
+        keep(cache, program, &folder.join(built))?;
     }
     fs::remove_dir(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     progress(&format!("{label}: built in {}", took(started.elapsed())));

@@ -53,6 +53,8 @@ pub(crate) struct Build<'a> {
     pub(crate) packages: Vec<&'a str>,
     pub(crate) ldflags: String,
     pub(crate) tags: &'a str,
+    /// Whether they are the tests of their packages.
+    pub(crate) is_test: bool,
     /// Whether there is C in them. They are linked statically all the same, so that they run on every machine.
     pub(crate) cgo: bool,
 }
@@ -60,13 +62,26 @@ pub(crate) struct Build<'a> {
 impl Build<'_> {
     /// Compiles into `output`: a file for one program, a folder that exists for several (see [`file_name`]).
     pub(crate) fn run(&self, output: &Path, progress: Progress<'_>) -> Result<()> {
+        if self.is_test {
+            // `go test` names no package that it compiles: this does, and keeps them for it.
+            self.go(&["build", "-v"], None, progress)?;
+            return self.go(&["test", "-c"], Some(output), progress);
+        }
+        self.go(&["build", "-v"], Some(output), progress)
+    }
+
+    fn go(&self, words: &[&str], output: Option<&Path>, progress: Progress<'_>) -> Result<()> {
         let mut command = go(&self.folder, self.cgo);
         // The linker drops what debuggers need, so the compiler need not make it: a tenth of the time.
-        command.args(["build", "-v", "-trimpath", "-gcflags=all=-dwarf=false"]);
+        command.args(words).args(["-trimpath", "-gcflags=all=-dwarf=false"]);
         if !self.tags.is_empty() {
             command.args(["-tags", self.tags]);
         }
-        command.args(["-ldflags", &self.ldflags, "-o"]).arg(output).args(&self.packages);
+        command.args(["-ldflags", &self.ldflags]);
+        if let Some(output) = output {
+            command.arg("-o").arg(output);
+        }
+        command.args(&self.packages);
         let mut transcript = Transcript::default();
         let mut listener =
             Reporter { label: self.label, started: Instant::now(), transcript: &mut transcript };

@@ -215,6 +215,7 @@ fn build_group(group: &[&Part], folder: &Path, work: &Path, progress: Progress<'
         packages: group.iter().map(|part| part.package).collect(),
         ldflags,
         tags: if is_runc { RUNC_TAGS } else { "" },
+        is_test: false,
         cgo: is_runc,
     };
     remove_partials(work)?;
@@ -285,6 +286,7 @@ fn assemble(assembly: &Assembly<'_>, path: &Path, progress: Progress<'_>) -> Res
         packages: vec![SERVER],
         ldflags: format!("{STATIC}{}", assembly.stamps()),
         tags: SERVER_TAGS,
+        is_test: false,
         cgo: true,
     };
     server.run(&bin.join("k3s"), progress)?;
@@ -307,6 +309,7 @@ fn assemble(assembly: &Assembly<'_>, path: &Path, progress: Progress<'_>) -> Res
         packages: vec![WRAPPER],
         ldflags: format!("-s -w{}", assembly.stamps()),
         tags: WRAPPER_TAGS,
+        is_test: false,
         cgo: false,
     };
     let partial = path.with_extension("partial");

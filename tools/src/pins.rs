@@ -29,6 +29,7 @@ macro_rules! module {
 }
 
 pub(crate) static KUBERNETES: Module = module!("kubernetes", "k8s.io/kubernetes");
+pub(crate) static CONFORMANCE: Module = module!("conformance", "k8s.io/kubernetes");
 pub(crate) static ETCD: Module = module!("etcd", "go.etcd.io/etcd/server/v3");
 pub(crate) static CLUSTER_API: Module = module!("cluster-api", "sigs.k8s.io/cluster-api");
 pub(crate) static SYSTEM_AGENT: Module = module!("system-agent", "github.com/rancher/system-agent");
@@ -110,6 +111,7 @@ mod tests {
     fn versions_come_from_the_module_files() {
         for (module, upstream) in [
             (&KUBERNETES, "k8s.io/kubernetes"),
+            (&CONFORMANCE, "k8s.io/kubernetes"),
             (&ETCD, "go.etcd.io/etcd/server/v3"),
             (&CLUSTER_API, "sigs.k8s.io/cluster-api"),
             (&K3S, "github.com/k3s-io/k3s"),

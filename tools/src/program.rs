@@ -1,6 +1,6 @@
 //! The programs and their recipes: package, link flags, and how each is asked for its version.
 
-use crate::pins::{CLUSTER_API, ETCD, KUBERNETES, Module, SYSTEM_AGENT, fnv1a, major_minor};
+use crate::pins::{CLUSTER_API, CONFORMANCE, ETCD, KUBERNETES, Module, SYSTEM_AGENT, fnv1a, major_minor};
 
 /// A third-party program that tests run against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +25,8 @@ pub enum Program {
     CapiDev,
     /// The agent that Rancher puts on machines: only ours is measured beside it, no test needs it.
     SystemAgent,
+    /// Kubernetes' own end-to-end tests: one suite of `make test-all` needs them.
+    E2eTests,
 }
 
 /// How a built program is asked for its version.
@@ -37,7 +39,7 @@ pub(crate) struct VersionCheck {
 }
 
 impl Program {
-    /// Every program that tests need, in the order in which they are built.
+    /// Every program that `make test` needs, in the order in which they are built.
     pub const ALL: [Self; 9] = [
         Self::Etcd,
         Self::KubeApiserver,
@@ -63,6 +65,7 @@ impl Program {
             Self::CapiKubeadmControlPlane => "capi-kubeadm-control-plane",
             Self::CapiDev => "capi-dev",
             Self::SystemAgent => "system-agent",
+            Self::E2eTests => "e2e.test",
         }
     }
 
@@ -81,6 +84,7 @@ impl Program {
             | Self::CapiKubeadmControlPlane
             | Self::CapiDev => &CLUSTER_API,
             Self::SystemAgent => &SYSTEM_AGENT,
+            Self::E2eTests => &CONFORMANCE,
         }
     }
 
@@ -96,7 +100,13 @@ impl Program {
             Self::CapiKubeadmControlPlane => "sigs.k8s.io/cluster-api/controlplane/kubeadm",
             Self::CapiDev => "sigs.k8s.io/cluster-api/test/infrastructure/docker",
             Self::SystemAgent => "github.com/rancher/system-agent",
+            Self::E2eTests => "k8s.io/kubernetes/test/e2e",
         }
+    }
+
+    /// Whether it is the test program of its package.
+    pub(crate) fn is_test(self) -> bool {
+        self == Self::E2eTests
     }
 
     /// Link flags, with the version stamped in: without it kube-apiserver calls itself v0.0.0, which
@@ -104,7 +114,7 @@ impl Program {
     pub(crate) fn ldflags(self) -> String {
         let stamped: &[&str] = match self {
             Self::Etcd => &[],
-            Self::KubeApiserver | Self::KubeControllerManager | Self::Kubectl => {
+            Self::KubeApiserver | Self::KubeControllerManager | Self::Kubectl | Self::E2eTests => {
                 &["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"]
             }
             Self::Clusterctl
@@ -137,9 +147,11 @@ impl Program {
 
     pub(crate) fn version_check(self) -> VersionCheck {
         match self {
-            Self::Etcd | Self::KubeApiserver | Self::KubeControllerManager | Self::SystemAgent => {
-                VersionCheck { args: &["--version"], must_succeed: true }
-            }
+            Self::Etcd
+            | Self::KubeApiserver
+            | Self::KubeControllerManager
+            | Self::SystemAgent
+            | Self::E2eTests => VersionCheck { args: &["--version"], must_succeed: true },
             Self::Kubectl => VersionCheck { args: &["version", "--client"], must_succeed: true },
             Self::Clusterctl => VersionCheck { args: &["version", "--output=short"], must_succeed: true },
             Self::CapiCore | Self::CapiKubeadmBootstrap | Self::CapiKubeadmControlPlane | Self::CapiDev => {

@@ -61,6 +61,10 @@ fn run(words: &[&str]) -> Result<ExitCode> {
         ["test", names @ ..] => run::all(&plan::only(names)?, ""),
         ["tools"] => done(tools()),
         ["tools", "programs"] => done(capstan_tools::build_all(&capstan_tools::to_stderr)),
+        ["tools", "conformance"] => {
+            let programs = [capstan_tools::Program::E2eTests];
+            done(capstan_tools::build(&programs, &capstan_tools::to_stderr))
+        }
         ["tools", "machines"] => done(capstan_tools::build_machines(&capstan_tools::to_stderr)),
         ["agent"] => done(agent::build(log).map(drop)),
         ["release", version] => done(release::run(version)),

@@ -181,6 +181,7 @@ fn nightly() -> Vec<Suite> {
         durability(),
         fuzz_long(),
         differential_long(),
+        conformance(),
         of_crate("nspawn", "capstan-nspawn", "machines of systemd-nspawn").needs(&["machines"]).alone(),
         on_machines("real_k3s", "k3s as the tests build it, installed by hand"),
         on_machines("e2e", "real clusters through their lives: scaled, upgraded, machines killed"),
@@ -280,6 +281,17 @@ fn fuzz_long() -> Suite {
     };
     let about = "every reader of bytes from outside, fuzzed for ten minutes each";
     Suite::new("fuzz_long", about, run).needs(&["compile"]).alone()
+}
+
+fn conformance() -> Suite {
+    let run = |log: &Log| {
+        own_chore(&["tools", "conformance"], log)?;
+        let test =
+            ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", "conformance"];
+        cargo::test(&test, log)
+    };
+    let about = "Kubernetes' own conformance specs of the API, on the embedded plane and a real one";
+    Suite::new("conformance", about, run).needs(&["tools", "compile"]).alone()
 }
 
 fn differential_long() -> Suite {

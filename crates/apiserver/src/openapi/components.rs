@@ -13,6 +13,43 @@ pub(super) const REFERENCE: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
+/// What `kubectl explain` says about the fields that all resources have. The other built-in schemas have no descriptions.
+const OBJECT_META_FIELDS: [(&str, &str); 15] = [
+    ("annotations", "Annotations are texts for tools, by name. They cannot be selected by."),
+    (
+        "creationTimestamp",
+        "CreationTimestamp is a timestamp that the server sets when it creates the object.",
+    ),
+    (
+        "deletionGracePeriodSeconds",
+        "DeletionGracePeriodSeconds is the time for an orderly end, set by the server.",
+    ),
+    (
+        "deletionTimestamp",
+        "DeletionTimestamp is the time when a client asked for deletion. The object ends with its last finalizer.",
+    ),
+    ("finalizers", "Finalizers are names of controllers that must act before the object can be removed."),
+    ("generateName", "GenerateName is a prefix. The server adds random letters if no name is given."),
+    ("generation", "Generation is a number that the server raises whenever the desired state changes."),
+    ("labels", "Labels are short texts by name, which selectors can match."),
+    (
+        "managedFields",
+        "ManagedFields are the fields that each client or controller has set, kept by the server.",
+    ),
+    ("name", "Name is unique among the objects of its kind in a namespace, and never changes."),
+    ("namespace", "Namespace is the space in which the name is unique, and never changes."),
+    (
+        "ownerReferences",
+        "OwnerReferences are the objects that this one depends on. It is deleted after the last of them.",
+    ),
+    (
+        "resourceVersion",
+        "ResourceVersion identifies this state of the object. A write that sends it fails if the object has changed.",
+    ),
+    ("selfLink", "SelfLink is not set any more."),
+    ("uid", "UID is unique among all objects of all times, and set by the server."),
+];
+
 /// For which document the schemas of custom resources are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edition {
@@ -65,7 +102,13 @@ fn gvk(resource: &Resource, version: &Version) -> Value {
 /// Adds a vendored schema and all it refers to.
 fn add(schemas: &mut Map<String, Value>, name: &str) {
     let Some(schema) = vendored().get(name).filter(|_| !schemas.contains_key(name)) else { return };
-    schemas.insert(name.to_owned(), schema.clone());
+    let mut described = schema.clone();
+    if name == OBJECT_META {
+        for (field, description) in OBJECT_META_FIELDS {
+            described["properties"][field]["description"] = description.into();
+        }
+    }
+    schemas.insert(name.to_owned(), described);
     let mut references = Vec::new();
     collect(schema, &mut references);
     for reference in references {
