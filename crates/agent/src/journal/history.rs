@@ -85,6 +85,13 @@ pub struct Tries {
     pub at: Option<Timestamp>,
 }
 
+impl Tries {
+    /// The number of the next attempt. A journal may have any numbers.
+    fn next(&self) -> u32 {
+        self.failed.saturating_add(self.interrupted).saturating_add(1)
+    }
+}
+
 /// The last attempt of a step, as it is reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -235,11 +242,11 @@ impl History {
         self.succeeded.remove(&step);
         let Some(current) = &mut self.current else { return };
         let tries = current.tries.entry(step.clone()).or_default();
-        tries.interrupted += u32::from(tries.open);
+        tries.interrupted = tries.interrupted.saturating_add(tries.open.into());
         tries.open = true;
         current.last = Some(Attempt {
             step: step.clone(),
-            number: tries.failed + tries.interrupted + 1,
+            number: tries.next(),
             started: Some(at),
             finished: None,
             outcome: Outcome { failure: None, exit_code: None, output: StepOutput::default() },
@@ -256,7 +263,7 @@ impl History {
         tries.open = false;
         let (started, number) = match &current.last {
             Some(last) if last.step == step && last.finished.is_none() => (last.started, last.number),
-            _ => (None, tries.failed + tries.interrupted + 1),
+            _ => (None, tries.next()),
         };
         let failure = outcome.failure.clone();
         current.last = Some(Attempt { step: step.clone(), number, started, finished: Some(at), outcome });
@@ -281,7 +288,7 @@ impl History {
                     }
                     _ => {}
                 }
-                tries.failed += 1;
+                tries.failed = tries.failed.saturating_add(1);
                 tries.failure = Some(failure);
                 tries.at = Some(at);
             }
@@ -294,5 +301,17 @@ impl History {
         {
             current.end = Some(end);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_attempts_do_not_overflow() {
+        let tries = |failed, interrupted| Tries { failed, interrupted, ..Tries::default() };
+        assert_eq!(tries(2, 1).next(), 4);
+        assert_eq!(tries(u32::MAX, u32::MAX).next(), u32::MAX);
     }
 }

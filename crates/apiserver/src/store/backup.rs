@@ -70,6 +70,9 @@ pub enum BackupError {
     /// The checksum does not match.
     #[error("{} has been altered or damaged: its digest does not match. Take another one", .0.display())]
     Altered(PathBuf),
+    /// No revisions are left for its objects.
+    #[error("the backup ends at revision {0}, and no higher ones are left for its objects. Take another one")]
+    NoRevisions(u64),
     /// The folder contains no store.
     #[error("there is no store in {}", .0.display())]
     NoStore(PathBuf),
@@ -258,7 +261,11 @@ impl Backup {
         }
         let mut objects: Vec<&Arc<Stored>> = self.objects.iter().collect();
         objects.sort_by_key(|object| object.revision);
-        let start = self.revision.saturating_add(LEAP);
+        let room = u64::MAX - LEAP - objects.len() as u64;
+        if self.revision > room {
+            return Err(BackupError::NoRevisions(self.revision));
+        }
+        let start = self.revision + LEAP;
         let stamped: Vec<Arc<Stored>> = (start..)
             .zip(objects)
             .map(|(revision, object)| {
@@ -371,4 +378,25 @@ fn line_of_end(sha256: String) -> Bytes {
 
 fn hex(digest: Context) -> String {
     digest.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers in a backup may be anything: its digest says only that the file is whole.
+    #[test]
+    fn a_backup_without_room_for_revisions_is_rejected() {
+        for (revision, has_room) in
+            [(7, true), (u64::MAX - LEAP, true), (u64::MAX - LEAP + 1, false), (u64::MAX, false)]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let backup =
+                Backup { revision, taken: Timestamp::now(), objects: Vec::new(), files: BTreeMap::new() };
+            match backup.restore(folder.path()) {
+                Ok(last) => assert!(has_room && last == revision + LEAP, "{revision}"),
+                Err(error) => assert!(!has_room && matches!(error, BackupError::NoRevisions(_)), "{error}"),
+            }
+        }
+    }
 }
