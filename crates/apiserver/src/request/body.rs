@@ -243,8 +243,8 @@ mod tests {
         let paths = [r#"duplicate field "a.b[0].c""#, r#"duplicate field "d""#];
         assert_eq!(decoded.duplicates.clone().errors(), paths);
         assert_eq!(decoded.duplicates.warnings(), paths);
-        let decoded = decode("application/yaml", b"a:\n  b: 1\n  b: {c: 1}\n1: 2\nc: 3\nc: [x]\n").unwrap();
-        assert_eq!(decoded.value, serde_json::json!({"a": {"b": {"c": 1}}, "1": 2, "c": ["x"]}));
+        let decoded = decode("application/yaml", b"a:\n  b: 1\n  b: {c: 1}\nd: 2\nc: 3\nc: [x]\n").unwrap();
+        assert_eq!(decoded.value, serde_json::json!({"a": {"b": {"c": 1}}, "d": 2, "c": ["x"]}));
         let lines = [r#"line 3: key "b" already set in map"#, r#"line 6: key "c" already set in map"#];
         let error = format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "));
         assert_eq!(decoded.duplicates.clone().errors(), [error]);
@@ -252,6 +252,10 @@ mod tests {
         let decoded = decode("application/yaml", br#"{"a": 1, "a": 2}"#).unwrap();
         assert_eq!(decoded.value, serde_json::json!({"a": 2}));
         assert_eq!(decoded.duplicates.warnings(), [r#"line 1: key "a" already set in map"#]);
+        // The library itself removes duplicates that come after a number as a name.
+        let decoded = decode("application/yaml", b"1: 2\nc: 3\nc: 4\n").unwrap();
+        assert_eq!(decoded.value, serde_json::json!({"1": 2, "c": 4}));
+        assert_eq!(decoded.duplicates, Duplicates::None);
     }
 
     #[test]
