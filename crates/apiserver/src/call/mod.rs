@@ -1,10 +1,12 @@
 //! The context of a request: the plane, the resource it is about, and its user.
 
 mod convert;
+mod notes;
 
 use std::sync::Arc;
 
 pub(crate) use convert::Representation;
+pub(crate) use notes::Notes;
 
 use crate::{
     auth::User,
@@ -29,6 +31,8 @@ pub(crate) struct Call {
     pub(crate) user: User,
     /// Who owns the fields this request sets, unless it says so itself.
     pub(crate) manager: String,
+    /// What the request leaves behind besides its response.
+    pub(crate) notes: Arc<Notes>,
 }
 
 impl Call {
@@ -75,6 +79,7 @@ impl Call {
             side,
             user,
             manager,
+            notes: Arc::default(),
             registry,
         })
     }
@@ -93,6 +98,7 @@ impl Call {
             side: Side::Main,
             user: user.clone(),
             manager: user.name.clone(),
+            notes: Arc::default(),
             registry,
         })
     }
