@@ -28,7 +28,7 @@ pub use error::{ErrorKind, FieldError, SchemaErrors};
 pub mod admission {
     pub use crate::cel::{
         Authorizer, Budget, Decision, Environment, Evaluator, Expression, Failure, Objects, Outcome,
-        Question, Session, Uses,
+        Question, Returns, Schemas, Session, Uses, check_types,
     };
 }
 

@@ -3,8 +3,8 @@
 use capstan_apiserver_schema::{
     Structural,
     admission::{
-        Authorizer, Budget, Decision, Environment, Expression, Failure, Objects, Outcome, Question, Session,
-        Uses,
+        Authorizer, Budget, Decision, Environment, Expression, Failure, Objects, Outcome, Question, Returns,
+        Schemas, Session, Uses, check_types,
     },
 };
 use serde_json::{Value, json};
@@ -56,12 +56,12 @@ fn conditions_of_webhooks() {
 fn nothing_takes_for_ever() {
     let holds = |source: &str, list: &Value| {
         let objects = Objects { object: Some(list), ..Objects::default() };
-        Expression::compile(&source.replace("l.", "object."), Uses::default()).unwrap().holds(&objects)
+        Expression::compile(source, Uses::default()).unwrap().holds(&objects)
     };
     let many = json!((0..2000).collect::<Vec<i64>>());
-    let endless = "l.all(a, l.all(b, l.all(c, l.all(d, a + b + c + d >= 0))))";
+    let endless = "object.all(a, object.all(b, object.all(c, object.all(d, a + b + c + d >= 0))))";
     assert!(holds(endless, &many).unwrap_err().contains("cost limit exceeded"));
-    assert_eq!(holds("l.all(a, a >= 0) && l.map(a, a + 1).size() == 2000", &many), Ok(true));
+    assert_eq!(holds("object.all(a, a >= 0) && object.map(a, a + 1).size() == 2000", &many), Ok(true));
     let long = json!("x".repeat(1000));
     let growing = format!("optional.of(object){}.value().size() > 0", ".optMap(a, a + a)".repeat(30));
     assert!(holds(&growing, &long).is_err());
@@ -169,7 +169,7 @@ fn nothing_is_too_deep_to_be_judged() {
 
 /// Evaluates one expression of a policy with these variables.
 fn policy(variables: &[(&str, &str)], source: &str, objects: &Objects<'_>) -> Result<Outcome, Failure> {
-    let uses = Uses { params: true, authorizer: true };
+    let uses = Uses { params: true, authorizer: true, returns: Returns::Anything };
     let mut environment = Environment::default();
     for (name, source) in variables {
         environment.declare(name, source, uses).unwrap();
@@ -207,11 +207,12 @@ fn variables_are_evaluated_when_they_are_needed() {
 
 #[test]
 fn variables_cannot_exhaust_stack_or_budget() {
+    let uses = Uses { returns: Returns::Anything, ..Uses::default() };
     let mut environment = Environment::default();
     let mut refused = 0;
     for i in 0..2000 {
         let source = if i == 0 { "1".to_string() } else { format!("variables.v{} + 1", i - 1) };
-        refused += usize::from(environment.declare(&format!("v{i}"), &source, Uses::default()).is_err());
+        refused += usize::from(environment.declare(&format!("v{i}"), &source, uses).is_err());
     }
     assert!(refused > 0, "the longest chains are refused");
     let list = json!((0..3000).collect::<Vec<i64>>());
@@ -256,4 +257,52 @@ fn the_authorizer_is_asked() {
     // Each question has a price.
     let many = "[1, 2, 3, 4].all(i, !authorizer.path('/x').check('get').allowed())";
     assert!(policy(&[], many, &objects).is_err());
+}
+
+#[test]
+fn types_are_checked_as_far_as_they_are_known() {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "replicas": {"type": "integer"}, "image": {"type": "string"}, "any": {"x-kubernetes-int-or-string": true},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "parts": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+    }}}});
+    let variables = [("n", "object.spec.replicas"), ("s", "object.spec.image")];
+    let check =
+        |source: &str| check_types(source, &variables, Schemas { object: Some(&schema), params: None });
+    for source in [
+        "object.spec.replicas > 1 && object.spec.image == 'a'",
+        "object.metadata.labels['x'] == '1' && object.kind == 'A'",
+        "object.spec.any == 1 || object.spec.any == '1' || object.spec.free.x.y > 2",
+        "object.spec.parts.all(p, p.n < 2) && object.spec.labels.exists(l, l == 'x')",
+        "object.spec.parts.map(p, p.n).exists(n, n == 2)",
+        "has(object.spec.image) && size(object.spec.parts) > 1 && oldObject == null",
+        "variables.n > 1 && variables.s.startsWith('a')",
+        "'a' + object.spec.image + string(object.spec.replicas) == 'b'",
+        "request.name == 'a' && namespaceObject.metadata.name != params.x",
+        "object.spec.replicas + 1 >= 2 ? object.spec.image == '' : false",
+        "timestamp(object.metadata.creationTimestamp) > timestamp('2020-01-01T00:00:00Z')",
+        "[1, 2].map(x, x + 1)[0] == 2 && object.?spec.?image.orValue('x') == 'x'",
+    ] {
+        assert_eq!(check(source), Ok(()), "{source}");
+    }
+    for (source, expected) in [
+        ("object.spec.replicas > '1'", "found no matching overload for '_>_' applied to '(int, string)'"),
+        ("'got ' + object.spec.replicas", "found no matching overload for '_+_' applied to '(string, int)'"),
+        ("object.spec.maxRetries < 10", "undefined field 'maxRetries'"),
+        ("has(object.spec.maxRetries)", "undefined field 'maxRetries'"),
+        ("object.spec.parts.all(p, p.m < 2)", "undefined field 'm'"),
+        ("variables.n == 'a'", "found no matching overload for '_==_' applied to '(int, string)'"),
+        ("object.spec.image && true", "found no matching overload for '_&&_' applied to '(string, bool)'"),
+        ("object.spec.image.x", "type 'string' does not support field selection"),
+    ] {
+        assert_eq!(check(source), Err(expected.to_string()), "{source}");
+    }
+    let returns = |source: &str, returns: Returns| {
+        Environment::default().compile(source, Uses { returns, ..Uses::default() }).map(drop)
+    };
+    assert_eq!(returns("'a'", Returns::Bool), Err("must evaluate to bool".to_string()));
+    assert_eq!(returns("1 > 0", Returns::Text), Err("must evaluate to string".to_string()));
+    assert_eq!(returns("null", Returns::TextOrNull), Ok(()));
+    assert_eq!(returns("object.x", Returns::Bool), Ok(()));
 }

@@ -13,6 +13,7 @@ mod names;
 mod policy;
 mod rewrite;
 mod source;
+mod types;
 mod values;
 
 pub use authorizer::{Authorizer, Decision, Question};
@@ -22,6 +23,7 @@ pub(crate) use estimate::check as check_cost;
 pub use field_path::field_at;
 pub(crate) use field_path::resolve as resolve_field_path;
 pub use policy::{Environment, Evaluator, Expression, Failure, Objects, Outcome, Session, Uses};
+pub use types::{Returns, Schemas, check_types};
 
 use crate::error::ErrorKind;
 use crate::raw::Raw;

@@ -6,6 +6,7 @@
 
 use super::authorizer::{self, Authorizer};
 use super::budget::{self, Budget};
+use super::types::{self, Returns};
 use super::{check, functions, rewrite, source};
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use kube_cel::cel::objects::{Key, Map, Opaque};
@@ -26,12 +27,21 @@ pub(super) const MEMO: &str = "#memo";
 pub(super) const REQUEST_RESOURCE: &str = "#requestResource";
 
 /// What an expression may refer to besides the objects and the request.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Uses {
     /// `params`.
     pub params: bool,
     /// `authorizer`.
     pub authorizer: bool,
+    /// What it must evaluate to.
+    pub returns: Returns,
+}
+
+impl Default for Uses {
+    /// Those of a condition without further names.
+    fn default() -> Self {
+        Uses { params: false, authorizer: false, returns: Returns::Bool }
+    }
 }
 
 /// A compiled expression.
@@ -115,7 +125,9 @@ impl Environment {
         if depth > source::DEEPEST {
             return Err(format!("expression recursion limit exceeded: {}", source::DEEPEST));
         }
-        Ok((rewrite::rewrite_free(parsed, &names, &self.names)?, depth))
+        let wrong_return = types::wrong_return(&parsed, uses.returns);
+        let tree = rewrite::rewrite_free(parsed, &names, &self.names)?;
+        wrong_return.map_or(Ok((tree, depth)), Err)
     }
 
     fn depth(&self, expr: &IdedExpr) -> usize {

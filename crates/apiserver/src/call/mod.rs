@@ -115,6 +115,7 @@ impl Call {
     pub(crate) fn writer(&self) -> Writer<'_> {
         Writer {
             store: &self.plane.store,
+            registry: &self.registry,
             user: &self.user,
             resource: &self.resource.name,
             namespace: &self.namespace,

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use capstan_apiserver_schema::admission::{Environment, Expression, Uses};
+use capstan_apiserver_schema::admission::{Environment, Expression, Returns, Uses};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -88,10 +88,28 @@ pub(crate) struct Bound {
     pub(crate) bindings: Vec<Binding>,
 }
 
-/// What the expressions of a policy may refer to: those of messages without `authorizer`, as upstream.
-fn uses(has_params: bool) -> (Uses, Uses) {
-    let uses = Uses { params: has_params, authorizer: true };
-    (uses, Uses { authorizer: false, ..uses })
+/// What the expressions of a policy may refer to, and must return.
+#[derive(Clone, Copy)]
+struct Allowed {
+    /// Conditions and validations.
+    condition: Uses,
+    variable: Uses,
+    annotation: Uses,
+    message: Uses,
+}
+
+impl Allowed {
+    fn of(spec: &Value) -> Self {
+        let params = spec.get("paramKind").is_some_and(Value::is_object);
+        let uses = |returns| Uses { params, authorizer: true, returns };
+        Self {
+            condition: uses(Returns::Bool),
+            variable: uses(Returns::Anything),
+            annotation: uses(Returns::TextOrNull),
+            // As upstream.
+            message: Uses { authorizer: false, ..uses(Returns::Text) },
+        }
+    }
 }
 
 impl Policy {
@@ -122,23 +140,24 @@ fn generation(object: &Value) -> i64 {
 
 impl Program {
     fn of(spec: &Value) -> Result<Self, String> {
-        let (uses, message_uses) = uses(spec.get("paramKind").is_some_and(Value::is_object));
+        let allowed = Allowed::of(spec);
         let mut variables = Environment::default();
         for variable in items(spec, "variables") {
             let text = |field: &str| object::text(variable, &[field]);
-            variables.declare(text("name"), text("expression"), uses)?;
+            variables.declare(text("name"), text("expression"), allowed.variable)?;
         }
         let conditions = items(spec, "matchConditions").iter();
-        let conditions =
-            conditions.map(|condition| Expression::compile(object::text(condition, &["expression"]), uses));
+        let conditions = conditions.map(|condition| {
+            Expression::compile(object::text(condition, &["expression"]), allowed.condition)
+        });
         let validations = items(spec, "validations").iter().map(|validation| {
             let text = |field: &str| object::text(validation, &[field]);
             let message = Some(text("messageExpression")).filter(|source| !source.is_empty());
             Ok(Validation {
-                expression: variables.compile(text("expression"), uses)?,
+                expression: variables.compile(text("expression"), allowed.condition)?,
                 message: text("message").trim().to_owned(),
                 message_expression: message
-                    .map(|source| variables.compile(source, message_uses))
+                    .map(|source| variables.compile(source, allowed.message))
                     .transpose()?,
                 reason: text("reason").to_owned(),
             })
@@ -146,7 +165,7 @@ impl Program {
         let validations = validations.collect::<Result<_, String>>()?;
         let annotations = items(spec, "auditAnnotations").iter().map(|annotation| {
             let text = |field: &str| object::text(annotation, &[field]);
-            Ok((text("key").to_owned(), variables.compile(text("valueExpression"), uses)?))
+            Ok((text("key").to_owned(), variables.compile(text("valueExpression"), allowed.annotation)?))
         });
         let annotations = annotations.collect::<Result<_, String>>()?;
         Ok(Self { conditions: conditions.collect::<Result<_, _>>()?, validations, annotations, variables })

@@ -3,10 +3,10 @@
 use capstan_apiserver_schema::admission::{Environment, Uses};
 use serde_json::Value;
 
-use super::uses;
+use super::Allowed;
 use crate::{
     match_criteria::{self, items},
-    names::{self, NameRule, name_error, qualified_name_error},
+    names::{NameRule, name_error, qualified_name_error},
     object,
     request::selector::LabelSelector,
     status::Cause,
@@ -30,7 +30,7 @@ const RESERVED: [&str; 21] = [
 pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
     let spec = policy.get("spec").unwrap_or(&Value::Null);
     let mut causes = Vec::new();
-    let (policy_uses, message_uses) = uses(spec.get("paramKind").is_some_and(Value::is_object));
+    let allowed = Allowed::of(spec);
     if let Some(kind) = spec.get("paramKind").filter(|kind| kind.is_object()) {
         causes.extend(param_kind(kind));
     }
@@ -44,10 +44,15 @@ pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
         }
     }
     let conditions = items(spec, "matchConditions");
-    causes.extend(validate_conditions(conditions, "spec.matchConditions", policy_uses));
+    causes.extend(validate_conditions(conditions, "spec.matchConditions", allowed.condition));
     let mut variables = Environment::default();
     for (index, variable) in items(spec, "variables").iter().enumerate() {
-        causes.extend(declare(&mut variables, variable, &format!("spec.variables[{index}]"), policy_uses));
+        causes.extend(declare(
+            &mut variables,
+            variable,
+            &format!("spec.variables[{index}]"),
+            allowed.variable,
+        ));
     }
     let (validations, annotations) = (items(spec, "validations"), items(spec, "auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
@@ -57,7 +62,7 @@ pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
     }
     for (index, given) in validations.iter().enumerate() {
         let at = format!("spec.validations[{index}]");
-        causes.extend(validation(&variables, given, &at, policy_uses, message_uses));
+        causes.extend(validation(&variables, given, &at, allowed));
     }
     if annotations.len() > ANNOTATIONS {
         let detail = format!("must not have more than {ANNOTATIONS} auditAnnotations");
@@ -65,7 +70,13 @@ pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
     }
     for (index, annotation) in annotations.iter().enumerate() {
         let at = format!("spec.auditAnnotations[{index}]");
-        causes.extend(audit_annotation(&variables, object::name(policy), annotation, &at, policy_uses));
+        causes.extend(audit_annotation(
+            &variables,
+            object::name(policy),
+            annotation,
+            &at,
+            allowed.annotation,
+        ));
         let key = object::text(annotation, &["key"]);
         if annotations.iter().take(index).any(|earlier| object::text(earlier, &["key"]) == key) {
             causes.push(Cause::duplicate(format!("{at}.key"), &key.into()));
@@ -130,19 +141,13 @@ fn declare(variables: &mut Environment, variable: &Value, at: &str, uses: Uses) 
     causes
 }
 
-fn validation(
-    variables: &Environment,
-    given: &Value,
-    at: &str,
-    uses: Uses,
-    message_uses: Uses,
-) -> Vec<Cause> {
+fn validation(variables: &Environment, given: &Value, at: &str, allowed: Allowed) -> Vec<Cause> {
     let mut causes = Vec::new();
     let text = |field: &str| object::text(given, &[field]);
     let (source, message, by_expression) = (text("expression"), text("message"), text("messageExpression"));
     if source.trim().is_empty() {
         causes.push(Cause::required(format!("{at}.expression"), "expression is not specified"));
-    } else if let Err(why) = variables.compile(source, uses) {
+    } else if let Err(why) = variables.compile(source, allowed.condition) {
         causes.push(uncompiled(format!("{at}.expression"), source, &why));
     }
     let empty = "must be non-empty if specified";
@@ -150,7 +155,7 @@ fn validation(
         let at = format!("{at}.messageExpression");
         if by_expression.trim().is_empty() {
             causes.push(Cause::invalid(at, &by_expression.into(), empty));
-        } else if let Err(why) = variables.compile(by_expression, message_uses) {
+        } else if let Err(why) = variables.compile(by_expression, allowed.message) {
             causes.push(uncompiled(at, by_expression, &why));
         }
     }
@@ -197,7 +202,7 @@ pub(crate) fn binding(binding: &Value) -> Vec<Cause> {
     let policy = object::text(spec, &["policyName"]);
     if policy.is_empty() {
         causes.push(Cause::required("spec.policyName", ""));
-    } else if let Some(detail) = name_error(names::NameRule::Subdomain, policy) {
+    } else if let Some(detail) = name_error(NameRule::Subdomain, policy) {
         causes.push(Cause::invalid("spec.policyName", &policy.into(), detail));
     }
     if let Some(params) = spec.get("paramRef").filter(|params| params.is_object()) {

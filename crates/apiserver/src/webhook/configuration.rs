@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use capstan_apiserver_schema::admission::{Expression, Uses};
+use capstan_apiserver_schema::admission::{Expression, Returns, Uses};
 
 use super::{self as webhook, Target};
 use crate::{
@@ -20,7 +20,7 @@ pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 /// The versions of the review that this server speaks; they look the same.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 /// What a condition may refer to.
-const USES: Uses = Uses { params: false, authorizer: true };
+const USES: Uses = Uses { params: false, authorizer: true, returns: Returns::Bool };
 /// As many conditions as upstream allows.
 const CONDITIONS: usize = 64;
 
