@@ -264,3 +264,43 @@ fn bound(store: &Store, before: &[Bound]) -> Vec<Bound> {
     };
     policies.items.iter().filter_map(&mut read).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::{Action, Expect, Key, Storage, Write};
+
+    async fn put(store: &Store, resource: &str, name: &str, value: Value) {
+        let key = Key::new(GroupResource::new(GROUP, resource), "", name);
+        let expect = store.get(&key).map_or(Expect::Absent, |stored| Expect::Revision(stored.revision));
+        store.write(Write { key, expect, action: Action::Put(value), guards: Vec::new() }).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn policies_are_compiled_once_and_read_when_they_change() {
+        let store = Store::open(&Storage::Memory, 100).unwrap().start(Box::new(|_| {})).unwrap();
+        let policies = Policies::new(&store);
+        let policy = |generation: i64, expression: &str| {
+            json!({
+                "metadata": {"name": "p", "uid": "u", "generation": generation},
+                "spec": {"matchConstraints": {}, "validations": [{"expression": expression}]},
+                "status": {"observedGeneration": generation},
+            })
+        };
+        put(&store, POLICIES, "p", policy(1, "true")).await;
+        assert!(policies.current(&store).is_empty(), "it is not bound");
+        put(&store, BINDINGS, "b", json!({"metadata": {"name": "b"}, "spec": {"policyName": "p"}})).await;
+        let first = policies.current(&store);
+        assert_eq!(first[0].bindings[0].name, "b");
+        put(&store, "others", "o", json!({"metadata": {"name": "o"}})).await;
+        assert!(Arc::ptr_eq(&first, &policies.current(&store)), "nothing that matters has changed");
+        put(&store, POLICIES, "p", policy(1, "true")).await;
+        let second = policies.current(&store);
+        assert!(!Arc::ptr_eq(&first, &second) && Arc::ptr_eq(&first[0].policy, &second[0].policy));
+        put(&store, POLICIES, "p", policy(2, "false && nope")).await;
+        let third = policies.current(&store);
+        assert!(third[0].policy.program.as_ref().is_err_and(|why| why.contains("nope")));
+    }
+}
