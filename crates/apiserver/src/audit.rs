@@ -159,7 +159,7 @@ impl Entry {
     }
 
     /// Adds what policies note: the only content of objects in the log, and only as a policy says.
-    pub(crate) fn annotate(&mut self, annotations: BTreeMap<String, String>) {
+    pub(crate) fn annotate(&mut self, annotations: &BTreeMap<String, String>) {
         if !annotations.is_empty() {
             self.event["annotations"] = json!(annotations);
         }

@@ -99,7 +99,7 @@ where
     plane.metrics.note(Labels { verb, group, resource, code }, started.elapsed());
     let ending = match entry {
         Some((audit, mut entry)) => {
-            entry.annotate(response.extensions_mut().remove::<Annotations>().unwrap_or_default().0);
+            entry.annotate(&response.extensions_mut().remove::<Annotations>().unwrap_or_default().0);
             entry.answered(&plane.clock, audit, code, verb == "watch" && code == 200).await
         }
         None => None,

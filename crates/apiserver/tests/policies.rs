@@ -21,7 +21,8 @@ fn rule(group: &str, resource: &str) -> Value {
 
 /// A policy with this spec for a resource.
 fn policy(name: &str, resource: (&str, &str), spec: Value) -> Value {
-    let mut policy = json!({"metadata": {"name": name}, "spec": spec});
+    let mut policy = json!({"metadata": {"name": name}});
+    policy["spec"] = spec;
     if policy["spec"].get("matchConstraints").is_none() {
         policy["spec"]["matchConstraints"] = json!({"resourceRules": [rule(resource.0, resource.1)]});
     }
