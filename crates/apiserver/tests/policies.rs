@@ -441,6 +441,29 @@ async fn policies_can_always_be_corrected() {
 }
 
 #[tokio::test]
+async fn a_policy_does_not_keep_the_server_from_starting() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || Options::new(Storage::Folder(folder.path().to_owned()));
+    let plane = TestPlane::open(options()).await;
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin";
+    let rules =
+        json!([{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["*"]}]);
+    bound(
+        &plane,
+        "lockout",
+        json!({"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": "false"}]}),
+    )
+    .await;
+    assert_eq!(plane.admin.delete(role, &Value::Null).await.0, 200);
+    plane.server.shutdown().await;
+    drop(plane);
+    let plane = TestPlane::open(options()).await;
+    assert_eq!(plane.admin.get(role).await.0, 200);
+    assert_eq!(plane.admin.post(MAPS, &map("a")).await.0, 422);
+    plane.server.shutdown().await;
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_policy_is_said() {
     let plane = TestPlane::start().await;
     let good =
@@ -467,11 +490,6 @@ async fn what_is_wrong_with_a_policy_is_said() {
             format!("Invalid value: \"nope\": {compile}"),
         ),
         (
-            with("/spec/validations", json!([{"expression": "params.x"}])),
-            "spec.validations[0].expression",
-            "undeclared reference to 'params'".to_owned(),
-        ),
-        (
             with("/spec/validations", json!([{"expression": "'x'"}])),
             "spec.validations[0].expression",
             "must evaluate to bool".to_owned(),
@@ -480,11 +498,6 @@ async fn what_is_wrong_with_a_policy_is_said() {
             with("/spec/validations", json!([{"expression": "variables.x"}])),
             "spec.validations[0].expression",
             "undeclared reference to 'variables'".to_owned(),
-        ),
-        (
-            with("/spec/validations", json!([{"expression": " "}])),
-            "spec.validations[0].expression",
-            "Required value: expression is not specified".to_owned(),
         ),
         (
             with("/spec/validations", json!([{"expression": "true", "messageExpression": "1"}])),

@@ -33,6 +33,8 @@ pub(crate) struct Call {
     pub(crate) manager: String,
     /// What the request leaves behind besides its response.
     pub(crate) notes: Arc<Notes>,
+    /// Whether neither webhooks nor policies are asked: what the server needs to start.
+    pub(crate) is_exempt: bool,
 }
 
 impl Call {
@@ -80,6 +82,7 @@ impl Call {
             user,
             manager,
             notes: Arc::default(),
+            is_exempt: false,
             registry,
         })
     }
@@ -99,6 +102,7 @@ impl Call {
             user: user.clone(),
             manager: user.name.clone(),
             notes: Arc::default(),
+            is_exempt: false,
             registry,
         })
     }
