@@ -225,6 +225,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::names::NameRule;
 
     #[test]
     fn names() {
