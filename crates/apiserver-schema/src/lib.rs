@@ -19,9 +19,18 @@ mod raw;
 mod structural;
 mod validate;
 
-pub use cel::{Expression, field_at};
+pub use cel::field_at;
+
 pub use embedded::LABEL_1035;
 pub use error::{ErrorKind, FieldError, SchemaErrors};
+
+/// Expressions of admission webhooks and policies.
+pub mod admission {
+    pub use crate::cel::{
+        Authorizer, Budget, Decision, Environment, Evaluator, Expression, Failure, Objects, Outcome,
+        Question, Returns, Schemas, Session, Uses, check_types,
+    };
+}
 
 use correlate::Correlation;
 use node::Node;

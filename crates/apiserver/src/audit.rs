@@ -1,10 +1,12 @@
-//! The audit log: who asked for what, and what came of it; never what was in it. One line of JSON for each request in the form of
+//! The audit log: who asked for what, and what came of it; never what was in it, unless an audit annotation of a
+//! ValidatingAdmissionPolicy says so. One line of JSON for each request in the form of
 //! `audit.k8s.io/v1`, level Metadata; a watch has two, when it begins and when it ends.
 //!
 //! Lines go through a bounded queue to a thread that writes them. Requests wait while it is full, so that nobody gets rid of
 //! traces by making many; only if the file itself cannot be written are lines lost, which is logged.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
@@ -154,6 +156,13 @@ impl Entry {
         }
         event["requestReceivedTimestamp"] = micro(now).into();
         Self { event }
+    }
+
+    /// Adds what policies note: the only content of objects in the log, and only as a policy says.
+    pub(crate) fn annotate(&mut self, annotations: &BTreeMap<String, String>) {
+        if !annotations.is_empty() {
+            self.event["annotations"] = json!(annotations);
+        }
     }
 
     /// The line for a stage.

@@ -45,6 +45,10 @@ const TOKEN_KEYS: &str = "/capstan/v1/token-keys";
 /// Where a backup is taken from.
 const BACKUP: &str = "/capstan/v1/backup";
 
+/// What policies note about a request in the audit log; an extension of its response.
+#[derive(Clone, Default)]
+pub(crate) struct Annotations(pub(crate) BTreeMap<String, String>);
+
 /// A request whose body has been read.
 struct Incoming {
     headers: HeaderMap,
@@ -93,7 +97,10 @@ where
             let stored = plane.store.get(&call.key()).map_or(0, |stored| stored.json.len());
             let bytes = incoming.body.len().max(stored);
             let work = resource(&call, &request, &query, &incoming, shutdown);
-            let mut response = heavy::off_the_workers(bytes, work).await?;
+            let answer = heavy::off_the_workers(bytes, work).await;
+            let mut response = answer.unwrap_or_else(|error| respond::error(&error));
+            response = respond::warn(response, &call.notes.take_warnings());
+            response.extensions_mut().insert(Annotations(call.notes.take_annotations()));
             if let Some(warning) = &call.version.deprecated {
                 let (version, kind) = (call.api_version(), &call.resource.kind);
                 let text = if warning.is_empty() {

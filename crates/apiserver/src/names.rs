@@ -23,6 +23,10 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
+const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+    with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
 /// What is wrong with a name.
 pub(crate) fn name_error(rule: NameRule, name: &str) -> Option<&'static str> {
     let label = |part: &str| {
@@ -41,6 +45,38 @@ pub(crate) fn name_error(rule: NameRule, name: &str) -> Option<&'static str> {
         NameRule::PathSegment if name == ".." => Some("may not be '..'"),
         NameRule::PathSegment if name.contains('/') => Some("may not contain '/'"),
         NameRule::PathSegment if name.contains('%') => Some("may not contain '%'"),
+        _ => None,
+    }
+}
+
+/// Whether a text is a name part of a label key, or a value of a label, apart from its length.
+pub(crate) fn is_word(text: &str) -> bool {
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && edge(text.chars().next())
+        && edge(text.chars().last())
+}
+
+/// What is wrong with a label key, or with the key of an annotation.
+pub(crate) fn qualified_name_error(text: &str) -> Option<String> {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    if name.contains('/') {
+        let form = NAME_PART.trim_start_matches("name part");
+        return Some(format!(
+            "a valid label key{form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ));
+    }
+    match prefix {
+        Some("") => return Some("prefix part must be non-empty".to_owned()),
+        Some(prefix) if name_error(NameRule::Subdomain, prefix).is_some() => {
+            return Some(format!("prefix part {SUBDOMAIN}"));
+        }
+        _ => {}
+    }
+    match name {
+        "" => Some("name part must be non-empty".to_owned()),
+        name if name.len() > 63 => Some("name part must be no more than 63 bytes".to_owned()),
+        name if !is_word(name) => Some(NAME_PART.to_owned()),
         _ => None,
     }
 }

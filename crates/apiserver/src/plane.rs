@@ -17,6 +17,7 @@ use crate::{
     metrics::Metrics,
     object,
     options::{Clock, MoreMetrics, Options},
+    policy::Policies,
     registry::{Registry, custom, kinds::DEFINITIONS},
     restriction::Restriction,
     start_error::StartError,
@@ -48,6 +49,7 @@ pub(crate) struct Plane {
     pub(crate) checks: Vec<Check>,
     pub(crate) certificates: ListenerCertificates,
     pub(crate) webhooks: Webhooks,
+    pub(crate) policies: Policies,
     pub(crate) audit: Option<Arc<Audit>>,
     backup_files: BTreeMap<String, PathBuf>,
 }
@@ -82,6 +84,7 @@ impl Plane {
             ..
         } = options;
         backup_files.extend(backup::own_files(&options.storage));
+        let policies = Policies::new(&store);
         Ok(Self {
             store,
             registry,
@@ -98,6 +101,7 @@ impl Plane {
             checks,
             certificates: ListenerCertificates::default(),
             webhooks: Webhooks::new(webhook_services),
+            policies,
             audit: audit.map(Arc::new),
             backup_files,
         })

@@ -32,7 +32,7 @@ use crate::{
     certificates::authority::Signer,
     controllers::{
         api_services, certificate_cleaner, certificate_signer, crd_deletion, event_cleaner, gc,
-        kubernetes_service, namespace,
+        kubernetes_service, namespace, policy_status,
     },
     options::Options,
     plane::Plane,
@@ -86,6 +86,7 @@ impl ApiServer {
         tasks.spawn(namespace::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(crd_deletion::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(api_services::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(policy_status::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(certificate_cleaner::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(event_cleaner::run(Arc::clone(&plane), event_ttl, stopping.clone()));
         if let Some(signing) = signing {

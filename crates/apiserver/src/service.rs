@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::{
     audit::Entry,
     auth::{User, impersonate},
-    dispatch,
+    dispatch::{self, Annotations},
     metrics::Labels,
     plane::Plane,
     request::{Head, RequestInfo},
@@ -98,7 +98,8 @@ where
     tracing::debug!(id, verb, group, resource, code, user = sender.user.name, took = ?started.elapsed(), "answered");
     plane.metrics.note(Labels { verb, group, resource, code }, started.elapsed());
     let ending = match entry {
-        Some((audit, entry)) => {
+        Some((audit, mut entry)) => {
+            entry.annotate(&response.extensions_mut().remove::<Annotations>().unwrap_or_default().0);
             entry.answered(&plane.clock, audit, code, verb == "watch" && code == 200).await
         }
         None => None,

@@ -254,6 +254,25 @@ impl ApiError {
         error
     }
 
+    /// A policy has rejected a write. Without a reason it is invalid, as upstream.
+    pub(crate) fn denied_by_policy(
+        resource: &GroupResource,
+        name: &str,
+        reason: &str,
+        message: &str,
+    ) -> Self {
+        let mut error = Self::forbidden(resource, name, message);
+        let (code, reason) = match reason {
+            "Forbidden" => (StatusCode::FORBIDDEN, "Forbidden"),
+            "Unauthorized" => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+            "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            _ => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
+        };
+        (error.0.code, error.0.reason) = (code, Cow::Borrowed(reason));
+        error.0.details.insert("causes".to_owned(), json!([{"message": message}]));
+        error
+    }
+
     /// A path that is not a resource, refused.
     pub(crate) fn forbidden_path(message: String) -> Self {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message)

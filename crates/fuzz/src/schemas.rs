@@ -1,6 +1,9 @@
 //! CEL expressions and structural schemas, and objects that they judge.
 
-use capstan_apiserver_schema::{Expression, Structural};
+use capstan_apiserver_schema::{
+    Structural,
+    admission::{Expression, Objects, Schemas, Uses, check_types},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -8,9 +11,14 @@ use serde_json::{Value, json};
 pub(crate) fn cel(input: &[u8]) {
     let source = String::from_utf8_lossy(input);
     let object = json!({"s": "text", "n": 3, "l": ["a", "b"], "m": {"x": 1, "y": 2}});
-    if let Ok(expression) = Expression::compile(&source, &["self", "oldSelf"]) {
-        _ = expression.holds(&[("self", &object), ("oldSelf", &object)]);
+    let standalone = source.replace("self", "object").replace("oldSelf", "oldObject");
+    let uses = Uses { params: true, ..Uses::default() };
+    if let Ok(expression) = Expression::compile(&standalone, uses) {
+        let (object, old) = (Some(&object), Some(&object));
+        _ = expression.holds(&Objects { object, old, ..Objects::default() });
     }
+    let known = json!({"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}});
+    _ = check_types(&standalone, &[("n", "object.n")], Schemas { object: Some(&known), params: None });
     let text = json!({"type": "string", "maxLength": 20});
     let schema = json!({
         "type": "object", "x-kubernetes-validations": [{"rule": source, "messageExpression": source}],

@@ -27,7 +27,7 @@ thread_local! {
 
 /// What is left for an object.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub struct Budget {
     total: u64,
 }
 
@@ -45,6 +45,19 @@ impl Default for Budget {
 }
 
 impl Budget {
+    /// The limit of all conditions of a webhook or policy; as upstream.
+    #[must_use]
+    pub fn of_conditions() -> Budget {
+        Budget { total: PER_OBJECT / 4 }
+    }
+
+    /// Spends some of it outside of an evaluation; whether it was there.
+    pub fn take(&mut self, cost: u64) -> bool {
+        let left = self.total.checked_sub(cost);
+        self.total = left.unwrap_or(0);
+        left.is_some()
+    }
+
     /// Runs one evaluation, or says which limit it ran into.
     pub(super) fn run<T>(&mut self, evaluate: impl FnOnce() -> T) -> Result<T, Overrun> {
         let limit = self.total.min(PER_CALL);
@@ -60,7 +73,7 @@ impl Budget {
     }
 }
 
-fn spend(cost: u64) -> Result<(), ExecutionError> {
+pub(super) fn spend(cost: u64) -> Result<(), ExecutionError> {
     let left = LEFT.get().saturating_sub(cost);
     LEFT.set(left);
     if left == 0 {

@@ -197,7 +197,18 @@ fn failure(rule: &Rule, input: &Input<'_>, at: &str, budget: &mut Budget) -> Fie
 /// The words for a rule that could not be evaluated.
 fn failed_to_run(error: &ExecutionError, rule: &Rule) -> String {
     let title = rule.title();
-    let why = match error {
+    match why(error) {
+        Some(why) => format!("{why} evaluating rule: {title}"),
+        None => format!(
+            "'no such overload': call arguments did not match a supported operator, function or macro \
+             signature for rule: {title}"
+        ),
+    }
+}
+
+/// Why an evaluation failed, in upstream's words; nothing if an operation does not exist for the types of its operands.
+pub(super) fn why(error: &ExecutionError) -> Option<String> {
+    Some(match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
         ExecutionError::IndexOutOfBounds(Cel::Int(i)) => format!("index out of bounds: {i}"),
         ExecutionError::DivisionByZero(_) => "division by zero".to_string(),
@@ -221,15 +232,9 @@ fn failed_to_run(error: &ExecutionError, rule: &Rule) -> String {
         | ExecutionError::UnsupportedUnaryOperator(..)
         | ExecutionError::ValuesNotComparable(..)
         | ExecutionError::UnexpectedType { .. }
-        | ExecutionError::UnsupportedTargetType { .. } => {
-            return format!(
-                "'no such overload': call arguments did not match a supported operator, function or macro \
-                 signature for rule: {title}"
-            );
-        }
+        | ExecutionError::UnsupportedTargetType { .. } => return None,
         other => other.to_string(),
-    };
-    format!("{why} evaluating rule: {title}")
+    })
 }
 
 /// The index in a message of the evaluator that says that there is no such place in a text.

@@ -1,7 +1,7 @@
 //! The functions of rules: those of `cel` and `kube-cel`, with a `matches` that accepts Go's patterns and a `size` that
 //! counts characters, and in addition `type`, `dyn` and `bool`.
 
-use super::budget;
+use super::{budget, policy};
 use crate::pattern;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::extractors::This;
@@ -93,6 +93,7 @@ pub(super) fn with_base<T>(with: impl FnOnce(&Context<'static>) -> T) -> T {
 fn base() -> Context<'static> {
     let mut context = Context::default().with_all();
     budget::register(&mut context);
+    policy::register(&mut context);
     context.add_function("matches", matches);
     context.add_function("type", |value: Value| type_of(&value));
     context.add_function("dyn", |value: Value| Ok::<_, ExecutionError>(value));
@@ -103,7 +104,10 @@ fn base() -> Context<'static> {
     });
     context.add_function(OPENED, |value: Value| opened(&value));
     for name in TYPES {
-        context.add_variable_from_value(name, Value::Opaque(Arc::new(TypeName(name))));
+        let value = Value::Opaque(Arc::new(TypeName(name)));
+        context.add_variable_from_value(name, value.clone());
+        // As expressions of admission call it.
+        context.add_variable_from_value(format!("#{name}"), value);
     }
     context
 }

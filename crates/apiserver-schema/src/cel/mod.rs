@@ -3,22 +3,27 @@
 //! failure. A rule that cannot be compiled makes its schema invalid, and a rule that cannot be evaluated makes the
 //! object invalid: nothing fails open.
 
+mod authorizer;
 mod budget;
 mod check;
 mod estimate;
 mod field_path;
-mod free;
 mod functions;
 mod names;
+mod policy;
 mod rewrite;
 mod source;
+mod types;
 mod values;
 
+pub use authorizer::{Authorizer, Decision, Question};
+pub use budget::Budget;
 pub(crate) use check::check;
 pub(crate) use estimate::check as check_cost;
 pub use field_path::field_at;
 pub(crate) use field_path::resolve as resolve_field_path;
-pub use free::Expression;
+pub use policy::{Environment, Evaluator, Expression, Failure, Objects, Outcome, Session, Uses};
+pub use types::{Returns, Schemas, check_types};
 
 use crate::error::ErrorKind;
 use crate::raw::Raw;

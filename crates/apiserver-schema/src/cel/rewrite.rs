@@ -8,7 +8,7 @@
 //!   map lists are sorted, because their order must not matter.
 
 use super::names::escape;
-use super::{budget, functions};
+use super::{authorizer, budget, functions, policy};
 use crate::raw::Raw;
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr, operators,
@@ -31,18 +31,64 @@ const BUILT_IN: usize = 2 + functions::TYPES.len();
 pub(super) fn rewrite(mut expr: IdedExpr, place: Place<'_>) -> Result<IdedExpr, String> {
     let mut scope: Vec<String> = vec![SELF.into(), OLD_SELF.into()];
     scope.extend(functions::TYPES.map(String::from));
-    Rewrite { place }.visit(&mut expr, &mut scope)?;
+    Rewrite { place, free: None }.visit(&mut expr, &mut scope)?;
     Ok(expr)
 }
 
-/// The same for an expression that stands alone and speaks of these variables.
-pub(super) fn rewrite_free(mut expr: IdedExpr, variables: &[&str]) -> Result<IdedExpr, String> {
+/// The same for an expression of admission. It starts from `names`, and from the fields of `variables` if it has any.
+pub(super) fn rewrite_free(
+    mut expr: IdedExpr,
+    names: &[&str],
+    variables: &[String],
+) -> Result<IdedExpr, String> {
     static NO_SCHEMA: Value = Value::Null;
     let place = Place { schema: Raw::new(&NO_SCHEMA), resource: false, optional_old_self: false };
-    let mut scope: Vec<String> = variables.iter().map(|name| (*name).to_string()).collect();
+    let mut scope: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
     scope.extend(functions::TYPES.map(String::from));
-    Rewrite { place }.visit(&mut expr, &mut scope)?;
+    let free = Free { roots: scope.len(), authorizer: names.contains(&authorizer::NAME), variables };
+    Rewrite { place, free: Some(free) }.visit(&mut expr, &mut scope)?;
     Ok(expr)
+}
+
+/// What an expression of admission may use besides its names.
+struct Free<'a> {
+    /// How many names it starts from; those of comprehensions follow.
+    roots: usize,
+    authorizer: bool,
+    /// The variables of its policy.
+    variables: &'a [String],
+}
+
+impl Free<'_> {
+    /// Whether `name` is not the variable of a comprehension here.
+    fn is_root(&self, name: &str, scope: &[String]) -> bool {
+        !scope.iter().skip(self.roots).any(|inner| inner == name)
+    }
+
+    /// What the field of a variable that is not an object stands for.
+    fn field_of_root(&self, select: &SelectExpr, scope: &[String]) -> Result<Option<Expr>, String> {
+        let Expr::Ident(name) = &select.operand.expr else { return Ok(None) };
+        if !self.is_root(name, scope) {
+            return Ok(None);
+        }
+        let field = &select.field;
+        match name.as_str() {
+            policy::VARIABLES if !self.variables.is_empty() => {
+                let place = self.variables.iter().position(|name| name == field);
+                let place = place.and_then(|place| i64::try_from(place).ok());
+                let place = place.ok_or_else(|| format!("undefined field '{field}'"))?;
+                if select.test {
+                    return Ok(Some(Expr::Literal(LiteralValue::Boolean(true.into()))));
+                }
+                let place = IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::Int(place.into())) };
+                Ok(Some(call(policy::VARIABLE, None, vec![ident(policy::MEMO), place]).expr))
+            }
+            authorizer::NAME if self.authorizer && field == "requestResource" && !select.test => {
+                Ok(Some(Expr::Ident(policy::REQUEST_RESOURCE.to_string())))
+            }
+            _ => Ok(None),
+        }
+    }
 }
 
 /// Where a rule is written, and how.
@@ -65,6 +111,8 @@ pub(super) fn mentions(expr: &IdedExpr, variable: &str) -> bool {
 
 struct Rewrite<'a> {
     place: Place<'a>,
+    /// Set for an expression of admission.
+    free: Option<Free<'a>>,
 }
 
 impl<'a> Rewrite<'a> {
@@ -73,7 +121,12 @@ impl<'a> Rewrite<'a> {
             Expr::Ident(name) if !scope.contains(name) => {
                 return Err(format!("undeclared reference to '{name}' (in container '')"));
             }
-            Expr::Ident(_) | Expr::Literal(_) => {}
+            Expr::Ident(name) => {
+                if self.free.as_ref().is_some_and(|free| free.is_root(name, scope)) {
+                    name.insert(0, '#');
+                }
+            }
+            Expr::Literal(_) => {}
             Expr::Select(_) => self.select(expr, scope)?,
             Expr::Call(_) => self.call(expr, scope)?,
             Expr::List(list) => {
@@ -117,8 +170,20 @@ impl<'a> Rewrite<'a> {
 
     fn select(&self, expr: &mut IdedExpr, scope: &mut Vec<String>) -> Result<(), String> {
         let Expr::Select(select) = &mut expr.expr else { return Ok(()) };
+        if let Some(free) = &self.free
+            && let Some(meant) = free.field_of_root(select, scope)?
+        {
+            expr.expr = meant;
+            return Ok(());
+        }
         self.visit(&mut select.operand, scope)?;
         if !self.is_optional(&select.operand) {
+            if self.free.is_some() && !select.test {
+                // The evaluator takes the field of what has no fields for false. An index of it is an error.
+                let SelectExpr { operand, field, .. } = std::mem::take(select);
+                expr.expr = call(operators::INDEX, None, vec![*operand, text(&field)]).expr;
+                return Ok(());
+            }
             return self.known_field(select, shadowed(scope));
         }
         let SelectExpr { operand, field, test } = std::mem::take(select);
@@ -140,7 +205,10 @@ impl<'a> Rewrite<'a> {
                 self.visit(target, scope)?;
             }
             let operator = call.func_name.starts_with(|c: char| !c.is_ascii_alphabetic());
-            if !operator {
+            let of_authorizer = self.free.as_ref().is_some_and(|free| free.authorizer)
+                && call.target.is_some()
+                && authorizer::FUNCTIONS.contains(&call.func_name.as_str());
+            if !operator && !of_authorizer {
                 functions::refusal(&call.func_name).map_or(Ok(()), Err)?;
             }
         }

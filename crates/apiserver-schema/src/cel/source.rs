@@ -10,7 +10,7 @@ use kube_cel::cel::parser::Parser;
 /// The longest expression, in characters; as upstream.
 const LONGEST: usize = 100_000;
 /// The deepest tree.
-const DEEPEST: usize = 250;
+pub(super) const DEEPEST: usize = 250;
 /// How many brackets and conditions may stand in each other: two thirds of what the parser bears.
 const MOST_NESTED: usize = 60;
 

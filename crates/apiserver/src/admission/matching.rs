@@ -1,18 +1,20 @@
-//! Whether a webhook is asked about a write, and in which version.
+//! Whether a webhook or a policy is about a write, and in which version.
 
+use capstan_apiserver_schema::admission::Objects;
 use serde_json::Value;
 
 use super::{
-    Attempt, Operation,
+    Attempt, access,
     review::{Asked, gvk_of},
 };
 use crate::{
     call::Call,
+    match_criteria::{Criteria, Rule},
     object,
     request::selector::LabelSelector,
     status::{ApiError, Result},
     store::GroupResource,
-    webhook::configuration::{Hook, Rule},
+    webhook::configuration::Hook,
 };
 
 /// The version in which a webhook is asked about a write; nothing if it is not asked.
@@ -22,32 +24,53 @@ pub(super) fn version(
     hook: &Hook,
     object: Option<&Value>,
 ) -> Result<Option<String>> {
-    let Some(version) = ruled(call, attempt.operation, hook) else { return Ok(None) };
-    let objects = [object, attempt.old];
-    let selected = objects.into_iter().flatten().any(|object| hook.objects.matches(object));
-    if !selected || !is_in_namespaces(call, attempt, &hook.namespaces, object)? {
-        return Ok(None);
-    }
+    let Some(version) = meets(call, attempt, &hook.criteria, object)? else { return Ok(None) };
     Ok(meets_conditions(call, attempt, hook, &version, object)?.then_some(version))
 }
 
+/// The version in which a write meets criteria; nothing if it does not.
+pub(super) fn meets(
+    call: &Call,
+    attempt: &Attempt<'_>,
+    criteria: &Criteria,
+    object: Option<&Value>,
+) -> Result<Option<String>> {
+    let version = if criteria.everything {
+        Some(call.version.name.clone())
+    } else {
+        ruled(call, attempt, &criteria.rules, criteria.equivalent)
+    };
+    let Some(version) = version else { return Ok(None) };
+    if ruled(call, attempt, &criteria.excluded, criteria.equivalent).is_some() {
+        return Ok(None);
+    }
+    let objects = [object, attempt.old];
+    let selected = objects.into_iter().flatten().any(|object| criteria.objects.matches(object));
+    let is_met = selected && is_in_namespaces(call, attempt, &criteria.namespaces, object)?;
+    Ok(is_met.then_some(version))
+}
+
 /// The version that a rule names: the request's own if it can be.
-fn ruled(call: &Call, operation: Operation, hook: &Hook) -> Option<String> {
+fn ruled(call: &Call, attempt: &Attempt<'_>, rules: &[Rule], equivalent: bool) -> Option<String> {
+    if rules.is_empty() {
+        return None;
+    }
     let own = std::iter::once(call.version.name.as_str());
     let others = call.resource.versions.iter().map(|version| version.name.as_str());
-    let versions = own.chain(others.filter(|_| hook.equivalent));
+    let versions = own.chain(others.filter(|_| equivalent));
     let subresource = call.side.subresource();
     let (group, resource) = (call.resource.name.group(), call.resource.name.resource());
     for version in versions {
         let asked = Request {
-            operation: operation.as_str(),
+            operation: attempt.operation.as_str(),
             group,
             version,
             resource,
             subresource,
+            name: attempt.name,
             namespaced: call.resource.namespaced,
         };
-        if hook.rules.iter().any(|rule| asked.is_meant_by(rule)) {
+        if rules.iter().any(|rule| asked.is_meant_by(rule)) {
             return Some(version.to_owned());
         }
     }
@@ -60,6 +83,7 @@ struct Request<'a> {
     version: &'a str,
     resource: &'a str,
     subresource: &'a str,
+    name: &'a str,
     namespaced: bool,
 }
 
@@ -81,6 +105,7 @@ impl Request<'_> {
             && named(&rule.groups, self.group)
             && named(&rule.versions, self.version)
             && rule.resources.iter().any(resource)
+            && (rule.names.is_empty() || rule.names.iter().any(|name| name == self.name))
     }
 }
 
@@ -119,20 +144,17 @@ fn meets_conditions(
     if hook.conditions.is_empty() {
         return Ok(true);
     }
-    let asked = Asked { call, attempt, version, review: hook.review, uid: "" };
-    let mut request = asked.review(None, None)["request"].take();
-    for field in ["object", "oldObject", "uid"] {
-        request.as_object_mut().map(|request| request.shift_remove(field));
-    }
-    let null = Value::Null;
-    let variables = [
-        ("object", object.unwrap_or(&null)),
-        ("oldObject", attempt.old.unwrap_or(&null)),
-        ("request", &request),
-    ];
+    let request = request(call, attempt, version);
+    let objects = Objects {
+        object,
+        old: attempt.old,
+        request: Some(&request),
+        namespace: None,
+        authorizer: Some(access::authorizer(call)),
+    };
     let mut failed = None;
     for (name, condition) in &hook.conditions {
-        match condition.holds(&variables) {
+        match condition.holds(&objects) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(reason) => failed = failed.or(Some(format!("match condition {name:?}: {reason}"))),
@@ -143,9 +165,19 @@ fn meets_conditions(
         Some(_) if hook.ignored => Ok(false),
         Some(reason) => {
             let detail = format!("{}: {reason}", gvk_of(object.or(attempt.old)));
-            Err(ApiError::forbidden(&call.resource.name, object::name(object.unwrap_or(&null)), &detail))
+            Err(ApiError::forbidden(&call.resource.name, object.map_or("", object::name), &detail))
         }
     }
+}
+
+/// The request as expressions see it.
+pub(super) fn request(call: &Call, attempt: &Attempt<'_>, version: &str) -> Value {
+    let asked = Asked { call, attempt, version, review: "v1", uid: "" };
+    let mut request = asked.review(None, None)["request"].take();
+    for field in ["object", "oldObject", "uid"] {
+        request.as_object_mut().map(|request| request.shift_remove(field));
+    }
+    request
 }
 
 #[cfg(test)]
@@ -160,6 +192,7 @@ mod tests {
             versions: vec!["*".to_owned()],
             resources: resources.iter().map(|resource| (*resource).to_owned()).collect(),
             scope: scope.to_owned(),
+            names: Vec::new(),
         };
         let request = |subresource: &'static str, operation: &'static str| Request {
             operation,
@@ -167,6 +200,7 @@ mod tests {
             version: "v1",
             resource: "things",
             subresource,
+            name: "a",
             namespaced: true,
         };
         let cases: [(&[&str], &str, &str, &str, bool); 9] = [
@@ -183,6 +217,10 @@ mod tests {
         for (resources, scope, subresource, operation, meant) in cases {
             let found = request(subresource, operation).is_meant_by(&rule(resources, scope));
             assert_eq!(found, meant, "{resources:?} {scope} {subresource} {operation}");
+        }
+        for (name, meant) in [("a", true), ("b", false)] {
+            let rule = Rule { names: vec![name.to_owned()], ..rule(&["things"], "*") };
+            assert_eq!(request("", "CREATE").is_meant_by(&rule), meant, "{name}");
         }
     }
 }

@@ -1,11 +1,13 @@
-//! Admission by webhooks: what others have to say about a write before it happens. Those that mutate are asked
-//! one after the other and may change the object; those that validate are asked all at once, about what will be
-//! written.
+//! Admission by webhooks and policies: what others have to say about a write before it happens. Webhooks that mutate are
+//! asked one after the other and may change the object. Policies are evaluated on what will be written; then webhooks that
+//! validate are asked, all at once.
 //!
-//! Nothing here knows a kind. The configurations themselves are not asked about: a broken one could then not
-//! be mended.
+//! Nothing here knows a kind. Configurations of webhooks and policies are exempt: a broken one could then not be
+//! corrected.
 
+mod access;
 mod matching;
+mod policies;
 mod review;
 
 use futures::future::join_all;
@@ -86,14 +88,16 @@ fn written(options: &WriteOptions, kind: &str) -> Value {
 
 /// Whether nobody is asked about a resource.
 fn is_exempt(call: &Call) -> bool {
-    call.resource.name.group() == configuration::GROUP && !call.resource.is_custom()
+    call.is_exempt || call.resource.name.group() == configuration::GROUP && !call.resource.is_custom()
 }
 
-/// Whether there is a webhook at all that might want to see writes of a resource.
+/// Whether there is a webhook or policy at all that may be about writes of a resource.
 pub(crate) fn is_watched(call: &Call) -> bool {
     let phases = [Phase::Mutating, Phase::Validating];
+    let has_policies = || !call.plane.policies.current(&call.plane.store).is_empty();
     !is_exempt(call)
-        && phases.into_iter().any(|phase| !configuration::all(&call.plane.store, phase).is_empty())
+        && (has_policies()
+            || phases.into_iter().any(|phase| !configuration::all(&call.plane.store, phase).is_empty()))
 }
 
 /// Lets webhooks change an object; gives it as they leave it, and their warnings. Without an object it is a
@@ -127,7 +131,7 @@ pub(crate) async fn mutate(
     Ok((object, warnings))
 }
 
-/// Lets webhooks refuse what will be written.
+/// Lets policies, then webhooks refuse what will be written.
 pub(crate) async fn validate(
     call: &Call,
     attempt: &Attempt<'_>,
@@ -136,6 +140,7 @@ pub(crate) async fn validate(
     if is_exempt(call) {
         return Ok(Vec::new());
     }
+    let mut warnings = policies::validate(call, attempt, object).await?;
     let hooks = configuration::all(&call.plane.store, Phase::Validating);
     let mut asked = Vec::new();
     for hook in &hooks {
@@ -143,7 +148,6 @@ pub(crate) async fn validate(
             asked.push(async move { ask(call, attempt, hook, &version, object).await });
         }
     }
-    let mut warnings = Vec::new();
     for verdict in join_all(asked).await {
         warnings.extend(verdict?.map(|verdict| verdict.warnings).unwrap_or_default());
     }

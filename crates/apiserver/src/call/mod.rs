@@ -1,10 +1,12 @@
 //! The context of a request: the plane, the resource it is about, and its user.
 
 mod convert;
+mod notes;
 
 use std::sync::Arc;
 
 pub(crate) use convert::Representation;
+pub(crate) use notes::Notes;
 
 use crate::{
     auth::User,
@@ -29,6 +31,10 @@ pub(crate) struct Call {
     pub(crate) user: User,
     /// Who owns the fields this request sets, unless it says so itself.
     pub(crate) manager: String,
+    /// What the request leaves behind besides its response.
+    pub(crate) notes: Arc<Notes>,
+    /// Whether neither webhooks nor policies are asked: what the server needs to start.
+    pub(crate) is_exempt: bool,
 }
 
 impl Call {
@@ -75,6 +81,8 @@ impl Call {
             side,
             user,
             manager,
+            notes: Arc::default(),
+            is_exempt: false,
             registry,
         })
     }
@@ -93,6 +101,8 @@ impl Call {
             side: Side::Main,
             user: user.clone(),
             manager: user.name.clone(),
+            notes: Arc::default(),
+            is_exempt: false,
             registry,
         })
     }
@@ -109,6 +119,7 @@ impl Call {
     pub(crate) fn writer(&self) -> Writer<'_> {
         Writer {
             store: &self.plane.store,
+            registry: &self.registry,
             user: &self.user,
             resource: &self.resource.name,
             namespace: &self.namespace,

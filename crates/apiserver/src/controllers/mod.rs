@@ -9,3 +9,4 @@ pub(crate) mod event_cleaner;
 pub(crate) mod gc;
 pub(crate) mod kubernetes_service;
 pub(crate) mod namespace;
+pub(crate) mod policy_status;

@@ -22,6 +22,7 @@ pub(crate) struct Env<'a> {
 /// The user of a write and its target, for checks of rights beyond the verb on the resource.
 pub(crate) struct Writer<'a> {
     pub(crate) store: &'a Store,
+    pub(crate) registry: &'a Registry,
     pub(crate) user: &'a User,
     pub(crate) resource: &'a GroupResource,
     pub(crate) namespace: &'a str,

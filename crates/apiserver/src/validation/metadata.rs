@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     call::Call,
-    names::{NameRule, SUBDOMAIN, name_error},
+    names::{is_word, name_error, qualified_name_error},
     object,
     status::Cause,
 };
@@ -215,42 +215,9 @@ fn added_finalizers(object: &Value, old: &Value) -> Option<Cause> {
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
-    with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-
-fn is_word(text: &str) -> bool {
-    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-        && edge(text.chars().next())
-        && edge(text.chars().last())
-}
 
 fn is_label_value(text: &str) -> bool {
     text.len() <= 63 && (text.is_empty() || is_word(text))
-}
-
-fn qualified_name_error(text: &str) -> Option<String> {
-    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
-    if name.contains('/') {
-        let form = NAME_PART.trim_start_matches("name part");
-        return Some(format!(
-            "a valid label key{form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ));
-    }
-    match prefix {
-        Some("") => return Some("prefix part must be non-empty".to_owned()),
-        Some(prefix) if name_error(NameRule::Subdomain, prefix).is_some() => {
-            return Some(format!("prefix part {SUBDOMAIN}"));
-        }
-        _ => {}
-    }
-    match name {
-        "" => Some("name part must be non-empty".to_owned()),
-        name if name.len() > 63 => Some("name part must be no more than 63 bytes".to_owned()),
-        name if !is_word(name) => Some(NAME_PART.to_owned()),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -258,6 +225,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::names::NameRule;
 
     #[test]
     fn names() {

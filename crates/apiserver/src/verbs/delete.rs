@@ -74,7 +74,7 @@ async fn admitted(call: &Call, stored: &Arc<Stored>, options: &DeleteOptions) ->
     let old = call.present(stored).await?.into_value();
     let attempt = Attempt::delete(&call.name, &old, options);
     admission::mutate(call, &attempt, None).await?;
-    admission::validate(call, &attempt, None).await?;
+    call.notes.warn(admission::validate(call, &attempt, None).await?);
     Ok(())
 }
 

@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use capstan_apiserver_schema::Expression;
+use capstan_apiserver_schema::admission::{Expression, Returns, Uses};
 
 use super::{self as webhook, Target};
 use crate::{
+    match_criteria::{Criteria, items},
     object,
     request::selector::LabelSelector,
     status::Cause,
@@ -18,8 +19,8 @@ use crate::{
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 /// The versions of the review that this server speaks; they look the same.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
-/// What a condition may speak of.
-pub(crate) const VARIABLES: [&str; 3] = ["object", "oldObject", "request"];
+/// What a condition may refer to.
+const USES: Uses = Uses { params: false, authorizer: true, returns: Returns::Bool };
 /// As many conditions as upstream allows.
 const CONDITIONS: usize = 64;
 
@@ -36,11 +37,7 @@ pub(crate) struct Hook {
     pub(crate) mutating: bool,
     pub(crate) target: Target,
     pub(crate) review: &'static str,
-    pub(crate) rules: Vec<Rule>,
-    /// Whether a rule for one version is meant for the others as well.
-    pub(crate) equivalent: bool,
-    pub(crate) namespaces: LabelSelector,
-    pub(crate) objects: LabelSelector,
+    pub(crate) criteria: Criteria,
     pub(crate) conditions: Vec<(String, Expression)>,
     /// Whether it can be done without.
     pub(crate) ignored: bool,
@@ -49,15 +46,6 @@ pub(crate) struct Hook {
     /// Whether it wants to see what others make of its changes.
     pub(crate) reinvoked: bool,
     pub(crate) timeout: Duration,
-}
-
-/// What a webhook wants to be asked about.
-pub(crate) struct Rule {
-    pub(crate) operations: Vec<String>,
-    pub(crate) groups: Vec<String>,
-    pub(crate) versions: Vec<String>,
-    pub(crate) resources: Vec<String>,
-    pub(crate) scope: String,
 }
 
 /// All webhooks of a phase, in the order they are asked: by the name of their configuration, then as written.
@@ -79,10 +67,8 @@ impl Hook {
     fn of(written: &Value, mutating: bool) -> Option<Self> {
         let text = |field: &str| object::text(written, &[field]);
         let reviews = items(written, "admissionReviewVersions");
-        let selector = |field: &str| LabelSelector::of(written.get(field).unwrap_or(&Value::Null));
         let conditions = items(written, "matchConditions").iter().map(|condition| {
-            let expression =
-                Expression::compile(object::text(condition, &["expression"]), &VARIABLES).ok()?;
+            let expression = Expression::compile(object::text(condition, &["expression"]), USES).ok()?;
             Some((object::text(condition, &["name"]).to_owned(), expression))
         });
         let seconds = written.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(10);
@@ -91,10 +77,7 @@ impl Hook {
             mutating,
             target: Target::of(written.get("clientConfig")?)?,
             review: reviews.iter().find_map(|given| REVIEWS.into_iter().find(|known| given == known))?,
-            rules: items(written, "rules").iter().map(Rule::of).collect(),
-            equivalent: text("matchPolicy") != "Exact",
-            namespaces: selector("namespaceSelector")?,
-            objects: selector("objectSelector")?,
+            criteria: Criteria::of(written, "rules")?,
             conditions: conditions.collect::<Option<_>>()?,
             ignored: text("failurePolicy") == "Ignore",
             dry_runs: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
@@ -102,25 +85,6 @@ impl Hook {
             timeout: Duration::from_secs(seconds.clamp(1, 30)),
         })
     }
-}
-
-impl Rule {
-    fn of(written: &Value) -> Self {
-        let texts =
-            |field: &str| items(written, field).iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        let scope = object::text(written, &["scope"]).to_owned();
-        Self {
-            operations: texts("operations"),
-            groups: texts("apiGroups"),
-            versions: texts("apiVersions"),
-            resources: texts("resources"),
-            scope,
-        }
-    }
-}
-
-fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
-    value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// What is wrong with a configuration.
@@ -201,11 +165,12 @@ fn validate_hook(hook: &Value, at: &str) -> Vec<Cause> {
             causes.push(Cause::invalid(place(field), selector, "not a label selector"));
         }
     }
-    causes.extend(validate_conditions(items(hook, "matchConditions"), &place("matchConditions")));
+    causes.extend(validate_conditions(items(hook, "matchConditions"), &place("matchConditions"), USES));
     causes
 }
 
-fn validate_conditions(conditions: &[Value], at: &str) -> Vec<Cause> {
+/// What is wrong with the match conditions of a webhook or policy.
+pub(crate) fn validate_conditions(conditions: &[Value], at: &str, uses: Uses) -> Vec<Cause> {
     let mut causes = Vec::new();
     if conditions.len() > CONDITIONS {
         causes.push(Cause::too_many(at, conditions.len(), CONDITIONS));
@@ -222,7 +187,7 @@ fn validate_conditions(conditions: &[Value], at: &str) -> Vec<Cause> {
         names.push(name);
         if expression.trim().is_empty() {
             causes.push(Cause::required(format!("{at}[{index}].expression"), ""));
-        } else if let Err(reason) = Expression::compile(expression, &VARIABLES) {
+        } else if let Err(reason) = Expression::compile(expression, uses) {
             let detail = format!("compilation failed: {reason}");
             causes.push(Cause::invalid(format!("{at}[{index}].expression"), &expression.into(), &detail));
         }

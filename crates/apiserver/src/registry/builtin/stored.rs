@@ -289,6 +289,37 @@ pub(super) const TABLE: &[BuiltIn] = &[
         ..ROW
     },
     BuiltIn {
+        group: "admissionregistration.k8s.io",
+        resource: "validatingadmissionpolicies",
+        kind: "ValidatingAdmissionPolicy",
+        schema: "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
+        categories: &["api-extensions"],
+        namespaced: false,
+        status: true,
+        columns: &[
+            ("Validations", "integer", Computed(cells::validations)),
+            ("ParamKind", "string", Computed(cells::param_kind)),
+            ("Age", "string", Computed(cells::age)),
+        ],
+        rules: &kinds::VALIDATING_ADMISSION_POLICY,
+        ..ROW
+    },
+    BuiltIn {
+        group: "admissionregistration.k8s.io",
+        resource: "validatingadmissionpolicybindings",
+        kind: "ValidatingAdmissionPolicyBinding",
+        schema: "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+        categories: &["api-extensions"],
+        namespaced: false,
+        columns: &[
+            ("PolicyName", "string", Path(&["spec", "policyName"])),
+            ("ParamRef", "string", Computed(cells::param_ref)),
+            ("Age", "string", Computed(cells::age)),
+        ],
+        rules: &kinds::VALIDATING_ADMISSION_POLICY_BINDING,
+        ..ROW
+    },
+    BuiltIn {
         group: "apps",
         resource: "deployments",
         kind: "Deployment",

@@ -13,6 +13,32 @@ pub(crate) fn webhooks(configuration: &Value, _: Timestamp) -> Value {
     configuration.get("webhooks").and_then(Value::as_array).map_or(0, Vec::len).into()
 }
 
+/// How many validations a policy has.
+pub(crate) fn validations(policy: &Value, _: Timestamp) -> Value {
+    object::at(policy, &["spec", "validations"]).and_then(Value::as_array).map_or(0, Vec::len).into()
+}
+
+/// The kind of parameters of a policy.
+pub(crate) fn param_kind(policy: &Value, _: Timestamp) -> Value {
+    let text = |field: &str| object::text(policy, &["spec", "paramKind", field]);
+    match text("kind") {
+        "" => "<unset>".into(),
+        kind => format!("{}/{kind}", text("apiVersion")).into(),
+    }
+}
+
+/// The parameters of a binding.
+pub(crate) fn param_ref(binding: &Value, _: Timestamp) -> Value {
+    let params = object::at(binding, &["spec", "paramRef"]).unwrap_or(&Value::Null);
+    let text = |field: &str| object::text(params, &[field]);
+    match (text("namespace"), text("name"), params.get("selector")) {
+        (_, "", None) => "<unset>".into(),
+        (_, "", Some(selector)) => selector.to_string().into(),
+        ("", name, _) => format!("*/{name}").into(),
+        (namespace, name, _) => format!("{namespace}/{name}").into(),
+    }
+}
+
 /// A field that people want to see as absent where it is.
 pub(crate) fn text(value: &Value, path: &[&str]) -> Value {
     match object::text(value, path) {

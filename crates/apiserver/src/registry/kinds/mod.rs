@@ -7,6 +7,7 @@ mod core;
 pub(crate) mod definition;
 mod escalation;
 pub(crate) mod events;
+mod policies;
 mod webhooks;
 
 pub(crate) use self::{
@@ -17,5 +18,6 @@ pub(crate) use self::{
         NODE, POD, POD_TEMPLATE, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, WITH_GENERATION,
     },
     definition::{CLEANUP_FINALIZER, CUSTOM_RESOURCE_DEFINITION, DEFINITIONS},
+    policies::{VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING},
     webhooks::WEBHOOK_CONFIGURATION,
 };

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::Rules;
-use crate::webhook::configuration;
+use crate::{match_criteria::default_rules, webhook::configuration};
 
 pub(crate) const WEBHOOK_CONFIGURATION: Rules = Rules {
     default,
@@ -30,11 +30,7 @@ fn default(configuration: &mut Value) {
             set("reinvocationPolicy", "Never".into());
         }
         default_port(hook.get_mut("clientConfig"));
-        let rules = hook.get_mut("rules").and_then(Value::as_array_mut);
-        for rule in rules.into_iter().flatten().filter(|rule| rule.is_object() && rule.get("scope").is_none())
-        {
-            rule["scope"] = "*".into();
-        }
+        default_rules(hook, "rules");
     }
 }
 

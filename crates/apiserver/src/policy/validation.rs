@@ -1,0 +1,261 @@
+//! What is wrong with a policy or a binding, in upstream's words.
+
+use capstan_apiserver_schema::admission::{Environment, Uses};
+use serde_json::Value;
+
+use super::Allowed;
+use crate::{
+    match_criteria::{self, items},
+    names::{NameRule, name_error, qualified_name_error},
+    object,
+    request::selector::LabelSelector,
+    status::Cause,
+    webhook::configuration::validate_conditions,
+};
+
+/// Reasons that a validation may give.
+const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+/// As many audit annotations as upstream allows.
+const ANNOTATIONS: usize = 20;
+/// The longest expression of an audit annotation, in bytes; as upstream.
+const LONGEST_ANNOTATION: usize = 5 << 10;
+/// Words that are no identifiers in CEL.
+#[rustfmt::skip]
+const RESERVED: [&str; 21] = [
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
+    "loop", "package", "namespace", "return", "var", "void", "while",
+];
+
+/// Everything that is wrong with a policy.
+pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
+    let spec = policy.get("spec").unwrap_or(&Value::Null);
+    let mut causes = Vec::new();
+    let allowed = Allowed::of(spec);
+    if let Some(kind) = spec.get("paramKind").filter(|kind| kind.is_object()) {
+        causes.extend(param_kind(kind));
+    }
+    match spec.get("matchConstraints").filter(|constraints| constraints.is_object()) {
+        None => causes.push(Cause::required("spec.matchConstraints", "")),
+        Some(constraints) => {
+            causes.extend(match_criteria::validate(constraints, "spec.matchConstraints"));
+            if items(constraints, "resourceRules").is_empty() {
+                causes.push(Cause::required("spec.matchConstraints.resourceRules", ""));
+            }
+        }
+    }
+    let conditions = items(spec, "matchConditions");
+    causes.extend(validate_conditions(conditions, "spec.matchConditions", allowed.condition));
+    let mut variables = Environment::default();
+    for (index, variable) in items(spec, "variables").iter().enumerate() {
+        causes.extend(declare(
+            &mut variables,
+            variable,
+            &format!("spec.variables[{index}]"),
+            allowed.variable,
+        ));
+    }
+    let (validations, annotations) = (items(spec, "validations"), items(spec, "auditAnnotations"));
+    if validations.is_empty() && annotations.is_empty() {
+        let detail = "validations or auditAnnotations must contain at least one item";
+        causes.push(Cause::required("spec.validations", detail));
+        causes.push(Cause::required("spec.auditAnnotations", detail));
+    }
+    for (index, given) in validations.iter().enumerate() {
+        let at = format!("spec.validations[{index}]");
+        causes.extend(validation(&variables, given, &at, allowed));
+    }
+    if annotations.len() > ANNOTATIONS {
+        let detail = format!("must not have more than {ANNOTATIONS} auditAnnotations");
+        causes.push(Cause::invalid("spec.auditAnnotations", &Value::from(annotations), &detail));
+    }
+    for (index, annotation) in annotations.iter().enumerate() {
+        let at = format!("spec.auditAnnotations[{index}]");
+        causes.extend(audit_annotation(
+            &variables,
+            object::name(policy),
+            annotation,
+            &at,
+            allowed.annotation,
+        ));
+        let key = object::text(annotation, &["key"]);
+        if annotations.iter().take(index).any(|earlier| object::text(earlier, &["key"]) == key) {
+            causes.push(Cause::duplicate(format!("{at}.key"), &key.into()));
+        }
+    }
+    causes
+}
+
+fn param_kind(kind: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let text = |field: &str| object::text(kind, &[field]);
+    let api_version = text("apiVersion");
+    let at = "spec.paramKind.apiVersion";
+    if api_version.is_empty() {
+        causes.push(Cause::required(at, ""));
+    } else if api_version.matches('/').count() > 1 {
+        let detail = format!("unexpected GroupVersion string: {api_version}");
+        causes.push(Cause::invalid(at, &api_version.into(), &detail));
+    } else {
+        let (group, version) = object::split_api_version(api_version);
+        if let Some(detail) = name_error(NameRule::Subdomain, group).filter(|_| !group.is_empty()) {
+            causes.push(Cause::invalid(at, &group.into(), detail));
+        }
+        if version.is_empty() {
+            causes.push(Cause::invalid(at, &api_version.into(), "version must be specified"));
+        } else if let Some(detail) = name_error(NameRule::Word, version) {
+            causes.push(Cause::invalid(at, &version.into(), detail));
+        }
+    }
+    let kind = text("kind");
+    if kind.is_empty() {
+        causes.push(Cause::required("spec.paramKind.kind", ""));
+    } else if let Some(detail) = name_error(NameRule::Word, &kind.to_lowercase()) {
+        let detail = format!("may have mixed case, but should otherwise match: {detail}");
+        causes.push(Cause::invalid("spec.paramKind.kind", &kind.into(), &detail));
+    }
+    causes
+}
+
+/// An expression that cannot be compiled.
+fn uncompiled(at: String, source: &str, why: &str) -> Cause {
+    Cause::invalid(at, &source.into(), &format!("compilation failed: {why}"))
+}
+
+fn declare(variables: &mut Environment, variable: &Value, at: &str, uses: Uses) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let text = |field: &str| object::text(variable, &[field]);
+    let (name, source) = (text("name"), text("expression"));
+    let is_identifier = !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !RESERVED.contains(&name);
+    if name.trim().is_empty() {
+        causes.push(Cause::required(format!("{at}.name"), "name is not specified"));
+    } else if !is_identifier {
+        causes.push(Cause::invalid(format!("{at}.name"), &name.into(), "must be a valid CEL identifier"));
+    }
+    if source.trim().is_empty() {
+        causes.push(Cause::required(format!("{at}.expression"), "expression is not specified"));
+    } else if let Err(why) = variables.declare(name, source, uses) {
+        causes.push(uncompiled(format!("{at}.expression"), source, &why));
+    }
+    causes
+}
+
+fn validation(variables: &Environment, given: &Value, at: &str, allowed: Allowed) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let text = |field: &str| object::text(given, &[field]);
+    let (source, message, by_expression) = (text("expression"), text("message"), text("messageExpression"));
+    if source.trim().is_empty() {
+        causes.push(Cause::required(format!("{at}.expression"), "expression is not specified"));
+    } else if let Err(why) = variables.compile(source, allowed.condition) {
+        causes.push(uncompiled(format!("{at}.expression"), source, &why));
+    }
+    let empty = "must be non-empty if specified";
+    if !by_expression.is_empty() {
+        let at = format!("{at}.messageExpression");
+        if by_expression.trim().is_empty() {
+            causes.push(Cause::invalid(at, &by_expression.into(), empty));
+        } else if let Err(why) = variables.compile(by_expression, allowed.message) {
+            causes.push(uncompiled(at, by_expression, &why));
+        }
+    }
+    if !message.is_empty() && message.trim().is_empty() {
+        causes.push(Cause::invalid(format!("{at}.message"), &message.into(), empty));
+    } else if message.trim().contains(['\n', '\r']) {
+        causes.push(Cause::invalid(format!("{at}.message"), &message.into(), "must not contain line breaks"));
+    }
+    let reason = given.get("reason").and_then(Value::as_str);
+    if let Some(reason) = reason.filter(|reason| !REASONS.contains(reason)) {
+        causes.push(Cause::unsupported(format!("{at}.reason"), &reason.into(), &REASONS));
+    }
+    causes
+}
+
+fn audit_annotation(
+    variables: &Environment,
+    policy: &str,
+    annotation: &Value,
+    at: &str,
+    uses: Uses,
+) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let text = |field: &str| object::text(annotation, &[field]);
+    let (key, source) = (format!("{policy}/{}", text("key")), text("valueExpression"));
+    if let Some(detail) = qualified_name_error(&key) {
+        causes.push(Cause::invalid(format!("{at}.key"), &key.into(), &detail));
+    }
+    let at = format!("{at}.valueExpression");
+    if source.trim().is_empty() {
+        causes.push(Cause::required(at, "valueExpression is not specified"));
+    } else if source.trim().len() > LONGEST_ANNOTATION {
+        causes.push(Cause::required(at, &format!("must not exceed {LONGEST_ANNOTATION} bytes in length")));
+    } else if let Err(why) = variables.compile(source.trim(), uses) {
+        causes.push(uncompiled(at, source, &why));
+    }
+    causes
+}
+
+/// Everything that is wrong with a binding.
+pub(crate) fn binding(binding: &Value) -> Vec<Cause> {
+    let spec = binding.get("spec").unwrap_or(&Value::Null);
+    let mut causes = Vec::new();
+    let policy = object::text(spec, &["policyName"]);
+    if policy.is_empty() {
+        causes.push(Cause::required("spec.policyName", ""));
+    } else if let Some(detail) = name_error(NameRule::Subdomain, policy) {
+        causes.push(Cause::invalid("spec.policyName", &policy.into(), detail));
+    }
+    if let Some(params) = spec.get("paramRef").filter(|params| params.is_object()) {
+        causes.extend(param_ref(params));
+    }
+    if let Some(resources) = spec.get("matchResources").filter(|resources| resources.is_object()) {
+        causes.extend(match_criteria::validate(resources, "spec.matchResources"));
+    }
+    let (at, actions) = ("spec.validationActions", items(spec, "validationActions"));
+    for (index, action) in actions.iter().enumerate() {
+        if actions.iter().take(index).any(|earlier| earlier == action) {
+            causes.push(Cause::duplicate(format!("{at}[{index}]"), action));
+        }
+    }
+    let has = |wanted: &str| actions.iter().any(|action| action == wanted);
+    if has("Deny") && has("Warn") {
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the \
+                      API response and headers serves no purpose)";
+        causes.push(Cause::invalid(at, &Value::from(actions), detail));
+    }
+    if actions.is_empty() {
+        causes.push(Cause::required(at, "at least one validation action is required"));
+    }
+    causes
+}
+
+fn param_ref(params: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let text = |field: &str| object::text(params, &[field]);
+    let at = |field: &str| format!("spec.paramRef.{field}");
+    let (name, selector) = (text("name"), params.get("selector").filter(|selector| selector.is_object()));
+    let exclusive = "name and selector are mutually exclusive";
+    if let Some(detail) = name_error(NameRule::PathSegment, name) {
+        causes.push(Cause::invalid(at("name"), &name.into(), detail));
+    }
+    if let Some(selector) = selector {
+        if !name.is_empty() {
+            causes.push(Cause::forbidden(at("name"), exclusive));
+            causes.push(Cause::forbidden(at("selector"), exclusive));
+        }
+        if LabelSelector::of(selector).is_none() {
+            causes.push(Cause::invalid(at("selector"), selector, "not a label selector"));
+        }
+    } else if name.is_empty() {
+        causes.push(Cause::required("spec.paramRef", "one of name or selector must be specified"));
+    }
+    match text("parameterNotFoundAction") {
+        "" => causes.push(Cause::required(at("parameterNotFoundAction"), "")),
+        "Allow" | "Deny" => {}
+        other => {
+            let supported = ["Deny", "Allow"];
+            causes.push(Cause::unsupported(at("parameterNotFoundAction"), &other.into(), &supported));
+        }
+    }
+    causes
+}
