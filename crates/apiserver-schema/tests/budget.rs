@@ -172,9 +172,9 @@ fn policy(variables: &[(&str, &str)], source: &str, objects: &Objects<'_>) -> Re
     let uses = Uses { params: true, authorizer: true, returns: Returns::Anything };
     let mut environment = Environment::default();
     for (name, source) in variables {
-        environment.declare(name, source, uses).unwrap();
+        environment.declare(name, source, uses).expect("a declaration");
     }
-    let expression = environment.compile(source, uses).unwrap();
+    let expression = environment.compile(source, uses).expect("an expression");
     Session::run(objects, |session| {
         let params = json!({"max": 2});
         session.evaluate(&environment, Some(&params), &mut Budget::default(), |it| it.value(&expression))
