@@ -16,13 +16,18 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	autoscaling "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batch "k8s.io/api/batch/v1"
 	certificates "k8s.io/api/certificates/v1"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
 	events "k8s.io/api/events/v1"
+	networking "k8s.io/api/networking/v1"
+	node "k8s.io/api/node/v1"
 	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
+	scheduling "k8s.io/api/scheduling/v1"
 	storage "k8s.io/api/storage/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -47,9 +52,14 @@ var kinds = map[string][]any{
 		admissionregistration.ValidatingWebhookConfiguration{}, admissionregistration.ValidatingAdmissionPolicy{},
 		admissionregistration.ValidatingAdmissionPolicyBinding{}},
 	"apps/v1":                {apps.Deployment{}, apps.DaemonSet{}},
-	"autoscaling/v1":         {autoscaling.Scale{}},
+	"autoscaling/v1":         {autoscaling.Scale{}, autoscaling.HorizontalPodAutoscaler{}},
+	"autoscaling/v2":         {autoscalingv2.HorizontalPodAutoscaler{}},
+	"batch/v1":               {batch.Job{}},
+	"networking.k8s.io/v1":   {networking.Ingress{}},
+	"node.k8s.io/v1":         {node.RuntimeClass{}},
 	"policy/v1":              {policy.PodDisruptionBudget{}},
-	"storage.k8s.io/v1":      {storage.VolumeAttachment{}},
+	"scheduling.k8s.io/v1":   {scheduling.PriorityClass{}},
+	"storage.k8s.io/v1":      {storage.VolumeAttachment{}, storage.CSINode{}},
 	"certificates.k8s.io/v1": {certificates.CertificateSigningRequest{}},
 	"authentication.k8s.io/v1": {authentication.TokenRequest{}, authentication.TokenReview{},
 		authentication.SelfSubjectReview{}},

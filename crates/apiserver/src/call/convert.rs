@@ -8,7 +8,10 @@ use serde_json::Value;
 use super::Call;
 use crate::{
     object,
-    registry::{Conversion, Origin, kinds::events},
+    registry::{
+        Conversion, Origin,
+        kinds::{autoscaler, events},
+    },
     status::Result,
     store::Stored,
 };
@@ -67,6 +70,9 @@ impl Call {
         match &self.resource.conversion {
             _ if self.is_presentable(stored) => Representation::Stored(Arc::clone(stored)),
             Conversion::Events => Representation::Made(events::from_core(&value())),
+            Conversion::Autoscalers => {
+                Representation::Made(autoscaler::convert(value().into_owned(), &self.api_version()))
+            }
             Conversion::Rename | Conversion::Webhook(_) => {
                 Representation::Made(self.fitted(value().into_owned()))
             }
@@ -114,6 +120,9 @@ impl Call {
         if resource.conversion == Conversion::Events {
             return Ok(events::to_core(&object));
         }
+        if resource.conversion == Conversion::Autoscalers {
+            return Ok(autoscaler::convert(object, &resource.stored_version));
+        }
         if object::api_version(&object) == resource.stored_version {
             return Ok(object);
         }
@@ -134,6 +143,9 @@ impl Call {
         let mut object = object.clone();
         if object::api_version(&object) == api_version {
             return Ok(object);
+        }
+        if self.resource.conversion == Conversion::Autoscalers {
+            return Ok(autoscaler::convert(object, &api_version));
         }
         if let Conversion::Webhook(converter) = &self.resource.conversion {
             let converted = converter.convert(&self.plane.webhooks, &api_version, &[&object]).await?;

@@ -27,24 +27,30 @@ use crate::{
 /// Says that this controller manages an APIService, and how: `onstart` for built-in groups, `true` for those of CRDs.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// Priorities of the built-in groups, as upstream's. Clients without a preference take the group with the highest.
-const PRIORITIES: [(&str, i64); 14] = [
+const PRIORITIES: [(&str, i64); 18] = [
     ("", 18_000),
     ("apps", 17_800),
     ("events.k8s.io", 17_750),
     ("authentication.k8s.io", 17_700),
     ("authorization.k8s.io", 17_600),
     ("autoscaling", 17_500),
+    ("batch", 17_400),
     ("certificates.k8s.io", 17_300),
+    ("networking.k8s.io", 17_200),
     ("policy", 17_100),
     ("rbac.authorization.k8s.io", 17_000),
     ("storage.k8s.io", 16_800),
     ("admissionregistration.k8s.io", 16_700),
     ("apiextensions.k8s.io", 16_700),
+    ("scheduling.k8s.io", 16_600),
     ("coordination.k8s.io", 16_500),
+    ("node.k8s.io", 16_300),
     ("discovery.k8s.io", 16_200),
 ];
 /// The priority of a group that only CRDs define, and of its first version.
 const CUSTOM: (i64, i64) = (1000, 100);
+/// Between the priorities of two versions of a built-in group; also that of the least preferred one.
+const VERSION_STEP: i64 = 15;
 /// The group of APIServices has none: it is what tells of the others.
 const OWN_GROUP: &str = API_SERVICES.0;
 
@@ -76,9 +82,13 @@ pub(crate) fn wanted(registry: &Registry) -> BTreeMap<String, Value> {
             let is_custom = priority.is_none() && customs.contains(&(group.as_str(), version.as_str()));
             let (managed, minimum, priority) = match priority {
                 Some(minimum) if group.is_empty() => ("onstart", minimum, 1),
-                Some(minimum) => ("onstart", minimum, 15),
+                Some(minimum) => {
+                    // The preferred version comes first and has the highest priority.
+                    let newer = i64::try_from(versions.len()).unwrap_or(1) - place;
+                    ("onstart", minimum, VERSION_STEP * newer)
+                }
                 None if is_custom => ("true", CUSTOM.0, (CUSTOM.1 - place).max(1)),
-                None => ("onstart", CUSTOM.0, 15),
+                None => ("onstart", CUSTOM.0, VERSION_STEP),
             };
             let mut spec =
                 json!({"version": version, "groupPriorityMinimum": minimum, "versionPriority": priority});
@@ -150,6 +160,11 @@ mod tests {
         assert_eq!(
             spec("v1.apps"),
             json!({"version": "v1", "groupPriorityMinimum": 17_800, "versionPriority": 15, "group": "apps"})
+        );
+        let version_priority = |name: &str| spec(name)["versionPriority"].clone();
+        assert_eq!(
+            (version_priority("v2.autoscaling"), version_priority("v1.autoscaling")),
+            (30.into(), 15.into())
         );
         assert!(!wanted.contains_key("v1.apiregistration.k8s.io"));
         let unknown: Vec<_> =

@@ -106,6 +106,8 @@ pub(crate) enum Conversion {
     Rename,
     /// Core events shown as those of `events.k8s.io`.
     Events,
+    /// Autoscalers in their two versions.
+    Autoscalers,
     /// A conversion webhook.
     Webhook(Box<Converter>),
 }

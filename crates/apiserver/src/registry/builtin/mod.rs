@@ -19,6 +19,8 @@ struct BuiltIn {
     kind: &'static str,
     /// The kind's name in upstream's OpenAPI.
     schema: &'static str,
+    /// Further versions that are served, with the names of their schemas. They are converted.
+    older: &'static [(&'static str, &'static str)],
     short_names: &'static [&'static str],
     categories: &'static [&'static str],
     namespaced: bool,
@@ -47,6 +49,7 @@ const ROW: BuiltIn = BuiltIn {
     resource: "",
     kind: "",
     schema: "",
+    older: &[],
     short_names: &[],
     categories: &[],
     namespaced: true,
@@ -69,7 +72,8 @@ impl BuiltIn {
     fn resource(&self) -> Resource {
         let events = self.group == "events.k8s.io";
         let name = GroupResource::new(self.group, self.resource);
-        let version = Arc::new(self.version());
+        let version = Arc::new(self.version(self.version, self.schema));
+        let older = self.older.iter().map(|(name, schema)| Arc::new(self.version(name, schema)));
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Resource {
             stored_as: if events { GroupResource::new("", "events") } else { name.clone() },
@@ -80,13 +84,17 @@ impl BuiltIn {
             categories: owned(self.categories),
             namespaced: self.namespaced,
             stored_schema: Arc::clone(&version.schema),
-            versions: vec![version],
+            versions: std::iter::once(version).chain(older).collect(),
             stored_version: if events {
                 "v1".to_owned()
             } else {
                 object::join_api_version(self.group, self.version)
             },
-            conversion: if events { Conversion::Events } else { Conversion::Rename },
+            conversion: match self.kind {
+                "Event" if events => Conversion::Events,
+                "HorizontalPodAutoscaler" => Conversion::Autoscalers,
+                _ => Conversion::Rename,
+            },
             origin: Origin::BuiltIn,
             rules: self.rules,
             virtual_kind: self.virtual_kind,
@@ -94,11 +102,11 @@ impl BuiltIn {
         }
     }
 
-    fn version(&self) -> Version {
+    fn version(&self, name: &str, schema: &'static str) -> Version {
         let field = |name: &str| vec!["spec".to_owned(), name.to_owned()];
         Version {
-            name: self.version.to_owned(),
-            schema: Arc::new(Schema::built_in(self.schema)),
+            name: name.to_owned(),
+            schema: Arc::new(Schema::built_in(schema)),
             status: self.status,
             scale: self.scale.then(|| Scale {
                 spec_replicas: field("replicas"),
@@ -115,6 +123,7 @@ impl BuiltIn {
                         // Fields of the events group, looked for in the stored form.
                         "reportingController" => vec!["reportingComponent"],
                         "source" => vec!["source", "component"],
+                        "status.successful" => vec!["status", "succeeded"],
                         label => label
                             .split('.')
                             .map(|f| if f == "regarding" { "involvedObject" } else { f })

@@ -397,4 +397,96 @@ pub(super) const TABLE: &[BuiltIn] = &[
         ],
         ..ROW
     },
+    BuiltIn {
+        group: "batch",
+        resource: "jobs",
+        kind: "Job",
+        schema: "io.k8s.api.batch.v1.Job",
+        categories: &["all"],
+        status: true,
+        selectable: &["status.successful"],
+        columns: &[
+            ("Status", "string", Computed(cells::job_status)),
+            ("Completions", "string", Computed(cells::job_completions)),
+            ("Duration", "string", Computed(cells::job_duration)),
+            ("Age", "string", Computed(cells::age)),
+            ("Containers", "string", Wide(|it, _| cells::containers_of(it, "name"))),
+            ("Images", "string", Wide(|it, _| cells::containers_of(it, "image"))),
+            ("Selector", "string", Wide(cells::workload_selector)),
+        ],
+        rules: &kinds::JOB,
+        ..ROW
+    },
+    BuiltIn {
+        group: "autoscaling",
+        version: "v2",
+        resource: "horizontalpodautoscalers",
+        kind: "HorizontalPodAutoscaler",
+        schema: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
+        older: &[("v1", "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler")],
+        short_names: &["hpa"],
+        categories: &["all"],
+        status: true,
+        columns: &[
+            ("Reference", "string", Computed(cells::autoscaler_reference)),
+            ("Targets", "string", Computed(cells::autoscaler_targets)),
+            ("MinPods", "string", Computed(cells::autoscaler_least)),
+            ("MaxPods", "string", Computed(cells::autoscaler_most)),
+            ("Replicas", "string", Computed(|it, _| cells::number(it, "currentReplicas"))),
+        ],
+        rules: &kinds::AUTOSCALER,
+        ..ROW
+    },
+    BuiltIn {
+        group: "networking.k8s.io",
+        resource: "ingresses",
+        kind: "Ingress",
+        schema: "io.k8s.api.networking.v1.Ingress",
+        short_names: &["ing"],
+        status: true,
+        columns: &[
+            ("Class", "string", Computed(cells::ingress_class)),
+            ("Hosts", "string", Computed(cells::ingress_hosts)),
+            ("Address", "string", Computed(cells::ingress_address)),
+            ("Ports", "string", Computed(cells::ingress_ports)),
+        ],
+        rules: &kinds::INGRESS,
+        ..ROW
+    },
+    BuiltIn {
+        group: "node.k8s.io",
+        resource: "runtimeclasses",
+        kind: "RuntimeClass",
+        schema: "io.k8s.api.node.v1.RuntimeClass",
+        namespaced: false,
+        columns: &[("Handler", "string", Path(&["handler"]))],
+        rules: &kinds::RUNTIME_CLASS,
+        ..ROW
+    },
+    BuiltIn {
+        group: "scheduling.k8s.io",
+        resource: "priorityclasses",
+        kind: "PriorityClass",
+        schema: "io.k8s.api.scheduling.v1.PriorityClass",
+        short_names: &["pc"],
+        namespaced: false,
+        columns: &[
+            ("Value", "integer", Path(&["value"])),
+            ("Global-Default", "boolean", Computed(cells::global_default)),
+            ("Age", "string", Computed(cells::age)),
+            ("PreemptionPolicy", "string", Path(&["preemptionPolicy"])),
+        ],
+        rules: &kinds::PRIORITY_CLASS,
+        ..ROW
+    },
+    BuiltIn {
+        group: "storage.k8s.io",
+        resource: "csinodes",
+        kind: "CSINode",
+        schema: "io.k8s.api.storage.v1.CSINode",
+        namespaced: false,
+        columns: &[("Drivers", "integer", Computed(cells::csi_drivers))],
+        rules: &kinds::CSI_NODE,
+        ..ROW
+    },
 ];

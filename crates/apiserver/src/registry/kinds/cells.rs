@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     age::{duration, human},
     certificates, object,
+    registry::kinds::autoscaler,
 };
 
 /// How many webhooks a configuration has.
@@ -295,6 +296,107 @@ pub(crate) fn workload_selector(workload: &Value, _: Timestamp) -> Value {
         });
     }
     or_none(words.join(","))
+}
+
+pub(crate) fn job_status(job: &Value, _: Timestamp) -> Value {
+    let has = |kind: &&str| {
+        let mut conditions = items(job, &["status", "conditions"]).iter();
+        let condition = conditions.find(|condition| object::text(condition, &["type"]) == *kind);
+        condition.is_some_and(|condition| object::text(condition, &["status"]) == "True")
+    };
+    match ["Complete", "Failed"].into_iter().find(has) {
+        Some(end) => end.into(),
+        None if object::is_terminating(job) => "Terminating".into(),
+        None => ["Suspended", "FailureTarget", "SuccessCriteriaMet"]
+            .into_iter()
+            .find(has)
+            .unwrap_or("Running")
+            .into(),
+    }
+}
+
+pub(crate) fn job_completions(job: &Value, _: Timestamp) -> Value {
+    let count = |path: &[&str]| object::at(job, path).and_then(Value::as_i64);
+    let done = count(&["status", "succeeded"]).unwrap_or(0);
+    match (count(&["spec", "completions"]), count(&["spec", "parallelism"])) {
+        (Some(all), _) => format!("{done}/{all}").into(),
+        (None, Some(parallel)) if parallel > 1 => format!("{done}/1 of {parallel}").into(),
+        (None, _) => format!("{done}/1").into(),
+    }
+}
+
+pub(crate) fn job_duration(job: &Value, now: Timestamp) -> Value {
+    let time = |field| object::text(job, &["status", field]).parse::<Timestamp>().ok();
+    let Some(start) = time("startTime") else { return "".into() };
+    duration(time("completionTime").unwrap_or(now).as_second() - start.as_second()).into()
+}
+
+pub(crate) fn ingress_class(ingress: &Value, _: Timestamp) -> Value {
+    text(ingress, &["spec", "ingressClassName"])
+}
+
+pub(crate) fn ingress_hosts(ingress: &Value, _: Timestamp) -> Value {
+    let rules = items(ingress, &["spec", "rules"]);
+    let hosts: Vec<&str> =
+        rules.iter().map(|rule| object::text(rule, &["host"])).filter(|host| !host.is_empty()).collect();
+    match hosts.len() {
+        0 => "*".into(),
+        count if count > SHOWN => {
+            format!("{} + {} more...", hosts[..SHOWN].join(","), rules.len() - SHOWN).into()
+        }
+        _ => hosts.join(",").into(),
+    }
+}
+
+/// The width of the column of addresses.
+const ADDRESS_WIDTH: usize = 16;
+
+pub(crate) fn ingress_address(ingress: &Value, _: Timestamp) -> Value {
+    let points = items(ingress, &["status", "loadBalancer", "ingress"]).iter();
+    let mut names: Vec<&str> = points
+        .filter_map(|point| {
+            let names = ["ip", "hostname"].map(|field| object::text(point, &[field]));
+            names.into_iter().find(|name| !name.is_empty())
+        })
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let names = names.join(",");
+    if names.len() <= ADDRESS_WIDTH {
+        return names.into();
+    }
+    format!("{}...", names.chars().take(ADDRESS_WIDTH - 3).collect::<String>()).into()
+}
+
+pub(crate) fn ingress_ports(ingress: &Value, _: Timestamp) -> Value {
+    if items(ingress, &["spec", "tls"]).is_empty() { "80".into() } else { "80, 443".into() }
+}
+
+pub(crate) fn global_default(class: &Value, _: Timestamp) -> Value {
+    (class.get("globalDefault") == Some(&Value::Bool(true))).into()
+}
+
+pub(crate) fn csi_drivers(node: &Value, _: Timestamp) -> Value {
+    items(node, &["spec", "drivers"]).len().into()
+}
+
+pub(crate) fn autoscaler_reference(autoscaler: &Value, _: Timestamp) -> Value {
+    let part = |field| object::text(autoscaler, &["spec", "scaleTargetRef", field]);
+    format!("{}/{}", part("kind"), part("name")).into()
+}
+
+pub(crate) fn autoscaler_targets(autoscaler: &Value, _: Timestamp) -> Value {
+    autoscaler::targets(autoscaler).into()
+}
+
+pub(crate) fn autoscaler_least(autoscaler: &Value, _: Timestamp) -> Value {
+    let least = object::at(autoscaler, &["spec", "minReplicas"]).and_then(Value::as_i64);
+    least.map_or_else(|| "<unset>".to_owned(), |least| least.to_string()).into()
+}
+
+/// A number, although the column has the type of a text.
+pub(crate) fn autoscaler_most(autoscaler: &Value, _: Timestamp) -> Value {
+    object::at(autoscaler, &["spec", "maxReplicas"]).cloned().unwrap_or_else(|| 0.into())
 }
 
 /// A limit of a disruption budget.

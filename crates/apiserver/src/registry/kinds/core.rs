@@ -173,22 +173,24 @@ pub(crate) const SERVICE_ACCOUNT: Rules = Rules { returned: true, ..Rules::PLAIN
 /// Only stored: no controller makes pods of it.
 pub(crate) const POD_TEMPLATE: Rules = Rules {
     default: |template| {
-        let Some(spec) = template.pointer_mut("/template/spec").filter(|spec| spec.is_object()) else {
-            return;
-        };
-        for (field, value) in [
-            ("restartPolicy", "Always"),
-            ("dnsPolicy", "ClusterFirst"),
-            ("schedulerName", "default-scheduler"),
-        ] {
-            default_to(spec, field, value.into());
+        if let Some(spec) = template.pointer_mut("/template/spec").filter(|spec| spec.is_object()) {
+            default_pods(spec);
         }
-        default_to(spec, "terminationGracePeriodSeconds", 30.into());
-        default_to(spec, "securityContext", json!({}));
     },
     generation: true,
     ..Rules::PLAIN
 };
+
+/// Sets the defaults of the spec in a template of pods.
+pub(super) fn default_pods(spec: &mut Value) {
+    for (field, value) in
+        [("restartPolicy", "Always"), ("dnsPolicy", "ClusterFirst"), ("schedulerName", "default-scheduler")]
+    {
+        default_to(spec, field, value.into());
+    }
+    default_to(spec, "terminationGracePeriodSeconds", 30.into());
+    default_to(spec, "securityContext", json!({}));
+}
 
 pub(crate) const SERVICE: Rules = Rules {
     returned: true,
@@ -341,7 +343,16 @@ fn missing_data(secret: &Value) -> Vec<Cause> {
     }
 }
 
-fn default_to(value: &mut Value, field: &str, default: Value) {
+/// An object within another; it is made if there is none. Nothing if there is something else: that is rejected later.
+pub(super) fn object_in<'a>(value: &'a mut Value, field: &str) -> Option<&'a mut Value> {
+    let slot = value.as_object_mut()?.entry(field).or_insert(Value::Null);
+    if slot.is_null() {
+        *slot = json!({});
+    }
+    slot.is_object().then_some(slot)
+}
+
+pub(super) fn default_to(value: &mut Value, field: &str, default: Value) {
     if value.get(field).is_none_or(Value::is_null) {
         value[field] = default;
     }

@@ -1,23 +1,31 @@
 //! The rules of the built-in kinds that have any.
 
 pub(crate) mod api_service;
+pub(crate) mod autoscaler;
 pub(crate) mod cells;
 mod certificates;
+mod classes;
 mod core;
 pub(crate) mod definition;
 mod escalation;
 pub(crate) mod events;
+mod ingress;
+mod jobs;
 mod policies;
 mod webhooks;
 
 pub(crate) use self::{
     api_service::API_SERVICE,
+    autoscaler::AUTOSCALER,
     certificates::{APPROVAL, CERTIFICATE_SIGNING_REQUEST},
+    classes::{CSI_NODE, PRIORITY_CLASS, RUNTIME_CLASS},
     core::{
         CONFIG_MAP, CREATED_ON_UPDATE, DAEMON_SET, DEPLOYMENT, EVENT, FINALIZE, IMMORTAL, LEASE, NAMESPACE,
         NODE, POD, POD_TEMPLATE, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, WITH_GENERATION,
     },
     definition::{CLEANUP_FINALIZER, CUSTOM_RESOURCE_DEFINITION, DEFINITIONS},
+    ingress::INGRESS,
+    jobs::JOB,
     policies::{VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING},
     webhooks::WEBHOOK_CONFIGURATION,
 };
