@@ -51,7 +51,7 @@ var kinds = map[string][]any{
 	"admissionregistration.k8s.io/v1": {admissionregistration.MutatingWebhookConfiguration{},
 		admissionregistration.ValidatingWebhookConfiguration{}, admissionregistration.ValidatingAdmissionPolicy{},
 		admissionregistration.ValidatingAdmissionPolicyBinding{}},
-	"apps/v1":                {apps.Deployment{}, apps.DaemonSet{}},
+	"apps/v1":                {apps.Deployment{}, apps.DaemonSet{}, apps.ReplicaSet{}},
 	"autoscaling/v1":         {autoscaling.Scale{}, autoscaling.HorizontalPodAutoscaler{}},
 	"autoscaling/v2":         {autoscalingv2.HorizontalPodAutoscaler{}},
 	"batch/v1":               {batch.Job{}},

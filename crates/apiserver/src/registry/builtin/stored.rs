@@ -368,6 +368,27 @@ pub(super) const TABLE: &[BuiltIn] = &[
         ..ROW
     },
     BuiltIn {
+        group: "apps",
+        resource: "replicasets",
+        kind: "ReplicaSet",
+        schema: "io.k8s.api.apps.v1.ReplicaSet",
+        short_names: &["rs"],
+        categories: &["all"],
+        status: true,
+        scale: true,
+        columns: &[
+            ("Desired", "integer", Path(&["spec", "replicas"])),
+            ("Current", "integer", Computed(|it, _| cells::number(it, "replicas"))),
+            ("Ready", "integer", Computed(|it, _| cells::number(it, "readyReplicas"))),
+            ("Age", "string", Computed(cells::age)),
+            ("Containers", "string", Wide(|it, _| cells::containers_of(it, "name"))),
+            ("Images", "string", Wide(|it, _| cells::containers_of(it, "image"))),
+            ("Selector", "string", Wide(cells::workload_selector)),
+        ],
+        rules: &kinds::REPLICA_SET,
+        ..ROW
+    },
+    BuiltIn {
         group: "policy",
         resource: "poddisruptionbudgets",
         kind: "PodDisruptionBudget",

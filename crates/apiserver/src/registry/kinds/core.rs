@@ -239,7 +239,18 @@ pub(crate) const DAEMON_SET: Rules = Rules {
     ..WORKLOAD
 };
 
-/// Deployments and daemon sets: kept, never run.
+pub(crate) const REPLICA_SET: Rules = Rules {
+    default: |set| default_to(&mut set["spec"], "replicas", json!(1)),
+    // The count is always there.
+    on_create: |set, _| set["status"] = json!({"replicas": 0}),
+    blank: || {
+        let template = json!({"metadata": {}, "spec": {"containers": null}});
+        json!({"spec": {"selector": null, "template": template}, "status": {"replicas": 0}})
+    },
+    ..WORKLOAD
+};
+
+/// Deployments, daemon sets and replica sets: kept, never run.
 const WORKLOAD: Rules = Rules {
     validate: |workload, old| {
         let selector = object::at(workload, &["spec", "selector"]);
