@@ -1,5 +1,7 @@
 //! Objects that the server keeps by itself, and kinds that Kubernetes' own conformance specs need.
 
+#![cfg(test)]
+
 mod support;
 
 use http::Request;
