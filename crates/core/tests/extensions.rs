@@ -209,12 +209,13 @@ async fn an_extension_may_want_to_know_who_calls() -> Result<()> {
     let callers = Some(authority.pem().into_bytes());
     let (url, bundle) = serve_known(Mood::Willing, callers.as_deref(), &mut stage.running).await?;
     register(&stage.client, "careful", &url, &bundle).await?;
-    let config = stage.until("careful", "False").await?;
+    stage.until("careful", "True").await?;
+    let strangers = stage.core.extensions.clone();
+    let handler = strangers.serving_now::<CanUpdateMachineSet>("default").await?.context("an extension")?;
     let identity = Identity { certificate: certificate.path().to_owned(), key: key.path().to_owned() };
-    let known = stage.core.extensions.clone().with_identity(identity);
-    ensure!(known.discover(&config).await?.len() == 3);
-    let stranger = stage.core.extensions.discover(&config).await;
-    ensure!(matches!(stranger, Err(CallError::Unreachable(_))), "{stranger:?}");
+    let known = strangers.clone().with_identity(identity);
+    ensure!(known.call::<CanUpdateMachineSet>(&handler, request()).await?.is_some());
+    ensure!(is_unauthorized(&strangers.call::<CanUpdateMachineSet>(&handler, request()).await));
     stage.end().await;
     Ok(())
 }
@@ -232,16 +233,24 @@ async fn hooks_are_for_core_in_the_same_process_unless_they_are_opened() -> Resu
     }
     tokio::time::timeout(PATIENCE, registered).await.context("it does not register")?;
     // The core of this stage is not the one in the process of the hooks: it is a stranger.
-    let config = stage.until("capstan", "False").await?;
+    stage.until("capstan", "True").await?;
     let strangers = stage.core.extensions.clone();
+    let handler = strangers.serving_now::<CanUpdateMachineSet>("default").await?.context("an extension")?;
     let elsewhere = LocalIdentity { url: "https://127.0.0.1:1".to_owned(), ..own.clone() };
     for stranger in [strangers.clone(), strangers.clone().with_local_identity(elsewhere)] {
-        let answer = stranger.discover(&config).await;
-        ensure!(matches!(answer, Err(CallError::Unreachable(_))), "{answer:?}");
+        let answer = stranger.call::<CanUpdateMachineSet>(&handler, request()).await;
+        ensure!(is_unauthorized(&answer), "{answer:?}");
     }
-    ensure!(strangers.with_local_identity(own).discover(&config).await?.len() == 3);
+    let core = strangers.with_local_identity(own);
+    let answer = core.call::<CanUpdateMachineSet>(&handler, request()).await;
+    ensure!(!matches!(answer, Err(CallError::Unreachable(_))), "{answer:?}");
     stage.end().await;
     Ok(())
+}
+
+/// Discovery is for every caller, all else for those with a certificate.
+fn is_unauthorized<T>(answer: &Result<T, CallError>) -> bool {
+    matches!(answer, Err(CallError::Unreachable(why)) if why.contains("401"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

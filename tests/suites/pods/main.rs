@@ -93,14 +93,14 @@ async fn hooks_know_core_by_its_token(stage: &Stage) {
     .unwrap();
     let url = get("jsonpath={.spec.clientConfig.url}").await.unwrap();
     let place = Place::at(&url, &get("jsonpath={.spec.clientConfig.caBundle}").await.unwrap());
-    let discovery = "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery";
+    let update = "/hooks.runtime.cluster.x-k8s.io/v1alpha1/updatemachine/update-machine";
     for (token, expected) in [
         (stage.hooks_token("core").await, 200),
         (stage.hooks_token("control-plane").await, 403),
         ("nonsense".to_owned(), 401),
     ] {
         let caller = place.with(Credential::Token(token.trim())).await.unwrap();
-        let answer = caller.ask("POST", discovery, &json!({})).await.unwrap();
+        let answer = caller.ask("POST", update, &json!({})).await.unwrap();
         assert_eq!(answer.code, expected, "{answer:?}");
     }
 }

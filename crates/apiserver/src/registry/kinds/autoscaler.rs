@@ -343,6 +343,7 @@ fn new_metrics(metrics: &Value, part: Part) -> Option<Vec<Value>> {
 }
 
 fn new_metric(metric: &Value, part: Part) -> Option<Value> {
+    metric.as_object()?;
     let within = if part == Part::Spec { "target" } else { "current" };
     let mut new = json!({"type": object::text(metric, &["type"])});
     for source in &SOURCES {
