@@ -16,10 +16,17 @@ const HEAVY_BYTES: usize = 64 << 10;
 
 /// Polls the work on a request about this many bytes outside of the runtime's workers, if that is much.
 pub(crate) fn off_the_workers<F: Future>(bytes: usize, work: F) -> OffTheWorkers<F> {
-    // A runtime with one thread, as in some tests, has no other one that could take over.
-    let is_multi_thread =
-        Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    OffTheWorkers { work: Box::pin(work), is_heavy: bytes >= HEAVY_BYTES && is_multi_thread }
+    OffTheWorkers { work: Box::pin(work), is_heavy: bytes >= HEAVY_BYTES && is_multi_thread() }
+}
+
+/// Does work that takes long at once, outside of the runtime's workers.
+pub(crate) fn at_once<T>(work: impl FnOnce() -> T) -> T {
+    if is_multi_thread() { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// Whether another thread can take over: in a runtime with one thread, as in some tests, there is none.
+fn is_multi_thread() -> bool {
+    Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// See [`off_the_workers`].

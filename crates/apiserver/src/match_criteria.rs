@@ -1,6 +1,8 @@
 //! What requests a webhook or a policy is about: rules, selectors, and whether versions count as the same. Only data;
 //! `crate::admission` compares it with a request.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::{
@@ -108,13 +110,13 @@ fn validate_rule(rule: &Value, at: &str) -> Vec<Cause> {
     const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     let mut causes = Vec::new();
     let place = |field: &str| format!("{at}.{field}");
-    let names = items(rule, "resourceNames");
-    for (index, name) in names.iter().enumerate() {
+    let mut known = HashSet::new();
+    for (index, name) in items(rule, "resourceNames").iter().enumerate() {
         let at = format!("{}[{index}]", place("resourceNames"));
         if let Some(detail) = name.as_str().and_then(|name| name_error(NameRule::PathSegment, name)) {
             causes.push(Cause::invalid(at.clone(), name, detail));
         }
-        if names.iter().take(index).any(|earlier| earlier == name) {
+        if name.as_str().is_some_and(|name| !known.insert(name)) {
             causes.push(Cause::duplicate(at, name));
         }
     }

@@ -82,12 +82,44 @@ pub(crate) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Respo
 }
 
 /// Adds warnings, as `kubectl` prints them.
+/// A client can cause as many warnings as its body has fields. As upstream, long ones are cut when all of them are long, and what
+/// is beyond that is left out.
+const MOST_WARNING_BYTES: usize = 4 << 10;
+const MOST_BYTES_OF_MANY: usize = 256;
+
 pub(crate) fn warn(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+    let is_much = warnings.iter().map(String::len).sum::<usize>() > MOST_WARNING_BYTES;
+    let mut left = MOST_WARNING_BYTES;
     for warning in warnings {
+        let end = if is_much { warning.floor_char_boundary(MOST_BYTES_OF_MANY) } else { warning.len() };
+        let warning = &warning[..end];
+        let Some(rest) = left.checked_sub(warning.len()) else { break };
+        left = rest;
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::try_from(format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(header::WARNING, value);
         }
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_bounded() {
+        let shown = |warnings: &[String]| {
+            let response = warn(bytes(StatusCode::OK, "text/plain", ""), warnings);
+            let texts = response.headers().get_all(header::WARNING).iter().map(HeaderValue::len);
+            texts.collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&["a".repeat(4000)]), [4000 + 8]);
+        assert_eq!(shown(&["a".repeat(4000), "b".repeat(97)]), [256 + 8, 97 + 8]);
+        // Clients refuse responses with so many headers.
+        let many: Vec<String> =
+            (0..100_000).map(|number| format!("unknown field \"f{number:06}\"")).collect();
+        assert_eq!(shown(&many).len(), 4096 / many[0].len());
+        assert_eq!(shown(&["é".repeat(3000)]), [256 + 8]);
+    }
 }

@@ -38,6 +38,9 @@ const CONNECTIONS: ConnectionLimits =
 /// New connections: core opens one for each call.
 const EACH_ADDRESS: Rate = Rate { per_second: 1000.0, burst: 4000.0 };
 
+/// The longest request for discovery, which has no content. Every caller may send one.
+const DISCOVERY_BYTES: usize = 64 << 10;
+
 /// How long a caller may take to say who it is and what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -229,7 +232,8 @@ async fn answer<E: Extension>(extension: &E, request: Request<Incoming>) -> Resp
     if request.method() != Method::POST {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "hooks are called by POST");
     }
-    let body = match Limited::new(request.into_body(), MOST_BYTES).collect().await {
+    let most = if hook == 0 { DISCOVERY_BYTES } else { MOST_BYTES };
+    let body = match Limited::new(request.into_body(), most).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
             return plain(StatusCode::PAYLOAD_TOO_LARGE, "the request is too long");

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use self::components::{Components, Edition};
 use crate::{
     discovery::served,
+    heavy,
     registry::{Document, Registry},
     request::negotiate::Format,
     respond::{self, Body},
@@ -65,8 +66,11 @@ fn cached(registry: &Registry, name: &str, make: impl FnOnce() -> Result<Bytes>)
     if let Some(document) = documents().get(name) {
         return Ok(document.clone());
     }
-    let body = make()?;
-    let digest = digest::digest(&digest::SHA256, &body);
+    let (body, digest) = heavy::at_once(|| {
+        let body = make()?;
+        let digest = digest::digest(&digest::SHA256, &body);
+        Ok::<_, ApiError>((body, digest))
+    })?;
     let etag = digest.as_ref().iter().fold("\"".to_owned(), |text, byte| format!("{text}{byte:02X}")) + "\"";
     let document = Document { body, etag };
     documents().insert(name.to_owned(), document.clone());

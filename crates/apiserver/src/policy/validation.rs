@@ -1,5 +1,7 @@
 //! What is wrong with a policy or a binding, in upstream's words.
 
+use std::collections::HashSet;
+
 use capstan_apiserver_schema::admission::{Environment, Uses};
 use serde_json::Value;
 
@@ -68,6 +70,7 @@ pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
         let detail = format!("must not have more than {ANNOTATIONS} auditAnnotations");
         causes.push(Cause::invalid("spec.auditAnnotations", &Value::from(annotations), &detail));
     }
+    let mut keys = HashSet::new();
     for (index, annotation) in annotations.iter().enumerate() {
         let at = format!("spec.auditAnnotations[{index}]");
         causes.extend(audit_annotation(
@@ -78,7 +81,7 @@ pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
             allowed.annotation,
         ));
         let key = object::text(annotation, &["key"]);
-        if annotations.iter().take(index).any(|earlier| object::text(earlier, &["key"]) == key) {
+        if !keys.insert(key) {
             causes.push(Cause::duplicate(format!("{at}.key"), &key.into()));
         }
     }
@@ -212,8 +215,9 @@ pub(crate) fn binding(binding: &Value) -> Vec<Cause> {
         causes.extend(match_criteria::validate(resources, "spec.matchResources"));
     }
     let (at, actions) = ("spec.validationActions", items(spec, "validationActions"));
+    let mut known = HashSet::new();
     for (index, action) in actions.iter().enumerate() {
-        if actions.iter().take(index).any(|earlier| earlier == action) {
+        if action.as_str().is_some_and(|action| !known.insert(action)) {
             causes.push(Cause::duplicate(format!("{at}[{index}]"), action));
         }
     }
