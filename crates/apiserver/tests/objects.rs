@@ -171,6 +171,31 @@ async fn strangers_are_told_so_and_roles_let_in() {
     assert_eq!(jane.get("/apis").await.0, 200);
 }
 
+/// kube-apiserver compares a role as it was sent, before it fills in the UID and the time of creation.
+#[tokio::test]
+async fn a_role_with_more_rights_is_rejected_before_its_metadata_is_filled_in() {
+    let plane = TestPlane::start().await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+    let rbac = |name: &str, resources: &str, verbs: &[&str], group: &str| json!({"metadata": {"name": name}, "rules": [{"apiGroups": [group], "resources": [resources], "verbs": verbs}]});
+    plane.admin.make(roles, &rbac("editor", "roles", &["get", "update"], "rbac.authorization.k8s.io")).await;
+    let binding = json!({
+        "metadata": {"name": "editor"}, "roleRef": {"kind": "Role", "name": "editor"},
+        "subjects": [{"kind": "Group", "name": "team"}],
+    });
+    plane.admin.make(&roles.replace("/roles", "/rolebindings"), &binding).await;
+    let made = plane.admin.make(roles, &rbac("r", "pods", &["get"], "")).await;
+    let jane = plane.caller(User::new("jane", ["team"]));
+    let path = format!("{roles}/r");
+
+    let mut sent = rbac("r", "pods", &["get"], "");
+    sent["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"].clone();
+    let (code, refused) = jane.put(&path, &sent).await;
+    assert_eq!((code, &refused["reason"]), (403, &json!("Forbidden")), "{refused}");
+    sent["metadata"]["resourceVersion"] = json!("1");
+    assert_eq!(jane.put(&path, &sent).await.0, 403, "rights come before the revision");
+    assert_eq!(jane.put(&path, &made).await.0, 200, "an unchanged role needs no rights");
+}
+
 #[tokio::test]
 async fn tables_and_metadata_on_demand() {
     let plane = TestPlane::start().await;

@@ -1,7 +1,7 @@
 //! The functions of rules: those of `cel` and `kube-cel`, with a `matches` that accepts Go's patterns and a `size` that
 //! counts characters, and in addition `type`, `dyn` and `bool`.
 
-use super::{budget, policy};
+use super::{budget, lists, policy};
 use crate::pattern;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::extractors::This;
@@ -93,6 +93,7 @@ pub(super) fn with_base<T>(with: impl FnOnce(&Context<'static>) -> T) -> T {
 fn base() -> Context<'static> {
     let mut context = Context::default().with_all();
     budget::register(&mut context);
+    lists::register(&mut context);
     policy::register(&mut context);
     context.add_function("matches", matches);
     context.add_function("type", |value: Value| type_of(&value));

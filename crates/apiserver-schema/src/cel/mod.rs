@@ -9,6 +9,7 @@ mod check;
 mod estimate;
 mod field_path;
 mod functions;
+mod lists;
 mod names;
 mod policy;
 mod rewrite;

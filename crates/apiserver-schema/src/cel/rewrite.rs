@@ -4,9 +4,11 @@
 //! * `optMap`, `optFlatMap` and the comparison of optional values are expanded as documented;
 //! * loops, and operations that make strings and lists longer, are charged for ([`super::budget`]);
 //! * `size(a)` becomes `a.size()`, because only the target of a call keeps its own error;
+//! * `+`, `==` and `!=` of sets and map lists become calls of the functions of [`super::lists`];
 //! * fields of `self` and `oldSelf` that are compared with each other are taken from copies in which set lists and
 //!   map lists are sorted, because their order must not matter.
 
+use super::lists::ListKind;
 use super::names::escape;
 use super::{authorizer, budget, functions, policy};
 use crate::raw::Raw;
@@ -29,8 +31,10 @@ const BUILT_IN: usize = 2 + functions::TYPES.len();
 
 /// The expression to evaluate, or what the evaluator cannot do.
 pub(super) fn rewrite(mut expr: IdedExpr, place: Place<'_>) -> Result<IdedExpr, String> {
-    let mut scope: Vec<String> = vec![SELF.into(), OLD_SELF.into()];
-    scope.extend(functions::TYPES.map(String::from));
+    let whole = Some((place.schema, place.resource));
+    let mut scope =
+        vec![Known { name: SELF.into(), schema: whole }, Known { name: OLD_SELF.into(), schema: whole }];
+    scope.extend(functions::TYPES.map(Known::untyped));
     Rewrite { place, free: None }.visit(&mut expr, &mut scope)?;
     Ok(expr)
 }
@@ -43,8 +47,8 @@ pub(super) fn rewrite_free(
 ) -> Result<IdedExpr, String> {
     static NO_SCHEMA: Value = Value::Null;
     let place = Place { schema: Raw::new(&NO_SCHEMA), resource: false, optional_old_self: false };
-    let mut scope: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
-    scope.extend(functions::TYPES.map(String::from));
+    let mut scope: Vec<Known<'_>> = names.iter().map(|name| Known::untyped(name)).collect();
+    scope.extend(functions::TYPES.map(Known::untyped));
     let free = Free { roots: scope.len(), authorizer: names.contains(&authorizer::NAME), variables };
     Rewrite { place, free: Some(free) }.visit(&mut expr, &mut scope)?;
     Ok(expr)
@@ -61,12 +65,12 @@ struct Free<'a> {
 
 impl Free<'_> {
     /// Whether `name` is not the variable of a comprehension here.
-    fn is_root(&self, name: &str, scope: &[String]) -> bool {
-        !scope.iter().skip(self.roots).any(|inner| inner == name)
+    fn is_root(&self, name: &str, scope: &[Known<'_>]) -> bool {
+        !scope.iter().skip(self.roots).any(|inner| inner.name == name)
     }
 
     /// What the field of a variable that is not an object stands for.
-    fn field_of_root(&self, select: &SelectExpr, scope: &[String]) -> Result<Option<Expr>, String> {
+    fn field_of_root(&self, select: &SelectExpr, scope: &[Known<'_>]) -> Result<Option<Expr>, String> {
         let Expr::Ident(name) = &select.operand.expr else { return Ok(None) };
         if !self.is_root(name, scope) {
             return Ok(None);
@@ -109,6 +113,18 @@ pub(super) fn mentions(expr: &IdedExpr, variable: &str) -> bool {
     references.has_variable(variable) || sorted.is_some_and(|sorted| references.has_variable(sorted))
 }
 
+/// A name in scope, with the schema of its value as far as it is known.
+struct Known<'a> {
+    name: String,
+    schema: Option<(Raw<'a>, bool)>,
+}
+
+impl Known<'_> {
+    fn untyped(name: &str) -> Self {
+        Known { name: name.to_string(), schema: None }
+    }
+}
+
 struct Rewrite<'a> {
     place: Place<'a>,
     /// Set for an expression of admission.
@@ -116,9 +132,9 @@ struct Rewrite<'a> {
 }
 
 impl<'a> Rewrite<'a> {
-    fn visit(&self, expr: &mut IdedExpr, scope: &mut Vec<String>) -> Result<(), String> {
+    fn visit(&self, expr: &mut IdedExpr, scope: &mut Vec<Known<'a>>) -> Result<(), String> {
         match &mut expr.expr {
-            Expr::Ident(name) if !scope.contains(name) => {
+            Expr::Ident(name) if !scope.iter().any(|known| known.name == *name) => {
                 return Err(format!("undeclared reference to '{name}' (in container '')"));
             }
             Expr::Ident(name) => {
@@ -152,14 +168,18 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    fn comprehension(&self, it: &mut ComprehensionExpr, scope: &mut Vec<String>) -> Result<(), String> {
+    fn comprehension(&self, it: &mut ComprehensionExpr, scope: &mut Vec<Known<'a>>) -> Result<(), String> {
         if it.iter_var2.is_some() {
             return Err("comprehensions with two variables are not supported".into());
         }
+        let item = self.schema_of(&it.iter_range, scope).and_then(|(list, _)| list.schema("items"));
+        let bound = self.schema_of(&it.accu_init, scope);
         self.visit(&mut it.iter_range, scope)?;
         self.visit(&mut it.accu_init, scope)?;
         let outer = scope.len();
-        scope.extend([it.iter_var.clone(), it.accu_var.clone()]);
+        let item = item.map(|item| (item, item.flag("x-kubernetes-embedded-resource")));
+        scope.push(Known { name: it.iter_var.clone(), schema: item });
+        scope.push(Known { name: it.accu_var.clone(), schema: bound });
         for part in [&mut it.loop_cond, &mut it.loop_step, &mut it.result] {
             self.visit(part, scope)?;
         }
@@ -168,7 +188,7 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    fn select(&self, expr: &mut IdedExpr, scope: &mut Vec<String>) -> Result<(), String> {
+    fn select(&self, expr: &mut IdedExpr, scope: &mut Vec<Known<'a>>) -> Result<(), String> {
         let Expr::Select(select) = &mut expr.expr else { return Ok(()) };
         if let Some(free) = &self.free
             && let Some(meant) = free.field_of_root(select, scope)?
@@ -184,7 +204,7 @@ impl<'a> Rewrite<'a> {
                 expr.expr = call(operators::INDEX, None, vec![*operand, text(&field)]).expr;
                 return Ok(());
             }
-            return self.known_field(select, shadowed(scope));
+            return self.known_field(select, scope);
         }
         let SelectExpr { operand, field, test } = std::mem::take(select);
         let found = call(operators::OPT_INDEX, None, vec![*operand, text(&field)]);
@@ -192,7 +212,7 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    fn call(&self, expr: &mut IdedExpr, scope: &mut Vec<String>) -> Result<(), String> {
+    fn call(&self, expr: &mut IdedExpr, scope: &mut Vec<Known<'a>>) -> Result<(), String> {
         if let Some(expanded) = expand(expr)? {
             *expr = expanded;
             return self.visit(expr, scope);
@@ -212,6 +232,13 @@ impl<'a> Rewrite<'a> {
                 functions::refusal(&call.func_name).map_or(Ok(()), Err)?;
             }
         }
+        let lists = match call.args.as_slice() {
+            [left, right] if !self.is_optional(left) && !self.is_optional(right) => {
+                let kind = |side| self.schema_of(side, scope).and_then(|(schema, _)| ListKind::of(schema));
+                (kind(left), kind(right))
+            }
+            _ => (None, None),
+        };
         for argument in &mut call.args {
             self.visit(argument, scope)?;
         }
@@ -221,13 +248,15 @@ impl<'a> Rewrite<'a> {
         let compares = matches!(call.func_name.as_str(), operators::EQUALS | operators::NOT_EQUALS);
         if compares && call.args.iter().any(|side| self.is_optional(side)) {
             open_both(call);
-        } else if compares && !shadowed(scope) && call.args.iter().all(|side| root_of(side).is_some()) {
+        } else if compares && lists.0 == lists.1 && !shadowed(scope) && are_roots(&call.args) {
             call.args.iter_mut().for_each(sort_root);
         } else if call.target.is_none() && functions::is_method(&call.func_name) && call.args.len() == 1 {
             call.target = call.args.pop().map(Box::new);
             if call.func_name == "string" {
                 *expr = string_of(call);
             }
+        } else if let (Some(left), _) = lists {
+            on_lists(call, &left);
         }
         if is_in_nothing(expr) {
             *expr = IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::Boolean(false.into())) };
@@ -237,9 +266,9 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Refuses the selection of a field that the schema of its operand does not have.
-    fn known_field(&self, select: &SelectExpr, shadowed: bool) -> Result<(), String> {
-        let Some(schema) = self.schema_of(&select.operand).filter(|_| !shadowed) else { return Ok(()) };
-        let (schema, resource) = schema;
+    fn known_field(&self, select: &SelectExpr, scope: &[Known<'a>]) -> Result<(), String> {
+        let schema = root_of(&select.operand).and_then(|_| self.schema_of(&select.operand, scope));
+        let Some((schema, resource)) = schema.filter(|_| !shadowed(scope)) else { return Ok(()) };
         let closed = schema.ty() == "object" && schema.additional_schema().is_none();
         let known = schema.properties().any(|(name, _)| escape(name).as_deref() == Some(&select.field));
         let meta = resource && matches!(select.field.as_str(), "apiVersion" | "kind" | "metadata");
@@ -249,14 +278,25 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    /// The schema of a chain of field selections, and whether it is that of a resource.
-    fn schema_of(&self, expr: &IdedExpr) -> Option<(Raw<'a>, bool)> {
+    /// The schema of an expression as it is written, as far as its form tells it, and whether it is that of a resource.
+    fn schema_of(&self, expr: &IdedExpr, scope: &[Known<'a>]) -> Option<(Raw<'a>, bool)> {
         match &expr.expr {
-            Expr::Ident(name) if name == SELF || name == OLD_SELF => {
-                Some((self.place.schema, self.place.resource))
+            Expr::Ident(name) => scope.iter().rev().find(|known| known.name == *name)?.schema,
+            Expr::Call(call) if call.func_name == operators::ADD => {
+                self.schema_of(call.args.first()?, scope).filter(|(schema, _)| schema.ty() == "array")
+            }
+            Expr::Call(call) if call.func_name == operators::INDEX => {
+                let (schema, _) = self.schema_of(call.args.first()?, scope)?;
+                let inner = schema.schema("items").or_else(|| schema.additional_schema())?;
+                Some((inner, inner.flag("x-kubernetes-embedded-resource")))
+            }
+            Expr::Call(call) if call.func_name == operators::CONDITIONAL => {
+                let [_, yes, no] = call.args.as_slice() else { return None };
+                let (yes, no) = (self.schema_of(yes, scope)?, self.schema_of(no, scope)?);
+                (ListKind::of(yes.0) == ListKind::of(no.0)).then_some(yes)
             }
             Expr::Select(select) if !select.test => {
-                let (schema, resource) = self.schema_of(&select.operand)?;
+                let (schema, resource) = self.schema_of(&select.operand, scope)?;
                 if resource && select.field == "metadata" {
                     return None;
                 }
@@ -338,8 +378,8 @@ fn charge_growth(expr: &mut IdedExpr) {
 }
 
 /// Whether a variable of a comprehension has taken the name of `self` or `oldSelf`.
-fn shadowed(scope: &[String]) -> bool {
-    scope.iter().skip(BUILT_IN).any(|name| name == SELF || name == OLD_SELF)
+fn shadowed(scope: &[Known<'_>]) -> bool {
+    scope.iter().skip(BUILT_IN).any(|known| known.name == SELF || known.name == OLD_SELF)
 }
 
 /// `a.string()`, which the evaluator does not know for true and false.
@@ -420,6 +460,32 @@ fn ident(name: &str) -> IdedExpr {
 
 fn text(text: &str) -> IdedExpr {
     IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::String(text.into())) }
+}
+
+/// Replaces `+`, `==` and `!=` of a set or a map list on the left by their functions.
+fn on_lists(operator: &mut CallExpr, left: &ListKind) {
+    let function = match operator.func_name.as_str() {
+        operators::ADD => left.sum(),
+        operators::EQUALS | operators::NOT_EQUALS => left.equality(),
+        _ => None,
+    };
+    let Some(function) = function else { return };
+    let mut args = std::mem::take(&mut operator.args);
+    if !left.keys().is_empty() {
+        let keys = left.keys().iter().map(|key| text(key)).collect();
+        args.push(IdedExpr { id: 0, expr: Expr::List(ListExpr::new(keys)) });
+    }
+    let name = match operator.func_name.as_str() {
+        operators::ADD => budget::GROWN,
+        operators::EQUALS => "dyn",
+        _ => operators::LOGICAL_NOT,
+    };
+    *operator =
+        CallExpr { func_name: name.to_string(), target: None, args: vec![call(function, None, args)] };
+}
+
+fn are_roots(sides: &[IdedExpr]) -> bool {
+    sides.iter().all(|side| root_of(side).is_some())
 }
 
 /// The variable that a chain of field selections starts from, if it is [`SELF`] or [`OLD_SELF`].

@@ -48,6 +48,8 @@ pub(crate) struct Rules {
     /// Rejects a write for which the user lacks a right beyond the verb on the resource. Runs at every create and update, also
     /// of subresources, before validation.
     pub(crate) admit: fn(&Writer<'_>, &Value, Option<&Value>) -> Result<()>,
+    /// The same for the object as it was sent, without the metadata that the server fills in. Runs before the revision is compared.
+    pub(crate) admit_sent: fn(&Writer<'_>, &Value, Option<&Value>) -> Result<()>,
     /// Rejects a deletion.
     pub(crate) before_delete: fn(&Value) -> Result<()>,
     /// Whether `metadata.generation` counts changes.
@@ -119,6 +121,7 @@ impl Rules {
         validate: |_, _| Vec::new(),
         validate_status: |_, _| Vec::new(),
         admit: |_, _, _| Ok(()),
+        admit_sent: |_, _, _| Ok(()),
         before_delete: |_| Ok(()),
         generation: false,
         unconditional_update: true,

@@ -215,6 +215,7 @@ fn settle(call: &Call, object: &mut Value) -> Result<()> {
     let rules = call.resource.rules;
     (rules.on_create)(object, &call.env());
     debug_assert!(call.side.is_main(), "subresources do not create");
+    (rules.admit_sent)(&call.writer(), object, None)?;
     (rules.admit)(&call.writer(), object, None)?;
     admit::validate(call, object, None)?;
     object::settle_numbers(object);

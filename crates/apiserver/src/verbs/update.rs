@@ -79,7 +79,11 @@ async fn change(
     let sent = prepare(call, object, &old, tracked, options)?;
     let (changed, more) = admission::mutate(call, &attempt, Some(sent)).await?;
     warnings.extend(more);
-    let mut new = settle(call, changed.unwrap_or_default(), &old)?;
+    let changed = changed.unwrap_or_default();
+    // Before metadata that the client left out is filled in: to kube-apiserver an update without it is a change.
+    (call.resource.rules.admit_sent)(&call.writer(), &changed, Some(&old))?;
+    check_revision(call, &changed, &old)?;
+    let mut new = settle(call, changed, &old)?;
     if call.side.is_main() {
         restriction::check(&call.plane.restrictions, &call.user, &call.resource.name, &new, &old)?;
     }
@@ -119,10 +123,13 @@ pub(crate) fn is_unheld(object: &Value) -> bool {
     object::finalizers(object).is_empty() && !held
 }
 
-/// The object as it was sent, with all that a client cannot change from `old`.
-fn prepare(call: &Call, new: Value, old: &Value, tracked: bool, options: &WriteOptions) -> Result<Value> {
-    let mut new = new;
-    check_identity(call, &mut new, old)?;
+/// The object as it was sent, with its namespace, its defaults and its managed fields.
+fn prepare(call: &Call, mut new: Value, old: &Value, tracked: bool, options: &WriteOptions) -> Result<Value> {
+    check_namespace(call, &new)?;
+    check_name(call, &new)?;
+    if !call.namespace.is_empty() {
+        object::metadata_mut(&mut new).insert("namespace".to_owned(), call.namespace.clone().into());
+    }
     admit::default(call, &mut new, tracked);
     if !tracked {
         fields::track(call, Some(old), &mut new, options);
@@ -204,9 +211,8 @@ pub(crate) fn check_uid(call: &Call, new: &Value, old: &Value) -> Result<()> {
     Err(ApiError::conflict(&call.resource.name, &call.name, &detail))
 }
 
-fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
-    check_namespace(call, new)?;
-    check_name(call, new)?;
+/// Refuses an update of another revision, and one without a revision where it needs one.
+fn check_revision(call: &Call, new: &Value, old: &Value) -> Result<()> {
     match object::meta_str(new, "resourceVersion") {
         "" | "0" if call.resource.rules.unconditional_update => {}
         "" | "0" => {
@@ -224,7 +230,6 @@ fn check_identity(call: &Call, new: &mut Value, old: &Value) -> Result<()> {
         }
         _ => {}
     }
-    keep(new, old);
     Ok(())
 }
 

@@ -272,7 +272,7 @@ fn blank_workload(strategy: &str) -> Value {
 
 pub(crate) const ROLE: Rules = Rules {
     name: NameRule::PathSegment,
-    admit: escalation::role,
+    admit_sent: escalation::role,
     validate: |role, _| {
         let namespaced = object::kind(role) == "Role";
         let rules = role.get("rules").and_then(Value::as_array).into_iter().flatten().enumerate();
@@ -322,7 +322,7 @@ pub(crate) const ROLE_BINDING: Rules = Rules {
             _ => Vec::new(),
         }
     },
-    admit: escalation::binding,
+    admit_sent: escalation::binding,
     ..CREATED_ON_UPDATE
 };
 
