@@ -1,8 +1,8 @@
 //! The same requests to the embedded plane and to a real one: what both answer must be the same, field by field. Requests are
 //! generated from a seed; a sequence that differs is made shorter until every request in it is needed.
 //!
-//! A run prints its seed. `CAPSTAN_SEED` is another seed, or `fresh` for one that no run had before; `CAPSTAN_SEQUENCES` says how many
-//! sequences there are.
+//! Each run has a fresh seed and prints it, also beside what differs. `CAPSTAN_SEED` plays a seed again; `CAPSTAN_SEQUENCES` says how
+//! many sequences there are.
 
 #![cfg(test)]
 
@@ -25,9 +25,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kinds::{KINDS, TrialKind};
 use play::{Planes, Request};
 
-/// In `make test`: a change is judged by what it changes, not by differences that nobody has met yet. The nightly suite looks for
-/// those, with a fresh seed each time.
-const SEED: u64 = 1;
 /// Enough to meet every form of request several times.
 const SEQUENCES: usize = 150;
 /// A definition with its rules and objects takes as long as so many sequences.
@@ -38,6 +35,7 @@ const TOLD: usize = 12;
 /// Both planes, and what chooses.
 struct Trial {
     planes: Planes,
+    seed: u64,
     runner: TestRunner,
     sequences: usize,
     _running: (RealPlane, Embedded),
@@ -47,20 +45,19 @@ impl Trial {
     async fn start() -> Self {
         let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
         let seed = match std::env::var("CAPSTAN_SEED").as_deref() {
-            Err(_) => SEED,
-            Ok("fresh") => fresh_seed(),
+            Err(_) | Ok("fresh") => fresh_seed(),
             Ok(text) => text.parse().expect("CAPSTAN_SEED"),
         };
         let sequences =
             number("CAPSTAN_SEQUENCES").map_or(SEQUENCES, |number| usize::try_from(number).unwrap());
-        eprintln!("CAPSTAN_SEED={seed} plays the same again");
+        eprintln!("CAPSTAN_SEED={seed} plays the same requests again");
         // One after the other: the first may be built before it starts, and nothing else moves meanwhile.
         let embedded = Embedded::start().await.unwrap();
         let real = RealPlane::start().await.unwrap();
         let admin =
             async |kubeconfig: &std::path::Path| Place::of(kubeconfig).unwrap().admin().await.unwrap();
         let planes = Planes::new(admin(real.kubeconfig()).await, admin(&embedded.kubeconfig()).await).await;
-        Self { planes, runner: runner(seed), sequences, _running: (real, embedded) }
+        Self { planes, seed, runner: runner(seed), sequences, _running: (real, embedded) }
     }
 
     /// Plays sequences of all kinds in turn, and returns the shortest form of each that differs.
@@ -85,13 +82,22 @@ impl Trial {
         }
         differences
     }
+
+    /// Fails if anything differs, and says how to see it again.
+    fn conclude(&self, differences: &[String]) {
+        let (count, told, seed) = (differences.len(), differences.join("\n"), self.seed);
+        assert!(
+            differences.is_empty(),
+            "{count} differ; CAPSTAN_SEED={seed} plays the same requests again:\n{told}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_answered_alike() {
     let mut trial = Trial::start().await;
     let differences = trial.play(trial.sequences, |kind| generate::sequence(kind).boxed()).await;
-    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    trial.conclude(&differences);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +105,7 @@ async fn users_with_few_rights_are_answered_alike() {
     let mut trial = Trial::start().await;
     users::introduce(&trial.planes).await;
     let differences = trial.play(trial.sequences, |kind| users::sequence(kind).boxed()).await;
-    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    trial.conclude(&differences);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,20 +118,21 @@ async fn rules_are_judged_alike() {
             break;
         }
     }
-    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    trial.conclude(&differences);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_are_judged_alike() {
-    let differences = definitions::differences(&Trial::start().await.planes).await;
-    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    let trial = Trial::start().await;
+    let differences = definitions::differences(&trial.planes).await;
+    trial.conclude(&differences);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_shown_alike() {
     let mut trial = Trial::start().await;
     let differences = reading::differences(&trial.planes, &mut trial.runner).await;
-    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    trial.conclude(&differences);
 }
 
 fn fresh_seed() -> u64 {
