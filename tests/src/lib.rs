@@ -4,6 +4,7 @@
 //! types of `capstan-api` as any client; this crate does not use a controller's code.
 
 mod caller;
+pub mod conformance;
 mod embedded;
 pub mod fixtures;
 mod in_memory;

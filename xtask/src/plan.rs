@@ -298,7 +298,7 @@ fn differential_long() -> Suite {
     let run = |log: &Log| {
         let test =
             ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", "differential"];
-        cargo::test_with(&test, &[("CAPSTAN_SEQUENCES", "3000"), ("CAPSTAN_SEED", "fresh")], log)
+        cargo::test_with(&test, &[("CAPSTAN_SEQUENCES", "3000")], log)
     };
     let about = "3,000 sequences of requests to the embedded plane and a real one";
     Suite::new("differential_long", about, run).needs(&["tools", "compile"]).alone()

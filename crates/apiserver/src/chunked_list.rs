@@ -71,9 +71,11 @@ pub(crate) async fn list(
 /// The list with an empty `items`, which is its last field.
 fn envelope(call: &Call, metadata: &Value, form: Form, include: Include, now: Timestamp) -> Value {
     match form {
-        Form::Table => table::table(&call.version.columns, std::iter::empty(), metadata, include, now),
-        Form::Metadata => json!({
-            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": [],
+        Form::Table(version) => {
+            table::table(&call.version.columns, std::iter::empty(), metadata, include, version, now)
+        }
+        Form::Metadata(version) => json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": version.api_version(), "metadata": metadata, "items": [],
         }),
         Form::Object | Form::Discovery => {
             let (api_version, kind) = list_kind(call);
@@ -122,10 +124,10 @@ impl Iterator for Items {
         };
         let json = match self.form {
             Form::Object | Form::Discovery => shown.json(),
-            Form::Metadata => table::metadata_only(&shown.value()).to_string().into(),
-            Form::Table => {
+            Form::Metadata(version) => table::metadata_only(&shown.value(), version).to_string().into(),
+            Form::Table(version) => {
                 let columns = &self.call.version.columns;
-                table::row(columns, &shown.value(), self.include, self.now).to_string().into()
+                table::row(columns, &shown.value(), self.include, version, self.now).to_string().into()
             }
         };
         Some(opened(&json, &self.said))

@@ -18,7 +18,7 @@ use crate::{
         Head, Query, RequestInfo, ResourceRequest, Verb,
         body::{self, media_type},
         negotiate::{Form, Output},
-        options::{DeleteOptions, ListOptions, WriteOptions},
+        options::{self, DeleteOptions, ListOptions, WriteOptions},
     },
     respond::{self, Body},
     status::{ApiError, Result},
@@ -88,7 +88,12 @@ where
 {
     let Head { parts: Parts { method, uri, headers, .. }, query, info } = head;
     let path = uri.path();
-    match info.ok_or_else(|| ApiError::method_not_allowed(""))? {
+    let info = info.ok_or_else(|| ApiError::method_not_allowed(""))?;
+    // A watch has `timeoutSeconds` instead.
+    if !matches!(&info, RequestInfo::Resource(request) if request.verb == Verb::Watch) {
+        options::check_timeout(&query)?;
+    }
+    match info {
         RequestInfo::Resource(request) => {
             authorize::require(&plane.store, &user, &request.access())?;
             let call = Call::new(plane, &request, user, manager(&headers))?;
@@ -235,7 +240,7 @@ async fn resource(
     if let Some(kind) = call.resource.virtual_kind {
         return answered(call, kind, request, query, incoming);
     }
-    let output = Output::negotiate(&incoming.headers, &[Form::Object, Form::Table, Form::Metadata])?;
+    let output = Output::negotiate(&incoming.headers, Output::FORMS)?;
     let include = Include::parse(query.get("includeObject"));
     if !call.side.is_main() && !matches!(request.verb, Verb::Get | Verb::Update | Verb::Patch) {
         return Err(ApiError::method_not_allowed(""));

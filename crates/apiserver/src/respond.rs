@@ -61,11 +61,11 @@ pub(crate) fn object(
     let object = shown.value();
     let shown = match output.form {
         Form::Object | Form::Discovery => return value(code, &object, output.format),
-        Form::Metadata => table::metadata_only(&object),
-        Form::Table => {
+        Form::Metadata(version) => table::metadata_only(&object, version),
+        Form::Table(version) => {
             let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
             let objects = std::iter::once(object.as_ref());
-            table::table(&call.version.columns, objects, &metadata, include, call.plane.now())
+            table::table(&call.version.columns, objects, &metadata, include, version, call.plane.now())
         }
     };
     value(code, &shown, output.format)

@@ -45,7 +45,7 @@ impl Trial {
     async fn start() -> Self {
         let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
         let seed = match std::env::var("CAPSTAN_SEED").as_deref() {
-            Err(_) | Ok("fresh") => fresh_seed(),
+            Err(_) => fresh_seed(),
             Ok(text) => text.parse().expect("CAPSTAN_SEED"),
         };
         let sequences =

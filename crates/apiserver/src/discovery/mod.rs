@@ -1,5 +1,7 @@
 //! Discovery: which groups, versions and resources there are, in the old form and in the aggregated one.
 
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
@@ -115,6 +117,12 @@ fn subresources(version: &Version) -> Vec<Subresource<'_>> {
     found
 }
 
+/// Upstream's hash of the version in which objects are stored. It changes if the storage version does.
+fn storage_version_hash(api_version: &str, kind: &str) -> String {
+    let digest = digest(&SHA256, format!("{api_version}/{kind}").as_bytes());
+    STANDARD.encode(&digest.as_ref()[..8])
+}
+
 fn resource_list(registry: &Registry, group: &str, version: &str) -> Result<Value> {
     let mut resources = Vec::new();
     for (resource, version) in served(registry, group, version) {
@@ -128,6 +136,10 @@ fn resource_list(registry: &Registry, group: &str, version: &str) -> Result<Valu
         }
         if !resource.categories.is_empty() {
             entry["categories"] = json!(resource.categories);
+        }
+        if resource.is_custom() {
+            entry["storageVersionHash"] =
+                storage_version_hash(&resource.stored_version, &resource.kind).into();
         }
         resources.push(entry);
         for Subresource { name: subresource, kind, verbs } in subresources(version) {
@@ -192,4 +204,16 @@ fn aggregated_resource(resource: &Resource, version: &Version) -> Value {
         entry["subresources"] = subresources.into();
     }
     entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The values of upstream's own test of it.
+    #[test]
+    fn hashes_are_those_of_upstream() {
+        assert_eq!(storage_version_hash("/v1", "Pod"), "xPOwRZ+Yhw8=");
+        assert_eq!(storage_version_hash("apps/v1", "Deployment"), "8aSe+NMegvE=");
+    }
 }

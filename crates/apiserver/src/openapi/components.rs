@@ -223,7 +223,6 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource, version: &Vers
         let parameter = |name: &&str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
         let schema = json!({"$ref": format!("{REFERENCE}{component}")});
         let mut operation = json!({
-            "parameters": parameters.iter().map(parameter).collect::<Vec<_>>(),
             "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": schema}}}},
             "x-kubernetes-action": action, "x-kubernetes-group-version-kind": kind,
         });
@@ -239,24 +238,21 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource, version: &Vers
             }
             _ => {}
         }
-        operation
+        with_parameters(operation, parameters.iter().map(parameter).collect())
     };
     let write = ["dryRun", "fieldManager", "fieldValidation"];
     let patch = ["dryRun", "fieldManager", "fieldValidation", "force"];
     if resource.virtual_kind.is_some() {
         let parameters = in_path(&collection);
-        paths.insert(collection, json!({"post": operation("post", &write), "parameters": parameters}));
+        paths.insert(collection, with_parameters(json!({"post": operation("post", &write)}), parameters));
         return;
     }
     let list = ["continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "watch"];
-    paths.insert(
-        collection.clone(),
-        json!({
-            "get": operation("list", &list), "post": operation("post", &write),
-            "delete": operation("deletecollection", &["dryRun", "labelSelector"]),
-            "parameters": in_path(&collection),
-        }),
-    );
+    let item = json!({
+        "get": operation("list", &list), "post": operation("post", &write),
+        "delete": operation("deletecollection", &["dryRun", "labelSelector"]),
+    });
+    paths.insert(collection.clone(), with_parameters(item, in_path(&collection)));
     let object = format!("{collection}/{{name}}");
     let mut sides = vec![object.clone()];
     if version.status {
@@ -268,12 +264,20 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource, version: &Vers
     }));
     for side in sides {
         let parameters = in_path(&side);
-        paths.insert(side, json!({
+        let item = json!({
             "get": operation("get", &[]), "put": operation("put", &write), "patch": operation("patch", &patch),
             "delete": operation("delete", &["dryRun", "propagationPolicy"]),
-            "parameters": parameters,
-        }));
+        });
+        paths.insert(side, with_parameters(item, parameters));
     }
+}
+
+/// A path or an operation with its parameters. An empty list is left out: Go's clients would not write it again.
+fn with_parameters(mut item: Value, parameters: Vec<Value>) -> Value {
+    if !parameters.is_empty() {
+        item["parameters"] = parameters.into();
+    }
+    item
 }
 
 /// The parameters that are a part of a path.
@@ -285,4 +289,16 @@ fn in_path(path: &str) -> Vec<Value> {
             json!({"name": name, "in": "path", "required": true, "schema": schema})
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_parameters_are_left_out() {
+        assert_eq!(with_parameters(json!({"get": {}}), in_path("/apis/a/v1/b")), json!({"get": {}}));
+        let named = with_parameters(json!({}), in_path("/apis/a/v1/b/{name}"));
+        assert_eq!(named["parameters"][0]["name"], "name");
+    }
 }

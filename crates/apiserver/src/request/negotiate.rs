@@ -12,11 +12,28 @@ pub(crate) enum Form {
     /// The object or list itself.
     Object,
     /// A table of columns.
-    Table,
+    Table(MetaVersion),
     /// Metadata only, of an object or of a list's items.
-    Metadata,
+    Metadata(MetaVersion),
     /// Aggregated discovery, v2.
     Discovery,
+}
+
+/// The version of `meta.k8s.io` in which tables and metadata are sent. They differ in their name only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetaVersion {
+    V1,
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// The `apiVersion`.
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
 }
 
 /// How to write it.
@@ -36,6 +53,15 @@ pub(crate) struct Output {
 impl Output {
     /// What most clients want.
     pub(crate) const JSON: Self = Self { form: Form::Object, format: Format::Json };
+
+    /// What an object or a list can be sent as.
+    pub(crate) const FORMS: &[Form] = &[
+        Form::Object,
+        Form::Table(MetaVersion::V1),
+        Form::Table(MetaVersion::V1Beta1),
+        Form::Metadata(MetaVersion::V1),
+        Form::Metadata(MetaVersion::V1Beta1),
+    ];
 
     /// Picks the first offer we can meet; `forms` are those that make sense for the request.
     pub(crate) fn negotiate(headers: &HeaderMap, forms: &[Form]) -> Result<Self> {
@@ -84,10 +110,15 @@ impl<'a> Wanted<'a> {
             "application/yaml" => Format::Yaml,
             _ => return None,
         };
+        let meta = match self.version {
+            "v1" => Some(MetaVersion::V1),
+            "v1beta1" => Some(MetaVersion::V1Beta1),
+            _ => None,
+        };
         let form = match (self.kind, self.version) {
             ("", _) => Form::Object,
-            ("Table", "v1") => Form::Table,
-            ("PartialObjectMetadata" | "PartialObjectMetadataList", "v1") => Form::Metadata,
+            ("Table", _) => Form::Table(meta?),
+            ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Form::Metadata(meta?),
             ("APIGroupDiscoveryList", "v2") => Form::Discovery,
             _ => return None,
         };
@@ -104,7 +135,7 @@ mod tests {
         if !accept.is_empty() {
             headers.insert(ACCEPT, accept.parse().unwrap());
         }
-        Output::negotiate(&headers, &[Form::Object, Form::Table, Form::Metadata]).ok()
+        Output::negotiate(&headers, Output::FORMS).ok()
     }
 
     #[test]
@@ -116,11 +147,11 @@ mod tests {
             ("application/vnd.kubernetes.protobuf, */*", json(Form::Object)),
             (
                 "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
-                json(Form::Table),
+                json(Form::Table(MetaVersion::V1)),
             ),
             (
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-                json(Form::Metadata),
+                json(Form::Metadata(MetaVersion::V1)),
             ),
             (
                 "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io,application/json",
@@ -130,6 +161,8 @@ mod tests {
                 "application/json;q=0.5,application/yaml",
                 Some(Output { form: Form::Object, format: Format::Yaml }),
             ),
+            ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", json(Form::Table(MetaVersion::V1Beta1))),
+            ("application/json;as=Table;v=v1beta2;g=meta.k8s.io", None),
             ("application/vnd.kubernetes.protobuf", None),
             ("application/json;as=Nonsense;v=v1", None),
         ];

@@ -147,6 +147,44 @@ pub(crate) enum Freshness {
     Exact(u64),
 }
 
+/// Rejects a `timeout` that is not a duration as Go writes it. The value itself is not used: requests have their own limits.
+pub(crate) fn check_timeout(query: &Query) -> Result<()> {
+    match query.get("timeout").filter(|text| !text.is_empty() && !is_go_duration(text)) {
+        None => Ok(()),
+        Some(text) => Err(ApiError::bad_request(format!(
+            "invalid timeout specified in the request URL - time: invalid duration {text:?}"
+        ))),
+    }
+}
+
+/// Numbers with units, such as `1m30.5s`, with a sign or not; or zero.
+fn is_go_duration(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    while !rest.is_empty() {
+        let number = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+        let (number, after) = rest.split_at(number);
+        let unit = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"].into_iter().find_map(|unit| {
+            let after = after.strip_prefix(unit)?;
+            after
+                .starts_with(|c: char| c.is_ascii_digit() || c == '.')
+                .then_some(after)
+                .or(after.is_empty().then_some(""))
+        });
+        match unit {
+            Some(after)
+                if number.contains(|c: char| c.is_ascii_digit()) && number.matches('.').count() < 2 =>
+            {
+                rest = after
+            }
+            _ => return false,
+        }
+    }
+    !text.is_empty() && text != "+" && text != "-"
+}
+
 /// The options of list, watch and deletecollection.
 #[derive(Clone, Debug)]
 pub(crate) struct ListOptions {
@@ -229,6 +267,16 @@ mod tests {
 
     fn list(query: &str) -> Result<ListOptions> {
         ListOptions::parse(&Query::parse(Some(query)), false)
+    }
+
+    #[test]
+    fn timeouts_are_durations_of_go() {
+        for good in ["0", "32s", "1m30.5s", "-5ms", "10ns", "2h45m"] {
+            assert!(is_go_duration(good), "{good}");
+        }
+        for bad in ["", "invalid", "5", "s", "1.2.3s", "5x", "-", "1 s", "."] {
+            assert!(!is_go_duration(bad), "{bad}");
+        }
     }
 
     #[test]

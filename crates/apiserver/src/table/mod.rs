@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     age,
     registry::{Cell, Column},
+    request::negotiate::MetaVersion,
 };
 
 /// What a row carries beside its cells.
@@ -32,6 +33,7 @@ pub(crate) fn table<'a>(
     objects: impl Iterator<Item = &'a Value>,
     metadata: &Value,
     include: Include,
+    version: MetaVersion,
     now: Timestamp,
 ) -> Value {
     let definition = |column: &Column| {
@@ -40,19 +42,25 @@ pub(crate) fn table<'a>(
             "description": column.description, "priority": column.priority,
         })
     };
-    let rows: Vec<Value> = objects.map(|object| row(columns, object, include, now)).collect();
+    let rows: Vec<Value> = objects.map(|object| row(columns, object, include, version, now)).collect();
     json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+        "kind": "Table", "apiVersion": version.api_version(), "metadata": metadata,
         "columnDefinitions": columns.iter().map(definition).collect::<Vec<_>>(), "rows": rows,
     })
 }
 
 /// The row of one object.
-pub(crate) fn row(columns: &[Column], object: &Value, include: Include, now: Timestamp) -> Value {
+pub(crate) fn row(
+    columns: &[Column],
+    object: &Value,
+    include: Include,
+    version: MetaVersion,
+    now: Timestamp,
+) -> Value {
     let cells: Vec<Value> = columns.iter().map(|column| cell(column, object, now)).collect();
     let carried = match include {
         Include::None => return json!({"cells": cells}),
-        Include::Metadata => metadata_only(object),
+        Include::Metadata => metadata_only(object, version),
         Include::Object => object.clone(),
     };
     json!({"cells": cells, "object": carried})
@@ -88,8 +96,8 @@ fn plain(value: &Value) -> String {
 }
 
 /// An object with nothing but its metadata.
-pub(crate) fn metadata_only(object: &Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+pub(crate) fn metadata_only(object: &Value, version: MetaVersion) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": object["metadata"]})
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     call::Call,
     chunked_list::CHUNK,
-    request::negotiate::Form,
+    request::negotiate::{Form, MetaVersion},
     status::{ApiError, Result},
     store::{Change, Event, Stored},
     table::{self, Include},
@@ -83,8 +83,8 @@ impl Lines {
             let word = kind.as_str();
             let json = match self.form {
                 Form::Object | Form::Discovery => object.json(),
-                Form::Metadata => table::metadata_only(&object.value()).to_string().into(),
-                Form::Table => self.table(call, &object.value(), now).to_string().into(),
+                Form::Metadata(version) => table::metadata_only(&object.value(), version).to_string().into(),
+                Form::Table(version) => self.table(call, &object.value(), version, now).to_string().into(),
             };
             bytes.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
             if json.len() > CHUNK {
@@ -103,10 +103,10 @@ impl Lines {
         Ok(chunks)
     }
 
-    fn table(&mut self, call: &Call, object: &Value, now: Timestamp) -> Value {
+    fn table(&mut self, call: &Call, object: &Value, version: MetaVersion, now: Timestamp) -> Value {
         let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
         let objects = std::iter::once(object);
-        let mut table = table::table(&call.version.columns, objects, &metadata, self.include, now);
+        let mut table = table::table(&call.version.columns, objects, &metadata, self.include, version, now);
         if std::mem::replace(&mut self.columns_sent, true) {
             table["columnDefinitions"] = Value::Null;
         }
@@ -120,17 +120,17 @@ impl Lines {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let (api_version, kind) = match self.form {
-            Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
+            Form::Metadata(version) => (version.api_version().to_owned(), "PartialObjectMetadata"),
             _ => (call.api_version(), call.resource.kind.as_str()),
         };
         let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
-        if self.form != Form::Metadata {
+        if !matches!(self.form, Form::Metadata(_)) {
             for (field, value) in (call.resource.rules.blank)().as_object().into_iter().flatten() {
                 object[field] = value.clone();
             }
         }
         let shown = match self.form {
-            Form::Table => self.table(call, &object, call.plane.now()),
+            Form::Table(version) => self.table(call, &object, version, call.plane.now()),
             _ => object,
         };
         line("BOOKMARK", &shown)
