@@ -177,7 +177,7 @@ fn is_go_duration(text: &str) -> bool {
             Some(after)
                 if number.contains(|c: char| c.is_ascii_digit()) && number.matches('.').count() < 2 =>
             {
-                rest = after
+                rest = after;
             }
             _ => return false,
         }
