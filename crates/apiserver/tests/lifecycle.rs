@@ -66,6 +66,20 @@ async fn in_the_foreground_the_owner_goes_last() {
 }
 
 #[tokio::test]
+async fn owners_in_a_circle_do_not_wait_for_each_other() {
+    let plane = TestPlane::start().await;
+    let first = plane.admin.make(MAPS, &map("first")).await;
+    let second = plane.admin.make(MAPS, &owned("second", &first, true)).await;
+    let third = plane.admin.make(MAPS, &owned("third", &second, true)).await;
+    let closed = &owned("first", &third, true)["metadata"]["ownerReferences"];
+    plane.admin.merge(&format!("{MAPS}/first"), &json!({"metadata": {"ownerReferences": closed}})).await;
+    plane.admin.delete(&format!("{MAPS}/first"), &json!({"propagationPolicy": "Foreground"})).await;
+    for name in ["first", "second", "third"] {
+        plane.admin.gone(&format!("{MAPS}/{name}")).await;
+    }
+}
+
+#[tokio::test]
 async fn orphans_stay() {
     let plane = TestPlane::start().await;
     let owner = plane.admin.make(MAPS, &map("owner")).await;

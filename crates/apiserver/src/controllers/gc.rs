@@ -73,6 +73,14 @@ impl Collector {
         plane.store.get(key).filter(|stored| object::uid(&stored.value.head()) == uid)
     }
 
+    /// Whether an object is being deleted in the foreground and waits for its dependents.
+    fn waits(&self, plane: &Plane, uid: &str) -> bool {
+        self.stored(plane, uid).is_some_and(|stored| {
+            let head = stored.value.head();
+            object::is_terminating(&head) && object::finalizers(&head).contains(&FOREGROUND)
+        })
+    }
+
     /// Removes a foreground finalizer once no dependent blocks, after setting them on their way.
     async fn finish_foreground(&self, plane: &Arc<Plane>, owner: &Stored, uid: &str) -> Result<Vec<Uid>> {
         let dependents = self.dependents_of(uid);
@@ -123,6 +131,10 @@ impl Collector {
             return Ok(Vec::new());
         }
         let foreground = !waiting.is_empty() && self.dependents.contains_key(uid);
+        if foreground && self.dependents_of(uid).iter().any(|dependent| self.waits(plane, dependent)) {
+            // Owners in a circle would wait for each other for ever: one of them lets the others go.
+            unblock(plane, stored).await?;
+        }
         let propagation = foreground.then_some(Propagation::Foreground);
         engine::remove(plane, stored, &DeleteOptions { propagation, ..DeleteOptions::default() }).await?;
         Ok(Vec::new())
@@ -238,6 +250,20 @@ async fn disown(plane: &Plane, stored: &Stored, owners: &[Uid]) -> Result<()> {
         } else {
             metadata.insert("ownerReferences".to_owned(), references.into());
         }
+    })
+    .await
+}
+
+/// Lets the owners of an object go without it.
+async fn unblock(plane: &Plane, stored: &Stored) -> Result<()> {
+    engine::edit(plane, &stored.key, object::uid(&stored.value.head()), |value| {
+        let mut references = object::owner_references(value).to_vec();
+        for reference in &mut references {
+            if reference.get("blockOwnerDeletion") == Some(&Value::Bool(true)) {
+                reference["blockOwnerDeletion"] = false.into();
+            }
+        }
+        object::metadata_mut(value).insert("ownerReferences".to_owned(), references.into());
     })
     .await
 }
